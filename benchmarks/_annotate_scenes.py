@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from scenewright.core.formats.base import numbered
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.evals.datasets.base import Item
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting, Truth

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from scenewright.core.placement import PlacementError
+from scenewright.core.layout import PlacementError
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.studies.real.augmentation import Example
 from scenewright.miniature.damage import DamageRequest, damage

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenewright.mock_providers.request_log import Request
+from scenewright.mock_providers.accounts import Request
 
 _NUMBERS = 4
 """Equal requests of one step that are told apart: those after unusable replies."""

@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from scenewright.mock_providers.request_log import Request, read_requests
+from scenewright.mock_providers.accounts import Request, read_requests
 from scenewright.mock_providers.serving import serving_thread
 from scenewright.mock_providers.settings import LabSettings
 

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._strategies import Marks
-from scenewright.agents.panel.correction import LEAST_YOUDEN, rogan_gladen
+from scenewright.agents.panel.intervals import LEAST_YOUDEN, rogan_gladen
 from scenewright.core.facts import FACT_KINDS, FactKind, Recall
 
 Measure = Literal["sgscore", "objects", "attributes", "relations", "facts"]

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from scenewright.core.ports.detector import Box
-from scenewright.core.ports.extractor import Extraction
+from scenewright.core.ports.vision import Box, Extraction
 from scenewright.core.scene import Relation
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import CONTACTS

@@ -18,7 +18,7 @@ from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import GenerationRequest, PromptCount
 from scenewright.core.ports.judge import Judge
-from scenewright.graphs.drawing import counted, kept_with
+from scenewright.graphs.drawing import stored_metadata, stored_prompt_count
 from scenewright.providers import AnswerStore, ask
 from scenewright.runs.model_factory.profiles import RunModels
 
@@ -52,7 +52,7 @@ class KeptTeam:
             return found[0]
         drawn = await self.run_models.backend.generate(request, self.images.get)
         image = self.images.put(drawn.image)
-        self.images.remember(key, image, kept_with(drawn) | {"seconds": drawn.seconds})
+        self.images.remember(key, image, stored_metadata(drawn) | {"seconds": drawn.seconds})
         return image
 
     def count(self, request: GenerationRequest) -> PromptCount | None:
@@ -61,7 +61,7 @@ class KeptTeam:
         found = self.images.recall(request.key(self.run_models.backend.fingerprint))
         if found is None:
             raise LookupError("this request was not drawn: draw it first")
-        return counted(found[1])
+        return stored_prompt_count(found[1])
 
     async def answers(
         self, judge: Judge, image: Image.Image | str, facts: Sequence[Fact]

@@ -25,9 +25,9 @@ from benchmarks._kept import ROLES, KeptTeam
 from benchmarks._miniature_scenes import held_out
 from benchmarks._progress import progress
 from benchmarks._report import interval
-from scenewright.agents.composers.grid import setting_of
+from scenewright.agents.composers.rules import setting_of
 from scenewright.core.facts import Fact
-from scenewright.core.placement import Cell, place_what_fits
+from scenewright.core.layout import Cell, place_what_fits
 from scenewright.core.ports.backend import GenerationRequest, Reference
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.graphs.state import LoopOptions

@@ -19,8 +19,7 @@ from PIL import Image, ImageFilter
 from benchmarks._miniature_scenes import held_out
 from benchmarks._progress import progress
 from benchmarks._report import interval
-from scenewright.miniature.layers import Mask, layers_of, silhouettes
-from scenewright.miniature.painter import Painting
+from scenewright.miniature.painter import Mask, Painting, layers_of, silhouettes
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import SIZE
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS

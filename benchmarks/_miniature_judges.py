@@ -18,12 +18,7 @@ from scenewright.core.images import load_image
 from scenewright.core.ports.judge import Judge
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_questions import KnownFact, ask_about
-from scenewright.miniature.training.judge_report import (
-    Scored,
-    answerable,
-    figures_of,
-    weathered,
-)
+from scenewright.miniature.training.judges import Scored, answerable, figures_of, weathered
 
 RESAMPLES = 300
 _CHANGED = 0.4

@@ -15,7 +15,7 @@ from transformers import SegformerForSemanticSegmentation
 from benchmarks._miniature_weights import SEGMENTER
 from benchmarks._report import interval
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.judge_pixels import to_pixels, weather
+from scenewright.miniature.training.judge_batch import to_pixels, weather
 from scenewright.miniature.training.segmenter import LABELS, truth_of
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 

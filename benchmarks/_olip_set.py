@@ -14,7 +14,7 @@ from scenewright.evals.human_ratings.objects.data import (
     read_objects,
     write_objects,
 )
-from scenewright.miniature.graded import sample_graded
+from scenewright.miniature.damage import sample_graded
 
 SEED = "benchmark of olip"
 SHARES: tuple[tuple[Split, float], ...] = (("train", 0.75), ("validation", 0.08), ("test", 0.17))

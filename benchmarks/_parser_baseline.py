@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from benchmarks._parser_gold import Facts
-from scenewright.agents.parsers.lexicon import rough
-from scenewright.core.plurals import singular
+from scenewright.agents.parsers.tagging import rough
+from scenewright.core.inflection import singular
 
 _BETWEEN = frozenset({"preposition", "verb", "ing", "participle"})
 

@@ -10,7 +10,7 @@ labels, (label, value) pairs and (label, predicate, label) triples, each once a 
   has no relation of one thing.
 - Left aside, for they are no facts of an object: ``global``, ``other`` (counts are kept apart),
   and attributes that say how the picture is made or that repeat a count (``ASIDE`` of
-  :mod:`scenewright.core.formats.dsg_tuples`).
+  :mod:`scenewright.core.formats.published_questions`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scenewright.agents.parsers.lexicon import NUMBERS
-from scenewright.core.formats.dsg_tuples import ASIDE, label, owner, read_tuple
+from scenewright.agents.parsers.tagging import NUMBERS
+from scenewright.core.formats.published_questions import ASIDE, label, owner, read_tuple
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dsg"
 TABLE = "dsg-1k-anns.csv"

@@ -24,7 +24,7 @@ from benchmarks._shared import SharedBackend, SharedJudge
 from benchmarks._strategies import Kept, overridden, read
 from scenewright.config.settings import Profile
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.strategies.history import attempts_of
+from scenewright.graphs.strategies.base import attempts_of
 from scenewright.graphs.strategies.registry import strategies
 from scenewright.runs.api import Budget, refine
 from scenewright.runs.model_factory.profiles import RunModels

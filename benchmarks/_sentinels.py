@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 from benchmarks._pool import Progress
-from scenewright.agents.panel.ballots import lead_of
+from scenewright.agents.panel.panel import lead_of
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.runner.drift.pictures import FOLDER, QUESTIONS

@@ -51,7 +51,7 @@ from benchmarks._pool import Progress
 from benchmarks._report import report
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.judges.models import caps_of
-from scenewright.agents.judges.tokens import image_tokens
+from scenewright.agents.judges.pictures import image_tokens
 from scenewright.evals.annotation.config import CONVERSES, AnnotateConfig
 from scenewright.evals.annotation.panel_queries import replies_of
 from scenewright.evals.annotation.pipeline import Building
@@ -60,10 +60,9 @@ from scenewright.evals.annotation.votes import claims_of
 from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.mock_providers import LabSettings
 from scenewright.providers.caller import Caller
-from scenewright.providers.prices import PriceTable
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import PriceTable, Usage
 from scenewright.runs.model_factory.profiles import judge_of
-from scenewright.tools.vision.extraction.picture_parser import PictureParser
+from scenewright.tools.vision.extraction.one_stage import PictureParser
 
 PANEL = {
     "a": ("openai", "judge-a", "gpt-4.1-mini"),

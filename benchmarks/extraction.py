@@ -42,17 +42,18 @@ from benchmarks._extraction_match import KINDS, Count, counted, true_box
 from benchmarks._progress import progress
 from benchmarks._report import interval, report
 from benchmarks._shared import SharedJudge
-from scenewright.core.ports.detector import Detection, Detector
-from scenewright.core.ports.extractor import GraphExtractor
+from scenewright.core.ports.vision import Detection, Detector, GraphExtractor
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
-from scenewright.runs.model_factory.detectors import detector_of
 from scenewright.runs.model_factory.extractors import MINIATURE
+from scenewright.runs.model_factory.local_models import detector_of
 from scenewright.runs.model_factory.profiles import judge_of
-from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
-from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
-from scenewright.tools.vision.extraction.judged_relations import JudgedRelations
-from scenewright.tools.vision.extraction.judged_verifier import JudgedVerifier
+from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
+from scenewright.tools.vision.extraction.judged_readers import (
+    JudgedAttributes,
+    JudgedRelations,
+    JudgedVerifier,
+)
 from scenewright.tools.vision.extraction.one_stage import OneStageExtractor
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from scenewright.tools.vision.extraction.world import miniature_world

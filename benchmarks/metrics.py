@@ -38,7 +38,7 @@ from scenewright.evals.metrics.inception_score import InceptionScore
 from scenewright.evals.metrics.miniature import MiniatureExtractor
 from scenewright.evals.metrics.moments import frechet
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.miniature.vocabulary import words
+from scenewright.miniature.world import words
 
 ROWS = 200
 """Rows of a block: sets have several."""

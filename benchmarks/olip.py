@@ -51,8 +51,7 @@ from scenewright.evals.studies.olip.evaluation import (
 from scenewright.evals.studies.olip.few_shot import scorers_with
 from scenewright.evals.studies.olip.training import Prepared, fit, prepare
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-from scenewright.tools.vision.realism.olip import OlipConfig
-from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+from scenewright.tools.vision.realism.olip import BlipEncoder, OlipConfig
 from scenewright.tools.vision.realism.olip_training import TrainingOptions, predict
 
 FOLDER = Path("out/olip")

@@ -28,12 +28,10 @@ import numpy as np
 
 from benchmarks._dsg_command import given_release
 from benchmarks._report import interval, report
-from scenewright.agents.composers.check import lost_facts
-from scenewright.agents.composers.dropped_facts import dropped_facts
-from scenewright.agents.composers.grid import GridComposer
+from scenewright.agents.composers.check import dropped_facts, lost_facts
 from scenewright.agents.composers.reading import Text, words_of
+from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.core.formats import load_scenes
 from scenewright.core.ports.composer import Composer, LostFact
 from scenewright.core.questions import facts_of, noun_phrase
@@ -41,7 +39,7 @@ from scenewright.core.scene import Attributes, SceneGraph
 from scenewright.core.vocabulary import holds_with
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.dsg import load as load_dsg
-from scenewright.tools.backends.prompt_length import reader_for
+from scenewright.tools.backends.prompts import reader_for
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dsg"
 SDXL = "stabilityai/stable-diffusion-xl-base-1.0"

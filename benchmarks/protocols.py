@@ -36,7 +36,7 @@ from benchmarks._report import interval, report
 from scenewright.agents.panel.panel import Panel
 from scenewright.core.facts import Fact
 from scenewright.core.images import hash_of_image
-from scenewright.core.placement import canonical_predicate
+from scenewright.core.layout import canonical_predicate
 from scenewright.core.ports.judge import Judge
 from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.questions import Protocol, facts_of

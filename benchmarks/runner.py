@@ -40,7 +40,7 @@ import openai
 from benchmarks._lab_process import LabProcess, lab_process
 from benchmarks._report import interval, report
 from benchmarks._runner_process import JUDGE, PAINTER, lab_settings, scene
-from scenewright.agents.composers.triplets import TripletComposer
+from scenewright.agents.composers.rules import TripletComposer
 from scenewright.agents.judges.sheet import TOOL, sheet_of
 from scenewright.core.questions import facts_of
 from scenewright.evals.store.results import Results

@@ -47,7 +47,7 @@ from benchmarks._lab_process import lab_process
 from benchmarks._pool import Progress
 from benchmarks._report import interval, report, require_commit
 from benchmarks._sentinels import JUDGES, PAINTINGS, Candidates, candidates, choose
-from scenewright.agents.panel.ballots import lead_of
+from scenewright.agents.panel.panel import lead_of
 from scenewright.config.settings import load_settings
 from scenewright.evals.errors import ModelChangedError
 from scenewright.evals.runner.config import EvalConfig

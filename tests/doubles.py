@@ -20,6 +20,7 @@ from PIL import Image
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import png_bytes
+from scenewright.core.layout import Region
 from scenewright.core.ports.backend import (
     BackendFeatures,
     GeneratedImage,
@@ -28,7 +29,6 @@ from scenewright.core.ports.backend import (
     PromptCount,
 )
 from scenewright.core.ports.judge import JudgeCaps
-from scenewright.core.regions import Region
 from scenewright.core.scene import SceneGraph
 from scenewright.providers import fact_digest
 

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from scenewright.providers.retry_events import FailedAttempt
+    from scenewright.providers.retry import FailedAttempt
 
 PLAIN_WIDTH = 120
 """Columns of output that goes into a file or a pipe."""
@@ -217,7 +217,7 @@ def describe(error: BaseException) -> tuple[str, Exit]:
 def _wrong_input() -> tuple[type[BaseException], ...]:
     from scenewright.config.settings import SettingsError
     from scenewright.core.images import ImageError
-    from scenewright.core.ports.realism_scorer import RealismError
+    from scenewright.core.ports.vision import RealismError
     from scenewright.core.predicate_statistics import PredicateError
     from scenewright.core.scene import SceneError
     from scenewright.evals.datasets.base import DatasetError
@@ -248,7 +248,7 @@ def _could_not_run() -> tuple[type[BaseException], ...]:
     from scenewright.evals.errors import EvalError
     from scenewright.graphs.eventlog import LogError
     from scenewright.providers import StoreError
-    from scenewright.providers.hub.errors import HubError
+    from scenewright.providers.hub.pull import HubError
     from scenewright.runs.folder import RunError
 
     return (

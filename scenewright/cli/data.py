@@ -599,7 +599,7 @@ def _print_sources(as_json: bool) -> None:
 
 
 def _print_plan(plan: Plan, where: Console) -> None:
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
 
     source = plan.source
     where.print(Text(f"{plan.name}: {source.about}", "bold"), soft_wrap=True)

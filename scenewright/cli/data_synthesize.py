@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scenewright.evals.annotation.voters import TextModel
     from scenewright.evals.datasets.base import Item
     from scenewright.evals.datasets.psg_prompts.statistics import PromptStatistics
-    from scenewright.providers.usage import Expected
+    from scenewright.providers.usage import ExpectedUsage
 
 OnProgress = Callable[[int, int], None]
 
@@ -234,7 +234,7 @@ def _model(spec: str | None) -> TextModel | None:
 
 
 def _costs(
-    expected: Expected, model: TextModel | None, limit: float, yes: bool, where: Console | None
+    expected: ExpectedUsage, model: TextModel | None, limit: float, yes: bool, where: Console | None
 ) -> None:
     """Say what the calls may cost, and ask above the limit."""
     if model is None or not expected.calls:
@@ -256,12 +256,12 @@ def _costs(
 
 def print_statistics(found: PromptStatistics, where: Console) -> None:
     """Classes beside the paper's counts, templates, and what a prompt holds."""
-    from scenewright.agents.parsers.prompt_classes import CATEGORIES, CHALLENGES
+    from scenewright.agents.parsers.classes import CHALLENGES, PROMPT_CATEGORIES
     from scenewright.evals.datasets.psg_prompts.statistics import PAPER, PAPER_SOURCE
 
     both = ("WORLD KNOWLEDGE", "ABSTRACT")
     for head, known, counts in (
-        ("category", CATEGORIES, found.categories),
+        ("category", PROMPT_CATEGORIES, found.categories),
         ("challenge", CHALLENGES, found.challenges),
     ):
         table = plain_table(head, "here", f"paper ({PAPER_SOURCE})")

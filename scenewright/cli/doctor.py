@@ -28,7 +28,7 @@ from scenewright.cli.options import JsonOption
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scenewright.agents.judges.memory import JudgeMemory
+    from scenewright.agents.judges.families import JudgeMemory
     from scenewright.config.settings import Profile, Settings
 
 PACKAGES = (
@@ -176,7 +176,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
     weights of the judges take, ``ends`` are its models
     that end soon and, with ``online``, why a list of models could not be read.
     """
-    from scenewright.agents.judges.memory import JudgeMemory
+    from scenewright.agents.judges.families import JudgeMemory
     from scenewright.cli.models import present_json
     from scenewright.providers.hub.cache import survey
     from scenewright.providers.hub.needs import needs_of
@@ -222,7 +222,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
 
 def _judges_memory(judges: Mapping[str, JudgeMemory], drawing: int) -> dict[str, Any]:
     """Weights of the judges on this machine in bytes, and what all takes on one device."""
-    from scenewright.agents.judges.memory import together
+    from scenewright.agents.judges.families import together
 
     return {
         "judges": {
@@ -237,9 +237,9 @@ def _ends(
     profile: Profile, settings: Settings, accounts: Mapping[str, Any], online: bool
 ) -> list[str]:
     """Sentences on the models of accounts that end soon."""
-    from scenewright.agents.judges.listing import listed_ends
+    from scenewright.agents.judges.models import listed_ends
     from scenewright.config.settings import reached_by
-    from scenewright.providers.model_ends import ModelEnd, endings
+    from scenewright.providers.known_models import ModelEnd, endings
 
     specs = _specs(profile)
     if profile.backend.kind in accounts:
@@ -343,7 +343,7 @@ def _print(report: dict[str, Any], where: Console) -> None:
 def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Console) -> None:
     from scenewright.cli.models import models_table
     from scenewright.providers.hub.cache import PULL
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
 
     def line(text: str, style: str = "") -> None:
         where.print(Text(f"  {text}", style), soft_wrap=True)

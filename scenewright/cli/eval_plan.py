@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scenewright.evals.runner.estimating import Estimate
     from scenewright.evals.runner.sizing.figures import Figures
     from scenewright.evals.runner.sizing.plan import Plan, Size, Workload
-    from scenewright.providers.usage import Expected
+    from scenewright.providers.usage import ExpectedUsage
 
 GIB = 2**30
 HELP = """Show what an evaluation will take: pictures, calls, tokens, dollars.
@@ -215,7 +215,7 @@ def _day_notes(found: Estimate) -> list[str]:
     return day_notes((line.who, line.most.calls * found.remaining) for line in found.lines)
 
 
-def _cells(least: Expected, most: Expected) -> list[str]:
+def _cells(least: ExpectedUsage, most: ExpectedUsage) -> list[str]:
     if not most.calls and not most.usage.images:
         return ["here", "", "", ""]
     return [
@@ -227,7 +227,7 @@ def _cells(least: Expected, most: Expected) -> list[str]:
 
 
 def _estimate_data(found: Estimate) -> dict[str, Any]:
-    def cost(expected: Expected) -> dict[str, Any]:
+    def cost(expected: ExpectedUsage) -> dict[str, Any]:
         return {
             "calls": expected.calls,
             "tokens_in": expected.usage.tokens_in,

@@ -14,7 +14,7 @@ from scenewright.cli.console import Exit, clear_errors, console, print_json, qui
 from scenewright.cli.costs import agree, day_notes
 from scenewright.cli.options import JsonOption, QuietOption, YesOption
 from scenewright.cli.progress import show_eval_progress
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
     from scenewright.config.settings import Settings

@@ -30,7 +30,7 @@ from scenewright.cli.progress import show_pictures
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont
 
-    from scenewright.core.ports.extractor import Extraction, GraphExtractor
+    from scenewright.core.ports.vision import Extraction, GraphExtractor
 
 HELP = (
     "Read pictures as scene graphs: what is there and where, what it is like, how it is related, "
@@ -181,8 +181,7 @@ def run(wanted: Wanted) -> Exit:
     """
     from scenewright.core.formats import FORMATS, FormatError
     from scenewright.core.images import load_image
-    from scenewright.core.ports.detector import DetectionError
-    from scenewright.core.ports.extractor import ExtractionError
+    from scenewright.core.ports.vision import DetectionError, ExtractionError
 
     if wanted.to is not None and wanted.to not in FORMATS:
         raise FormatError(f"unknown format {wanted.to!r}: use one of {', '.join(FORMATS)}")
@@ -214,7 +213,7 @@ async def _read(
 ) -> tuple[list[Read], int]:
     """What was read, and how many pictures could not be."""
     from scenewright.core.images import ImageError
-    from scenewright.core.ports.extractor import ExtractionError
+    from scenewright.core.ports.vision import ExtractionError
 
     read: list[Read] = []
     failed = 0

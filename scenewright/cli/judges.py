@@ -334,8 +334,7 @@ def list_judges(
 
 def known_judges() -> list[dict[str, str]]:
     """The embedded judges, the kinds, the accounts, and the judges that profiles name."""
-    from scenewright.agents.judges.decisions.hosts import host_of
-    from scenewright.agents.judges.decisions.models import deciding
+    from scenewright.agents.judges.decisions.models import deciding, host_of
     from scenewright.config.accounts import BUILT_IN_ACCOUNTS, DECISION_ACCOUNTS, DECISION_HOSTS
     from scenewright.config.settings import load_profiles, load_settings
 

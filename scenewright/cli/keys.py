@@ -128,7 +128,7 @@ def revoke(
 def _with_keys(
     data: Path | None, database: str | None, call: Callable[[KeyStore], Awaitable[T]]
 ) -> T:
-    from scenewright.service.core.database import DatabaseError, opened
+    from scenewright.service.core.database import DatabaseError, open_database
     from scenewright.service.core.errors import ServiceError
     from scenewright.service.core.keys import KeyStore
     from scenewright.service.core.settings import service_settings
@@ -137,7 +137,7 @@ def _with_keys(
     settings = service_settings(**{k: v for k, v in given.items() if v is not None})
 
     async def called() -> T:
-        async with opened(settings) as engine:
+        async with open_database(settings) as engine:
             return await call(KeyStore(engine))
 
     try:

@@ -105,8 +105,7 @@ def serve(
         )
     quiet_libraries()
     with clear_errors():
-        from scenewright.mock_providers.faults import LabError, parse_faults
-        from scenewright.mock_providers.model_swaps import parse_swaps
+        from scenewright.mock_providers.faults import LabError, parse_faults, parse_swaps
         from scenewright.mock_providers.quirks import parse_quirks
         from scenewright.mock_providers.settings import LabSettings
 

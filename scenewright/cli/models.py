@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from scenewright.providers.hub.cache import Present
     from scenewright.providers.hub.needs import Need
-    from scenewright.providers.hub.plan import RepositoryPlan
-    from scenewright.providers.hub.pull import Pulled
+    from scenewright.providers.hub.pull import Pulled, RepositoryPlan
     from scenewright.service.model_serving.args import ServingArgs
     from scenewright.service.model_serving.running import Place
 
@@ -109,8 +108,7 @@ def pull(
     """
     with clear_errors(_AGAIN):
         quiet_libraries()
-        from scenewright.providers.hub.plan import check_disk, plan_of
-        from scenewright.providers.hub.pull import bytes_left
+        from scenewright.providers.hub.pull import bytes_left, check_disk, plan_of
         from scenewright.providers.hub.pull import pull as fetch
 
         needs = [need for group in _needs(name).values() for need in group]
@@ -186,7 +184,7 @@ def present_json(present: Present) -> dict[str, Any]:
 def models_table(models: Iterable[dict[str, Any]]) -> Table:
     """A row for each of what :func:`present_json` says."""
     from scenewright.providers.hub.cache import about
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
 
     table = plain_table("  repository", "for", "size", "licence", "state")
     for model in models:
@@ -218,7 +216,7 @@ def _print_list(found: dict[str, list[Present]], where: Console) -> None:
 
 def _print_plan(plans: Iterable[RepositoryPlan], where: Console) -> None:
     from scenewright.providers.hub.cache import cache_folder
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
 
     plans = list(plans)
     table = plain_table("repository", "for", "files", "size", "here", "licence")
@@ -246,7 +244,7 @@ def _print_plan(plans: Iterable[RepositoryPlan], where: Console) -> None:
 
 
 def _print_done(plans: Iterable[RepositoryPlan], done: Pulled, where: Console) -> None:
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
 
     plans = list(plans)
     files = sum(len(plan.files) for plan in plans)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scenewright.evals.studies.olip.ablations import Ablation
     from scenewright.evals.studies.olip.evaluation import Evaluation
     from scenewright.evals.studies.olip.salience import Selected
-    from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+    from scenewright.tools.vision.realism.olip import BlipEncoder
     from scenewright.tools.vision.realism.olip_training import Epoch
 
 app = typer.Typer(
@@ -348,9 +348,9 @@ def evaluate(
 
 
 def _encoder(name: str, device: str) -> BlipEncoder:
-    from scenewright.core.ports.realism_scorer import RealismError
+    from scenewright.core.ports.vision import RealismError
     from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-    from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+    from scenewright.tools.vision.realism.olip import BlipEncoder
 
     if name != "miniature":
         return BlipEncoder(name, device=device)
@@ -364,7 +364,7 @@ def _encoder(name: str, device: str) -> BlipEncoder:
 
 
 def _widths(text: str) -> tuple[int, ...]:
-    from scenewright.core.ports.realism_scorer import RealismError
+    from scenewright.core.ports.vision import RealismError
 
     try:
         found = tuple(int(part) for part in text.split(","))
@@ -422,8 +422,8 @@ async def evaluate_scorers(
     ``kept``: where what was scored lies; None: in the user's cache. ``allow``: scorers may have
     been trained on what they are measured on, and their rows say so.
     """
-    from scenewright.config.user_cache import user_cache
-    from scenewright.core.ports.realism_scorer import RealismError
+    from scenewright.config.settings import user_cache
+    from scenewright.core.ports.vision import RealismError
     from scenewright.evals.human_ratings.objects.data import read_objects
     from scenewright.evals.studies.olip.comparing import compare
     from scenewright.evals.studies.olip.evaluation import evaluate as evaluation_of
@@ -510,7 +510,7 @@ def analyse(
 ) -> None:
     """Registered with :data:`HELP`."""
     with clear_errors():
-        from scenewright.core.ports.realism_scorer import RealismError
+        from scenewright.core.ports.vision import RealismError
         from scenewright.evals.human_ratings.objects.analysis import (
             discrepancy,
             image_correlations,

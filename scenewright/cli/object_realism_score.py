@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from scenewright.cli.object_realism_score_file import ScoresFile
-    from scenewright.core.ports.detector import Detector
-    from scenewright.core.ports.realism_scorer import RealismScorer
+    from scenewright.core.ports.vision import Detector, RealismScorer
     from scenewright.tools.vision.realism.pictures import PictureRealism
 
 HELP = (
@@ -133,14 +132,13 @@ def run(wanted: Wanted) -> Exit:
     out.
     """
     from scenewright.cli.object_realism_score_file import ScoresFile
-    from scenewright.core.ports.detector import DetectionError
-    from scenewright.core.ports.realism_scorer import RealismError
+    from scenewright.core.ports.vision import DetectionError, RealismError
 
     if wanted.labels is not None and not wanted.names:
         raise fail("--labels names no class: write for example --labels dog,ball", Exit.USAGE)
     quiet_libraries()
     try:
-        from scenewright.runs.model_factory.detectors import cached_detector_of
+        from scenewright.runs.model_factory.local_models import cached_detector_of
         from scenewright.runs.model_factory.realism_scorers import scorer_of
 
         scorer, detector = scorer_of(wanted.scorer), cached_detector_of(wanted.detector)
@@ -160,8 +158,7 @@ async def _scored(
 ) -> tuple[list[tuple[Path, PictureRealism]], int]:
     """What was scored, and how many pictures could not be."""
     from scenewright.core.images import ImageError, hash_of_image, load_image
-    from scenewright.core.ports.detector import DetectionError
-    from scenewright.core.ports.realism_scorer import RealismError
+    from scenewright.core.ports.vision import DetectionError, RealismError
     from scenewright.runs.model_factory.local_models import SHARED
     from scenewright.tools.vision.realism.pictures import picture_realism
 

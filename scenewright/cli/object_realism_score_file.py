@@ -15,8 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from scenewright.core.images import ImageError
-from scenewright.core.ports.detector import Box, Detection, Detector
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismScorer
+from scenewright.core.ports.vision import Box, Detection, Detector, ObjectRealism, RealismScorer
 from scenewright.core.validation import first_problem
 from scenewright.tools.vision.realism.pictures import PictureRealism
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")

@@ -169,7 +169,7 @@ def confirm_transfer(rest: int, as_json: bool) -> None:
 
     Where nobody can be asked the command ends as wrong input.
     """
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
 
     if as_json or not sys.stdin.isatty():
         raise fail(
@@ -187,7 +187,7 @@ def show_transfer(rest: int | None, size: int | None, where: Console) -> Iterato
     ``rest`` are the bytes that are still to come, ``size`` those that will be checked; none if
     they are not known.
     """
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
     from scenewright.providers.hub.pull import PullCallbacks
 
     def told(text: str) -> None:
@@ -226,7 +226,7 @@ class _Tenths:
 
     def moved(self, count: int) -> None:
         """``count`` bytes more."""
-        from scenewright.providers.hub.known import size_words
+        from scenewright.providers.hub.needs import size_words
 
         with self._lock:
             self._moved += count

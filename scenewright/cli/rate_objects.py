@@ -217,10 +217,10 @@ async def _detect(
     quiet_libraries()
     import hashlib
 
-    from scenewright.core.ports.detector import DetectionError
+    from scenewright.core.ports.vision import DetectionError
     from scenewright.evals.human_ratings.objects.sources import detect_all
     from scenewright.evals.human_ratings.sources import read_source
-    from scenewright.runs.model_factory.detectors import DetectorSettings, detector_of
+    from scenewright.runs.model_factory.local_models import DetectorSettings, detector_of
 
     pictures = read_source(source)
     try:

@@ -21,7 +21,7 @@ from scenewright.cli.console import (
     quiet_libraries,
 )
 from scenewright.cli.options import JsonOption, QuietOption
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
     from scenewright.core.facts import ScoreCard

@@ -23,7 +23,7 @@ from scenewright.cli.refine import carried_out, exit_code, read_scene, run_json,
 
 if TYPE_CHECKING:
     from scenewright.core.facts import Fact
-    from scenewright.graphs.edits import Corrected, Edit
+    from scenewright.graphs.events import Corrected, Edit
     from scenewright.runs.report.record import RunView
 
 
@@ -97,7 +97,7 @@ def edit(
     """
     with clear_errors("The same command continues the run."):
         quiet_libraries()
-        from scenewright.graphs.edits import Edit
+        from scenewright.graphs.events import Edit
         from scenewright.runs.plan import plan_again
         from scenewright.runs.report import read_run
 

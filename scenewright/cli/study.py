@@ -18,7 +18,7 @@ from scenewright.cli.console import Exit, clear_errors, console, fail, print_jso
 from scenewright.cli.costs import agree, count_range, day_notes
 from scenewright.cli.options import JsonOption, QuietOption, SentinelsOption, YesOption
 from scenewright.cli.progress import show_eval_progress, show_study_progress
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:

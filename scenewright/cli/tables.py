@@ -12,7 +12,7 @@ from rich.text import Text
 
 from scenewright.cli.console import plain_table
 from scenewright.runs.report import words
-from scenewright.runs.report.realism import LOOP, realism_lines
+from scenewright.runs.report.parts import LOOP, realism_lines
 from scenewright.runs.report.record import ROLES, RunView, Shown
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from scenewright.core.facts import Fact, ScoreCard, State, missing_graph, told_by
+from scenewright.core.facts import Fact, ScoreCard, State, assign_verdicts, missing_graph
 from scenewright.core.questions import (
     QuestionForm,
     attribute_fact_id,
@@ -41,7 +41,7 @@ def apply_missing_graph(
 
     ``own`` is the run's missing graph of the picture and ``states`` the panel's verdicts behind
     it; ``tells`` are the facts that tell of single instances
-    (:func:`scenewright.core.facts.told_by`). Raises ``EditError`` if ``seen`` contradicts ``scene``
+    (:func:`scenewright.core.facts.assign_verdicts`). Raises ``EditError`` if ``seen`` contradicts ``scene``
     or itself.
     """
     reader = _Reader(own, seen, scene, states, tells or {})
@@ -261,7 +261,7 @@ def edited(
         raise EditError("the scene of the edit has no objects: name at least one, or leave it out")
     before = scene_in_round(looked.scenes, base)
     said: dict[str, Corrected] = {}
-    tells = told_by(before.facts, {verdict.fact_id: verdict for verdict in card.verdicts})
+    tells = assign_verdicts(before.facts, {verdict.fact_id: verdict for verdict in card.verdicts})
     if edit.missing is not None:
         own = missing_graph(before.scene, before.facts, card.verdicts)
         scene, said = apply_missing_graph(own, edit.missing, scene, _states(card), tells)

@@ -33,7 +33,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-from scenewright.agents.chat.base import stop_of
+from scenewright.agents.chat.model import stop_of
 from scenewright.graphs.candidates import add_ending, route_to_report
 from scenewright.graphs.director_record import ACCEPT, DirectorContext, candidates_of
 from scenewright.graphs.director_tools import (
@@ -56,9 +56,9 @@ from scenewright.graphs.state import (
     scene_of,
 )
 from scenewright.prompts import load_prompt
-from scenewright.providers.decisions import CallError, PermanentError
-from scenewright.providers.idempotency import identified
-from scenewright.providers.metering import metered
+from scenewright.providers.retry import CallError, PermanentError
+from scenewright.providers.sdk_clients import identified
+from scenewright.providers.usage import metered
 
 NUDGE = "Nothing was done: call one of the tools. To end the run, call accept."
 """Said to a director that calls no tool."""

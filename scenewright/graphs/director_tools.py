@@ -27,8 +27,8 @@ from pydantic import ValidationError
 from scenewright.config.profiles import DIRECTOR
 from scenewright.core.facts import missing_graph
 from scenewright.core.images import hash_of_image
+from scenewright.core.layout import mask_of
 from scenewright.core.ports.backend import BackendError, BackendFeatures, Start
-from scenewright.core.regions import mask_of
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.candidates import make_round_context
 from scenewright.graphs.director_record import ACCEPT, DirectorRecord, left_of, next_round, short
@@ -38,7 +38,7 @@ from scenewright.graphs.state import emit
 from scenewright.graphs.strategies.base import GenerationOverrides
 from scenewright.graphs.strategies.feedback import Feedback
 from scenewright.providers import ask
-from scenewright.providers.idempotency import identified
+from scenewright.providers.sdk_clients import identified
 from scenewright.providers.usage import Usage
 from scenewright.tools.director import (
     Accept,

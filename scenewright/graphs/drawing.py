@@ -17,7 +17,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from scenewright.agents.composers.dropped_facts import dropped_facts
+from scenewright.agents.composers.check import dropped_facts
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import (
     GeneratedImage,
@@ -25,14 +25,14 @@ from scenewright.core.ports.backend import (
     GenerationStep,
     PromptCount,
 )
-from scenewright.core.ports.composer import Wording, worded
+from scenewright.core.ports.composer import Wording, compose_with_origin
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import Composed, Generated, Purpose, Step
 from scenewright.graphs.run_status import scene_in_round, scenes_of
 from scenewright.graphs.state import LoopOptions, RefineContext, emit, retries_told, round_seed
 from scenewright.graphs.strategies.base import GenerationOverrides
-from scenewright.providers.idempotency import identified
-from scenewright.providers.metering import metered
+from scenewright.providers.sdk_clients import identified
+from scenewright.providers.usage import metered
 
 STEP_SECONDS = 0.1
 """Least time between two events about the steps of a drawing; the last step is always told."""
@@ -65,7 +65,9 @@ async def compose(
                 # The seed of the candidates' prompt: a reference shows a thing where it is to be.
                 seed = round_seed(context.options.seed, 0, "candidate")
                 alone = context.options.reference_prompt == "missing"
-                told = await worded(context.composer, scene, seed, None if alone else within)
+                told = await compose_with_origin(
+                    context.composer, scene, seed, None if alone else within
+                )
         event = Composed(
             key=key,
             at=context.log.now(),

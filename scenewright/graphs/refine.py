@@ -24,7 +24,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-from scenewright.core.regions import Region
+from scenewright.core.layout import Region
 from scenewright.graphs.candidates import (
     add_ending,
     emit_missing,

@@ -25,7 +25,7 @@ from scenewright.config.model_identity import (
 from scenewright.config.settings import DIRECTOR
 from scenewright.core.facts import Answer
 from scenewright.graphs.events import Answered, Event, Replied, Role, RunStarted, Warned
-from scenewright.providers.versions import ServedVersions, version_told, versions_of
+from scenewright.providers.versions import ServedVersions, reply_version, versions_of
 
 ReportKind = Literal["independent", "self", "none"]
 INDEPENDENT = "by judges that the loop never saw"
@@ -272,5 +272,5 @@ def _served_in(event: Event) -> Mapping[str, Mapping[str, int]]:
     if isinstance(event, Answered):
         return {event.judge_id: versions} if (versions := versions_of(event.answers)) else {}
     if isinstance(event, Replied) and (name := served_name(event)):
-        return {DIRECTOR_MODEL: {version_told(name): 1}}
+        return {DIRECTOR_MODEL: {reply_version(name): 1}}
     return {}

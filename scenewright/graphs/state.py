@@ -18,7 +18,7 @@ from typing import Any, Self, TypedDict, TypeVar
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.agents.panel.panel import Panel, able
+from scenewright.agents.panel.panel import Panel, able_judges
 from scenewright.config.profiles import RealismRepair
 from scenewright.config.settings import Asking, CascadeSpec, Noise, ReferencePrompt, Repair
 from scenewright.core.facts import Fact, FactKind, ScoreCard, Verdict
@@ -32,7 +32,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import STREAMED, Event, Judged, Purpose, Retrying, Role
 from scenewright.providers import Answers
-from scenewright.providers.retry_events import FailedAttempt, listen_for_retries
+from scenewright.providers.retry import FailedAttempt, listen_for_retries
 
 
 class DirectorError(RuntimeError):
@@ -166,7 +166,7 @@ class CheckContext:
     def paid_as(self, key: str) -> str:
         """Return the idempotency scope of the requests of the step with event ``key``.
 
-        Empty if requests carry no idempotency keys (``providers/idempotency.py``).
+        Empty if requests carry no idempotency keys (``providers/sdk_clients.py``).
         """
         return f"{self.nonce}:{key}" if self.nonce else ""
 
@@ -185,8 +185,8 @@ class CheckContext:
         """Those of a role that are asked facts of ``kind``."""
         stated = self.loop_judges if role == "loop" else self.report_judges
         if kind == "realism":
-            return self._real(role) or able(stated, kind)
-        return able(stated, kind)
+            return self._real(role) or able_judges(stated, kind)
+        return able_judges(stated, kind)
 
     def _real(self, role: Role) -> Sequence[Judge]:
         return self.realism_judges if role == "loop" else self.realism_report_judges

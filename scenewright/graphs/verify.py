@@ -31,8 +31,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
 from scenewright.agents.panel.cascade import unsure_facts
-from scenewright.agents.panel.correction import card_correction
-from scenewright.agents.panel.intervals import score_intervals
+from scenewright.agents.panel.intervals import card_correction, score_intervals
 from scenewright.agents.panel.panel import LeftOut, next_wave, void_verdicts
 from scenewright.core.facts import (
     FACT_KINDS,
@@ -46,7 +45,7 @@ from scenewright.core.facts import (
 from scenewright.graphs.events import Answered, Judged, Role, Stage
 from scenewright.graphs.state import CheckContext, emit, retries_told, scene_of
 from scenewright.providers import ask
-from scenewright.providers.idempotency import identified
+from scenewright.providers.sdk_clients import identified
 
 
 class JudgeRouter:

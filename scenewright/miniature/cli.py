@@ -53,7 +53,7 @@ def paint(
 ) -> None:
     """Paint SCENE exactly: every object, colour and relation of it holds in the picture."""
     from scenewright.core.formats import load_scene
-    from scenewright.core.placement import PlacementError
+    from scenewright.core.layout import PlacementError
     from scenewright.core.scene import SceneError
     from scenewright.miniature.damage import damage as damage_painting
     from scenewright.miniature.damage import parse_damage

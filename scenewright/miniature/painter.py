@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from scenewright.core.placement import Cell, canonical_predicate, place_objects
+from scenewright.core.layout import Cell, canonical_predicate, place_objects
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.miniature.pens import HANDS
 from scenewright.miniature.sprites import backdrop, sprite

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from scenewright.core.placement import COLUMNS, ROWS, Cell
+from scenewright.core.layout import COLUMNS, ROWS, Cell
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.miniature.painter import render
 from scenewright.miniature.truth import Contact, Painting, Truth

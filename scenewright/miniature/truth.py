@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from PIL import Image
 
 from scenewright.core.facts import Fact
-from scenewright.core.placement import Cell, canonical_predicate
+from scenewright.core.layout import Cell, canonical_predicate
 from scenewright.core.questions import instance_order
 from scenewright.core.scene import SceneGraph
 

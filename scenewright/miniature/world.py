@@ -18,7 +18,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import CLIPTokenizer
 
-from scenewright.agents.composers.triplets import Piece
+from scenewright.agents.composers.rules import Piece
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.predicate_statistics import load_predicates
 

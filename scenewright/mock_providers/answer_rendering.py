@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from scenewright.agents.judges.tokens import CHARACTERS_A_TOKEN, text_tokens
+from scenewright.agents.judges.pictures import CHARACTERS_A_TOKEN, text_tokens
 from scenewright.mock_providers.faults import Chance, Fault
 from scenewright.mock_providers.models import Judged
 from scenewright.mock_providers.wire import REFUSAL, ModelReply, ModelRequest, Token

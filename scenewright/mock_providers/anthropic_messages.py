@@ -12,8 +12,8 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from scenewright.agents.chat.base import Tools
-from scenewright.agents.judges.tokens import image_tokens
+from scenewright.agents.chat.model import Tools
+from scenewright.agents.judges.pictures import image_tokens
 from scenewright.mock_providers import turns
 from scenewright.mock_providers.pictures import decode_base64
 from scenewright.mock_providers.problems import Problem

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scenewright.agents.judges import tokens
+from scenewright.agents.judges import pictures
 from scenewright.agents.judges.decisions.asking import Question
-from scenewright.agents.judges.tokens import image_tokens
+from scenewright.agents.judges.pictures import image_tokens
 from scenewright.mock_providers import openai_text as common
 from scenewright.mock_providers.decisions import (
     DecisionAnswer,
@@ -89,7 +89,7 @@ class OpenAIDecisions:
 
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
         """As Gemini's, a guess: the rule of this model is not published."""
-        return 85 if low_detail else tokens.image_tokens("tiles-258", *size)
+        return 85 if low_detail else pictures.image_tokens("tiles-258", *size)
 
     def reply(self, made: DecisionReply) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`.

@@ -12,9 +12,8 @@ from typing import Any, Protocol
 
 from fastapi import Request, Response
 
-from scenewright.agents.judges.decisions.asking import STATEMENT_PROMPT, Question
-from scenewright.agents.judges.decisions.wording import restored
-from scenewright.agents.judges.tokens import character_tokens
+from scenewright.agents.judges.decisions.asking import STATEMENT_PROMPT, Question, restored
+from scenewright.agents.judges.pictures import character_tokens
 from scenewright.mock_providers import sheets
 from scenewright.mock_providers.faults import Chance, Fault
 from scenewright.mock_providers.models import INSTANT, Judged, bare_name, is_script, judge

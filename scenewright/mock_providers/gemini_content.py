@@ -13,8 +13,8 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolCall
 
-from scenewright.agents.chat.base import Tools
-from scenewright.agents.judges.tokens import image_tokens
+from scenewright.agents.chat.model import Tools
+from scenewright.agents.judges.pictures import image_tokens
 from scenewright.mock_providers import turns
 from scenewright.mock_providers.openai_text import logprob
 from scenewright.mock_providers.pictures import decode_base64

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from fastapi import Request, Response
 
-from scenewright.agents.judges.tokens import text_tokens
+from scenewright.agents.judges.pictures import text_tokens
 from scenewright.core.images import png_bytes
 from scenewright.mock_providers import openai_text
 from scenewright.mock_providers.faults import Fault

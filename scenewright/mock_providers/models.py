@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scenewright.agents.judges.pairs import WANTED
+from scenewright.agents.judges.remote import WANTED
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.predicate_statistics import load_predicates

@@ -16,8 +16,8 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolCall
 
-from scenewright.agents.chat.base import Tools
-from scenewright.agents.judges import tokens
+from scenewright.agents.chat.model import Tools
+from scenewright.agents.judges import pictures
 from scenewright.mock_providers import turns
 from scenewright.mock_providers.pictures import from_data_url
 from scenewright.mock_providers.problems import Problem
@@ -58,7 +58,7 @@ LEAST_LOGPROB = -9999.0
 
 def image_tokens(size: tuple[int, int], low_detail: bool) -> int:
     """Tokens of an image for gpt-4o; in low detail 85 whatever its size."""
-    return 85 if low_detail else tokens.image_tokens("tiles-85-170", *size)
+    return 85 if low_detail else pictures.image_tokens("tiles-85-170", *size)
 
 
 def usage(spent: Spent) -> dict[str, Any]:

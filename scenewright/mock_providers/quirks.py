@@ -10,8 +10,8 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
-from scenewright.agents.chat.base import Tools
-from scenewright.agents.judges.tokens import CHARACTERS_A_TOKEN
+from scenewright.agents.chat.model import Tools
+from scenewright.agents.judges.pictures import CHARACTERS_A_TOKEN
 from scenewright.mock_providers.faults import LabError
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.turns import Turns

@@ -26,12 +26,12 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from PIL import Image
 
-from scenewright.agents.composers.triplets import text_of, triplets
-from scenewright.agents.judges.tokens import CHARACTERS_A_TOKEN, text_tokens
-from scenewright.agents.parsers.scene_classes import diversity
+from scenewright.agents.composers.rules import text_of, triplets
+from scenewright.agents.judges.pictures import CHARACTERS_A_TOKEN, text_tokens
+from scenewright.agents.parsers.classes import diversity
 from scenewright.core.formats import loads_scene
 from scenewright.core.formats.megasg import read
-from scenewright.core.placement import canonical_predicate
+from scenewright.core.layout import canonical_predicate
 from scenewright.core.scene import SceneError
 from scenewright.mock_providers import text_tools as texts
 from scenewright.mock_providers.faults import Fault
@@ -130,7 +130,7 @@ def annotate(turns: Turns) -> tuple[str, dict[str, Any]] | None:
     """Return the call of the tool among those offered that it knows; none if there is none.
 
     Predicates of one meaning go by the planner's table, classes of scenes by the rules of
-    :mod:`scenewright.agents.parsers.scene_classes`, attributes by a hash of the category. Raises
+    :mod:`scenewright.agents.parsers.classes`, attributes by a hash of the category. Raises
     ``Problem`` for a tool of :mod:`scenewright.mock_providers.text_tools` without its prompt.
     """
     names = [str(function["name"]) for function in turns.tools.functions]

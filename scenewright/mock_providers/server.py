@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from scenewright.agents.judges.tokens import character_tokens, text_tokens
+from scenewright.agents.judges.pictures import character_tokens, text_tokens
 from scenewright.mock_providers.accounts import Account, Kept, Replays, RequestLog, account_name
 from scenewright.mock_providers.answer_rendering import render_answer
 from scenewright.mock_providers.box_relations import describe, is_describing
@@ -54,7 +54,7 @@ from scenewright.mock_providers.settings import LabSettings
 from scenewright.mock_providers.sheets import is_of_pairs, plain_question, sheet_of
 from scenewright.mock_providers.vision_tools import is_seeing, see
 from scenewright.mock_providers.wire import Format, Limits, ModelRequest, Spent, Wire
-from scenewright.providers.idempotency import HEADER, request_digest
+from scenewright.providers.sdk_clients import HEADER, request_digest
 
 log = logging.getLogger(__name__)
 

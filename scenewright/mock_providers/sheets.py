@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scenewright.agents.judges.pairs import OPTIONS as PAIR
-from scenewright.agents.judges.stems import filled
+from scenewright.agents.judges.remote import OPTIONS as PAIR
+from scenewright.agents.judges.sheet import filled
 from scenewright.mock_providers.problems import Problem
 
 YES_NO: Mapping[str, str] = {"yes": "yes", "no": "no"}

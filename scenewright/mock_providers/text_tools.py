@@ -15,14 +15,13 @@ import re
 from collections import Counter
 from typing import Any
 
-from scenewright.agents.composers.wording import SAID, word
-from scenewright.agents.parsers.prompt_classes import CHALLENGES, classify
+from scenewright.agents.composers.rules import SAID, word
+from scenewright.agents.parsers.classes import CHALLENGES, classify
 from scenewright.agents.parsers.rules import parse_caption
 from scenewright.core.formats import loads_scene
-from scenewright.core.formats.dsg_tuples import Proposition, read_tuple
-from scenewright.core.formats.tifa import NUMBERS, TYPES
-from scenewright.core.placement import canonical_predicate
-from scenewright.core.plurals import plural, singular
+from scenewright.core.formats.published_questions import NUMBERS, TYPES, Proposition, read_tuple
+from scenewright.core.inflection import plural, singular
+from scenewright.core.layout import canonical_predicate
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.turns import Turns, entries, listed, variables_of

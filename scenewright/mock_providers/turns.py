@@ -22,7 +22,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from scenewright.agents.chat.base import Tools
+from scenewright.agents.chat.model import Tools
 from scenewright.mock_providers.problems import Problem
 from scenewright.prompts import load_prompt
 
@@ -87,7 +87,7 @@ def turns_of(messages: Iterable[BaseMessage], tools: Tools, as_text: bool = Fals
 
 
 def schema_of(name: str, description: object, parameters: object) -> dict[str, Any]:
-    """Return a tool in the form of :attr:`~scenewright.agents.chat.base.Tools.schemas`."""
+    """Return a tool in the form of :attr:`~scenewright.agents.chat.model.Tools.schemas`."""
     return {
         "type": "function",
         "function": {

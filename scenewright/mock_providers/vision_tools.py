@@ -37,14 +37,13 @@ from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageStat
 from scipy import ndimage
 
-from scenewright.agents.parsers.lexicon import is_animate
+from scenewright.agents.parsers.tagging import is_animate
 from scenewright.core.facts import Fact
 from scenewright.core.formats.base import split_id
-from scenewright.core.placement import canonical_predicate
-from scenewright.core.plurals import singular
-from scenewright.core.ports.detector import Box
+from scenewright.core.inflection import singular
+from scenewright.core.layout import canonical_predicate
 from scenewright.core.ports.judge import JudgeError
-from scenewright.core.ports.realism_scorer import HIGHEST, LOWEST, on_scale
+from scenewright.core.ports.vision import HIGHEST, LOWEST, Box, on_scale
 from scenewright.core.questions import NO_RELATION, QuestionForm
 from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
 from scenewright.core.vocabulary import DIRECTIONS, kind_of

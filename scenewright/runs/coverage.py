@@ -20,7 +20,7 @@ from scenewright.core.closed_vocabulary import (
     read_vocabulary,
 )
 from scenewright.core.facts import Fact
-from scenewright.core.plurals import plural
+from scenewright.core.inflection import plural
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.judge import Judge
 from scenewright.graphs.errors import RunError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from PIL import Image
 
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 from scenewright.config.settings import Settings
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.composer import Composer

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import ValidationError
 
-from scenewright.agents.panel.independence import identity_of_chat
+from scenewright.agents.panel.panel import identity_of_chat
+from scenewright.config import OnModelChange
 from scenewright.config.model_identity import apart_problem
-from scenewright.config.on_model_change import OnModelChange
 from scenewright.config.profiles import ACCOUNTS, DIRECTED, DIRECTOR, REALISM_FIELDS
 from scenewright.config.settings import (
     Profile,

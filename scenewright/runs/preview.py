@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from scenewright.agents.composers.dropped_facts import dropped_facts
+from scenewright.agents.composers.check import dropped_facts
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import load_calibration
 from scenewright.config.profiles import CHAT_COMPOSERS, LOCAL_BACKEND, Profile
 from scenewright.config.settings import reports_itself
 from scenewright.core.facts import FACT_KINDS, Fact
-from scenewright.core.ports.composer import Wording, worded
+from scenewright.core.ports.composer import Wording, compose_with_origin
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import round_seed
 from scenewright.runs.coverage import coverage_of
@@ -155,7 +155,9 @@ async def _prompt(
     profile, scene = plan.profile, plan.scene
     if profile.composer not in CHAT_COMPOSERS:
         composer = composer_of(profile, plan.settings, reader.room)
-        return await worded(composer, scene, round_seed(plan.options.seed, 0, "candidate")), ()
+        return await compose_with_origin(
+            composer, scene, round_seed(plan.options.seed, 0, "candidate")
+        ), ()
     from scenewright.agents.chat.scripted import scripted_chat
     from scenewright.agents.composers.language import LanguageComposer, Table6Composer
 

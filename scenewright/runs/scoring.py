@@ -16,8 +16,7 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict
 
 from scenewright.agents.panel.cascade import check_cascade, guarantee_in
-from scenewright.agents.panel.independence import check_apart
-from scenewright.agents.panel.panel import Panel, able
+from scenewright.agents.panel.panel import Panel, able_judges, check_apart
 from scenewright.config.settings import (
     Profile,
     Settings,
@@ -116,7 +115,7 @@ async def panel_for(
     """
     own = profile.self_report
     check_judges(loop, report, realism_loop, realism_report, self_report=own)
-    if realism and not (realism_loop or able(loop, "realism")):
+    if realism and not (realism_loop or able_judges(loop, "realism")):
         names = ", ".join(judge.id for judge in loop)
         raise RunError(
             f"no judge of the profile {profile.name!r} can tell how real an object looks: {names} "

@@ -24,7 +24,7 @@ from PIL import Image, ImageDraw
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.core.facts import Fact, ScoreCard
-from scenewright.core.regions import Region
+from scenewright.core.layout import Region
 
 PREVIEW_SIDE = 256
 """Longest side, in pixels, of a picture that goes to a language model."""

@@ -8,8 +8,7 @@ import pytest
 
 from benchmarks._extraction_match import Count, aligned, counted, true_box
 from benchmarks.extraction import TrueBoxes, figures_of
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.extractor import Extraction
+from scenewright.core.ports.vision import Detection, Extraction
 from scenewright.core.scene import Relation, SceneGraph
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting

@@ -14,7 +14,7 @@ from benchmarks._parser_match import aside, compare, right_counts, said_by, with
 from benchmarks.parser import captions_per_second, figure, measure, micro, read
 from benchmarks.parser import main as command
 from scenewright.agents.parsers.rules import parse_caption
-from scenewright.core.formats.dsg_tuples import label
+from scenewright.core.formats.published_questions import label
 
 beside = pytest.mark.skipif(
     not DATA.is_dir(), reason="the DSG release is not beside the repository"

@@ -9,7 +9,7 @@ import pytest
 
 from scenewright.cli.console import quiet_libraries
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError, PermanentError, Transient
+from scenewright.providers.retry import CallError, PermanentError, Transient
 from tests.providers.virtual import Provider, Said, caller_of, put, run
 
 CALLS = logging.getLogger("scenewright.providers")

@@ -26,10 +26,9 @@ from scenewright.evals.store.extractions import Extractions
 from scenewright.evals.studies.peers.geneval import DetectorJudge
 from scenewright.evals.studies.peers.geneval_demands import clause_facts, demands_of_scene
 from scenewright.miniature.world import JUDGE_VOCABULARY, KINDS, VOCABULARY
-from scenewright.runs.model_factory.detectors import SEGMENTER, detector_of
 from scenewright.runs.model_factory.extractors import extractor_of
-from scenewright.tools.vision.detection.caching import CachedDetector
-from scenewright.tools.vision.detection.labels import unfindable
+from scenewright.runs.model_factory.local_models import SEGMENTER, detector_of
+from scenewright.tools.vision.detection.boxes import CachedDetector, unknown_labels
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from scenewright.tools.vision.realism.olip_judge import OlipJudge
 from tests.doubles import ScriptedJudge
@@ -56,7 +55,7 @@ def test_the_miniatures_segmenter_finds_its_twelve_kinds() -> None:
     found = detector_of("miniature")
     assert found.vocabulary is not None
     assert set(found.vocabulary.classes or ()) == set(KINDS)
-    assert list(unfindable(found, ["dog", "astronaut"])) == ["astronaut"]
+    assert list(unknown_labels(found, ["dog", "astronaut"])) == ["astronaut"]
     assert CachedDetector(found).vocabulary == found.vocabulary
 
 

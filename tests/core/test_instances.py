@@ -21,7 +21,7 @@ from scenewright.core.facts import (
 )
 from scenewright.core.questions import facts_of, instance_order
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
-from scenewright.graphs.differences import seen_differently
+from scenewright.graphs.correcting import apply_missing_graph
 from scenewright.providers import fact_digest
 
 
@@ -228,7 +228,7 @@ def test_a_person_takes_the_absent_instance_out_of_what_is_missing() -> None:
     tells = assign_verdicts(facts, by_id)
     assert (tells["o:person.1"], tells["o:person.2"]) == ("o:person.2", "o:person.1")
     states = {fact_id: verdict.state for fact_id, verdict in by_id.items()}
-    _, said = seen_differently(own, SceneGraph(), RIDER_AND_PLAYER, states, tells)
+    _, said = apply_missing_graph(own, SceneGraph(), RIDER_AND_PLAYER, states, tells)
     assert said == {"o:person.2": "yes", "r:person.1|riding|horse.1": "yes"}
     all_there = {**by_id, **{id_: Verdict(fact_id=id_, state="yes") for id_ in said}}
     assert not missing_graph(RIDER_AND_PLAYER, facts, list(all_there.values()))
@@ -240,7 +240,7 @@ def test_a_person_denies_one_of_several_instances() -> None:
     states = {fact_id: verdict.state for fact_id, verdict in by_id.items()}
     seen = scene([thing("person.2")])
     tells = assign_verdicts(facts, by_id)
-    _, said = seen_differently(SceneGraph(), seen, RIDER_AND_PLAYER, states, tells)
+    _, said = apply_missing_graph(SceneGraph(), seen, RIDER_AND_PLAYER, states, tells)
     after = by_id | {
         id_: Verdict.model_validate({"fact_id": id_, "state": state}) for id_, state in said.items()
     }

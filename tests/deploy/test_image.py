@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from scenewright.service.api.auth_middleware import OPEN
+from scenewright.service.api.access import OPEN
 from tests.deploy.reading import (
     PAGE,
     PREFIX,

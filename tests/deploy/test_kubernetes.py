@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scenewright.service.api.auth_middleware import OPEN
+from scenewright.service.api.access import OPEN
 from tests.deploy.reading import (
     DEPLOY,
     FOLDERS,

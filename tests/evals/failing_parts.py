@@ -12,18 +12,20 @@ import numpy as np
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.judges.pairs import FIRST, NEITHER
+from scenewright.agents.judges.remote import FIRST, NEITHER
 from scenewright.core.facts import Answer, Fact
-from scenewright.core.ports.detector import Detection, DetectionError
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.judge import JudgeCaps, unscored
+from scenewright.core.ports.vision import (
+    Detection,
+    DetectionError,
     ExtractionError,
+    ObjectRealism,
     PairScores,
     ReadAttribute,
+    RealismError,
     Unread,
     Verification,
 )
-from scenewright.core.ports.judge import JudgeCaps, unscored
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.metrics.base import Metric, MetricError
@@ -50,7 +52,7 @@ from scenewright.evals.studies.peers.vqascore import VqaScore
 from scenewright.evals.studies.real.metric import RealMetric
 from scenewright.evals.studies.real.real_scorer import RealScorer
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from tests.agents.replying import ReplyingChat
 
@@ -287,7 +289,7 @@ class Writer:
     switch: Switch
     fingerprint: str = "writer-1"
 
-    def expected(self, about: str) -> Mapping[str, Expected]:
+    def expected(self, about: str) -> Mapping[str, ExpectedUsage]:
         return {}
 
     async def make(self, about: str) -> ItemQuestions:

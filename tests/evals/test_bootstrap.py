@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scenewright.agents.panel.agreement import (
+from scenewright.agents.panel.aggregation import (
     brier_score,
     cohen_kappa,
     expected_calibration_error,

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from scenewright.core.facts import Answer, Fact
-from scenewright.core.ports.extractor import Extraction
 from scenewright.core.ports.judge import JudgeCaps
+from scenewright.core.ports.vision import Extraction
 from scenewright.core.questions import NO_RELATION
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.core.vocabulary import entailed, entails, excludes, first_known, opposite

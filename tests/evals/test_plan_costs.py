@@ -21,11 +21,11 @@ from scenewright.evals.metrics.registry import metric_of
 from scenewright.evals.runner.estimating import Estimate, estimate
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.results import Results
-from scenewright.providers.usage import Expected, Usage
+from scenewright.providers.usage import ExpectedUsage, Usage
 from tests.doubles import ScriptedJudge
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
 
-HALF_DOLLAR = Expected(1, Usage(100, 10), 0.5)
+HALF_DOLLAR = ExpectedUsage(1, Usage(100, 10), 0.5)
 
 
 class PaidMetric:
@@ -35,7 +35,7 @@ class PaidMetric:
     needs: frozenset[Need] = frozenset({"image"})
     higher_is_better = True
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         assert size[0] > 0
         return {"account:reader": HALF_DOLLAR} if sample.item.id != "item-0" else {}
 

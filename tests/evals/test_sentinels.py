@@ -28,8 +28,8 @@ from scenewright.evals.runner.served_versions import (
 from scenewright.evals.store.paths import SENTINELS
 from scenewright.evals.store.results import Results
 from scenewright.mock_providers import LabSettings, serving_thread
-from scenewright.mock_providers.model_swaps import parse_swaps
-from scenewright.providers.versions import told_name
+from scenewright.mock_providers.faults import parse_swaps
+from scenewright.providers.versions import served_name
 from tests.doubles import CallBook, ScriptedJudge
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
 from tests.evals.served_judges import REMOTE, SENTINEL_IDS, RemoteJudge
@@ -101,7 +101,7 @@ async def test_it_stops_keeps_what_is_judged_and_splits_where_that_is_asked(
     (drift,) = found.manifest[SERVED]["drifts"]
     assert drift["accepted"]
     label = f"report@{drift['version']}"
-    assert told_name(drift["version"]) == "v1"
+    assert served_name(drift["version"]) == "v1"
     assert set(told_labels(found.manifest)) == {"report@v1", label}
     versions = {one.version: one.answers for one in told_versions(found.manifest)[REMOTE]}
     rows = found.rows("answers")
@@ -241,9 +241,9 @@ async def test_a_model_exchanged_over_the_wire_is_noticed(tmp_path: Path) -> Non
 async def test_the_plan_counts_them(tmp_path: Path) -> None:
     class Priced(RemoteJudge):
         def expected(self, size: tuple[int, int], facts: Sequence[Fact]) -> object:
-            from scenewright.providers.usage import Expected, Usage
+            from scenewright.providers.usage import ExpectedUsage, Usage
 
-            return Expected(1, Usage(100 * len(facts), len(facts)), usd=0.001 * len(facts))
+            return ExpectedUsage(1, Usage(100 * len(facts), len(facts)), usd=0.001 * len(facts))
 
     judge = Priced("c", CallBook(), lambda fact: 0)
     asked = config(protocol="grounded", sentinels=0.5)

@@ -21,8 +21,8 @@ from scenewright.core.facts import Fact
 from scenewright.core.flushing import Flusher
 from scenewright.core.formats import load_scene
 from scenewright.core.images import ImageStore
+from scenewright.core.layout import Region
 from scenewright.core.questions import facts_of
-from scenewright.core.regions import Region
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.checkpoints import Checkpoints
 from scenewright.graphs.director import DirectorContext, build_director

@@ -21,9 +21,8 @@ from scenewright.graphs.events import (
 )
 from scenewright.graphs.run_status import totals_of
 from scenewright.graphs.state import Budget, round_seed
-from scenewright.providers.decisions import CallError, PermanentError, Transient
-from scenewright.providers.metering import count
-from scenewright.providers.usage import Usage
+from scenewright.providers.retry import CallError, PermanentError, Transient
+from scenewright.providers.usage import Usage, count
 from scenewright.runs.api import refine
 from scenewright.runs.records import result_of
 from tests.doubles import CallBook, ScriptedBackend, ScriptedJudge

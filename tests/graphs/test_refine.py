@@ -32,7 +32,7 @@ from scenewright.graphs.events import (
 )
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.state import Budget, improves, round_seed
-from scenewright.providers.retry_events import FailedAttempt, notify_retry
+from scenewright.providers.retry import FailedAttempt, notify_retry
 from scenewright.runs.api import refine
 from scenewright.runs.model_factory.profiles import build_run_models
 from scenewright.runs.records import RunResult

@@ -10,9 +10,8 @@ import pytest
 from scenewright.config.settings import BUILT_IN
 from scenewright.core.facts import Fact
 from scenewright.core.images import ImageStore
-from scenewright.core.placement import Cell
+from scenewright.core.layout import Cell, region_of_cell
 from scenewright.core.ports.backend import GenerationRequest
-from scenewright.core.regions import region_of_cell
 from scenewright.graphs.events import Event, Generated
 from scenewright.graphs.state import round_seed
 from scenewright.runs.api import refine

@@ -13,7 +13,7 @@ from PIL import Image
 from rich.console import Console
 
 from scenewright.agents.judges.local import LocalJudge
-from scenewright.agents.panel.independence import check_apart, identity_of_judge
+from scenewright.agents.panel.panel import check_apart, identity_of_judge
 from scenewright.cli.tables import card_lines, print_result
 from scenewright.config.settings import BUILT_IN, Settings, SettingsError
 from scenewright.core.facts import Answer, Fact

@@ -29,7 +29,7 @@ from benchmarks._labels import (
 )
 from benchmarks._miniature_judges import label_counts, label_figures
 from benchmarks._miniature_scenes import LEVELS, painting_of_level
-from scenewright.agents.composers.grid import GridComposer
+from scenewright.agents.composers.rules import GridComposer
 from scenewright.config.settings import find_profile
 from scenewright.core.facts import FACT_KINDS
 from scenewright.core.formats import load_scene

@@ -11,7 +11,7 @@ import pytest
 
 from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scene
-from scenewright.core.placement import PlacementError
+from scenewright.core.layout import PlacementError
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.miniature.painter import PaintError, Painting, paint

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from scenewright.agents.composers.triplets import Piece
+from scenewright.agents.composers.rules import Piece
 from scenewright.core.formats import load_scene
 from scenewright.miniature.painter import paint
 from scenewright.miniature.training.adapter import load_reader

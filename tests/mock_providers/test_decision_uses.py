@@ -14,7 +14,7 @@ from scenewright.agents.judges.decisions.judge import DecisionJudge, decision_ju
 from scenewright.agents.panel.panel import Panel
 from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scene
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.questions import facts_of
 from scenewright.evals.runner.judging import ToolCallSource, expected_of, judge_picture
 from scenewright.evals.studies.peers.direct import DirectScore

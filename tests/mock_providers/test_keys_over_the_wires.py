@@ -22,8 +22,8 @@ from scenewright.core.ports.backend import BackendError, GenerationRequest, Star
 from scenewright.mock_providers import Fault, LabSettings, serving
 from scenewright.mock_providers.routes import application
 from scenewright.providers.caller import Caller
-from scenewright.providers.idempotency import HEADER, identified
 from scenewright.providers.retry import Backoff
+from scenewright.providers.sdk_clients import HEADER, identified
 from scenewright.tools.backends.remote import remote_backend
 
 KEY = "key-of-the-wires"

@@ -13,7 +13,7 @@ from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.language_replies import ReplyError
 from scenewright.agents.judges.models import caps_of
 from scenewright.core.formats import load_scene
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.evals.annotation import classes, instances, merging
 from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.annotation.voters import TextModel, Voter
@@ -24,7 +24,7 @@ from scenewright.mock_providers import ThreadedLab, box_relations, scripts
 from scenewright.mock_providers import box_relations as looking
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError
+from scenewright.providers.retry import CallError
 from scenewright.tools.vision.extraction import one_stage
 from scenewright.tools.vision.extraction.one_stage import PictureParser
 from tests.evals.annotation.building import Photos, config_of

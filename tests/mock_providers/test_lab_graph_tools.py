@@ -31,7 +31,7 @@ from scenewright.mock_providers.turns import listed
 from scenewright.mock_providers.vision_tools import CANNOT_TELL, read_marks
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError
+from scenewright.providers.retry import CallError
 
 PROVIDERS = ("openai", "gemini", "anthropic")
 RED, BLUE = (255, 0, 0), (0, 0, 255)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scenewright.config.settings import Settings
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.miniature.damage import GradedPainting, sample_graded
 from scenewright.mock_providers import ThreadedLab
 from scenewright.runs.model_factory.profiles import chat_of

@@ -9,10 +9,18 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.agents.judges.pairs import FIRST, NEITHER, OPTIONS, SECOND, compare, pair_fact
-from scenewright.agents.judges.remote import RemoteJudge, remote_judge
+from scenewright.agents.judges.pictures import answer_tokens, character_tokens
+from scenewright.agents.judges.remote import (
+    FIRST,
+    NEITHER,
+    OPTIONS,
+    SECOND,
+    RemoteJudge,
+    compare,
+    pair_fact,
+    remote_judge,
+)
 from scenewright.agents.judges.sheet import of_two, sheet_of
-from scenewright.agents.judges.tokens import answer_tokens, character_tokens
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of

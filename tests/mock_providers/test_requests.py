@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.agents.judges.tokens import text_tokens
+from scenewright.agents.judges.pictures import text_tokens
 from scenewright.mock_providers.answer_rendering import pieces
 from scenewright.mock_providers.anthropic_messages import AnthropicMessages
 from scenewright.mock_providers.gemini_content import GeminiContent

@@ -19,8 +19,7 @@ from langchain_core.messages import HumanMessage
 from PIL import Image
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.base import stop_of
-from scenewright.agents.chat.model import AccountChat
+from scenewright.agents.chat.model import AccountChat, stop_of
 from scenewright.agents.judges.decisions.judge import decision_judge
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.openai import OpenAIWire
@@ -30,8 +29,7 @@ from scenewright.agents.judges.remote import remote_judge
 from scenewright.agents.judges.sheet import sheet_of
 from scenewright.core.facts import Fact
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError
-from scenewright.providers.retry import Backoff
+from scenewright.providers.retry import Backoff, CallError
 from tests.agents.chat.talking import look, picture
 
 ROOT = Path(__file__).resolve().parents[2]

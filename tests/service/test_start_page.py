@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from scenewright.core.formats.vocabulary import ADJECTIVES
+from scenewright.core.formats.phrases import ADJECTIVES
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.web.rendering import assets
 from tests.service.conftest import scripted, serving

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from scenewright.agents.parsers.scene_classes import CATEGORIES
+from scenewright.agents.parsers.classes import SCENE_CATEGORIES
 from scenewright.evals.annotation.texts import ask_text
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.annotation.workers import StartupFailureLimit, side_by_side
@@ -24,18 +24,20 @@ def _key(text: object) -> str:
     return "".join(c for c in str(text).casefold() if c.isalnum())
 
 
-_GROUPS = {_key(group): group for group in CATEGORIES}
-_CLASSES = {(group, _key(one)): one for group, members in CATEGORIES.items() for one in members}
+_GROUPS = {_key(group): group for group in SCENE_CATEGORIES}
+_CLASSES = {
+    (group, _key(one)): one for group, members in SCENE_CATEGORIES.items() for one in members
+}
 
 
 def class_of(first: object, second: object) -> tuple[str, str]:
     """The two levels as they are named here; raises ``ValueError`` for what is none of them."""
     group = _GROUPS.get(_key(first))
     if group is None:
-        raise ValueError(f"level 1 is {first!r}: choose {' or '.join(CATEGORIES)}")
+        raise ValueError(f"level 1 is {first!r}: choose {' or '.join(SCENE_CATEGORIES)}")
     category = _CLASSES.get((group, _key(second)))
     if category is None:
-        known = ", ".join(CATEGORIES[group])
+        known = ", ".join(SCENE_CATEGORIES[group])
         raise ValueError(f"level 2 is {second!r}: of {group} choose one of {known}")
     return group, category
 

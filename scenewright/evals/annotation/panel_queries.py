@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 from PIL import Image
 
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.evals.annotation.voters import Voter
 from scenewright.evals.annotation.votes import Triple
 from scenewright.evals.annotation.workers import StartupFailureLimit
 from scenewright.evals.store.ledger import Ledger, Photo, Reply
-from scenewright.providers.idempotency import identified
-from scenewright.providers.metering import metered
+from scenewright.providers.sdk_clients import identified
+from scenewright.providers.usage import metered
 
 _REASON_LENGTH = 500
 

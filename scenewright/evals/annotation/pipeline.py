@@ -55,7 +55,7 @@ from scenewright.evals.datasets.base import Dataset
 from scenewright.evals.store.ledger import Ledger, Reply
 from scenewright.prompts import load_prompt
 from scenewright.providers.versions import SERVED_FILE, FollowedVersions, following
-from scenewright.tools.vision.extraction.picture_parser import BOXES_PROMPT, SAMPLING
+from scenewright.tools.vision.extraction.one_stage import BOXES_PROMPT, SAMPLING
 
 LEDGER = "ledger.sqlite"
 _PACKAGES = ("scenewright", "langchain-core", "pydantic", "pyarrow", "pillow")

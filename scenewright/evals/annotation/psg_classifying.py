@@ -13,10 +13,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
 from scenewright.agents.chat.language_replies import as_data, ask_for, name_of, shortened, tool_of
-from scenewright.agents.judges.tokens import character_tokens
-from scenewright.agents.parsers.prompt_classes import (
-    CATEGORIES,
+from scenewright.agents.judges.pictures import character_tokens
+from scenewright.agents.parsers.classes import (
     CHALLENGES,
+    PROMPT_CATEGORIES,
     Classes,
     with_precedence,
 )
@@ -81,7 +81,7 @@ def read_classes(given: Mapping[str, Any], count: int, by: str, last: bool) -> d
             continue
         category, challenge = (str(row.get(key, "")).upper() for key in ("category", "challenge"))
         wrong = ""
-        if category not in CATEGORIES:
+        if category not in PROMPT_CATEGORIES:
             wrong = f"{row.get('category')!r} is no category"
         elif challenge not in CHALLENGES:
             wrong = f"{row.get('challenge')!r} is no challenge"

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from scenewright.agents.parsers.prompt_classes import RULES_VERSION, Classes, classify
+from scenewright.agents.parsers.classes import RULES_VERSION, Classes, classify
 from scenewright.evals.annotation import psg_classifying as classifying
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.annotation.workers import StartupFailureLimit, side_by_side
@@ -16,7 +16,7 @@ from scenewright.evals.datasets.psg_prompts.rows import RowFile, item_of_draw
 from scenewright.evals.datasets.psg_prompts.templates import Draw, DrawSpec, draw
 from scenewright.evals.datasets.psg_prompts.words import PsgError
 from scenewright.evals.errors import AnnotationError
-from scenewright.providers.usage import Expected, Usage
+from scenewright.providers.usage import ExpectedUsage, Usage
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Work:
     """Id → row that is there."""
     lacking: list[Draw] = field(default_factory=list)
     """Prompts to be written."""
-    expected: Expected = field(default_factory=Expected)
+    expected: ExpectedUsage = field(default_factory=ExpectedUsage)
     """What a language model will take; nothing for the rules."""
 
 
@@ -62,7 +62,7 @@ def plan(
         work.lacking.append(drawn)
     if model is not None:
         usage = sum((writing.expected(one) for one in work.lacking), Usage())
-        work.expected = Expected(len(work.lacking), usage, model.price(usage))
+        work.expected = ExpectedUsage(len(work.lacking), usage, model.price(usage))
     return work
 
 
@@ -105,7 +105,7 @@ async def synthesize(
 
 def unclassified(
     items: Iterable[Item], kept: Mapping[str, Item], model: TextModel | None
-) -> tuple[list[Item], Expected]:
+) -> tuple[list[Item], ExpectedUsage]:
     """The items that ``kept`` has no classes of by this model (or the rules), and what asking for
     them takes."""
     by = f"rules@{RULES_VERSION}" if model is None else model.name
@@ -117,11 +117,11 @@ def unclassified(
         or not there.group
         or there.meta.get("classified_by") != by
     ]
-    expected = Expected()
+    expected = ExpectedUsage()
     if model is not None:
         for some in _batches([item for item in lacking if item.prompt]):
             usage = classifying.expected([item.prompt for item in some])
-            expected += Expected(1, usage, model.price(usage))
+            expected += ExpectedUsage(1, usage, model.price(usage))
     return lacking, expected
 
 

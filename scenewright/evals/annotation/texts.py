@@ -14,8 +14,8 @@ from scenewright.evals.annotation.panel_queries import after, reason_of, tries_o
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.store.ledger import Ledger, Reply
 from scenewright.prompts import load_prompt
-from scenewright.providers.idempotency import identified
-from scenewright.providers.metering import metered
+from scenewright.providers.sdk_clients import identified
+from scenewright.providers.usage import metered
 
 Reader = Callable[[Mapping[str, Any], bool], Any]
 """Makes JSON data of the tool's arguments. The flag says that it is the model's last chance: what

@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from scenewright.agents.chat.language_replies import digest_of, name_of
-from scenewright.agents.judges.tokens import character_tokens, image_tokens
+from scenewright.agents.judges.pictures import character_tokens, image_tokens
 from scenewright.evals.errors import AnnotationError
 from scenewright.prompts import load_prompt
 from scenewright.providers.usage import Usage
-from scenewright.tools.vision.extraction.picture_parser import BOXES_PROMPT, PictureParser
+from scenewright.tools.vision.extraction.one_stage import BOXES_PROMPT, PictureParser
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from scenewright.config.output_limits import Role
+    from scenewright.config.profiles import Role
     from scenewright.config.settings import Settings
 
 RELATIONS_AN_OBJECT = 1.5
@@ -99,7 +99,7 @@ def _voter(spec: str, settings: Settings | None) -> Voter:
     from scenewright.agents.judges.models import caps_of
     from scenewright.config.settings import load_settings, split_judge
     from scenewright.runs.model_factory.profiles import chat_of
-    from scenewright.tools.vision.extraction.picture_parser import sampling_of
+    from scenewright.tools.vision.extraction.one_stage import sampling_of
 
     settings = settings or load_settings()
     _refuse_scripts(spec)

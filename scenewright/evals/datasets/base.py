@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.core.facts import Fact
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import SceneGraph
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import MAX_OBJECTS
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.detections import (

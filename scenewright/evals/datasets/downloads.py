@@ -27,8 +27,7 @@ from scenewright.evals.datasets.transfer import (
     settle,
 )
 from scenewright.evals.datasets.unpacking import unpack
-from scenewright.providers.hub.disk import free_bytes, sha256_of
-from scenewright.providers.hub.known import size_words
+from scenewright.providers.hub.needs import free_bytes, sha256_of, size_words
 from scenewright.providers.hub.pull import PullCallbacks
 
 RECORD = "checksums.json"

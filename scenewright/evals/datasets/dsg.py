@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.core.facts import Fact
-from scenewright.core.formats.dsg_tuples import read_tuple
+from scenewright.core.formats.published_questions import read_tuple
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.captions import PARSES, said_of

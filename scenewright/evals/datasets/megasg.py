@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.core.formats import megasg
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import MAX_OBJECTS, SceneError, SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.detections import (

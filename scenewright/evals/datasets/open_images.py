@@ -22,7 +22,7 @@ from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import MAX_OBJECTS, SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.detections import (

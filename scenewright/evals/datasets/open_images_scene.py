@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scenewright.core.formats.base import FormatError, build, numbered
-from scenewright.core.formats.vocabulary import key_of
+from scenewright.core.formats.phrases import key_of
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import DatasetError
 

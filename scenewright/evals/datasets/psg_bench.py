@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from scenewright.agents.composers.wording import WORDING_VERSION
-from scenewright.agents.parsers.prompt_classes import RULES_VERSION
+from scenewright.agents.composers.rules import WORDING_VERSION
+from scenewright.agents.parsers.classes import RULES_VERSION
 from scenewright.evals.datasets import table
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.psg_prompts.rows import synthesized

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.core.facts import Fact, FactKind
-from scenewright.core.plurals import singular
+from scenewright.core.inflection import singular
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.datasets.captions import check_parse, said_of

@@ -21,8 +21,7 @@ from typing import Any
 import httpx2
 
 from scenewright.core.flushing import flush
-from scenewright.providers.hub.disk import PARTIAL, free_bytes
-from scenewright.providers.hub.known import size_words
+from scenewright.providers.hub.needs import PARTIAL, free_bytes, size_words
 from scenewright.providers.hub.pull import PullCallbacks
 
 CONNECT_SECONDS, READ_SECONDS = 20.0, 60.0

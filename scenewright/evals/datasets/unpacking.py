@@ -14,8 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from scenewright.evals.datasets.transfer import DownloadError
-from scenewright.providers.hub.disk import free_bytes
-from scenewright.providers.hub.known import size_words
+from scenewright.providers.hub.needs import free_bytes, size_words
 
 MOST_TIMES_LARGER = 200
 """How much larger than its archive the content may be; annotations pack to about a tenth."""

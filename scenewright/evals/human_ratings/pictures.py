@@ -81,7 +81,7 @@ class Pictures:
         # Read as a picture in any case: what is damaged must be found now, not by a rater.
         image = load_image(file)
         if self._side is not None and max(image.size) != self._side:
-            from scenewright.runs.report.pictures import fit
+            from scenewright.runs.report.parts import fit
 
             return png_bytes(fit(image, self._side))
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from scenewright.agents.judges.records_table import LIST_SEPARATOR, Row, TableError, read_table
+from scenewright.agents.judges.replay import LIST_SEPARATOR, Row, TableError, read_table
 from scenewright.core.facts import Fact
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenewright.agents.judges.records_table import Row, Table, TableError, read_table
+from scenewright.agents.judges.replay import Row, Table, TableError, read_table
 from scenewright.evals.human_ratings.asking import WHOLE, unasked
 from scenewright.evals.human_ratings.files import put_csv
 from scenewright.evals.human_ratings.opening import store_of

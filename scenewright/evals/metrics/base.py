@@ -14,7 +14,7 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.predicate_statistics import PredicateStatistics
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.store.journal import Features
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 Need = Literal["image", "prompt", "scene", "judges", "original"]
 """What a metric needs of a sample: ``judges`` are verdicts of a panel, ``original`` is the photo
@@ -122,7 +122,7 @@ class ItemMetric(_Metric, Protocol):
 class PricedMetric(Protocol):
     """A metric that asks models of its own, and can say beforehand what that takes."""
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> Mapping[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> Mapping[str, ExpectedUsage]:
         """Id of a model → what scoring the sample is expected to take; no call is made.
 
         The sample's picture is not drawn yet: it has ``size`` pixels (width, height), and no

@@ -1,7 +1,7 @@
 """What the miniature's encoders lack to be measured with: classes, and a space with its texts.
 
 Both are fitted in closed form on painted scenes with fixed seeds, in seconds, and kept in
-:func:`~scenewright.config.user_cache.user_cache`; no weights of them are shipped.
+:func:`~scenewright.config.settings.user_cache`; no weights of them are shipped.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image
 
-from scenewright.agents.composers.grid import describe
-from scenewright.config.user_cache import user_cache
+from scenewright.agents.composers.rules import describe
+from scenewright.config.settings import user_cache
 from scenewright.evals.metrics.closed_forms import ClassHead, PairMaps, Real
 from scenewright.evals.store.journal import Features
 from scenewright.miniature.sampler import sample_painting

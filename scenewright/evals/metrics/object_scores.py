@@ -24,9 +24,8 @@ from weakref import WeakValueDictionary
 from PIL import Image
 
 from scenewright.core.images import hash_of_image
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
-from scenewright.tools.vision.detection.rle import data_of_detection
+from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
+from scenewright.tools.vision.detection.files import data_of_detection
 
 REMEMBERED = 512
 """Pictures whose scores are held in memory."""
@@ -35,7 +34,7 @@ _Scores = dict[str, ObjectRealism]
 
 
 class CachedScorer:
-    """Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer` over another, which
+    """Implements :class:`~scenewright.core.ports.vision.RealismScorer` over another, which
     stays its owner's."""
 
     def __init__(self, scorer: RealismScorer, folder: str | Path | None = None) -> None:

@@ -12,15 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.config.settings import Settings, SettingsError
-from scenewright.config.user_cache import user_cache
+from scenewright.config.settings import Settings, SettingsError, user_cache
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import text, whole
 from scenewright.evals.metrics.plugins import call_plugin, is_plugin
 
 if TYPE_CHECKING:
-    from scenewright.core.ports.detector import Detector
-    from scenewright.core.ports.realism_scorer import RealismScorer
+    from scenewright.core.ports.vision import Detector, RealismScorer
 
 OF_SCENE = "scene"
 """As ``labels``: the classes of the item's scene."""
@@ -78,9 +76,8 @@ class OcrMetric:
         detected, none of the largest was scored, or the detector knows none of the labels. Where
         some were, it is their mean, and ``unscored`` counts the others of the largest.
         """
-        from scenewright.core.ports.detector import DetectionError
-        from scenewright.core.ports.realism_scorer import RealismError
-        from scenewright.tools.vision.detection.labels import unfindable
+        from scenewright.core.ports.vision import DetectionError, RealismError
+        from scenewright.tools.vision.detection.boxes import unknown_labels
         from scenewright.tools.vision.realism.pictures import picture_realism
 
         labels = self._labels
@@ -89,7 +86,7 @@ class OcrMetric:
             if scene is None:
                 return MetricScore(value=None, reason="the item has no scene that names objects")
             labels = tuple(dict.fromkeys(item.name for item in scene.objects))
-        unknown = unfindable(self._detector, labels)
+        unknown = unknown_labels(self._detector, labels)
         if labels and len(unknown) == len(set(labels)):
             return MetricScore(value=None, reason=next(iter(unknown.values())))
         labels = tuple(label for label in labels if label not in unknown)
@@ -163,7 +160,7 @@ def make(
 
 def _scorer(name: str, settings: Settings | None) -> RealismScorer:
     from scenewright.core.ports.judge import JudgeError
-    from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
+    from scenewright.core.ports.vision import RealismError, RealismScorer
     from scenewright.runs.model_factory.realism_scorers import KINDS, scorer_of
 
     if is_plugin(name) and name.partition(":")[0] not in KINDS:
@@ -183,8 +180,8 @@ def _scorer(name: str, settings: Settings | None) -> RealismScorer:
 
 
 def _detector(name: str) -> Detector:
-    from scenewright.core.ports.detector import DetectionError
-    from scenewright.runs.model_factory.detectors import cached_detector_of
+    from scenewright.core.ports.vision import DetectionError
+    from scenewright.runs.model_factory.local_models import cached_detector_of
 
     try:
         return cached_detector_of(name)

@@ -1,7 +1,7 @@
 """Preference: how often judges that see two pictures find a fact better held by the drawn one.
 
 The other picture is the item's original photo, or one of the same item drawn by something else.
-Each judge is asked about every fact in both orders (:mod:`scenewright.agents.judges.pairs`).
+Each judge is asked about every fact in both orders (:mod:`scenewright.agents.judges.remote`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from scenewright.config.settings import Settings, SettingsError
 from scenewright.core.images import ImageError, load_image
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import text
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
-    from scenewright.agents.judges.pairs import Comparison
-    from scenewright.agents.judges.remote import RemoteJudge
+    from scenewright.agents.judges.remote import Comparison, RemoteJudge
 
 ORIGINAL = "original"
 _VERSION = 1
@@ -62,7 +61,7 @@ class PreferenceMetric:
         choices, and ``unsteady``, where a choice changed with the order; floor of ``unsteady`` is
         0, that of a coin .5. Comparisons without an answer are left out and counted.
         """
-        from scenewright.agents.judges.pairs import compare
+        from scenewright.agents.judges.remote import compare
         from scenewright.core.questions import facts_of
 
         scene = sample.item.scene
@@ -81,7 +80,7 @@ class PreferenceMetric:
         )
         return _scored([one for each in found for one in each])
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Of each judge, as if the other picture were as large."""
         from scenewright.core.questions import facts_of
 

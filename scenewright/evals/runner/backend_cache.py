@@ -17,7 +17,7 @@ from scenewright.core.ports.backend import (
     ImageBackend,
     PromptCount,
 )
-from scenewright.tools.backends.prompt_length import count_prompt
+from scenewright.tools.backends.prompts import count_prompt
 
 
 class BackendProxy:

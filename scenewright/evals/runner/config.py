@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 from scenewright.config.settings import Aggregation, Asking
 from scenewright.core.questions import Protocol
 from scenewright.evals.datasets.base import DatasetSpec

@@ -14,15 +14,15 @@ from typing import Any, Self
 from PIL import Image
 
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 from scenewright.config.settings import Asking
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.ports.judge import Judge, JudgeCaps, JudgeError
 from scenewright.core.questions import Protocol
 from scenewright.providers import Answers, ask
-from scenewright.providers.idempotency import identified
 from scenewright.providers.judge_calls import with_costs
-from scenewright.providers.usage import Expected
+from scenewright.providers.sdk_clients import identified
+from scenewright.providers.usage import ExpectedUsage
 from scenewright.providers.versions import served_version, versions_of
 
 _LOOKS = 4
@@ -176,7 +176,7 @@ async def _look(
 
 def expected_of(
     judge: Any, size: tuple[int, int], facts: Sequence[Fact], asking: Asking
-) -> Expected:
+) -> ExpectedUsage:
     """What asking a judge the ``facts`` of a picture of ``size`` pixels takes at most; nothing of a
     judge that does not say.
 
@@ -184,7 +184,7 @@ def expected_of(
     asked all at once.
     """
     expected = getattr(judge, "expected", None)
-    total = Expected()
+    total = ExpectedUsage()
     if expected is None or not facts:
         return total
     waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents]]

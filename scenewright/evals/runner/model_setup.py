@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.panel.independence import check_apart
-from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.panel import Panel, check_apart
 from scenewright.agents.panel.rates import load_calibration
 from scenewright.config.settings import Settings
 from scenewright.core.ports.backend import ImageBackend
@@ -23,7 +22,7 @@ from scenewright.evals.runner.batching import in_batches
 from scenewright.evals.runner.config import EvalConfig, PanelSpec
 from scenewright.evals.runner.drawing import ImageGenerator
 from scenewright.evals.runner.judging import ToolCallSource
-from scenewright.providers.hub.demand import demand_models
+from scenewright.providers.hub.cache import demand_models
 from scenewright.runs.model_factory.profiles import backend_of, composer_of, panel_of
 
 
@@ -161,7 +160,7 @@ async def build_eval_models(
 async def _artist(arm: Arm, settings: Settings, given: EvalModelOverrides) -> ImageGenerator | None:
     if arm.spec.source != "draw":
         return None
-    from scenewright.tools.backends.prompt_length import room_of
+    from scenewright.tools.backends.prompts import room_of
 
     profile, brought = arm.profile, given.backends.get(arm.backend)
     steering = profile.judges if arm.loops else ()

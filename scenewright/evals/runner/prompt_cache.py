@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scenewright.agents.composers.sentences import SentenceComposer
+from scenewright.core.layout import Region
 from scenewright.core.ports.composer import Composer, ReportingComposer, Wording
-from scenewright.core.regions import Region
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.runner.arms import digest
 from scenewright.evals.store.journal import Unit, Units

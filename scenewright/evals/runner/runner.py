@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from scenewright.config import OnModelChange
 from scenewright.config.accounts import AccountSpec
-from scenewright.config.on_model_change import OnModelChange
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.flushing import Flusher
 from scenewright.core.images import ImageStore

@@ -134,7 +134,7 @@ class Bootstrap:
     def calibration_error(
         self, pictures: ArrayLike, said: ArrayLike, truth: ArrayLike, bins: int = 10
     ) -> Figure:
-        """:func:`~scenewright.agents.panel.agreement.expected_calibration_error`."""
+        """:func:`~scenewright.agents.panel.aggregation.expected_calibration_error`."""
         given, holds = np.asarray(said, np.float64), np.asarray(truth, np.float64)
         at = np.minimum((given * bins).astype(int), bins - 1)
         columns = [np.where(at == b, given - holds, 0.0) for b in range(bins)]
@@ -146,7 +146,7 @@ class Bootstrap:
         return self.figure(pictures, [*columns, np.ones(len(given))], error)
 
     def kappa(self, pictures: ArrayLike, a: ArrayLike, b: ArrayLike) -> Figure:
-        """:func:`~scenewright.agents.panel.agreement.cohen_kappa` of votes without missing ones."""
+        """:func:`~scenewright.agents.panel.aggregation.cohen_kappa` of votes without missing ones."""
         first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
 
         def statistic(sums: Array) -> Array:
@@ -159,7 +159,7 @@ class Bootstrap:
         return self.figure(pictures, columns, statistic)
 
     def alpha(self, pictures: ArrayLike, votes: ArrayLike) -> Figure:
-        """Nominal :func:`~scenewright.agents.panel.agreement.krippendorff_alpha` of votes
+        """Nominal :func:`~scenewright.agents.panel.aggregation.krippendorff_alpha` of votes
         (n_rows, n_judges) of 0, 1 or NaN."""
         array = np.asarray(votes, np.float64)
         there = (~np.isnan(array)).sum(1).astype(np.float64)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 from scenewright.config.settings import Profile, Settings, find_profile, split_judge
 from scenewright.evals.datasets.base import DatasetSpec, SampleSpec
 from scenewright.evals.runner.config import CONDITIONS, Condition, EvalConfig, MetricSpec, PanelSpec

@@ -23,6 +23,7 @@ from typing import Protocol, runtime_checkable
 
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.images import ImageStore
+from scenewright.core.layout import Region, inverted, mask_of
 from scenewright.core.ports.backend import (
     BackendFeatures,
     Emphasis,
@@ -32,7 +33,6 @@ from scenewright.core.ports.backend import (
 )
 from scenewright.core.ports.composer import Composer
 from scenewright.core.questions import article, noun_phrase
-from scenewright.core.regions import Region, inverted, mask_of
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.graphs.events import Edited, Event, Judged, Planned
 from scenewright.graphs.state import LoopOptions, improves, round_seed

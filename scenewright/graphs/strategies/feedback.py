@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from PIL import Image
 
+from scenewright.core.layout import Region, mask_of
 from scenewright.core.ports.backend import BackendFeatures, Reference, Start
-from scenewright.core.regions import Region, mask_of
 from scenewright.graphs.strategies.base import (
     GenerationOverrides,
     RepairPlan,

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean, median
 
 from scenewright.core.facts import Answer, Fact, ScoreCard
+from scenewright.core.layout import Region
 from scenewright.core.ports.backend import BackendFeatures, Emphasis, Start
 from scenewright.core.questions import noun_phrase
-from scenewright.core.regions import Region
 from scenewright.graphs.strategies.base import (
     Attempt,
     GenerationOverrides,

@@ -24,7 +24,7 @@ from transformers import (
     CLIPVisionModelWithProjection,
 )
 
-from scenewright.agents.composers.grid import describe
+from scenewright.agents.composers.rules import describe
 from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_batch import dense_truth, to_pixels, weather

@@ -22,7 +22,7 @@ from PIL import Image, ImageFilter
 from torch.nn import functional
 from transformers import LlavaProcessor
 
-from scenewright.agents.judges.wording import lettered, word
+from scenewright.agents.judges.local import lettered, word
 from scenewright.core.facts import Fact
 from scenewright.miniature.judge_model import GRID, PATCH
 from scenewright.miniature.painter import Box, Painting

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from scenewright.core.facts import Fact
-from scenewright.core.placement import canonical_predicate
-from scenewright.core.plurals import plural
+from scenewright.core.inflection import plural
+from scenewright.core.layout import canonical_predicate
 from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.questions import (
     NO_RELATION,

@@ -24,7 +24,7 @@ from PIL import Image
 from transformers import LlavaForConditionalGeneration
 
 from scenewright.agents.judges.local import LocalJudge
-from scenewright.agents.panel.agreement import brier_score, expected_calibration_error
+from scenewright.agents.panel.aggregation import brier_score, expected_calibration_error
 from scenewright.core.facts import FACT_KINDS, Answer
 from scenewright.miniature.judge_model import JudgeShape, build_model, build_processor, save_judge
 from scenewright.miniature.sampler import sample_painting
@@ -91,7 +91,7 @@ def figures_of(scored: Sequence[Scored]) -> dict[str, float | int]:
 def calibration_error(pairs: Sequence[tuple[float, bool]], bins: int = 10) -> float:
     """Return the expected calibration error of (probability, fact holds) pairs.
 
-    See :func:`~scenewright.agents.panel.agreement.expected_calibration_error`. Raises
+    See :func:`~scenewright.agents.panel.aggregation.expected_calibration_error`. Raises
     ``ValueError`` without pairs.
     """
     if not pairs:

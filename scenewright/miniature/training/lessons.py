@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from transformers import CLIPTokenizer
 
-from scenewright.agents.composers.grid import describe
-from scenewright.core.placement import PlacementError, place_objects
+from scenewright.agents.composers.rules import describe
+from scenewright.core.layout import PlacementError, place_objects
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.miniature.painter import Painting, Truth, render
 from scenewright.miniature.training.adapter import GRID

@@ -23,8 +23,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
-from scenewright.agents.composers.grid import describe
-from scenewright.agents.composers.triplets import Piece, triplets
+from scenewright.agents.composers.rules import Piece, describe, triplets
 from scenewright.miniature.painter import Painting, Truth
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device

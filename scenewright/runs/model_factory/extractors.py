@@ -31,14 +31,14 @@ from scenewright.config.settings import (
     reached_by,
     split_judge,
 )
-from scenewright.core.ports.extractor import ExtractionError, GraphExtractor
+from scenewright.core.ports.vision import ExtractionError, GraphExtractor
 from scenewright.core.validation import first_problem
 from scenewright.core.vocabulary import EXCLUSIVE
 from scenewright.runs.model_factory import profiles
 
 if TYPE_CHECKING:
     from scenewright.agents.judges.pictures import ImagePreparation
-    from scenewright.core.ports.extractor import AttributeReader, RelationScorer, RelationVerifier
+    from scenewright.core.ports.vision import AttributeReader, RelationScorer, RelationVerifier
     from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
     from scenewright.tools.vision.extraction.one_stage import PictureParser
     from scenewright.tools.vision.extraction.world import World

@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from scenewright.config.profiles import LocalJudgeSpec
 from scenewright.config.settings import BackendSpec
 from scenewright.core.ports.backend import ImageBackend
-from scenewright.core.ports.detector import DetectionError, Detector
 from scenewright.core.ports.judge import Judge, JudgeError
-from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
+from scenewright.core.ports.vision import DetectionError, Detector, RealismError, RealismScorer
 from scenewright.tools.vision.detection.boxes import CachedDetector
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scenewright.agents.composers.grid import GridComposer
+from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.config.accounts import DECISION_KIND, SERVE
 from scenewright.config.profiles import LocalJudgeSpec
@@ -38,9 +37,9 @@ from scenewright.config.settings import (
     split_judge,
 )
 from scenewright.core.ports.backend import ImageBackend
-from scenewright.core.ports.composer import Composer, PromptRoom
+from scenewright.core.ports.composer import Composer, PromptBudget
 from scenewright.core.ports.judge import Judge, JudgeError
-from scenewright.providers.hub.demand import demand_models
+from scenewright.providers.hub.cache import demand_models
 from scenewright.runs.model_factory.local_models import (
     SHARED,
     make_backend,
@@ -53,10 +52,10 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from scenewright.config.accounts import AccountSpec
-    from scenewright.config.output_limits import Role
+    from scenewright.config.profiles import Role
     from scenewright.providers.caller import Caller
     from scenewright.providers.limits import Limits
-    from scenewright.providers.serving_client import ModelServer
+    from scenewright.providers.model_serving import ModelServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ class RunModels:
 
 
 def composer_of(
-    profile: Profile, settings: Settings | None = None, room: PromptRoom | None = None
+    profile: Profile, settings: Settings | None = None, room: PromptBudget | None = None
 ) -> Composer:
     """Return the composer that ``profile`` names; raises as :func:`chat_of` where it needs a model.
 
@@ -109,7 +108,7 @@ def chat_of(
 ) -> BaseChatModel:
     """Return the language model of ``kind:model``: any LangChain chat model with tool calling.
 
-    ``role``: what it is for, which bounds its output (:mod:`~scenewright.config.output_limits`).
+    ``role``: what it is for, which bounds its output (:mod:`~scenewright.config.profiles`).
 
     The kind is an account of ``settings`` (default: those of this machine), whose limits, prices
     and log hold for it as for judges, or ``scripted``. ``overrides``: what an account's model can
@@ -335,7 +334,7 @@ class _Reached:
 
     def server(self) -> ModelServer:
         """Of a model that is served: a client of its server."""
-        from scenewright.providers.serving_client import ModelServer
+        from scenewright.providers.model_serving import ModelServer
 
         assert self.spec.base_url is not None
         return ModelServer(self.model, self.spec.base_url, self.api_key)
@@ -432,8 +431,8 @@ def limits_of(account: str, spec: AccountSpec) -> Limits:
 def caller_of(account: str, settings: Settings) -> Caller:
     """Return the shared caller of an account: its limits hold for all judges of this process."""
     from scenewright.providers.caller import Caller
-    from scenewright.providers.prices import PriceTable
     from scenewright.providers.shared_limits import gate_at
+    from scenewright.providers.usage import PriceTable
 
     spec = settings.account(account)
     limits = limits_of(account, spec)

@@ -16,7 +16,7 @@ from scenewright.config.settings import (
     split_judge,
 )
 from scenewright.core.ports.judge import JudgeError
-from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
+from scenewright.core.ports.vision import RealismError, RealismScorer
 from scenewright.runs.model_factory.local_models import (
     IMPORTING,
     MINIATURE_WEIGHTS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from scenewright.core.facts import Answer, Fact, FactKind, ScoreCard, told_by
+from scenewright.core.facts import Answer, Fact, FactKind, ScoreCard, assign_verdicts
 from scenewright.core.ports.backend import Reference, Start
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import Generated, Role
@@ -153,7 +153,9 @@ def _round(
         marks[fact.id] = Mark(state, title, tip if cell else "")
     if card is not None:
         # Of several instances of a class the drawing shows which one is absent.
-        tells = told_by(asked.facts, {verdict.fact_id: verdict for verdict in card.verdicts})
+        tells = assign_verdicts(
+            asked.facts, {verdict.fact_id: verdict for verdict in card.verdicts}
+        )
         marks |= {mine: marks[told] for mine, told in tells.items()}
     missing = r.missing if r.missing is not None else SceneGraph()
     alt = f"Round {r.index}: {words.scene_words(asked.scene)}. {line}."

@@ -7,14 +7,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
-from scenewright.agents.chat.base import ChatError
 from scenewright.agents.chat.language_replies import ReplyError
+from scenewright.agents.chat.model import ChatError
 from scenewright.agents.parsers.language import LanguageParser
 from scenewright.config.settings import settings_with
 from scenewright.core.facts import Fact
 from scenewright.core.formats import dump_scene
 from scenewright.core.scene import SceneGraph
-from scenewright.providers.decisions import CallError
+from scenewright.providers.retry import CallError
 from scenewright.runs.model_factory.profiles import chat_of
 from scenewright.service.api.common import Core
 from scenewright.service.core.errors import Unavailable, Unprocessable
@@ -68,7 +68,7 @@ def _facts(scene: SceneGraph, asked: ParseRequest, service: Service) -> tuple[Fa
 
 
 async def _by_model(name: str, text: str, service: Service, identity: Identity) -> SceneGraph:
-    from scenewright.providers.metering import metered
+    from scenewright.providers.usage import metered
 
     profile = named_profile(name, service.base, service.settings.profiles)
     if profile.chat is None:

@@ -15,7 +15,7 @@ from typing import Any
 from scenewright.config.profiles import SettingsError
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.backend import GenerationRequest
-from scenewright.providers.serving_wire import AnswerReply, ModelCard, Problem, ProblemLine
+from scenewright.providers.model_serving import AnswerReply, ModelCard, Problem, ProblemLine
 from scenewright.service.model_serving.args import ServedSpec, ServingArgs, serving_args, specs_of
 from scenewright.service.model_serving.models import (
     Batched,

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from scenewright.core.images import ImageError
-from scenewright.providers.serving_wire import (
+from scenewright.providers.model_serving import (
     LINES,
     PROBLEM,
     AnswerOrder,
@@ -25,7 +25,7 @@ from scenewright.providers.serving_wire import (
     Problem,
     ProblemLine,
     ReplyLine,
-    file_of,
+    image_file,
 )
 from scenewright.service.model_serving.models import ModelEndpoint, StreamItem, failed, unfit
 
@@ -203,7 +203,7 @@ def _closing(lines: AsyncIterator[StreamItem]) -> Any:
 
 def _file(text: str, name: str) -> bytes:
     try:
-        return file_of(text, name)
+        return image_file(text, name)
     except ImageError as error:
         raise _Wrong(unfit(str(error))) from None
 

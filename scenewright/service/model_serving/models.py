@@ -9,7 +9,7 @@ from typing import Protocol
 
 from PIL import Image
 
-from scenewright.agents.panel.independence import identity_of_judge
+from scenewright.agents.panel.panel import identity_of_judge
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import ImageError, read_image
 from scenewright.core.ports.backend import (
@@ -19,7 +19,7 @@ from scenewright.core.ports.backend import (
     ImageBackend,
 )
 from scenewright.core.ports.judge import Judge
-from scenewright.providers.serving_wire import (
+from scenewright.providers.model_serving import (
     AnswerReply,
     GenerateReply,
     ModelCard,
@@ -27,7 +27,7 @@ from scenewright.providers.serving_wire import (
     ProblemLine,
     ReplyLine,
     StepLine,
-    written,
+    encoded_image,
 )
 
 StreamItem = StepLine | ReplyLine | ProblemLine
@@ -151,7 +151,7 @@ class LocalBackendEndpoint:
             except Exception as error:
                 yield ProblemLine(problem=failed(error))
                 return
-            image = await asyncio.to_thread(written, drawn.image)
+            image = await asyncio.to_thread(encoded_image, drawn.image)
             reply = GenerateReply(
                 fingerprint=self._card.fingerprint,
                 image=image,

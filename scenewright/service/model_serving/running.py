@@ -12,7 +12,7 @@ from typing import Any
 
 from scenewright.config.profiles import SettingsError
 from scenewright.core.sockets import listening, url_of
-from scenewright.providers.ray_cluster import is_elsewhere, joined
+from scenewright.providers.model_serving import connected_to_ray, is_remote_cluster
 from scenewright.service.model_serving.app import build, deployment_names
 from scenewright.service.model_serving.args import ServedSpec, ServingArgs, specs_of
 
@@ -56,14 +56,14 @@ async def serving(
     port = place.port or _free(place)
     # What is asked for on one machine runs there, if slower.
     cpus = math.ceil(sum(spec.cpus * (spec.max_replicas or spec.replicas) for spec in specs))
-    async with joined(place.address, cpus, ServingFailed):
+    async with connected_to_ray(place.address, cpus, ServingFailed):
         from ray import serve
 
         connected()
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
         options = {"host": place.host, "port": port}
         # Every machine with a replica answers, so that clients may be spread over them.
-        where = "EveryNode" if is_elsewhere(place.address) else "HeadOnly"
+        where = "EveryNode" if is_remote_cluster(place.address) else "HeadOnly"
         await asyncio.to_thread(lambda: serve.start(proxy_location=where, http_options=options))
         started = asyncio.create_task(asyncio.to_thread(_deploy, serve, app))
         # Who leaves while models load does not hear how that ends.

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from scenewright.config.profiles import DIRECTOR
 from scenewright.config.settings import Settings
-from scenewright.core.facts import Fact, told_by
+from scenewright.core.facts import Fact, assign_verdicts
 from scenewright.core.questions import QuestionForm
 from scenewright.graphs.events import RunStarted
 from scenewright.runs.folder import EVENTS
@@ -327,6 +327,6 @@ def _drawing(view: RunView, chosen: RoundView) -> str:
     }
     card = chosen.cards.get("loop")
     if card is not None:
-        tells = told_by(view.facts, {verdict.fact_id: verdict for verdict in card.verdicts})
+        tells = assign_verdicts(view.facts, {verdict.fact_id: verdict for verdict in card.verdicts})
         marks |= {mine: marks[told] for mine, told in tells.items()}
     return draw_graph(view.scene, view.facts, marks, f"Scene graph, round {chosen.index}")

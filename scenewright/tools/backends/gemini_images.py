@@ -14,7 +14,7 @@ from scenewright.agents.judges.gemini import (
     reason_name,
     usage_of,
 )
-from scenewright.providers.decisions import UnusableReply
+from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Usage
 from scenewright.tools.backends.image_models import ImageCaps
 from scenewright.tools.backends.image_wire import MAX_BYTES, Drawn, ImageWire, Order, too_large

@@ -10,9 +10,9 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.agents.judges.tokens import CHARACTERS_A_TOKEN
+from scenewright.agents.judges.pictures import CHARACTERS_A_TOKEN
 from scenewright.core.ports.backend import MAX_SIDE, BackendError, BackendFeatures
-from scenewright.providers.model_table import ModelTableError, checked, row_of, rows_of
+from scenewright.providers.known_models import ModelTableError, checked, row_of, rows_of
 
 PROVIDERS = ("openai", "gemini")
 _Side = Annotated[int, Field(ge=8, le=MAX_SIDE)]

@@ -19,8 +19,8 @@ from PIL import Image, ImageOps
 
 from scenewright.core.images import png_bytes, to_rgb
 from scenewright.core.ports.backend import GenerationRequest
-from scenewright.providers.decisions import Decision
-from scenewright.providers.sdk_wire import SdkWire
+from scenewright.providers.retry import Decision
+from scenewright.providers.sdk_clients import SdkWire
 from scenewright.providers.usage import Usage
 from scenewright.tools.backends.image_models import ImageCaps, Served
 

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import openai
 
-from scenewright.agents.judges.faults import hidden
 from scenewright.agents.judges.openai import OpenAIApi
-from scenewright.providers.decisions import Decision, PermanentError, UnusableReply
-from scenewright.providers.sdk_wire import http_settings
+from scenewright.agents.judges.reading import hidden
+from scenewright.providers.retry import Decision, PermanentError, UnusableReply
+from scenewright.providers.sdk_clients import http_settings
 from scenewright.providers.usage import Usage
 from scenewright.tools.backends.image_models import ImageCaps
 from scenewright.tools.backends.image_wire import MAX_BYTES, Drawn, ImageWire, Order, too_large

@@ -29,7 +29,7 @@ def made_here(model: ModelFolder) -> dict[str, Any]:
         return {}
     from transformers import Qwen2VLProcessor
 
-    from scenewright.agents.judges.processors import pictures_alone
+    from scenewright.agents.judges.loading import pictures_alone
 
     return {"processor": pictures_alone(Qwen2VLProcessor, model.folder / "processor")}
 

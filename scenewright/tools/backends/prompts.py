@@ -24,12 +24,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.agents.judges.tokens import text_tokens
+from scenewright.agents.judges.pictures import text_tokens
 from scenewright.core.ports.backend import CountingBackend, Emphasis, ImageBackend, PromptCount
-from scenewright.core.ports.composer import PromptRoom
+from scenewright.core.ports.composer import PromptBudget
 from scenewright.providers.hub.cache import read_index, snapshot_folder
-from scenewright.providers.hub.known import known_repositories
-from scenewright.providers.hub.needs import DEFAULTS, HUB_ID, INDEX, parts_of
+from scenewright.providers.hub.needs import DEFAULTS, HUB_ID, INDEX, known_repositories, parts_of
 from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.model_folder import (
     LongPrompts,
@@ -112,9 +111,9 @@ class PromptReader:
         return PromptCount(tokens, tokens - budget, read, self.estimates)
 
     @property
-    def room(self) -> PromptRoom | None:
+    def room(self) -> PromptBudget | None:
         """The budget, for composers; None: any number, or nobody knows."""
-        return None if self.budget is None else PromptRoom(self.budget, self.tokens)
+        return None if self.budget is None else PromptBudget(self.budget, self.tokens)
 
     def length(self, prompts: Iterable[str]) -> int | None:
         """Return the shortest ``max_sequence_length`` that holds each of ``prompts``.
@@ -192,13 +191,13 @@ def count_prompt(backend: ImageBackend, prompt: str) -> PromptCount:
     return PromptReader((), backend.features.prompt_tokens).count(prompt)
 
 
-def room_of(backend: ImageBackend) -> PromptRoom | None:
+def room_of(backend: ImageBackend) -> PromptBudget | None:
     """Return the prompt budget of ``backend`` for composers; None if unlimited or unknown."""
     budget = backend.features.prompt_tokens
     return (
         None
         if budget is None
-        else PromptRoom(budget, lambda text: count_prompt(backend, text).tokens)
+        else PromptBudget(budget, lambda text: count_prompt(backend, text).tokens)
     )
 
 

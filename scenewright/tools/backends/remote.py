@@ -17,7 +17,7 @@ from typing import Any
 from PIL import Image
 
 from scenewright.agents.judges.calling import place_of
-from scenewright.agents.judges.tokens import text_tokens
+from scenewright.agents.judges.pictures import text_tokens
 from scenewright.config.accounts import missing_key
 from scenewright.core.images import ImageError, read_image
 from scenewright.core.ports.backend import (
@@ -28,8 +28,8 @@ from scenewright.core.ports.backend import (
     GenerationStep,
 )
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError, PermanentError, RateLimited, UnusableReply
-from scenewright.providers.usage import Expected, Reply, Usage
+from scenewright.providers.retry import CallError, PermanentError, RateLimited, UnusableReply
+from scenewright.providers.usage import ExpectedUsage, Reply, Usage
 from scenewright.tools.backends.image_models import ImageCaps, image_caps_of
 from scenewright.tools.backends.image_wire import (
     WORDING,
@@ -118,12 +118,14 @@ class RemoteBackend:
         """What it can do."""
         return self._features
 
-    def expected(self, prompt: str, pictures: int = 0) -> Expected:
+    def expected(self, prompt: str, pictures: int = 0) -> ExpectedUsage:
         """Return the expected usage of ``prompt`` with so many pictures; makes no call."""
         shown = pictures * self._caps.output_tokens
         drawn = self._caps.output_tokens
         usage = Usage(text_tokens(prompt) + shown, drawn, 0, 1, shown, drawn)
-        return Expected(1, usage, self._caller.price_of(self._priced_as, self._wire.model, usage))
+        return ExpectedUsage(
+            1, usage, self._caller.price_of(self._priced_as, self._wire.model, usage)
+        )
 
     async def generate(
         self,

@@ -17,23 +17,21 @@ from scenewright.core.ports.backend import (
     GenerationStep,
 )
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError, PermanentError
-from scenewright.providers.serving_client import (
-    Garbled,
-    ModelServer,
-    Refused,
-    ServingError,
-    line_of,
-)
-from scenewright.providers.serving_wire import (
+from scenewright.providers.model_serving import (
     GenerateOrder,
     GenerateReply,
+    InvalidReply,
+    ModelServer,
     ProblemLine,
+    RefusedReply,
     ReplyLine,
+    ServingError,
     StepLine,
-    read,
-    written,
+    decoded_image,
+    encoded_image,
+    line_of,
 )
+from scenewright.providers.retry import CallError, PermanentError
 from scenewright.providers.usage import Reply, Usage
 
 
@@ -123,9 +121,9 @@ class ServedBackend:
         async def attempt() -> Reply[tuple[GenerateReply, Image.Image]]:
             reply = await self._drawn(order, tell)
             try:
-                image = await asyncio.to_thread(read, reply.image, "the picture that came")
+                image = await asyncio.to_thread(decoded_image, reply.image, "the picture that came")
             except ImageError as error:
-                raise Garbled(str(error)) from None
+                raise InvalidReply(str(error)) from None
             return Reply((reply, image), Usage(images=1))
 
         try:
@@ -165,7 +163,7 @@ class ServedBackend:
         names += [reference.mask for reference in request.references if reference.mask]
         if request.start is not None:
             names += [request.start.image, *([request.start.mask] if request.start.mask else [])]
-        images = {name: written(load(name)) for name in dict.fromkeys(names)}
+        images = {name: encoded_image(load(name)) for name in dict.fromkeys(names)}
         return GenerateOrder(request=request, images=images, fingerprint=self._fingerprint)
 
     async def _drawn(self, order: GenerateOrder, tell: Callable[[StepLine], None]) -> GenerateReply:
@@ -179,8 +177,8 @@ class ServedBackend:
                         return line.reply
                     case ProblemLine():
                         problem = line.problem
-                        raise Refused(problem.status, problem.detail, problem.retry_after)
-        raise Garbled("the server ended its reply before the picture")
+                        raise RefusedReply(problem.status, problem.detail, problem.retry_after)
+        raise InvalidReply("the server ended its reply before the picture")
 
     def _advice(self) -> str:
         return (

@@ -18,7 +18,7 @@ from scenewright.core.formats import load_scene
 from scenewright.mock_providers import ThreadedLab
 from scenewright.providers.caller import Caller
 from scenewright.providers.usage import metered
-from scenewright.tools.vision.extraction.picture_parser import PictureParser
+from scenewright.tools.vision.extraction.one_stage import PictureParser
 
 SCENE = load_scene("red ball on blue table; dog left of table", format="triplets")
 Make = Callable[[str], AccountChat]

@@ -18,7 +18,7 @@ from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import Judge
 from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
-from scenewright.mock_providers.model_swaps import Swap
+from scenewright.mock_providers.faults import Swap
 from scenewright.mock_providers.quirks import Quirk
 from scenewright.providers import known_models
 from scenewright.providers.caller import Caller

@@ -14,7 +14,7 @@ from scenewright.agents.judges.pictures import ImagePreparation
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import SceneError
-from scenewright.tools.vision.extraction.picture_parser import PictureParser, sampling_of
+from scenewright.tools.vision.extraction.one_stage import PictureParser, sampling_of
 from tests.agents.replying import ReplyingChat
 
 IMAGE = Image.new("RGB", (640, 480), (200, 40, 40))

@@ -16,7 +16,7 @@ from scenewright.evals.annotation.config import AnnotateConfig
 from scenewright.evals.annotation.engines.base import Models
 from scenewright.evals.annotation.engines.worker import models_of
 from scenewright.evals.annotation.voters import Voter
-from scenewright.tools.vision.extraction.picture_parser import PictureParser
+from scenewright.tools.vision.extraction.one_stage import PictureParser
 
 HERE = "tests.evals.annotation.annotation_models"
 NOTED, DEADLY, OTHERS = f"{HERE}:noted", f"{HERE}:deadly", f"{HERE}:others"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from scenewright.core.facts import Fact
 from scenewright.core.formats import dump_scene, load_scene
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets import table
@@ -163,7 +163,7 @@ def test_files_that_are_no_tables_are_told(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="holds no table"):
         table.load(tmp_path / "empty")
     (tmp_path / "t.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(DatasetError, match=r"t.parquet is no parquet file"):
+    with pytest.raises(DatasetError, match=r"t.parquet is not a parquet file"):
         list(table.load(tmp_path / "t.parquet"))
     (tmp_path / "t.csv").write_text("id,prompt,id\n1,a,2\n")
     with pytest.raises(DatasetError, match="the column 'id' twice"):

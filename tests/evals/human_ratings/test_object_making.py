@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from scenewright.core.images import load_image
-from scenewright.core.ports.detector import Box, Detection, DetectionError
+from scenewright.core.ports.vision import Box, Detection, DetectionError
 from scenewright.evals.human_ratings.object_store import ObjectStore
 from scenewright.evals.human_ratings.objects.data import FILE, GivenRating, read_objects
 from scenewright.evals.human_ratings.objects.export import export_objects

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import kendalltau, spearmanr
 
-from scenewright.agents.panel.agreement import krippendorff_alpha
+from scenewright.agents.panel.aggregation import krippendorff_alpha
 from scenewright.evals.human_ratings.choices import confusion
 from scenewright.evals.human_ratings.machine import machine_of
 from scenewright.evals.human_ratings.report import RatingReport, rating_report

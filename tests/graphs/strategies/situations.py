@@ -11,10 +11,9 @@ from PIL import Image
 from scenewright.core.facts import Fact, ScoreCard, State, Verdict, missing_graph
 from scenewright.core.formats import load_scene
 from scenewright.core.images import ImageStore
-from scenewright.core.placement import Cell
+from scenewright.core.layout import Cell, region_of_cell
 from scenewright.core.ports.backend import BackendFeatures, GenerationRequest
 from scenewright.core.questions import QuestionForm
-from scenewright.core.regions import region_of_cell
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import LoopOptions
 from scenewright.graphs.strategies.base import Attempt, RoundContext

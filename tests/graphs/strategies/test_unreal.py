@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scenewright.config.profiles import RealismRepair
 from scenewright.core.facts import Answer, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
+from scenewright.core.layout import Region
 from scenewright.core.questions import QuestionForm
-from scenewright.core.regions import Region
 from scenewright.graphs.strategies.base import (
     Attempt,
     GenerationOverrides,

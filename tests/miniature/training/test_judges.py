@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from scenewright.agents.judges.local import word
 from scenewright.agents.judges.vlm import VisionLanguageModel
-from scenewright.agents.judges.wording import word
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Relation, SceneGraph
 from scenewright.miniature.judge_model import (

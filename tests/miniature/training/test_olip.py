@@ -11,7 +11,7 @@ import pytest
 import torch
 from diffusers import AutoencoderKL
 
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.autoencoder import new_autoencoder
 from scenewright.miniature.training.blip import pool_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.core.ports.detector import DetectionError
+from scenewright.core.ports.vision import DetectionError
 from scenewright.miniature.sampler import sample_painting
 from scenewright.providers.hub.needs import needs_of_spec
 from scenewright.runs.model_factory.local_models import (

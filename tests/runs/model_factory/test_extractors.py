@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from PIL import Image
 
 from scenewright.config.settings import Settings, SettingsError
-from scenewright.core.ports.detector import DetectionError
+from scenewright.core.ports.vision import DetectionError
 from scenewright.runs.model_factory import profiles
 from scenewright.runs.model_factory.extractors import (
     MINIATURE,
@@ -120,7 +120,7 @@ def test_a_file_names_each_part() -> None:
     [
         ("sorcery", "is no extractor: use miniature"),
         ("one-stage", "needs a language model"),
-        ("one-stage:gpt", "is no judge"),
+        ("one-stage:gpt", "is not a judge"),
         ("missing.toml", "cannot be read"),
     ],
 )

@@ -9,7 +9,7 @@ from PIL import Image
 
 from scenewright.config.settings import BUILT_IN, Profile, SettingsError, find_profile
 from scenewright.core.ports.judge import JudgeError
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.core.questions import realism_facts_of
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.providers.hub.needs import needs_of
@@ -181,7 +181,7 @@ async def test_without_realism_nothing_of_it_is_needed(monkeypatch: pytest.Monke
         ({"detector": None}, "olip:miniature/olip-a judges what a detector finds: name one"),
         ({"judges": ["olip:a"]}, "realism of objects only: name it in realism_judges"),
         ({"report_judges": ["olip:a"]}, "name it in realism_report_judges"),
-        ({"realism_judges": ["olip"]}, "no judge: write 'kind:model'"),
+        ({"realism_judges": ["olip"]}, "not a judge: write 'kind:model'"),
     ],
 )
 def test_a_wrong_profile_says_what(changed: dict[str, object], said: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-from scenewright.agents.panel.agreement import disagreement
+from scenewright.agents.panel.aggregation import disagreement
 from scenewright.core.facts import Answer, Fact, ScoreCard, State, Verdict, missing_graph
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import GenerationRequest, Reference, Start

@@ -19,9 +19,15 @@ from scenewright.config.settings import SettingsError, load_settings
 from scenewright.core.facts import Fact
 from scenewright.core.ports.backend import BackendError, GenerationRequest
 from scenewright.core.ports.judge import JudgeError
-from scenewright.providers.decisions import PermanentError, RateLimited, Transient
-from scenewright.providers.serving_client import ModelServer, Refused
-from scenewright.providers.serving_wire import AnswerReply, ModelCard, Problem, written
+from scenewright.providers.model_serving import (
+    AnswerReply,
+    ModelCard,
+    ModelServer,
+    Problem,
+    RefusedReply,
+    encoded_image,
+)
+from scenewright.providers.retry import PermanentError, RateLimited, Transient
 from scenewright.runs.model_factory.local_models import Registry
 from scenewright.runs.model_factory.profiles import backend_of, caller_of, judge_of
 from scenewright.service.model_serving.models import (
@@ -85,7 +91,7 @@ def post(url: str, path: str, body: object, **headers: str) -> httpx2.Response:
 
 
 def order(**changes: object) -> dict[str, object]:
-    return {"image": written(PICTURE), "facts": [DOG.model_dump(mode="json")], **changes}
+    return {"image": encoded_image(PICTURE), "facts": [DOG.model_dump(mode="json")], **changes}
 
 
 def test_every_model_tells_what_it_is(url: str) -> None:
@@ -158,11 +164,11 @@ async def test_full_hands_are_waited_for_and_lost_replicas_asked_again(
 
 def test_what_errors_mean() -> None:
     server = ModelServer(JUDGE, "http://127.0.0.1:9", KEY)
-    assert isinstance(server.classify(Refused(429, "later", 3.0)), RateLimited)
-    assert isinstance(server.classify(Refused(503, "ended")), Transient)
-    assert isinstance(server.classify(Refused(412, "other weights")), PermanentError)
+    assert isinstance(server.classify(RefusedReply(429, "later", 3.0)), RateLimited)
+    assert isinstance(server.classify(RefusedReply(503, "ended")), Transient)
+    assert isinstance(server.classify(RefusedReply(412, "other weights")), PermanentError)
     # Of a proxy whose server starts, not of ours.
-    assert isinstance(server.classify(Refused(404, "no route", ours=False)), Transient)
+    assert isinstance(server.classify(RefusedReply(404, "no route", ours=False)), Transient)
     told = server.classify(ValueError(f"header {KEY}"))
     assert isinstance(told, PermanentError)
     assert KEY not in told.reason

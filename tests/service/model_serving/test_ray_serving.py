@@ -10,15 +10,15 @@ from collections.abc import Iterator
 import pytest
 
 from scenewright.agents.judges.served import ServedJudge
-from scenewright.agents.panel.independence import identity_of_judge
+from scenewright.agents.panel.panel import identity_of_judge
 from scenewright.config.settings import BackendSpec
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.questions import facts_of
 from scenewright.miniature.world import JUDGE_VOCABULARY
 from scenewright.providers.caller import Caller
+from scenewright.providers.model_serving import ModelServer
 from scenewright.providers.retry import Backoff
-from scenewright.providers.serving_client import ModelServer
 from scenewright.runs.model_factory.profiles import backend_of, judge_of
 from scenewright.service.model_serving.args import serving_args
 from scenewright.service.model_serving.running import Place, serving

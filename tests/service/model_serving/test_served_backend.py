@@ -10,7 +10,7 @@ import pytest
 
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, GenerationStep, ImageBackend
-from scenewright.providers.serving_client import ModelServer
+from scenewright.providers.model_serving import ModelServer
 from scenewright.service.model_serving.models import LocalBackendEndpoint, ModelEndpoint
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend

@@ -12,13 +12,13 @@ from PIL import Image
 
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.served import ServedJudge
-from scenewright.agents.panel.independence import check_apart
+from scenewright.agents.panel.panel import check_apart
 from scenewright.config.settings import SettingsError
 from scenewright.core.closed_vocabulary import ClosedVocabulary, write_vocabulary
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.questions import facts_of
-from scenewright.providers.serving_client import ModelServer
+from scenewright.providers.model_serving import ModelServer
 from scenewright.service.model_serving.models import LocalJudgeEndpoint, ModelEndpoint
 from tests.agents.judges.conformance import JudgeConformance, picture, scene
 from tests.agents.judges.tiny import save_tiny_llava

@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse, Response
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, GenerationRequest, Reference, Start
 from scenewright.providers.caller import Caller
-from scenewright.providers.prices import PriceTable
 from scenewright.providers.retry import Backoff
+from scenewright.providers.usage import PriceTable
 from scenewright.tools.backends.remote import RemoteBackend, remote_backend
 from tests.tools.backends.image_server import (
     KEY,

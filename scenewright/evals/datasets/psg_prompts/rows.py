@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from scenewright.agents.parsers.prompt_classes import Classes, classify
+from scenewright.agents.parsers.classes import Classes, classify
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.datasets.psg_prompts import writing
 from scenewright.evals.datasets.psg_prompts.templates import Draw, DrawSpec, draw

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from scenewright.agents.parsers.prompt_classes import CATEGORIES, CHALLENGES
+from scenewright.agents.parsers.classes import CHALLENGES, PROMPT_CATEGORIES
 from scenewright.evals.datasets.base import Item
 
 PAPER_SOURCE = "PSG-Bench, Table 6"
@@ -80,7 +80,7 @@ class PromptStatistics:
                 "relations": self.mean(self.relations),
             },
             "templates": dict(self.templates),
-            "categories": {name: self.categories[name] for name in CATEGORIES},
+            "categories": {name: self.categories[name] for name in PROMPT_CATEGORIES},
             "challenges": {name: self.challenges[name] for name in CHALLENGES},
             "authors": dict(self.authors),
             "facts": levels,

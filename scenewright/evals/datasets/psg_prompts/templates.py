@@ -13,9 +13,9 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scenewright.agents.composers.wording import SAID
-from scenewright.agents.parsers.prompt_classes import CHALLENGES
-from scenewright.core.placement import PlacementError, place_objects
+from scenewright.agents.composers.rules import SAID
+from scenewright.agents.parsers.classes import CHALLENGES
+from scenewright.core.layout import PlacementError, place_objects
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.psg_prompts.words import (
     Noun,
@@ -53,7 +53,7 @@ class Draw:
     template: str
     """One of :data:`TEMPLATES`."""
     challenge: str
-    """One of :data:`~scenewright.agents.parsers.prompt_classes.CHALLENGES`."""
+    """One of :data:`~scenewright.agents.parsers.classes.CHALLENGES`."""
     scene: SceneGraph
     """What the prompt must say."""
     said: str = ""

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from scenewright.agents.composers.wording import BARE
-from scenewright.core.plurals import plural
-from scenewright.core.word_lists import read_data
+from scenewright.agents.composers.rules import BARE
+from scenewright.core.inflection import plural, read_data
 from scenewright.evals.datasets.base import DatasetError
 
 Kind = Literal["person", "animal", "object", "region"]
@@ -95,7 +94,7 @@ class Vocabulary:
     counts: tuple[int, ...]
     """How many of one thing there may be."""
     painted: bool = False
-    """Whether every scene must fit on the grid of :mod:`scenewright.core.placement`."""
+    """Whether every scene must fit on the grid of :mod:`scenewright.core.layout`."""
 
 
 def spoken(name: str) -> str:

@@ -16,9 +16,9 @@ from langchain_core.messages import HumanMessage
 
 from scenewright.agents.chat.language_replies import as_data, ask_for, shortened, tool_of
 from scenewright.agents.composers.check import lost_facts
-from scenewright.agents.composers.wording import word
-from scenewright.agents.judges.tokens import character_tokens
-from scenewright.agents.parsers.prompt_classes import EXAMPLES
+from scenewright.agents.composers.rules import word
+from scenewright.agents.judges.pictures import character_tokens
+from scenewright.agents.parsers.classes import EXAMPLES
 from scenewright.core.formats import megasg
 from scenewright.evals.datasets.psg_prompts.templates import Draw
 from scenewright.prompts import load_prompt

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.evals.human_ratings.measures import Places, cohen, sameness
 from scenewright.evals.human_ratings.objects.data import GivenRating, RatedObject
 from scenewright.evals.statistics.figures import RESAMPLES, Array, Bootstrap, Figure
-from scenewright.tools.vision.realism.objects import box_area
+from scenewright.tools.vision.realism.pictures import box_area
 
 Aspect = Literal["shape", "texture", "joint"]
 ASPECTS: tuple[Aspect, ...] = get_args(Aspect)

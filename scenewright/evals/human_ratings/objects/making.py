@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from scenewright.core.images import ImageError, load_image
-from scenewright.core.ports.detector import Box, Detection
+from scenewright.core.ports.vision import Box, Detection
 from scenewright.core.validation import first_problem
 from scenewright.evals.human_ratings.files import put_file
 from scenewright.evals.human_ratings.objects.sources import ObjectSource, Pictured, Tick
@@ -27,8 +27,12 @@ from scenewright.evals.human_ratings.study import (
     Thing,
 )
 from scenewright.tools.vision.detection.boxes import clipped
-from scenewright.tools.vision.realism.crops import object_crop
-from scenewright.tools.vision.realism.objects import LEAST_SCORE, LEAST_SHARE, scored_objects
+from scenewright.tools.vision.realism.pictures import (
+    LEAST_SCORE,
+    LEAST_SHARE,
+    object_crop,
+    scored_objects,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ def make_object_study(
     """Make the study in ``folder`` and return it.
 
     Objects are filtered as in the paper
-    (:func:`~scenewright.tools.vision.realism.objects.scored_objects`) and drawn in an order of the
+    (:func:`~scenewright.tools.vision.realism.pictures.scored_objects`) and drawn in an order of the
     seed; what is left out is counted. Raises ``RatingError`` for a wish that cannot be had and a
     folder that holds a study.
     """
@@ -160,7 +164,7 @@ def _task(drawn: _Drawn, pictures: Pictures, name: str, side: int | None) -> Tas
     shown = pictures.put(picture.file)
     size, box = image.size, drawn.box
     if side is not None and max(size) != side:
-        from scenewright.runs.report.pictures import fit
+        from scenewright.runs.report.parts import fit
 
         image = fit(image, side)
         across, down = image.width / size[0], image.height / size[1]

@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scenewright.core.images import ImageError, load_image
-from scenewright.core.ports.detector import Detection, DetectionError, Detector
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import Detection, DetectionError, Detector, RealismError
 from scenewright.evals.human_ratings.objects.data import FILE, read_objects
 from scenewright.evals.human_ratings.sources import SUFFIXES, Source, match_arms
 from scenewright.evals.human_ratings.study import RatingError
-from scenewright.tools.vision.detection.files import Listed, read_detections
-from scenewright.tools.vision.detection.recorded import as_record
+from scenewright.tools.vision.detection.files import Listed, as_record, read_detections
 
 UNKNOWN = "unknown"
 """Source of a picture of which nothing is said."""

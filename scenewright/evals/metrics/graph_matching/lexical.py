@@ -15,9 +15,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.agents.composers.nouns import KINDS_OF, same_values
-from scenewright.agents.parsers.lexicon import ARTICLES, NUMBERS, POSSESSIVES, rough
-from scenewright.core.plurals import singular
+from scenewright.agents.composers.reading import KINDS_OF, same_values
+from scenewright.agents.parsers.tagging import ARTICLES, NUMBERS, POSSESSIVES, rough
+from scenewright.core.inflection import singular
 from scenewright.core.vocabulary import WORDINGS, canonical
 from scenewright.evals.metrics.graph_matching.folding import folded
 

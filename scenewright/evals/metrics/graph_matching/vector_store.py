@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.config.user_cache import user_cache
+from scenewright.config.settings import user_cache
 from scenewright.evals.errors import EvalError
 from scenewright.evals.store.sqlite_file import SqliteFile
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 from scenewright.evals.errors import ModelChangedError
 from scenewright.evals.runner.drift.ledger import Drift, Drifts, SentinelFile, SentinelReply
 from scenewright.evals.runner.drift.pictures import digest_of_pictures, sentinel_pictures

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scenewright.evals.store.sqlite_file import SqliteFile
-from scenewright.providers.versions import time_text, told_name
+from scenewright.providers.versions import served_name, time_text
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS asked (
@@ -122,7 +122,7 @@ class Drifts:
         are of."""
         now = version
         for one in self.of(judge):
-            if one.since <= at and told_name(version) in ("", one.name):
+            if one.since <= at and served_name(version) in ("", one.name):
                 now = one.version
         return now
 

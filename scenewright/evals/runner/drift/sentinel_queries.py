@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 from PIL import Image
 
-from scenewright.agents.panel.ballots import lead_of
+from scenewright.agents.panel.panel import lead_of
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, out_of_vocabulary, unscored
 from scenewright.evals.runner.drift.ledger import SentinelReply

@@ -10,7 +10,7 @@ from typing import Any
 
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.engines.rate_limit_actor import start_rate_limit_actor
-from scenewright.providers.ray_cluster import joined
+from scenewright.providers.model_serving import connected_to_ray
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ async def reached(address: str, workers: int | None) -> AsyncIterator[Cluster]:
             f"{address} is the address of Ray clients: begin on a machine of the cluster (or with "
             "`ray job submit`) and give --address auto, since the folder is written there"
         )
-    async with joined(address, workers or 1, EvalError):
+    async with connected_to_ray(address, workers or 1, EvalError):
         node = ray.get_runtime_context().get_node_id()
         near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
         resources = ray.cluster_resources()

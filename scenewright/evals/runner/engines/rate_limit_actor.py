@@ -13,9 +13,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from scenewright.providers.decisions import AccountPaused
 from scenewright.providers.limits import AccountLimits, Limits, Ticket
-from scenewright.providers.retry import Backoff
+from scenewright.providers.retry import AccountPaused, Backoff
 
 AT_ONCE = 100_000
 """Calls of the actor at once. Those who wait in its lines must not keep out those who leave."""

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from scenewright.evals.metrics.base import MetricScore, Need, Sample
-from scenewright.providers.metering import metered
+from scenewright.providers.usage import metered
 
 Does = Literal["draws", "steers", "judges"]
 

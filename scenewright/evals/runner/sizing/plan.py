@@ -13,8 +13,7 @@ from scenewright.evals.runner.sizing.errors import SizingError
 from scenewright.evals.runner.sizing.figures import NOTHING, End, Figures, Spread, Use
 from scenewright.evals.runner.sizing.stages import Course, Stage, expected_rounds
 from scenewright.providers.limits import MARGIN
-from scenewright.providers.prices import PriceTable
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import PriceTable, Usage
 
 _MINUTE = 60.0
 _DAY = 86_400.0

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from scenewright.core.ports.realism_scorer import ObjectRealism
+from scenewright.core.ports.vision import ObjectRealism
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 from scenewright.evals.studies.olip.evaluation import (
     FLOORS,
@@ -20,9 +20,9 @@ from scenewright.evals.studies.olip.evaluation import (
     scores_of,
 )
 from scenewright.evals.studies.olip.training import Prepared, fit
-from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
 from scenewright.tools.vision.realism.olip import OlipConfig
 from scenewright.tools.vision.realism.olip_training import TrainingOptions, predict
+from scenewright.tools.vision.realism.vlm import normalized_error, same_class
 
 FULL = "full"
 VARIANTS: Mapping[str, Mapping[str, bool]] = {

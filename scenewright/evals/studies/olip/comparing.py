@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.core.images import ImageError, load_image
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
+from scenewright.core.ports.vision import ObjectRealism, RealismError, RealismScorer
 from scenewright.evals.human_ratings.objects.data import RatedObject
-from scenewright.tools.vision.realism.examples import MOST, Example, Examples
+from scenewright.tools.vision.realism.vlm import MOST, Example, Examples
 
 AT_ONCE = 4
 """Pictures that one scorer works on at a time."""

@@ -16,11 +16,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from scenewright.core.images import ImageError, load_image
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.evals.human_ratings.objects.data import FILE, RatedObject
-from scenewright.tools.vision.realism.crops import object_crop
-from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+from scenewright.tools.vision.realism.olip import BlipEncoder
 from scenewright.tools.vision.realism.olip_training import Features
+from scenewright.tools.vision.realism.pictures import object_crop
 
 PART = 128
 """Objects in one file: what an interruption loses at most."""

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 
 from scenewright.config.settings import Settings
-from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
+from scenewright.core.ports.vision import RealismError, RealismScorer
 from scenewright.evals.human_ratings.objects.data import RatedObject
 from scenewright.evals.studies.olip.comparing import examples_of
 from scenewright.runs.model_factory.realism_scorers import scorer_of

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.evals.human_ratings.objects.analysis import pictures_rated
 from scenewright.evals.human_ratings.objects.data import RatedObject
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import get_args
 
 from scenewright.core.images import ImageError, load_image
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.evals.human_ratings.objects.data import RatedObject, Split
 from scenewright.tools.vision.realism.trained_on import TrainedOn, picture_digest
 

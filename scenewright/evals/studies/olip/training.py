@@ -20,8 +20,7 @@ from scenewright.evals.studies.olip.splits import (
     split_objects,
     trained_on,
 )
-from scenewright.tools.vision.realism.olip import Olip, OlipConfig
-from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+from scenewright.tools.vision.realism.olip import BlipEncoder, Olip, OlipConfig
 from scenewright.tools.vision.realism.olip_training import (
     Features,
     OnEpoch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
+from scenewright.core.ports.vision import RealismError, RealismScorer
 from scenewright.evals.human_ratings.objects.data import RatedObject, Split
 from scenewright.evals.studies.olip.splits import Digests, split_objects
 from scenewright.tools.vision.realism.calibrated import CalibratedScorer

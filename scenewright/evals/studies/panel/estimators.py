@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from scenewright.agents.panel.aggregation import Array, expit
 from scenewright.agents.panel.calibration import fit_temperature
-from scenewright.agents.panel.correction import LEAST_YOUDEN, rogan_gladen
+from scenewright.agents.panel.intervals import LEAST_YOUDEN, rogan_gladen
 from scenewright.agents.panel.rates import COLDEST, HOTTEST
 from scenewright.evals.studies.panel.bivariate import tetrachoric
 from scenewright.evals.studies.panel.resampling import ItemResamples
@@ -122,7 +122,7 @@ def temperatures(table: AnswerTable, weights: Array) -> Array:
 
 
 def calibration_errors(table: AnswerTable, weights: Array, bins: int = 10) -> Array:
-    """:func:`~scenewright.agents.panel.agreement.expected_calibration_error` of each judge,
+    """:func:`~scenewright.agents.panel.aggregation.expected_calibration_error` of each judge,
     (resamples, n_judges). Never below 0, so of few facts it is too large on average."""
     found = []
     for at in range(len(table.judges)):

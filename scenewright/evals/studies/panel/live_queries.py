@@ -18,7 +18,7 @@ from pydantic import Field
 
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.agents.panel.aggregation import Array
-from scenewright.agents.panel.ballots import lead_of
+from scenewright.agents.panel.panel import lead_of
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import ImageError
 from scenewright.core.ports.judge import Judge, JudgeCaps, unscored

@@ -26,7 +26,7 @@ from scenewright.evals.studies.peers.writing import (
     rows_in,
 )
 from scenewright.prompts import load_prompt
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
     from scenewright.evals.annotation.voters import TextModel
@@ -58,7 +58,7 @@ class Blind:
         """The questions that judges are asked."""
         return frozenset({"judges"})
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> Mapping[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> Mapping[str, ExpectedUsage]:
         """One call an item; nothing where no relation is asked for."""
         asked = _relations(sample.facts)
         return expected_steps(self._model, (PROMPT,), _shown(asked)) if asked else {}

@@ -18,13 +18,13 @@ import numpy as np
 from PIL import Image
 
 from scenewright.config.settings import Settings, SettingsError
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.evals.metrics.base import MetricError
 from scenewright.evals.store.journal import Features
 
 if TYPE_CHECKING:
     from scenewright.evals.metrics.encoders import TextImageEncoder
-    from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
+    from scenewright.tools.vision.extraction.judged_readers import JudgedAttributes
 
 KINDS = ("clip", "judge", "judge-alone")
 TEMPLATES = ("a photo of a {color} {name}", "a photo of a {color}-colored {name}",
@@ -107,7 +107,7 @@ class JudgedColors:
     ) -> list[str | None]:
         """The likeliest colour of each thing. Raises ``ExtractionError`` if the judge's
         answers do not tell it."""
-        from scenewright.core.ports.extractor import ExtractionError, ReadAttribute, Thing, Unread
+        from scenewright.core.ports.vision import ExtractionError, ReadAttribute, Thing, Unread
 
         around = [Thing(str(at), one) for at, one in enumerate(every)]
         found: list[str | None] = []
@@ -149,8 +149,8 @@ def colors_of(spec: str, palette: Sequence[str], settings: Settings) -> ColorRea
         return ClipColors(encoder_of("geneval", model, {}), tuple(palette))
     from scenewright.core.ports.judge import JudgeError
     from scenewright.runs.model_factory.profiles import judge_of
-    from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
-    from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
+    from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
+    from scenewright.tools.vision.extraction.judged_readers import JudgedAttributes
 
     try:
         judge = judge_of(model, settings)

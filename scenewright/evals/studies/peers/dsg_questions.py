@@ -27,7 +27,7 @@ from scenewright.evals.studies.peers.writing import (
     rows_in,
 )
 from scenewright.prompts import load_prompt
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
     from scenewright.evals.annotation.voters import TextModel
@@ -57,7 +57,7 @@ class DsgMaker:
         told = "\0".join((self._model.fingerprint, *(load_prompt(name).hash for name in PROMPTS)))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
-    def expected(self, about: str) -> dict[str, Expected]:
+    def expected(self, about: str) -> dict[str, ExpectedUsage]:
         """Tuples, dependencies and questions."""
         return expected_steps(self._model, PROMPTS, about)
 

@@ -36,10 +36,10 @@ from scenewright.evals.studies.peers.geneval_rules import (
     to_color,
 )
 from scenewright.evals.studies.peers.panel_metric import MetricJudges, PanelMetric, metric_judges_of
-from scenewright.tools.vision.detection.labels import unfindable
+from scenewright.tools.vision.detection.boxes import unknown_labels
 
 if TYPE_CHECKING:
-    from scenewright.core.ports.detector import Detector
+    from scenewright.core.ports.vision import Detector
 
 _VERSION = 2
 """Raised when the same detections would get other answers."""
@@ -103,7 +103,7 @@ class DetectorJudge:
 
     def _unknown(self, fact: Fact) -> str:
         """Why nothing can be said of a clause; empty if something can."""
-        for reason in unfindable(self.detector, fact.classes).values():
+        for reason in unknown_labels(self.detector, fact.classes).values():
             return reason
         if self.colors is None or self.colors.palette is None:
             return ""
@@ -128,7 +128,7 @@ class DetectorJudge:
     ) -> tuple[dict[str, Clause], dict[str, str]]:
         """The clauses, and of which classes the colours are not known, and why."""
         demands = demands_in(told)
-        unknown = unfindable(self.detector, demands.names)
+        unknown = unknown_labels(self.detector, demands.names)
         names = [name for name in demands.names if name not in unknown]
         every = await self.detector.detect(image, names)
         found = counted(every, demands, self.rules)
@@ -257,8 +257,8 @@ def make(
     reader: dict[str, ColorReader] = {}
 
     def made(spec: str, here: Settings) -> Judge:
-        from scenewright.core.ports.detector import DetectionError
-        from scenewright.runs.model_factory.detectors import DetectorSettings, cached_detector_of
+        from scenewright.core.ports.vision import DetectionError
+        from scenewright.runs.model_factory.local_models import DetectorSettings, cached_detector_of
 
         if colors is not None and not reader:
             reader["one"] = colors_of(text("colors", colors), named, here)

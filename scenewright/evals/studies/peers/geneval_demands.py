@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from scenewright.core.facts import Fact
-from scenewright.core.placement import canonical_predicate
-from scenewright.core.plurals import plural
+from scenewright.core.inflection import plural
+from scenewright.core.layout import canonical_predicate
 from scenewright.core.scene import SceneGraph
 from scenewright.core.vocabulary import DIRECTIONS, same_key
 from scenewright.evals.datasets.base import Item

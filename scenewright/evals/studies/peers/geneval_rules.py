@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scenewright.core.ports.detector import Box, Detection
+from scenewright.core.ports.vision import Box, Detection
 from scenewright.evals.studies.peers.geneval_demands import Demand, Demands, Position
-from scenewright.tools.vision.detection.boxes import iou
-from scenewright.tools.vision.detection.labels import folded
+from scenewright.tools.vision.detection.boxes import iou, normalized_label
 
 COLORS = (
     *("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "black", "white"),
@@ -63,7 +62,11 @@ def counted(detections: Sequence[Detection], demands: Demands, rules: Rules) -> 
     least = rules.confidence(demands)
     found: dict[str, list[Detection]] = {}
     for name in demands.names:
-        mine = [d for d in detections if folded(d.name) == folded(name) and d.score > least]
+        mine = [
+            d
+            for d in detections
+            if normalized_label(d.name) == normalized_label(name) and d.score > least
+        ]
         mine.sort(key=lambda one: -one.score)
         kept: list[Detection] = []
         for one in mine[: rules.most]:

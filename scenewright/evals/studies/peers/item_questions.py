@@ -24,7 +24,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import MetricError, Sample
 from scenewright.evals.metrics.options import text
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
     from scenewright.evals.store.ledger import Ledger
@@ -60,7 +60,7 @@ class QuestionMaker(Protocol):
         """Changes whenever a text could get other questions."""
         ...
 
-    def expected(self, about: str) -> Mapping[str, Expected]:
+    def expected(self, about: str) -> Mapping[str, ExpectedUsage]:
         """Id of the model → what writing them takes; no call."""
         ...
 
@@ -144,7 +144,7 @@ class QuestionSource:
             raise MetricError(f"no question about the text was left: {why or 'none was written'}")
         return found
 
-    async def planned(self, sample: Sample) -> tuple[tuple[Fact, ...], Mapping[str, Expected]]:
+    async def planned(self, sample: Sample) -> tuple[tuple[Fact, ...], Mapping[str, ExpectedUsage]]:
         """What will be asked, and what writing it takes, model by model; no call is made.
 
         Questions that a model has yet to write are taken to be those of the item's scene, or

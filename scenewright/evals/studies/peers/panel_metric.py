@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenewright.config.settings import Settings, SettingsError
-from scenewright.config.user_cache import user_cache
+from scenewright.config.settings import Settings, SettingsError, user_cache
 from scenewright.core.facts import Answer, Fact
 from scenewright.evals.metrics.answer_cache import store_in
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import text
 from scenewright.evals.studies.panel.aggregators.base import combined_by
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
     from scenewright.agents.panel.aggregation import Array
@@ -114,14 +113,14 @@ class PanelMetric(ABC):
         metric's aggregator."""
         return {}
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Of each judge that is no model of this machine."""
         try:
             return self.looking(await self.facts_for(sample), size)
         except MetricError:
             return {}
 
-    def looking(self, facts: Sequence[Fact], size: tuple[int, int]) -> dict[str, Expected]:
+    def looking(self, facts: Sequence[Fact], size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Judge's id → what it takes to ask these ``facts`` of a picture of ``size`` pixels; a
         judge that cannot say is one call of unknown price."""
         from scenewright.evals.runner.judging import expected_of
@@ -131,7 +130,7 @@ class PanelMetric(ABC):
             if hasattr(judge, "expected"):
                 found[judge.id] = expected_of(judge, size, facts, "together")
             elif not judge.caps.local:
-                found[judge.id] = Expected(1, usd=None)
+                found[judge.id] = ExpectedUsage(1, usd=None)
         return found
 
     async def score(self, sample: Sample) -> MetricScore:
@@ -190,7 +189,7 @@ def table_of(
     judges: Sequence[Judge],
 ) -> AnswerTable:
     """The answers about one picture as a table."""
-    from scenewright.agents.panel.ballots import answer_table
+    from scenewright.agents.panel.panel import answer_table
 
     row_of = {fact.id: row for row, fact in enumerate(facts)}
     rows = tuple(

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scenewright.config.user_cache import user_cache
+from scenewright.config.settings import user_cache
 from scenewright.core.facts import Answer, Fact
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import text
 from scenewright.evals.studies.peers.item_questions import QuestionSource
 from scenewright.evals.studies.peers.panel_metric import FOLDER, MetricJudges, PanelMetric
-from scenewright.providers.metering import metered
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage, metered
 
 COUNTS = ("choices", "probabilities")
 
@@ -44,7 +43,7 @@ class QuestionMetric(PanelMetric):
         """What the asker chooses."""
         return (await self._asker.of(sample)).facts
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Of judges and of the model that writes the questions; it does so once an item, so that
         further pictures of an item take less."""
         try:
@@ -53,7 +52,7 @@ class QuestionMetric(PanelMetric):
             return {}
         found = self.looking(facts, size)
         for who, one in writing.items():
-            found[who] = found.get(who, Expected()) + one
+            found[who] = found.get(who, ExpectedUsage()) + one
         return found
 
     async def answered(

@@ -118,7 +118,7 @@ class ChatRater:
         from langchain_core.messages import HumanMessage
 
         from scenewright.agents.chat.language_replies import as_data, ask_for, tool_of
-        from scenewright.providers.metering import metered
+        from scenewright.providers.usage import metered
 
         prompt = load_prompt(prompt_id)
         text = prompt.render(**({"text": as_data(facts[0].statement)} if prompt.variables else {}))

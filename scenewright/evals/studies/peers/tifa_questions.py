@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from scenewright.agents.chat.language_replies import as_data
 from scenewright.core.facts import Fact
-from scenewright.core.formats.tifa import NUMBERS, TYPES
+from scenewright.core.formats.published_questions import NUMBERS, TYPES
 from scenewright.evals.datasets.tifa import FEW_CHOICES, TWICE, WRONG_ANSWER, facts_of_questions
 from scenewright.evals.metrics.options import text
 from scenewright.evals.studies.peers.item_questions import ItemQuestions, dealt
@@ -28,7 +28,7 @@ from scenewright.evals.studies.peers.writing import (
     rows_in,
 )
 from scenewright.prompts import load_prompt
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
     from scenewright.evals.annotation.voters import TextModel
@@ -64,7 +64,7 @@ class TifaMaker:
         told = "\0".join((self._model.fingerprint, self._filter, *prompts))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
-    def expected(self, about: str) -> dict[str, Expected]:
+    def expected(self, about: str) -> dict[str, ExpectedUsage]:
         """Writing, and the filter's calls."""
         calls = {"none": (QUESTIONS,), "choice": (QUESTIONS, FILTER)}
         return expected_steps(self._model, calls.get(self._filter, PROMPTS), about)

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scenewright.agents.judges.tokens import character_tokens
+from scenewright.agents.judges.pictures import character_tokens
 from scenewright.config.settings import Settings, SettingsError
 from scenewright.evals.metrics.base import MetricError
 from scenewright.prompts import load_prompt
-from scenewright.providers.usage import Expected, Usage
+from scenewright.providers.usage import ExpectedUsage, Usage
 
 if TYPE_CHECKING:
     from scenewright.evals.annotation.voters import TextModel
@@ -29,15 +29,17 @@ _ANSWER_TOKENS = 300
 """Tokens of a reply about a text: eight questions or tuples, or so."""
 
 
-def expected_steps(model: TextModel, prompts: Sequence[str], about: str) -> dict[str, Expected]:
+def expected_steps(
+    model: TextModel, prompts: Sequence[str], about: str
+) -> dict[str, ExpectedUsage]:
     """Id of ``model`` → what calls with these prompts about a text take, by a quarter of the
     characters; each is taken to be shown one reply of another."""
-    total = Expected()
+    total = ExpectedUsage()
     for name in prompts:
         prompt = load_prompt(name)
         characters = len(prompt.text) + len(str(prompt.output)) + len(about)
         usage = Usage(character_tokens(characters) + _ANSWER_TOKENS, _ANSWER_TOKENS)
-        total = total + Expected(1, usage, model.price(usage))
+        total = total + ExpectedUsage(1, usage, model.price(usage))
     return {model.name: total}
 
 

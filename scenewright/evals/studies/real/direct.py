@@ -23,8 +23,8 @@ from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.store.ledger import Ledger, Reply
 from scenewright.evals.studies.real.schema import AttributeSchema
 from scenewright.prompts import load_prompt
-from scenewright.providers.idempotency import identified
-from scenewright.providers.metering import metered
+from scenewright.providers.sdk_clients import identified
+from scenewright.providers.usage import metered
 
 PROMPT = "real_direct"
 _KIND = "direct"

@@ -13,12 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.config.settings import Settings, SettingsError
-from scenewright.config.user_cache import user_cache
+from scenewright.config.settings import Settings, SettingsError, user_cache
 from scenewright.evals.metrics.answer_cache import store_in
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import text
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
     from scenewright.agents.panel.panel import Panel
@@ -97,7 +96,7 @@ class RealMetric:
             style = (await self._style.score([picture]))[0]
         return self._found(looked, schema, style, unasked)
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Of each judge that is no model of this machine."""
         schema, _, _ = self._schema(sample)
         return {} if schema is None else self._scorer.expected(schema, size)

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Literal, get_args
 
 from scenewright.core.facts import Fact
-from scenewright.core.plurals import is_plural
+from scenewright.core.inflection import is_plural
 from scenewright.core.predicate_statistics import PredicateStatistics, load_predicates
 from scenewright.core.questions import article, option_text, relation_options
 from scenewright.evals.studies.real.schema import (

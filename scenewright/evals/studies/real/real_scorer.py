@@ -35,7 +35,7 @@ from scenewright.evals.studies.real.schema import SchemaError
 from scenewright.evals.studies.real.schema_files import ClassSchema
 from scenewright.evals.studies.real.scoring import RealScore, Weighting, score_of
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 AT_ONCE = 16
 """Pictures that are looked at side by side."""
@@ -141,7 +141,7 @@ class RealScorer:
         """What is asked about a picture of the class."""
         return questions_of(schema.attributes, schema.relations, self._wording, self._seed)
 
-    def expected(self, schema: ClassSchema, size: tuple[int, int]) -> dict[str, Expected]:
+    def expected(self, schema: ClassSchema, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Id of each judge that is no model of this machine → what a look at a picture of ``size``
         pixels is expected to take at most."""
         facts = self.questions(schema).facts

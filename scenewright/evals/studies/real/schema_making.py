@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from scenewright.agents.chat.language_replies import as_data
-from scenewright.agents.judges.tokens import character_tokens
+from scenewright.agents.judges.pictures import character_tokens
 from scenewright.evals.annotation.texts import ask_text
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.store.ledger import Ledger
 from scenewright.evals.studies.real.schema import EXISTENCE, AttributeSchema, SchemaAttribute
 from scenewright.prompts import load_prompt
-from scenewright.providers.usage import Expected, Usage
+from scenewright.providers.usage import ExpectedUsage, Usage
 
 PROMPT = "real_schema"
 PIECE = 12_000
@@ -134,7 +134,7 @@ async def make_schemas(
     return [found[at] for at in range(len(texts))]
 
 
-def expected(model: TextModel, texts: Sequence[ClassText]) -> Expected:
+def expected(model: TextModel, texts: Sequence[ClassText]) -> ExpectedUsage:
     """What the calls take if none was made before, by a quarter of the characters."""
     prompt = load_prompt(PROMPT)
     base = len(prompt.text) + len(str(prompt.output))
@@ -143,7 +143,7 @@ def expected(model: TextModel, texts: Sequence[ClassText]) -> Expected:
         for piece in pieces(about.text):
             calls += 1
             usage += Usage(character_tokens(base + len(piece)), _TOKENS_OUT)
-    return Expected(calls, usage, model.price(usage))
+    return ExpectedUsage(calls, usage, model.price(usage))
 
 
 def pieces(text: str, most: int = PIECE) -> list[str]:

@@ -37,8 +37,7 @@ def new_style_clip(folder: Path, seed: int = 0) -> Path:
     import torch
     from transformers import CLIPConfig, CLIPImageProcessorPil, CLIPModel
 
-    from scenewright.miniature.vocabulary import new_tokenizer
-    from scenewright.miniature.world import SIZE
+    from scenewright.miniature.world import SIZE, new_tokenizer
 
     tokenizer = new_tokenizer()
     config = CLIPConfig(
@@ -128,7 +127,7 @@ def autoencoded(images: Sequence[Image.Image]) -> list[Image.Image]:
     """Pictures of the world's size as the generator's autoencoder gives them back."""
     import torch
 
-    from scenewright.miniature.training.judge_pixels import to_pixels
+    from scenewright.miniature.training.judge_batch import to_pixels
 
     model = _autoencoder()
     with torch.inference_mode():
@@ -139,7 +138,7 @@ def autoencoded(images: Sequence[Image.Image]) -> list[Image.Image]:
 def _worse(image: Image.Image, name: str) -> Image.Image:
     import torch
 
-    from scenewright.miniature.training.judge_pixels import to_pixels, weather
+    from scenewright.miniature.training.judge_batch import to_pixels, weather
 
     generator = torch.Generator().manual_seed(random.Random(name).getrandbits(31))
     return _images(weather(to_pixels([image]), generator, 1.0))[0]

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from scenewright.agents.parsers.lexicon import NO_RELATION, rough
-from scenewright.core.inflection import verb_base
+from scenewright.agents.parsers.tagging import NO_RELATION, rough
+from scenewright.core.inflection import read_data, verb_base
 from scenewright.core.vocabulary import VERB_KINDS, canonical_key, kind_of, names_no_place
-from scenewright.core.word_lists import read_data
 from scenewright.evals.metrics.graph_matching.folding import folded
 from scenewright.evals.studies.xtc.base import Question
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 from scenewright.core.validation import first_problem
 from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.evals.errors import EvalError

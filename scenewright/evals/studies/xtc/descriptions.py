@@ -25,8 +25,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from scenewright.agents.composers.nouns import NOT_COMPOUND
-from scenewright.core.plurals import singular
+from scenewright.agents.composers.reading import NOT_COMPOUND
+from scenewright.core.inflection import singular
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.evals.metrics.graph_matching.folding import folded
 from scenewright.evals.studies.xtc.categories import EMPTY_VALUES, spoken_label

@@ -6,11 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from scenewright.agents.composers.nouns import same_values
-from scenewright.agents.parsers.lexicon import NUMBERS
-from scenewright.core.formats.vocabulary import COLORS
-from scenewright.core.inflection import verb_base
-from scenewright.core.plurals import singular
+from scenewright.agents.composers.reading import same_values
+from scenewright.agents.parsers.tagging import NUMBERS
+from scenewright.core.formats.phrases import COLORS
+from scenewright.core.inflection import singular, verb_base
 from scenewright.core.vocabulary import (
     PREDICATES,
     canonical,

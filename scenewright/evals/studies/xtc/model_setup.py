@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.config.settings import Settings, changed_profile, find_profile
 from scenewright.core.ports.composer import Composer
-from scenewright.core.ports.extractor import GraphExtractor
+from scenewright.core.ports.vision import GraphExtractor
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
@@ -31,7 +31,7 @@ from scenewright.evals.studies.xtc.understanding_judges import (
     Vocabulary,
     vocabulary_of,
 )
-from scenewright.providers.hub.demand import demand_models
+from scenewright.providers.hub.cache import demand_models
 from scenewright.runs.model_factory.profiles import backend_of, chat_of, composer_of, judge_of
 
 

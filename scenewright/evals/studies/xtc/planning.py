@@ -17,7 +17,7 @@ from typing import Any
 from PIL import Image
 
 from scenewright.agents.judges.models import caps_of
-from scenewright.agents.judges.tokens import image_tokens, text_tokens
+from scenewright.agents.judges.pictures import image_tokens, text_tokens
 from scenewright.config.settings import CHAT_KINDS, Settings, split_judge
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.studies.xtc.base import Question
@@ -30,7 +30,7 @@ from scenewright.evals.studies.xtc.understanding import PROMPT, ChatUnderstander
 from scenewright.evals.studies.xtc.understanding_judges import JudgeUnderstander
 from scenewright.evals.studies.xtc.unknown import outside_of
 from scenewright.prompts import load_prompt
-from scenewright.providers.usage import Expected, Usage
+from scenewright.providers.usage import ExpectedUsage, Usage
 
 _ANSWER_TOKENS = 14
 """Output tokens of an answer of a few words and its number."""
@@ -51,7 +51,7 @@ class XtcModelEstimate:
     """``words prompts``, ``draws``, ``reads pictures``, ``answers`` or ``grades``."""
     times: int
     """Prompts, pictures, questions or pairs of answers."""
-    expected: Expected
+    expected: ExpectedUsage
     """Calls, tokens and dollars; none of models on this machine."""
 
 
@@ -172,10 +172,10 @@ def _lines(
         objects = sum(len(item.scene.objects) for item, _ in asked if item.scene)
         calls = n + objects
         yield XtcModelEstimate(
-            xtc_models.composer.id, "words prompts", n, Expected(calls, usd=None)
+            xtc_models.composer.id, "words prompts", n, ExpectedUsage(calls, usd=None)
         )
     for model in {drawing_mark(m): m for m in xtc_models.models}.values():
-        who, expected = model.id, Expected()
+        who, expected = model.id, ExpectedUsage()
         if isinstance(model, Paired):
             words = "" if model.composer is None else f" ({model.composer.id})"
             who = f"{model.backend.id}{words}"
@@ -184,21 +184,21 @@ def _lines(
                 for item, _ in drawn:
                     expected = expected + tell(item.prompt or str(item.scene)[:1000]) * seeds
         elif _is_plugin(config, model.id):
-            expected = Expected(len(drawn) * seeds, usd=None)
+            expected = ExpectedUsage(len(drawn) * seeds, usd=None)
         yield XtcModelEstimate(who, "draws", len(drawn) * seeds, expected)
     sides = seeds * len({drawing_mark(model) for model in xtc_models.models})
     yield XtcModelEstimate(
-        xtc_models.extractor.id, "reads pictures", len(drawn) * sides, Expected()
+        xtc_models.extractor.id, "reads pictures", len(drawn) * sides, ExpectedUsage()
     )
     total = sum(len(questions) for _, questions in asked)
     understanding = {understanding_mark(m): m for m in xtc_models.models}
     for model in understanding.values():
-        who, expected = model.id, Expected()
+        who, expected = model.id, ExpectedUsage()
         if isinstance(model, Paired):
             who = model.understander.id
             expected = _answering(model, config.models.get(model.id), asked, settings)
         elif _is_plugin(config, model.id):
-            expected = Expected(n, usd=None)
+            expected = ExpectedUsage(n, usd=None)
         yield XtcModelEstimate(who, "answers", total, expected)
     pairs = (total - unread) * sides + total * len(understanding)
     yield XtcModelEstimate(
@@ -216,10 +216,10 @@ def _answering(
     spec: ModelSpec | None,
     asked: Sequence[tuple[Item, tuple[Question, ...]]],
     settings: Settings,
-) -> Expected:
+) -> ExpectedUsage:
     who = model.understander
     judge = getattr(who, "judge", None)
-    total = Expected()
+    total = ExpectedUsage()
     if judge is not None:
         tell: Any = getattr(judge, "expected", None)
         facts_of: Any = who
@@ -240,10 +240,12 @@ def _answering(
     return total
 
 
-def _grading(xtc_models: XtcModels, config: XtcConfig, pairs: int, settings: Settings) -> Expected:
+def _grading(
+    xtc_models: XtcModels, config: XtcConfig, pairs: int, settings: Settings
+) -> ExpectedUsage:
     if not isinstance(xtc_models.grader, ChatGrader):
         # A panel may hold language models; what it takes is theirs to tell.
-        return Expected(usd=None) if "(" in config.grader else Expected()
+        return ExpectedUsage(usd=None) if "(" in config.grader else ExpectedUsage()
     calls = math.ceil(pairs / xtc_models.grader.pairs_a_call)
     priced = _Priced(config.grader, settings)
     each = Usage(
@@ -272,11 +274,11 @@ class _Priced:
         """Tokens of a picture of ``size`` (width, height)."""
         return image_tokens(self._caps.image_tokens, *size) if self._known else 0
 
-    def call(self, usage: Usage) -> Expected:
+    def call(self, usage: Usage) -> ExpectedUsage:
         """One call of ``usage``."""
         if not self._known:
-            return Expected(1, usage, 0.0)
-        return Expected(1, usage, self._caller.price_of(self._priced_as, self._model, usage))
+            return ExpectedUsage(1, usage, 0.0)
+        return ExpectedUsage(1, usage, self._caller.price_of(self._priced_as, self._model, usage))
 
 
 def _size(item: Item) -> tuple[int, int]:

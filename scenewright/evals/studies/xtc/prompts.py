@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from PIL import Image
 
 from scenewright.agents.composers.check import lost_facts
-from scenewright.agents.composers.language import LanguageComposer
+from scenewright.agents.composers.language import LanguageComposer, linearize
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.composers.stages import linearize
-from scenewright.core.placement import canonical_predicate
-from scenewright.core.ports.composer import Composer, LostFact, worded
-from scenewright.core.ports.extractor import ExtractionError
-from scenewright.core.regions import Region
+from scenewright.core.layout import Region, canonical_predicate
+from scenewright.core.ports.composer import Composer, LostFact, compose_with_origin
+from scenewright.core.ports.vision import ExtractionError
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.studies.xtc.base import XtcError
@@ -99,7 +97,7 @@ async def prompt_of(
     if isinstance(composer, LanguageComposer):
         told = await composer.word(scene, seed, views=views)
     else:
-        told = await worded(composer, scene, seed)
+        told = await compose_with_origin(composer, scene, seed)
     lost = lost_facts(_without_places(scene, composer.places(scene, seed)), told.prompt)
     return XtcPrompt(told.prompt, told.author, lost, linearized(scene), told.problem)
 

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from scenewright.agents.composers.dropped_facts import dropped_facts
+from scenewright.agents.composers.check import dropped_facts
 from scenewright.core.images import ImageStore, to_rgb
 from scenewright.core.ports.backend import PromptCount
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import Item
@@ -49,8 +49,8 @@ from scenewright.evals.studies.xtc.models import drawing_mark, understanding_mar
 from scenewright.evals.studies.xtc.prompts import XtcPrompt, prompt_of, takes_views, views_of
 from scenewright.evals.studies.xtc.questions import QUESTIONS_VERSION, questions_of
 from scenewright.evals.studies.xtc.unknown import Unknown, outside_of
-from scenewright.providers.idempotency import identified
-from scenewright.providers.metering import Meter, metered
+from scenewright.providers.sdk_clients import identified
+from scenewright.providers.usage import Meter, metered
 
 SHEET, DRAWING, GENERATION = "sheet", "drawing", "generation"
 ANSWERS, UNDERSTANDING = "answers", "understanding"

@@ -4,7 +4,7 @@ extractor never puts in a graph.
 An extractor of few words leaves out the rest, whatever is in the picture; an answer in such words
 is unknown before anything is drawn (:func:`outside_of`).
 
-An extraction says which parts are unread (:class:`~scenewright.core.ports.extractor.Unread`). An
+An extraction says which parts are unread (:class:`~scenewright.core.ports.vision.Unread`). An
 answer that such a part could change is unknown: neither missing nor wrong. It could change
 
 - the answer itself: the attribute of the partner, the relations between the two partners;
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.closed_vocabulary import Unknown as Word
-from scenewright.core.ports.extractor import Extraction, GraphExtractor, Unread, vocabulary_of
+from scenewright.core.ports.vision import Extraction, GraphExtractor, Unread, vocabulary_of
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.core.vocabulary import same_key
 from scenewright.evals.metrics.graph_matching.base import GraphMatch

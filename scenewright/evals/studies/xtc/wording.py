@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scenewright.agents.parsers.lexicon import NUMBERS, rough
-from scenewright.core.plurals import plural, singular
+from scenewright.agents.parsers.tagging import NUMBERS, rough
+from scenewright.core.inflection import plural, singular
 from scenewright.core.scene import SceneObject
 from scenewright.core.vocabulary import is_handling
 from scenewright.evals.studies.xtc.categories import form_of, says_a_place, spoken_label

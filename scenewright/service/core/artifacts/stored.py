@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from scenewright.graphs.errors import RunError, RunInterrupted
-from scenewright.providers.store import BUSY_SECONDS, AnswerStore, StoreError
+from scenewright.providers.answer_store import BUSY_SECONDS, AnswerStore, StoreError
 from scenewright.runs.folder import (
     ANSWERS,
     CHECKPOINTS,

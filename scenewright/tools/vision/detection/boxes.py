@@ -18,7 +18,7 @@ from PIL import Image
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary, Unknown
 from scenewright.core.images import hash_of_image
-from scenewright.core.ports.detector import Box, Detection, Detector, Mask
+from scenewright.core.ports.vision import Box, Detection, Detector, Mask
 
 
 def clipped(box: Box, size: tuple[int, int]) -> Box | None:
@@ -178,7 +178,7 @@ _Key = tuple[str, frozenset[str]]
 
 
 class CachedDetector:
-    """Implements :class:`~scenewright.core.ports.detector.Detector` over another.
+    """Implements :class:`~scenewright.core.ports.vision.Detector` over another.
 
     Judges and metrics that look for the same labels in one picture share a look, also where they
     ask at the same time. Failures are not kept. The other detector stays its owner's.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage, signal, spatial
 
-from scenewright.core.ports.detector import DetectionError, Mask
+from scenewright.core.ports.vision import DetectionError, Mask
 from scenewright.tools.vision.detection.boxes import resized
 
 ALIKE = 0.88

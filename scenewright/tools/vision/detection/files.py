@@ -44,7 +44,7 @@ from PIL import Image, ImageDraw
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.images import hash_of_image, load_image
-from scenewright.core.ports.detector import Box, Detection, DetectionError, Mask
+from scenewright.core.ports.vision import Box, Detection, DetectionError, Mask
 from scenewright.tools.vision.detection.boxes import (
     among,
     box_of,
@@ -462,7 +462,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class RecordedDetector:
-    """Implements :class:`~scenewright.core.ports.detector.Detector` for a file of detections.
+    """Implements :class:`~scenewright.core.ports.vision.Detector` for a file of detections.
 
     A picture is found by its content hash: that which the file names, or that of a picture that
     the file names by file name and that lies in the folder of pictures. Else it is found by the

@@ -51,10 +51,16 @@ from scenewright.agents.judges.pictures import shrink
 from scenewright.agents.judges.vlm import device_of, digest_folder, find_model
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.images import ImageError
-from scenewright.core.ports.detector import Box, Detection, DetectionError
 from scenewright.core.ports.judge import JudgeError
-from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, Stopped, gate_of
-from scenewright.providers.model_thread import ModelThread
+from scenewright.core.ports.vision import Box, Detection, DetectionError
+from scenewright.providers.device_gate import (
+    LOADING,
+    DeviceGate,
+    ModelThread,
+    Stop,
+    Stopped,
+    gate_of,
+)
 from scenewright.tools.vision.detection.boxes import (
     among,
     box_of,
@@ -75,7 +81,7 @@ _READING = 1
 
 
 class LocalDetector(ABC):
-    """Implements :class:`~scenewright.core.ports.detector.Detector` for a model of transformers.
+    """Implements :class:`~scenewright.core.ports.vision.Detector` for a model of transformers.
 
     One worker thread owns the model, so pictures wait in line and the event loop stays free; on an
     accelerator each also waits for the device's turn. The model is loaded with the first picture,

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from scenewright.core.images import ImageError, to_rgb
-from scenewright.core.ports.detector import Detection, DetectionError
-from scenewright.providers.model_thread import ModelThread
+from scenewright.core.ports.vision import Detection, DetectionError
+from scenewright.providers.device_gate import ModelThread
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from scenewright.core.formats.base import numbered
-from scenewright.core.ports.detector import Detection, Mask
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.vision import (
     Candidate,
+    Detection,
     Dropped,
     Extraction,
     ExtractionError,
+    Mask,
     PairScores,
     ReadAttribute,
     Thing,

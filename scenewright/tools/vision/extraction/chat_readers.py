@@ -26,7 +26,7 @@ from scenewright.agents.chat.language_replies import (
     tool_of,
 )
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.vision import (
     Candidate,
     ExtractionError,
     PairScores,
@@ -48,7 +48,7 @@ UNKNOWN = frozenset(
 
 @dataclass(frozen=True)
 class ChatAttributes:
-    """Implements :class:`~scenewright.core.ports.extractor.AttributeReader`.
+    """Implements :class:`~scenewright.core.ports.vision.AttributeReader`.
 
     The model sees the detail crop, then the semantic spotlight, reasons, and calls a tool.
     """
@@ -123,7 +123,7 @@ def _fold(text: str) -> str:
 
 @dataclass(frozen=True)
 class ChatRelations:
-    """Implements :class:`~scenewright.core.ports.extractor.RelationScorer`.
+    """Implements :class:`~scenewright.core.ports.vision.RelationScorer`.
 
     The model names relations and scores none: what it names scores 1, all else is no relation.
     """
@@ -165,7 +165,7 @@ VERIFY_PROMPT = "verify_relation"
 
 @dataclass(frozen=True)
 class ChatVerifier:
-    """Implements :class:`~scenewright.core.ports.extractor.RelationVerifier`.
+    """Implements :class:`~scenewright.core.ports.vision.RelationVerifier`.
 
     The model sees the picture with the subject in a red and the object in a blue box, one
     candidate a call.

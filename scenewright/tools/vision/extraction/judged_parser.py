@@ -20,8 +20,8 @@ from PIL import Image
 
 from scenewright.agents.panel.panel import Panel
 from scenewright.core.facts import Answer, Fact, FactKind, Verdict
-from scenewright.core.ports.extractor import Extraction, ExtractionError, Thing, Unread
 from scenewright.core.ports.judge import Judge, unscored
+from scenewright.core.ports.vision import Extraction, ExtractionError, Thing, Unread
 from scenewright.core.predicate_statistics import DEFAULT, load_predicates
 from scenewright.core.questions import NO_RELATION, facts_of
 from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject

@@ -16,7 +16,7 @@ from typing import Literal
 from PIL import Image
 
 from scenewright.core.facts import Fact, Verdict
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.vision import (
     Candidate,
     ExtractionError,
     PairScores,
@@ -57,7 +57,7 @@ _LIKELIER = 0.5
 
 @dataclass(frozen=True)
 class JudgedAttributes:
-    """Implements :class:`~scenewright.core.ports.extractor.AttributeReader`.
+    """Implements :class:`~scenewright.core.ports.vision.AttributeReader`.
 
     Each value of a key is one yes/no question; the likeliest is taken if the judges confirm it.
     """
@@ -168,7 +168,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class JudgedRelations:
-    """Implements :class:`~scenewright.core.ports.extractor.RelationScorer`.
+    """Implements :class:`~scenewright.core.ports.vision.RelationScorer`.
 
     A question sees the picture without the things that its words could mean as well; two of one
     class are told apart by their attributes, or not asked about. Its last option, that no
@@ -318,7 +318,7 @@ def _scores(seen: Sequence[_Seen]) -> tuple[PairScores, ...]:
 
 @dataclass(frozen=True)
 class JudgedVerifier:
-    """Implements :class:`~scenewright.core.ports.extractor.RelationVerifier`.
+    """Implements :class:`~scenewright.core.ports.vision.RelationVerifier`.
 
     A candidate is one multiple-choice question of Scene-Bench's form: its predicate, two that it
     excludes, and that no relationship is visible. It sees the picture without the things that

@@ -27,9 +27,9 @@ from pydantic import (
     model_validator,
 )
 
-from scenewright.agents.parsers.lexicon import is_person
-from scenewright.core.plurals import singular
-from scenewright.core.ports.extractor import ExtractionError
+from scenewright.agents.parsers.tagging import is_person
+from scenewright.core.inflection import singular
+from scenewright.core.ports.vision import ExtractionError
 from scenewright.core.validation import first_problem
 from scenewright.tools.vision.detection.boxes import normalized_label
 

@@ -31,12 +31,14 @@ from scenewright.agents.chat.language_replies import (
 )
 from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
-from scenewright.agents.parsers.reading import read_graph, read_relations
+from scenewright.agents.parsers.language import read_graph, read_relations
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.formats.base import numbered
 from scenewright.core.images import ImageError, to_rgb
-from scenewright.core.ports.detector import Detection, DetectionError
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.judge import Judge
+from scenewright.core.ports.vision import (
+    Detection,
+    DetectionError,
     Extraction,
     ExtractionError,
     PairScores,
@@ -45,7 +47,6 @@ from scenewright.core.ports.extractor import (
     Unread,
     Verification,
 )
-from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import Relation, SceneError, SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
 from scenewright.tools.vision.detection.files import data_of_detection, detection_of
@@ -136,7 +137,7 @@ def _box(found: Detection, size: tuple[int, int]) -> list[int]:
 
 @dataclass(frozen=True)
 class OneStageExtractor:
-    """Implements :class:`~scenewright.core.ports.extractor.GraphExtractor`.
+    """Implements :class:`~scenewright.core.ports.vision.GraphExtractor`.
 
     It knows no places and gives no confidences, for its readers give none.
     """

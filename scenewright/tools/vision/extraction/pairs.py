@@ -31,10 +31,9 @@ from typing import Any, TypeVar
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.agents.parsers.lexicon import is_animate
+from scenewright.agents.parsers.tagging import is_animate
 from scenewright.core.images import hash_of_image
-from scenewright.core.ports.detector import Box
-from scenewright.core.ports.extractor import ExtractionError, PairScores, Thing
+from scenewright.core.ports.vision import Box, ExtractionError, PairScores, Thing
 from scenewright.core.questions import distinguishing_keys, noun_phrase
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.core.validation import first_problem
@@ -276,7 +275,7 @@ class ScoreFile(BaseModel):
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """Implements :class:`~scenewright.core.ports.extractor.RelationScorer` by a function."""
+    """Implements :class:`~scenewright.core.ports.vision.RelationScorer` by a function."""
 
     scores: Scores
     """Gives the scores; called in a thread. What it raises is told as an ``ExtractionError``."""

@@ -13,10 +13,13 @@ from PIL import Image
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.images import ImageError, to_rgb
-from scenewright.core.ports.detector import Detection, DetectionError, Detector
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.judge import Judge
+from scenewright.core.ports.vision import (
     AttributeReader,
     Candidate,
+    Detection,
+    DetectionError,
+    Detector,
     Dropped,
     Extraction,
     ExtractionError,
@@ -28,7 +31,6 @@ from scenewright.core.ports.extractor import (
     Unread,
     Verification,
 )
-from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import MAX_OBJECTS, SceneError, clean_name
 from scenewright.core.vocabulary import EXCLUSIVE
 from scenewright.tools.vision.extraction.building import (
@@ -55,8 +57,8 @@ trained one wants; the scores of instances are joined where these were merged.""
 class TwoStageExtractor:
     """Extractor in two stages: detection first, then attributes and relations.
 
-    Implements :class:`~scenewright.core.ports.extractor.GraphExtractor` and
-    :class:`~scenewright.core.ports.extractor.Resumable`. Detects, merges, reads attributes and
+    Implements :class:`~scenewright.core.ports.vision.GraphExtractor` and
+    :class:`~scenewright.core.ports.vision.Resumable`. Detects, merges, reads attributes and
     scores relations side by side, applies thresholds, verifies, applies exclusive predicates. A
     part that fails costs only itself and is listed in ``unread``.
     """
@@ -135,7 +137,7 @@ class TwoStageExtractor:
         """Return the classes searched for, the attribute values and the predicates.
 
         Values and predicates only where reader and scorer have lists of them; there are none
-        without a reader or a scorer. See :func:`~scenewright.core.ports.extractor.vocabulary_of`.
+        without a reader or a scorer. See :func:`~scenewright.core.ports.vision.vocabulary_of`.
         """
         words = self.detector.vocabulary
         classes = self.labels or (None if words is None else words.classes)

@@ -17,8 +17,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from scipy import ndimage
 
 from scenewright.core.images import to_rgb
-from scenewright.core.ports.detector import Box, Detection, Mask
-from scenewright.core.ports.extractor import ExtractionError
+from scenewright.core.ports.vision import Box, Detection, ExtractionError, Mask
 
 GREY = (128, 128, 128)
 """What is around a thing in its detail crop."""

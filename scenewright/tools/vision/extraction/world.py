@@ -28,7 +28,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.core.ports.extractor import ExtractionError
+from scenewright.core.ports.vision import ExtractionError
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.scene import clean_name
 from scenewright.core.validation import first_problem

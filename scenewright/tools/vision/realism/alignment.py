@@ -25,11 +25,9 @@ from transformers import AutoModel, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from scenewright.agents.judges.vlm import device_of, digest_folder, find_model
-from scenewright.core.ports.detector import Detection
 from scenewright.core.ports.judge import JudgeError
-from scenewright.core.ports.realism_scorer import PROMPTS, ObjectRealism, RealismError, on_scale
-from scenewright.providers.device_gate import LOADING, Stop, Stopped, gate_of
-from scenewright.providers.model_thread import ModelThread
+from scenewright.core.ports.vision import PROMPTS, Detection, ObjectRealism, RealismError, on_scale
+from scenewright.providers.device_gate import LOADING, ModelThread, Stop, Stopped, gate_of
 from scenewright.tools.vision.detection.boxes import plain
 from scenewright.tools.vision.detection.local import image_processor_of, model_of
 from scenewright.tools.vision.realism.pictures import MARGIN, object_crop
@@ -70,7 +68,7 @@ class Encoder(Protocol):
 
 
 class AlignmentScorer:
-    """Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer` by an encoder."""
+    """Implements :class:`~scenewright.core.ports.vision.RealismScorer` by an encoder."""
 
     kind = "alignment"
     """What its id begins with."""

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from scenewright.core.images import ImageError, load_image
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
+from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
 from scenewright.tools.vision.realism.vlm import Example, Examples
 
 Aspect = Literal["shape", "texture", "joint"]
@@ -54,7 +53,7 @@ class MonotoneMap:
 
 
 class CalibratedScorer:
-    """Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer` over another one.
+    """Implements :class:`~scenewright.core.ports.vision.RealismScorer` over another one.
 
     The examples are scored once, before the first object that needs them; what that costs is no
     object's. While one of them cannot be scored no map is made, and objects go without scores: a

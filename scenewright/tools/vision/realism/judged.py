@@ -17,9 +17,8 @@ from PIL import Image
 from scenewright.agents.panel.panel import Panel
 from scenewright.core.facts import Answer, Fact, Verdict
 from scenewright.core.images import hash_of_image
-from scenewright.core.ports.detector import Detection
 from scenewright.core.ports.judge import Judge
-from scenewright.core.ports.realism_scorer import PROMPTS, ObjectRealism, RealismError, on_scale
+from scenewright.core.ports.vision import PROMPTS, Detection, ObjectRealism, RealismError, on_scale
 from scenewright.core.questions import realism_facts_of
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.providers import AnswerStore, ask
@@ -83,7 +82,7 @@ def figure_facts(category: str) -> tuple[Fact, ...]:
 class JudgeScorer:
     """Scorer of realism by the answers of one or more judges.
 
-    Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer`. Each object is shown
+    Implements :class:`~scenewright.core.ports.vision.RealismScorer`. Each object is shown
     by itself with the questions of ``refine --realism``; the panel's probability of a yes, from 0
     to 1, becomes the score from 1 to 5. Answers are kept in memory, so that nothing is paid for
     twice.

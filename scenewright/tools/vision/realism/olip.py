@@ -63,9 +63,8 @@ from transformers.utils import logging as transformers_logging
 from scenewright.agents.judges.vlm import device_of, digest_folder, find_model, neutralise
 from scenewright.core.images import to_rgb
 from scenewright.core.ports.judge import JudgeError
-from scenewright.core.ports.realism_scorer import HIGHEST, LOWEST, RealismError
-from scenewright.providers.device_gate import LOADING, Stop, Stopped, gate_of
-from scenewright.providers.model_thread import ModelThread
+from scenewright.core.ports.vision import HIGHEST, LOWEST, RealismError
+from scenewright.providers.device_gate import LOADING, ModelThread, Stop, Stopped, gate_of
 from scenewright.tools.vision.detection.boxes import plain
 from scenewright.tools.vision.detection.local import image_processor_of
 

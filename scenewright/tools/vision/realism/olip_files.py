@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.core.validation import first_problem
 from scenewright.tools.vision.realism.olip import Olip, OlipConfig, olip_of
 from scenewright.tools.vision.realism.trained_on import TrainedOn

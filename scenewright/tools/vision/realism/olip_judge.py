@@ -23,10 +23,12 @@ from scenewright.agents.judges.vlm import find_model
 from scenewright.config.model_identity import ModelIdentity, identity_of_spec
 from scenewright.core.facts import Answer, Fact, FactKind
 from scenewright.core.images import to_rgb
-from scenewright.core.ports.detector import Detection, DetectionError, Detector
 from scenewright.core.ports.judge import JudgeCaps, JudgeError, unscored
-from scenewright.core.ports.realism_scorer import (
+from scenewright.core.ports.vision import (
     HIGHEST,
+    Detection,
+    DetectionError,
+    Detector,
     ObjectRealism,
     RealismError,
     RealismScorer,
@@ -66,7 +68,7 @@ def saved_olip(model: str | os.PathLike[str]) -> SavedOlip:
 class OlipScorer:
     """Scorer of realism by OLIP: a frozen BLIP and trained heads (Liang et al., Sec. 4.3).
 
-    Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer`,
+    Implements :class:`~scenewright.core.ports.vision.RealismScorer`,
     :class:`~scenewright.tools.vision.realism.pictures.InstanceReader` and
     :class:`~scenewright.tools.vision.realism.trained_on.TrainedScorer`. The encoder's features of
     the whole picture and of the object's crop, both with the object's class, go through the trained
@@ -185,7 +187,7 @@ class OlipJudge:
     A detector looks once, for the classes that the facts speak of; each object of the scene gets
     a detected one of its class (:mod:`scenewright.tools.vision.realism.pictures`: by likeness to
     its phrase if the scorer can tell, else by size) and is scored by any
-    :class:`~scenewright.core.ports.realism_scorer.RealismScorer`, OLIP or another. The probability
+    :class:`~scenewright.core.ports.vision.RealismScorer`, OLIP or another. The probability
     of a fact is its score from 1 to 5 on the scale from 0 to 1 (method ``regression``); ``region``
     is the object's box. What was not detected, or could not be scored, is unscored with its reason.
     """

@@ -19,7 +19,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch.nn import functional
 
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.tools.vision.realism.olip import Olip, OlipConfig, olip_of
 
 SAVE_SECONDS = 60.0

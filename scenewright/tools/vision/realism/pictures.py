@@ -25,8 +25,7 @@ from PIL import Image, ImageDraw
 from scipy.optimize import linear_sum_assignment
 
 from scenewright.core.images import to_rgb
-from scenewright.core.ports.detector import Box, Detection, Detector
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismScorer
+from scenewright.core.ports.vision import Box, Detection, Detector, ObjectRealism, RealismScorer
 from scenewright.tools.vision.detection.boxes import normalized_label
 from scenewright.tools.vision.extraction.views import RED, line_width
 

@@ -32,10 +32,16 @@ from PIL import Image
 from scenewright.agents.chat.language_replies import as_data, ask_for, digest_of, name_of, tool_of
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.core.images import load_image
-from scenewright.core.ports.detector import Box, Detection
-from scenewright.core.ports.realism_scorer import HIGHEST, LOWEST, ObjectRealism, RealismError
+from scenewright.core.ports.vision import (
+    HIGHEST,
+    LOWEST,
+    Box,
+    Detection,
+    ObjectRealism,
+    RealismError,
+)
 from scenewright.prompts import Prompt, load_prompt
-from scenewright.providers.metering import metered
+from scenewright.providers.usage import metered
 from scenewright.tools.vision.realism.pictures import LEAST_SIDE, VIEW_WORDS, VIEWS, View, view_of
 
 Array = NDArray[np.float64]
@@ -282,7 +288,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 @dataclass(frozen=True)
 class VlmScorer:
-    """Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer`.
+    """Implements :class:`~scenewright.core.ports.vision.RealismScorer`.
 
     Examples go as earlier turns of the conversation: a view, then its rating as the model would
     have given it. They are written as words, not as calls of the tool, because every provider takes

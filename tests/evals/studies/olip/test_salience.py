@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.evals.human_ratings.objects.data import RatedObject
 from scenewright.evals.studies.olip.salience import eliminated, select_ranks
 

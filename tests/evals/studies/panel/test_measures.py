@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.panel.aggregation import mean_probability
-from scenewright.agents.panel.agreement import brier_score, expected_calibration_error
+from scenewright.agents.panel.aggregation import (
+    brier_score,
+    expected_calibration_error,
+    mean_probability,
+)
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.measures import Measures, gains, holm
 from scenewright.evals.studies.panel.noise import NOISE, noisy

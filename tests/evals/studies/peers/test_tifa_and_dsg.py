@@ -27,8 +27,7 @@ from scenewright.evals.studies.peers.panel_metric import MetricJudges
 from scenewright.evals.studies.peers.tifa import Tifa, tifa_score
 from scenewright.evals.studies.peers.tifa_questions import TifaMaker
 from scenewright.providers import AnswerStore
-from scenewright.providers.metering import count
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import Usage, count
 from tests.agents.replying import ReplyingChat
 from tests.doubles import ScriptedJudge
 

@@ -25,7 +25,7 @@ from scenewright.evals.studies.real.schema_making import (
     pieces,
     read_attributes,
 )
-from scenewright.mock_providers.pointing import described
+from scenewright.mock_providers.vision_tools import described
 from tests.agents.replying import ReplyingChat
 
 TEXT = "The owl is large. Its bill is “hooked and\nyellow”; the legs are red."

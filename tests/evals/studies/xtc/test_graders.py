@@ -30,7 +30,7 @@ from scenewright.evals.studies.xtc.grading_similarity import CUT_OFFS, score_of
 from scenewright.evals.studies.xtc.lookup import MISSING
 from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError, PermanentError
+from scenewright.providers.retry import CallError, PermanentError
 from tests.agents.replying import Reply, ReplyingChat, TalkingChat
 from tests.evals.studies.xtc.grader_conformance import GraderConformance, pair
 

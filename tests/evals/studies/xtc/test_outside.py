@@ -11,7 +11,7 @@ from PIL import Image
 
 from scenewright.config.settings import load_settings
 from scenewright.core.closed_vocabulary import ClosedVocabulary
-from scenewright.core.ports.extractor import Extraction
+from scenewright.core.ports.vision import Extraction
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade

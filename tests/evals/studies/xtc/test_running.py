@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage
 from PIL import Image
 
 from scenewright.agents.composers.language import LanguageComposer
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError, ModelChangedError

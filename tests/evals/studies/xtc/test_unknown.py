@@ -11,9 +11,9 @@ from PIL import Image
 
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.core.ports.composer import Wording
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.vision import (
     Candidate,
+    Detection,
     Extraction,
     PairScores,
     ReadAttribute,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from scenewright.core.facts import Answer
 from scenewright.graphs.errors import RunError
-from scenewright.providers.store import AnswerStore
+from scenewright.providers.answer_store import AnswerStore
 from scenewright.runs.folder import (
     ANSWERS,
     CHECKPOINTS,

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from scenewright.core.images import ImageError
-from scenewright.core.ports.detector import Detection, DetectionError, Detector
+from scenewright.core.ports.vision import Detection, DetectionError, Detector
 from scenewright.tools.vision.detection.boxes import normalized_label
 
 LABELS = ("dog", "cat", "sky")

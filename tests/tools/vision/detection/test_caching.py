@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image
 
-from scenewright.core.ports.detector import Detection, DetectionError, Detector
+from scenewright.core.ports.vision import Detection, DetectionError, Detector
 from scenewright.tools.vision.detection.boxes import CachedDetector
 
 DOG = Detection("dog", (0, 0, 9, 9))

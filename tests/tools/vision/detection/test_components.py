@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from scenewright.core.ports.detector import DetectionError
+from scenewright.core.ports.vision import DetectionError
 from scenewright.tools.vision.detection.boxes import box_of
 from scenewright.tools.vision.detection.components import Mending, halves_of, instances_of
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.core.ports.detector import Box, Detection
+from scenewright.core.ports.vision import Box, Detection
 from scenewright.tools.vision.detection.boxes import (
     COCO_STUFF,
     among,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from scenewright.core.ports.detector import Detection, DetectionError
+from scenewright.core.ports.vision import Detection, DetectionError
 from scenewright.tools.vision.detection.local import (
     ClosedSetDetector,
     LocalDetector,

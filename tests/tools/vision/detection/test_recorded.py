@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.core.images import hash_of_image, load_image
-from scenewright.core.ports.detector import Detection, DetectionError
+from scenewright.core.ports.vision import Detection, DetectionError
 from scenewright.tools.vision.detection.files import RecordedDetector, write_detections
 from tests.tools.vision.detection.conformance import DetectorConformance, check, picture
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from scenewright.core.ports.detector import DetectionError
+from scenewright.core.ports.vision import DetectionError
 from scenewright.tools.vision.detection.files import (
     compress,
     decode,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.core.ports.detector import Detection, DetectionError
+from scenewright.core.ports.vision import Detection, DetectionError
 from scenewright.tools.vision.detection.saliency import (
     BIREFNET,
     CENTRE_AND_SIZE,

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from scenewright.core.images import ImageError
-from scenewright.core.ports.extractor import Extraction, ExtractionError, GraphExtractor
+from scenewright.core.ports.vision import Extraction, ExtractionError, GraphExtractor
 from scenewright.core.questions import facts_of
 from tests.tools.vision.extraction.extraction_doubles import picture
 

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from PIL import Image
 
 from scenewright.core.facts import Answer, Fact
-from scenewright.core.ports.detector import Box, Detection
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.judge import JudgeCaps, unscored
+from scenewright.core.ports.vision import (
+    Box,
     Candidate,
+    Detection,
     PairScores,
     ReadAttribute,
     Thing,
     Unread,
     Verification,
 )
-from scenewright.core.ports.judge import JudgeCaps, unscored
 
 SIZE = (64, 48)
 Says = Callable[[Fact, Image.Image], Mapping[str, float] | None]

@@ -11,9 +11,9 @@ import pytest
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.vision import (
     Candidate,
+    Detection,
     ExtractionError,
     PairScores,
     ReadAttribute,

@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 from scenewright.core.facts import Fact
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.vision import (
     Candidate,
+    Detection,
     ExtractionError,
     PairScores,
     ReadAttribute,

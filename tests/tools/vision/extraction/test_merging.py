@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.extractor import ExtractionError
+from scenewright.core.ports.vision import Detection, ExtractionError
 from scenewright.tools.vision.extraction.building import MergeRule, groups_of, merged
 from scenewright.tools.vision.extraction.pairs import padded
 

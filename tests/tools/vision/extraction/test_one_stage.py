@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scenewright.core.ports.extractor import Unread
+from scenewright.core.ports.vision import Unread
 from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
 from scenewright.tools.vision.extraction.one_stage import OneStageExtractor, PictureParser
 from scenewright.tools.vision.extraction.world import World, miniature_world

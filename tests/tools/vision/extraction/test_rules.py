@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.core.ports.extractor import Candidate, ExtractionError, PairScores
+from scenewright.core.ports.vision import Candidate, ExtractionError, PairScores
 from scenewright.core.scene import Relation
 from scenewright.tools.vision.extraction.building import (
     Thresholds,

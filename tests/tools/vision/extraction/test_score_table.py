@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scenewright.core.images import hash_of_image
-from scenewright.core.ports.extractor import ExtractionError, PairScores, Thing
+from scenewright.core.ports.vision import ExtractionError, PairScores, Thing
 from scenewright.tools.vision.extraction.pairs import ScoreTable
 from tests.tools.vision.extraction.extraction_doubles import picture, seen
 

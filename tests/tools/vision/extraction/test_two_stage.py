@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from scenewright.core.ports.detector import DetectionError
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.vision import (
+    DetectionError,
     Dropped,
     ExtractionError,
     PairScores,

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.core.ports.detector import Box, Detection
-from scenewright.core.ports.extractor import ExtractionError
+from scenewright.core.ports.vision import Box, Detection, ExtractionError
 from scenewright.tools.vision.extraction.views import (
     BLUE,
     GREY,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.core.ports.extractor import ExtractionError
+from scenewright.core.ports.vision import ExtractionError
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
 from scenewright.tools.vision.extraction.world import load_world, miniature_world
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.realism_scorer import ObjectRealism
+from scenewright.core.ports.vision import Detection, ObjectRealism
 from scenewright.tools.vision.realism.vlm import Example
 
 BOX = (20.0, 10.0, 60.0, 50.0)

@@ -9,8 +9,7 @@ import numpy as np
 from PIL import Image
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary
-from scenewright.core.ports.detector import Detection, DetectionError
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
+from scenewright.core.ports.vision import Detection, DetectionError, ObjectRealism, RealismError
 from scenewright.tools.vision.realism.pictures import Likenesses
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.core.ports.realism_scorer import normalized
+from scenewright.core.ports.vision import normalized
 from scenewright.tools.vision.realism.vlm import normalized_error, realism_class, same_class
 
 SCORES = st.floats(1, 5, allow_nan=False)

@@ -13,8 +13,7 @@ from PIL import Image
 from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
 
 from benchmarks._metrics_models import TEXT_ROOM, save_clip, save_dinov2
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
+from scenewright.core.ports.vision import Detection, RealismError, RealismScorer
 from scenewright.tools.vision.realism.alignment import AlignmentScorer, ClipEncoder, ClipScorer
 from scenewright.tools.vision.realism.pictures import object_crop
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismScorer
+from scenewright.core.ports.vision import Detection, ObjectRealism, RealismScorer
 from scenewright.tools.vision.realism.calibrated import CalibratedScorer, MonotoneMap
 from scenewright.tools.vision.realism.vlm import Examples
 from tests.tools.vision.realism.rated import BOX, PixelScorer, example

@@ -8,9 +8,8 @@ import pytest
 from PIL import Image
 
 from scenewright.core.facts import Answer, Fact, ProbabilityMethod
-from scenewright.core.ports.detector import Detection
 from scenewright.core.ports.judge import JudgeCaps, unscored
-from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
+from scenewright.core.ports.vision import Detection, RealismError, RealismScorer
 from scenewright.tools.vision.realism.judged import (
     JudgeScorer,
     VqaScorer,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.tools.vision.realism.vlm import Example, Examples, spanning_examples
 from tests.tools.vision.realism.rated import BOX, example
 

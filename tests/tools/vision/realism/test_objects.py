@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.realism_scorer import ObjectRealism, normalized, on_scale
+from scenewright.core.ports.vision import Detection, ObjectRealism, normalized, on_scale
 from scenewright.tools.vision.realism.pictures import image_realism, scored_objects
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from transformers import AutoImageProcessor, AutoTokenizer, BlipForImageTextRetrieval, BlipModel
 
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.tools.vision.realism.olip import BlipEncoder
 from tests.tools.vision.realism.blips import EMBEDDING, save_tiny_blip
 

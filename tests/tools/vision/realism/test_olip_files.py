@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.tools.vision.realism.olip import Olip, OlipConfig
 from scenewright.tools.vision.realism.olip_files import check_encoder, load_olip, save_olip
 from scenewright.tools.vision.realism.trained_on import TrainedOn, picture_digest

@@ -9,8 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
+from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
 from scenewright.tools.vision.realism.olip import BlipEncoder
 from scenewright.tools.vision.realism.olip_files import load_olip
 from scenewright.tools.vision.realism.olip_judge import OlipScorer, saved_olip

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.tools.vision.realism.olip import Olip, OlipConfig
 from scenewright.tools.vision.realism.olip_training import (
     Features,

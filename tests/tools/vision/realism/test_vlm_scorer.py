@@ -11,10 +11,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 from PIL import Image
 
 from scenewright.core.images import read_image
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
-from scenewright.providers.metering import count
-from scenewright.providers.usage import Usage
+from scenewright.core.ports.vision import Detection, RealismError, RealismScorer
+from scenewright.providers.usage import Usage, count
 from scenewright.tools.vision.extraction.views import RED
 from scenewright.tools.vision.realism.pictures import LEAST_SIDE, VIEW_WORDS
 from scenewright.tools.vision.realism.vlm import (

@@ -29,7 +29,7 @@ from typing import Any, Literal
 import numpy as np
 
 from scenewright.core.facts import FactKind
-from scenewright.core.formats.tifa import YES_OR_NO, read_choices
+from scenewright.core.formats.published_questions import YES_OR_NO, read_choices
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.sources.tifa_key import expected_answer
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn

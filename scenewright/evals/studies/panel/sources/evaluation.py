@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scenewright.agents.panel.ballots import lead_of
+from scenewright.agents.panel.panel import lead_of
 from scenewright.config.settings import Settings
 from scenewright.core.facts import Fact
 from scenewright.core.images import ImageStore

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.agents.panel.ballots import lead_of
+from scenewright.agents.panel.panel import lead_of
 from scenewright.config.settings import Settings
 from scenewright.core.facts import Answer
 from scenewright.core.ports.judge import Judge
@@ -20,13 +20,13 @@ from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.sources.base import Loaded, OnProgress
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 
 async def judges_of(specs: Sequence[str], settings: Settings) -> tuple[Judge, ...]:
     """The judges of ``specs``. Raises ``PanelStudyError`` where one cannot be asked in words or
     two are one model, and ``JudgeError`` and ``SettingsError`` as ``profiles.panel_of``."""
-    from scenewright.agents.panel.independence import check_apart
+    from scenewright.agents.panel.panel import check_apart
     from scenewright.runs.model_factory.profiles import panel_of
 
     judges = await panel_of(specs, settings=settings)
@@ -123,7 +123,9 @@ def _array(answers: Sequence[Sequence[Answer]], by: Callable[[Answer], float]) -
     return np.array([[by(answer) for answer in column] for column in answers], np.float64).T
 
 
-async def expected(facts: Sequence[LabelledFact], judges: Sequence[Judge]) -> dict[str, Expected]:
+async def expected(
+    facts: Sequence[LabelledFact], judges: Sequence[Judge]
+) -> dict[str, ExpectedUsage]:
     """Judge → what asking it ``facts`` is expected to take, without what is kept already; judges of
     this machine take nothing. Raises ``ImageError``."""
     remote = [judge for judge in judges if getattr(judge, "expected", None) is not None]
@@ -132,7 +134,7 @@ async def expected(facts: Sequence[LabelledFact], judges: Sequence[Judge]) -> di
     by_picture: dict[str, list[LabelledFact]] = {}
     for fact in facts:
         by_picture.setdefault(fact.picture.name, []).append(fact)
-    found = dict.fromkeys((judge.id for judge in remote), Expected())
+    found = dict.fromkeys((judge.id for judge in remote), ExpectedUsage())
     for together in by_picture.values():
         size = await asyncio.to_thread(partial(_size, together[0]))
         for judge in remote:

@@ -33,7 +33,7 @@ from scenewright.evals.studies.panel.sources.runs import load_runs
 from scenewright.evals.studies.panel.sources.table_reading import load_table
 from scenewright.evals.studies.panel.table import AnswerTable
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 EVALUATION = "evaluation"
 """Folder of an evaluation that a study runs, in the study's own."""
@@ -45,7 +45,7 @@ class SourcePlan:
 
     questions: int = 0
     """Questions to judges, without what is kept already; 0: nothing is asked."""
-    models: Mapping[str, Expected] = field(default_factory=dict)
+    models: Mapping[str, ExpectedUsage] = field(default_factory=dict)
     """Model behind an account → calls, tokens and dollars, at most."""
 
     @property
@@ -114,10 +114,10 @@ async def plan_source(
     found = await estimate(
         load_config(config), _place(source, root, folder), settings=settings, root=config.parent
     )
-    models: dict[str, Expected] = {}
+    models: dict[str, ExpectedUsage] = {}
     for line in found.lines:
         if line.most.calls or line.most.usage.images:
-            models[line.who] = models.get(line.who, Expected()) + line.most * found.remaining
+            models[line.who] = models.get(line.who, ExpectedUsage()) + line.most * found.remaining
     return SourcePlan(round(found.facts * found.looks[1] / max(1, found.items)), models)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from scenewright.agents.panel.ballots import lead_of
+from scenewright.agents.panel.panel import lead_of
 from scenewright.core.facts import Answer, Fact, is_realism
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.sources.base import Loaded

@@ -11,7 +11,7 @@ from typing import cast, get_args
 
 import numpy as np
 
-from scenewright.agents.judges.records_table import Row, Table, TableError, read_table
+from scenewright.agents.judges.replay import Row, Table, TableError, read_table
 from scenewright.core.facts import FactKind
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.sources.table_file import ANSWERS, COLUMNS, SEPARATOR

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from scenewright.core.formats.tifa import NUMBERS, YES_OR_NO
+from scenewright.core.formats.published_questions import NUMBERS, YES_OR_NO
 
 _COUNTED = 3
 """Words after a number that may name what is counted."""
