@@ -15,7 +15,13 @@ from typing import cast
 
 from PIL import Image
 
-from scenewright.agents.judges.replay import LIST_SEPARATOR, Row, Table, TableError, read_table
+from scenewright.agents.judges.records_table import (
+    LIST_SEPARATOR,
+    Row,
+    Table,
+    TableError,
+    read_table,
+)
 from scenewright.core.facts import FACT_KINDS, Fact, FactError, FactKind
 from scenewright.core.images import load_image
 from scenewright.core.questions import facts_of
@@ -62,7 +68,7 @@ class LabelledFact:
 
 
 def read_labels(path: str | Path) -> tuple[LabelledFact, ...]:
-    """The labelled facts in a CSV or parquet file, in its order.
+    """Return the labelled facts in a CSV or parquet file, in its order.
 
     Columns, the first two needed:
 
@@ -146,7 +152,7 @@ def _labelled(table: Table, row: Row, pictures: dict[str, Picture]) -> LabelledF
 
 
 def _asked(row: Row, kind: str) -> Fact:
-    """A fact of the row's own words."""
+    """Return a fact of the row's own words."""
     return Fact(
         id=row.place,
         kind=cast(FactKind, kind or "object"),
@@ -162,7 +168,7 @@ def _asked(row: Row, kind: str) -> Fact:
 
 
 def _worded(row: Row, kind: str) -> Fact:
-    """A fact that :func:`~scenewright.core.questions.facts_of` words."""
+    """Return a fact that :func:`~scenewright.core.questions.facts_of` words."""
     subject, value = row["subject"], row["value"]
     predicate, target = row["predicate"], row["target"]
     if not subject:
@@ -190,7 +196,7 @@ def _worded(row: Row, kind: str) -> Fact:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what is wrong, without pydantic's list of fields."""
+    """Return the first line of what is wrong, without pydantic's list of fields."""
     errors = getattr(error, "errors", None)
     if callable(errors):
         return str(errors()[0]["msg"]).removeprefix("Value error, ")

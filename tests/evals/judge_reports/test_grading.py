@@ -7,9 +7,8 @@ import pytest
 from scenewright.config.settings import CascadeSpec
 from scenewright.core.facts import Fact
 from scenewright.core.questions import NO_RELATION
-from scenewright.evals.judge_reports.card_sections import markdown, sections
 from scenewright.evals.judge_reports.grading import Grading
-from scenewright.evals.judge_reports.judge_card import JudgeCard, JudgeReport
+from scenewright.evals.judge_reports.judge_card import JudgeCard, JudgeReport, markdown, sections
 from scenewright.evals.judge_reports.judge_runs import PLAIN, VariantPlan, run_judges
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.providers import AnswerStore

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scenewright.core.facts import Fact
 from scenewright.core.questions import NO_RELATION, facts_of
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.evals.judge_reports.variants import paraphrases_of, subject_of, variants_of
+from scenewright.evals.judge_reports.judge_runs import paraphrases_of, subject_of, variants_of
 
 SCENE = SceneGraph(
     objects=(

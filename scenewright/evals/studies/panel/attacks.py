@@ -1,31 +1,96 @@
-"""Attacks on a panel, and how many bad judges each aggregator stands.
+"""Attack a panel, enlarge it by clones, or add noise; find each aggregator's breakdown point.
 
-An attack takes some judges of a table over and leaves the others alone. The **breakdown point** of
-an aggregator is the smallest share of bad judges at which half of its worth is gone: its quality
-(:mod:`scenewright.evals.studies.panel.quality`) exceeds chance by no more than half of what it does
-with all judges honest. (Donoho & Huber, 1983, ask when an estimate may become arbitrarily bad;
-probabilities are bounded, so a share of the loss takes the place of infinity.)
+An attack replaces the answers of some judges. The **breakdown point** of an aggregator is the
+smallest share of bad judges at which half of its worth is gone: its quality
+(:class:`~scenewright.evals.studies.panel.metrics.Quality`) exceeds chance by no more than half of
+what it does with all judges honest. (Donoho & Huber, 1983, ask when an estimate may become
+arbitrarily bad; probabilities are bounded, so a share of the loss takes the place of infinity.)
+
+Whether an aggregator breaks at a third or at half of its judges cannot be seen on three judges. A
+**clone** of a judge gets the judge's own answers, dealt out anew among the facts of the same kind
+and truth: its sensitivity and specificity by kind are those of the judge, exactly, and given truth
+and kind its errors are independent of all others. Real judges find the same facts hard, so what
+breaks with clones breaks without them as well. Where the truth is not known it is drawn for each
+fact from the Dawid–Skene posterior of the real judges.
+
+**Noise models** change the answers and leave the truth as it is. They are applied to the facts that
+are scored and to those that are learnt from, each with its own randomness.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.agents.panel.aggregation import Array, mean_probability
+from scenewright.agents.panel.aggregation import Array, dawid_skene, expit, mean_probability
+from scenewright.agents.panel.stacking import log_odds
 from scenewright.core.facts import FactKind
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.statistics.figures import LEVEL
 from scenewright.evals.studies.panel.aggregators.base import aggregator_of
-from scenewright.evals.studies.panel.clones import enlarged
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.quality import Drawn, Quality
-from scenewright.evals.studies.panel.resampling import summary
-from scenewright.evals.studies.panel.table import AnswerTable, Mask, Places
+from scenewright.evals.studies.panel.metrics import Quality
+from scenewright.evals.studies.panel.resampling import Drawn, summary
+from scenewright.evals.studies.panel.table import (
+    AnswerTable,
+    JudgeColumn,
+    Mask,
+    PanelStudyError,
+    Places,
+)
+
+CLONE = "#"
+"""Between a judge's id and the number of its clone, from 2."""
+
+
+def enlarged(table: AnswerTable, n: int, seed: int = 0) -> AnswerTable:
+    """``table`` with clones of its judges in turn, until there are ``n`` columns.
+
+    A table that has as many judges is given back as it is. Deterministic. Raises
+    ``PanelStudyError`` for fewer than one judge.
+    """
+    if n < 1:
+        raise PanelStudyError(f"a panel of {n} judges: use 1 or more")
+    real = len(table.judges)
+    if n <= real:
+        return table
+    rng = np.random.default_rng([seed, n])
+    classes = _classes(table, rng)
+    columns = [at % real for at in range(n)]
+    judges = [
+        column if at < real else JudgeColumn(f"{column.id}{CLONE}{at // real + 1}")
+        for at, column in ((at, table.judges[at % real]) for at in range(n))
+    ]
+    wide = table.with_judges(columns, judges)
+    arrays = {name: getattr(wide, name).copy() for name in _OF_ANSWERS}
+    for at in range(real, n):
+        for rows in classes:
+            dealt = rng.permutation(rows)
+            for array in arrays.values():
+                array[rows, at] = array[dealt, at]
+    return replace(wide, **arrays)
+
+
+_OF_ANSWERS = ("said", "votes", "asked", "usd", "seconds", "tokens")
+
+
+def _classes(table: AnswerTable, rng: np.random.Generator) -> list[Places]:
+    """Rows of one kind and one truth."""
+    truth = table.truth.copy()
+    lost = np.isnan(truth)
+    if lost.any():
+        likely = dawid_skene(table.said).probabilities
+        drawn = rng.random(len(truth)) < np.where(np.isnan(likely), 0.5, likely)
+        truth[lost] = drawn[lost]
+    return [
+        np.flatnonzero((table.kinds == kind) & (truth == holds))
+        for kind in np.unique(table.kinds)
+        for holds in (0.0, 1.0)
+    ]
+
 
 AttackKind = Literal["yes", "no", "random", "adversarial", "copies", "missing"]
 ATTACKS: tuple[AttackKind, ...] = get_args(AttackKind)
@@ -132,12 +197,12 @@ def breakdown_points(
     repeats: int = 4,
     resamples: int = 1000,
 ) -> dict[str, Breakdown]:
-    """Aggregator → how it fares when more and more judges of ``table`` are bad.
+    """Measure how each aggregator fares when more and more judges of ``table`` are bad.
 
-    Panels of fewer than ``judges`` judges are enlarged by clones
-    (:mod:`scenewright.evals.studies.panel.clones`); 0 takes the panel as it is. Who is bad is drawn
-    ``repeats`` times, each time one order of the judges of which the first 0, 1, 2 … are bad, the
-    same for all aggregators. Added judges number up to twice the panel.
+    Panels of fewer than ``judges`` judges are enlarged by clones (:func:`enlarged`); 0 takes the
+    panel as it is. The bad judges are drawn ``repeats`` times, each time one order of the judges of
+    which the first 0, 1, 2 … are bad, the same for all aggregators. Added judges number up to twice
+    the panel.
 
     Aggregators that learn from truth or ratings learn from honest answers: those of ``learn``, or
     of the table's other half of items. Those that cannot be used are left out. Intervals are over
@@ -209,7 +274,7 @@ class Learning:
         return self._halves
 
     def of_judges(self, columns: Sequence[int]) -> Learning:
-        """The same of some judges only."""
+        """Return the same of some judges only."""
         given = None if self.given is None else self.given.with_judges(columns)
         return Learning(self._honest.with_judges(columns), given, self._seed)
 
@@ -246,7 +311,7 @@ class _Sweep:
         return [sorted(order[bad:].tolist()) for order in self.orders]
 
     def tables(self, bad: int) -> list[tuple[AnswerTable, Learning]]:
-        """The attacked table of each draw; one where all draws are alike."""
+        """Return the attacked table of each draw; one where all draws are alike."""
         if self.attack.added:
             columns = list(range(self.judges + bad))
             honest, learn = self.honest.with_judges(columns), self._learning.of_judges(columns)
@@ -311,13 +376,95 @@ def _breakdown(
 
 
 def first_broken(curves: Array, chance: float) -> Array:
-    """The first place at which each curve, a column of ``curves`` (places, n), exceeds ``chance``
-    by no more than half of what it does at place 0; −1: at none, or it does not exceed it there.
+    """Return the first place at which each curve is broken, −1 where it never is.
 
-    What is undefined (nothing is scored any more) is broken.
+    ``curves`` is (places, n). Broken: it exceeds ``chance`` by no more than half of what it does at
+    place 0, or it is undefined, as nothing is scored any more. A curve that does not exceed chance
+    at place 0 is −1 too.
     """
     excess = curves - chance
     broken = ~(excess > excess[:1] / 2.0)
     first = np.where(broken.any(0), broken.argmax(0), -1)
     found: Array = np.where(excess[0] > 0.0, first, -1)
     return found
+
+
+_MISSING = 0.4
+_SPREAD = 1.0
+_COPIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseModel:
+    """A noise model."""
+
+    about: str
+    """In words, after "where"."""
+    of: Callable[[AnswerTable, np.random.Generator], AnswerTable]
+    """Lays it over a table."""
+
+
+def noisy(table: AnswerTable, name: str, seed: int = 0) -> AnswerTable:
+    """Return ``table`` under the noise model ``name``, one of :data:`NOISE`.
+
+    Deterministic. Raises ``PanelStudyError`` for an unknown one.
+    """
+    if name not in NOISE:
+        raise PanelStudyError(f"there is no noise model {name!r}: use one of {', '.join(NOISE)}")
+    return NOISE[name].of(table, np.random.default_rng([seed, list(NOISE).index(name)]))
+
+
+def _clean(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
+    return table
+
+
+def _missing(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
+    lost = rng.random(table.said.shape) < _MISSING
+    return table.with_said(np.where(lost, np.nan, table.said), np.where(lost, np.nan, table.votes))
+
+
+def _yes_sayer(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
+    said = table.said.copy()
+    there = ~np.isnan(said[:, -1])
+    said[there, -1] = 1.0
+    return table.with_said(said)
+
+
+def _guesser(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
+    said = table.said.copy()
+    there = ~np.isnan(said[:, -1])
+    said[there, -1] = rng.random(int(there.sum()))
+    return table.with_said(said)
+
+
+def _adversary(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
+    said = table.said.copy()
+    said[:, -1] = 1.0 - said[:, -1]
+    return table.with_said(said)
+
+
+def _clique(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
+    """Return the last judge thrice more, as one family, each with its own noise on the log-odds."""
+    last = len(table.judges) - 1
+    columns = [*range(last), *[last] * (_COPIES + 1)]
+    name = table.judges[last].id
+    copies = [JudgeColumn(f"{name}#{n}", family=name) for n in range(1, _COPIES + 1)]
+    judges = (*table.judges[:last], JudgeColumn(name, family=name), *copies)
+    wide = table.with_judges(columns, judges)
+    said = wide.said.copy()
+    odds = log_odds(said[:, last + 1 :])
+    said[:, last + 1 :] = expit(odds + rng.normal(0.0, _SPREAD, odds.shape))
+    return wide.with_said(said)
+
+
+NOISE: Mapping[str, NoiseModel] = {
+    "clean": NoiseModel("nothing is changed", _clean),
+    "missing": NoiseModel("four answers of ten are missing, at random", _missing),
+    "yes_sayer": NoiseModel("the last judge always says yes", _yes_sayer),
+    "guesser": NoiseModel("the last judge guesses", _guesser),
+    "adversary": NoiseModel("the last judge says the opposite of what it thinks", _adversary),
+    "clique": NoiseModel(
+        "three near copies of the last judge sit beside it, told as one family", _clique
+    ),
+}
+"""Name → model."""

@@ -18,15 +18,13 @@ from pydantic import Field
 
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.agents.panel.aggregation import Array
-from scenewright.agents.panel.panel import lead_of
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import ImageError
 from scenewright.core.ports.judge import Judge, JudgeCaps, unscored
 from scenewright.evals.judge_reports.judge_runs import PLAIN, run_judges
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
-from scenewright.evals.studies.panel.base import LiveJudges, Options, PanelStudyContext
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.evals.studies.panel.study import LiveJudges, Options, PanelStudyContext
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, numbers_of
 from scenewright.providers import StoreError
 
 if TYPE_CHECKING:
@@ -123,8 +121,10 @@ def _live(context: PanelStudyContext) -> LiveJudges:
 
 
 def planned_usd(sample: Sample, forms: Forms) -> float:
-    """What ``forms`` are expected to cost in dollars, whatever the store holds of them: by a
-    judge's own estimate for each call, or by what its answers in the table cost on average."""
+    """Return the expected cost of ``forms`` in dollars, as if the store were empty.
+
+    By a judge's own estimate for each call, or by what its answers in the table cost on average.
+    """
     table = sample.table
     answered = np.maximum((~np.isnan(table.said)).sum(0), 1)
     usual = table.usd.sum(0) / answered
@@ -150,7 +150,7 @@ async def query_judges(
 ) -> dict[str, JudgeResponses]:
     """Ask every judge of ``sample`` all ``forms``; form → what was said.
 
-    Answers come from the store where they are there. ``context`` is told of progress in questions.
+    Answers come from the store where they are there. ``context`` reports progress in questions.
     Raises ``PanelStudyError`` before anything is asked if that is planned to cost more than
     ``limit_usd``, and for pictures or a store that cannot be read.
     """
@@ -166,7 +166,7 @@ async def query_judges(
         if facts[row] is not None
     ]  # fmt: skip
     asked = [_renamed(forms[form][row], form) for form, row in places]
-    purse = _Purse(limit_usd)
+    budget = _Budget(limit_usd)
     done, total = 0, len(asked) * len(sample.judges)
 
     def heard(judge: str, n: int) -> None:
@@ -176,7 +176,7 @@ async def query_judges(
 
     try:
         found = await run_judges(
-            [_Bounded(judge, purse) for judge in sample.judges], asked,
+            [_Bounded(judge, budget) for judge in sample.judges], asked,
             store=live.store, plan=PLAIN, limit=live.limit, heard=heard,
         )  # fmt: skip
     except (ImageError, StoreError) as error:
@@ -196,7 +196,7 @@ async def query_judges(
             labelled = forms[form][row]
             assert labelled is not None
             fact = labelled.fact
-            said[form][row, column], votes[form][row, column] = _numbers(fact, answer)
+            said[form][row, column], votes[form][row, column] = numbers_of(fact, answer)
             usd[form] += answer.usd
             if answer.reason:
                 reasons[form][answer.reason] += 1
@@ -221,20 +221,13 @@ def _renamed(labelled: LabelledFact | None, form: str) -> LabelledFact:
     )
 
 
-def _numbers(fact: Fact, answer: Answer) -> tuple[float, float]:
-    if answer.state not in ("yes", "no"):
-        return np.nan, np.nan
-    vote, lead = float(answer.state == "yes"), lead_of(fact, answer)
-    return vote if lead is None else lead, vote
-
-
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     found = group.exceptions[0]
     return _first(found) if isinstance(found, BaseExceptionGroup) else found
 
 
 @dataclass(slots=True)
-class _Purse:
+class _Budget:
     """What may be spent."""
 
     limit: float
@@ -243,10 +236,10 @@ class _Purse:
 
 @dataclass(slots=True)
 class _Bounded:
-    """A judge that is not asked any more when the purse is empty."""
+    """A judge that is not asked any more when the budget is spent."""
 
     judge: Judge
-    purse: _Purse = field(repr=False)
+    budget: _Budget = field(repr=False)
 
     @property
     def id(self) -> str:
@@ -267,11 +260,11 @@ class _Bounded:
             await loading
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        if self.purse.spent > self.purse.limit:
-            reason = f"not asked: the study's limit of {self.purse.limit:g} USD is reached"
+        if self.budget.spent > self.budget.limit:
+            reason = f"not asked: the study's limit of {self.budget.limit:g} USD is reached"
             return unscored(self.id, facts, reason)
         answers = await self.judge.answer(image, facts)
-        self.purse.spent += sum(answer.usd for answer in answers)
+        self.budget.spent += sum(answer.usd for answer in answers)
         return answers
 
     async def aclose(self) -> None:
@@ -279,7 +272,7 @@ class _Bounded:
 
 
 def asking_notes(heard: Mapping[str, JudgeResponses]) -> list[str]:
-    """What was left without a usable answer, the most frequent reason, and what asking cost."""
+    """Describe unusable answers with the most frequent reason, and the cost of asking."""
     notes: list[str] = []
     lost = {
         form: float(np.isnan(one.said[one.put > 0]).mean())
@@ -293,7 +286,7 @@ def asking_notes(heard: Mapping[str, JudgeResponses]) -> list[str]:
             total.update(one.reasons)
         why, n = total.most_common(1)[0]
         notes.append(
-            f"Left without a usable answer, which counts for nothing, over all judges: {told}. "
+            f"Left without a usable answer, which is left out, over all judges: {told}. "
             f"Most often ({n} of {sum(total.values())}): {why}."
         )
     usd = sum(one.usd for one in heard.values())
@@ -303,8 +296,10 @@ def asking_notes(heard: Mapping[str, JudgeResponses]) -> list[str]:
 
 
 def answer_records(table: AnswerTable, heard: Mapping[str, JudgeResponses]) -> list[dict[str, Any]]:
-    """One record a form, row of ``table`` and judge that was asked, for parquet; the forms' rows
-    are those of the table."""
+    """Return one record a form, row of ``table`` and judge that was asked, for parquet.
+
+    The forms' rows are those of the table.
+    """
     return [
         {
             "image": table.images[fact.image].id,

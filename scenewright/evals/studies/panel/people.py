@@ -24,16 +24,17 @@ from itertools import combinations
 import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.quality import Drawn
-from scenewright.evals.studies.panel.ranks import (
+from scenewright.evals.studies.panel.resampling import (
+    DECIMALS,
+    Drawn,
+    ItemResamples,
     RankCorrelation,
     image_counts,
+    kendall,
     weighted_pearson,
     weighted_ranks,
 )
-from scenewright.evals.studies.panel.resampling import DECIMALS, ItemResamples, kendall
-from scenewright.evals.studies.panel.table import AnswerTable, Places
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
 
 Gaps = dict[tuple[str, str], tuple[Drawn, Drawn]]
 """Two models → how far the mean rating, and the mean score, of the first is above the second's."""
@@ -67,7 +68,7 @@ class People:
     def __init__(
         self, table: AnswerTable, resamples: int = 1000, splits: int = 100, seed: int = 0
     ) -> None:
-        """Raises ``PanelStudyError`` for a table with fewer than two rated images."""
+        """Raise ``PanelStudyError`` for a table with fewer than two rated images."""
         self.table = table
         self.rated = ~np.isnan(table.ratings)
         if self.rated.sum() < 2:
@@ -101,8 +102,11 @@ class People:
         )
 
     def within_items(self, scores: Array) -> Drawn:
-        """Share of pairs of images of one item, rated differently, that the scores put in the same
-        order; pairs with equal scores count half. NaN without such pairs."""
+        """Return the share of pairs of images of one item that the scores put in people's order.
+
+        Pairs that people rated differently; those with equal scores count half. NaN without such
+        pairs.
+        """
         sums = np.zeros((self.table.n_items, 2))
         values = np.round(scores, DECIMALS)
         ratings = np.round(self.table.ratings, DECIMALS)
@@ -121,8 +125,10 @@ class People:
         return self.spearman(np.where(mine, scores, np.nan))
 
     def ceilings(self) -> Ceilings:
-        """How well the ratings repeat. Raises ``PanelStudyError`` if fewer than two images have
-        two ratings."""
+        """Return how well the ratings repeat.
+
+        Raises ``PanelStudyError`` if fewer than two images have two ratings.
+        """
         images = np.array([len(image.ratings) >= 2 for image in self.table.images])
         if images.sum() < 2:
             raise PanelStudyError(
@@ -144,8 +150,11 @@ class People:
         )
 
     def as_a_rater(self, scores: Array) -> tuple[Drawn, Drawn]:
-        """(rank correlation of ``scores`` with the mean of all raters but one, that minus the
-        correlation of the one left out), on the same images, splits and resamples."""
+        """Correlate ``scores`` and one rater with the mean of all raters but that one.
+
+        Returns the rank correlation of the scores, and that minus the rater's, on the same images,
+        splits and resamples.
+        """
 
         def of_scores(rng: np.random.Generator) -> tuple[Array, Array]:
             one, others = self._one_out(rng)
@@ -160,8 +169,10 @@ class People:
         return judged, gap
 
     def corrected(self, found: Drawn, ceilings: Ceilings) -> Drawn:
-        """A correlation with the mean rating as a share of the ceiling: what it would be with
-        ratings that repeat exactly. NaN where the reliability is not above 0."""
+        """Return a correlation with the mean rating as a share of the ceiling.
+
+        What it would be with ratings that repeat exactly. NaN where the reliability is not above 0.
+        """
         with np.errstate(all="ignore"):
             value = found.value / ceilings.ceiling.value if ceilings.ceiling.value > 0 else np.nan
             drawn = np.where(
@@ -172,12 +183,15 @@ class People:
         return Drawn(float(value), drawn)
 
     def alpha(self) -> Drawn:
-        """Krippendorff's α (2011) of single ratings, by their order: the square of the ratings that
-        lie between two; by their distance with more than :data:`MOST_LEVELS` different ones."""
+        """Return Krippendorff's α (2011) of single ratings, by their order.
+
+        The square of the ratings that lie between two; by their distance with more than
+        :data:`MOST_LEVELS` different ones.
+        """
         levels = np.unique([r for image in self.table.images for r in image.ratings])
         n = len(levels)
         if n > MOST_LEVELS:
-            from scenewright.agents.panel.aggregation import krippendorff_alpha
+            from scenewright.agents.panel.agreement import krippendorff_alpha
 
             most = max(len(image.ratings) for image in self.table.images)
             rows = [(*i.ratings, *[np.nan] * (most - len(i.ratings))) for i in self.table.images]
@@ -209,9 +223,11 @@ class People:
     def order_of_models(
         self, scores: Array
     ) -> tuple[Drawn, dict[tuple[str, str], tuple[Drawn, Drawn]]]:
-        """(share of pairs of models that the scores put in the order of the mean ratings, pair →
-        (difference of the mean ratings, difference of the mean scores)), where the images that have
-        both count. NaN with fewer than two models."""
+        """Return the share of pairs of models that the scores put in the order of the mean ratings.
+
+        And for each pair the difference of the mean ratings and that of the mean scores. Images
+        that have both count. NaN with fewer than two models.
+        """
         both = self.rated & ~np.isnan(scores)
         people = self.model_means(np.where(both, self.table.ratings, np.nan))
         judged = self.model_means(np.where(both, scores, np.nan))
@@ -244,8 +260,10 @@ class People:
         return one, two
 
     def _over_splits(self, part: Callable[[np.random.Generator], tuple[Array, Array]]) -> Drawn:
-        """Mean over splits of the rank correlation; each resample has a split of its own, as far as
-        there are so many."""
+        """Return the mean over splits of the rank correlation.
+
+        Each resample has a split of its own, as far as there are so many.
+        """
         rng = np.random.default_rng([self._seed, self._splits])
         values, drawn = [], np.full(len(self._counts), np.nan)
         for split in range(self._splits):

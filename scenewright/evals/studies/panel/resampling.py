@@ -1,9 +1,17 @@
-"""Intervals by drawing items: images of one prompt share its questions, and their errors."""
+"""Draw items with replacement, and compute rank correlations in every resample.
+
+Images of one prompt share its questions, and their errors, so items are drawn. A resample of images
+is a row of counts. An image that was drawn c times counts as c tied images, so its mid-rank follows
+from sums of counts along the sorted values: no resample is sorted anew, and every correlation is
+exactly that of the resample written out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +19,7 @@ from scipy.stats import kendalltau, rankdata
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.statistics.figures import LEVEL, Figure
-from scenewright.evals.studies.panel.table import AnswerTable, Places
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
 
 OfImages = Callable[[Places], float]
 """A statistic of a sample of images, given by their numbers (with repeats); NaN where undefined."""
@@ -44,12 +52,12 @@ class ItemResamples:
         return tuple(np.concatenate([members[item] for item in row]) for row in self._picks)
 
     def figure(self, statistic: OfImages) -> Figure:
-        """The statistic of all images, with its 95 % percentile interval."""
+        """Return the statistic of all images, with its 95 % percentile interval."""
         every = np.arange(len(self._table.images))
         return summary(statistic(every), self.drawn(statistic), len(every))
 
     def drawn(self, statistic: OfImages) -> Array:
-        """The statistic of every resample, (resamples,)."""
+        """Return the statistic of every resample, (resamples,)."""
         return np.array([statistic(images) for images in self.images], float)
 
     def compared(self, statistics: Mapping[str, OfImages], base: str) -> dict[str, Figure]:
@@ -65,7 +73,10 @@ class ItemResamples:
 
 
 def summary(value: float, drawn: Array, n: int) -> Figure:
-    """A value with the percentile interval of its resamples; none where most are undefined."""
+    """Return a value with the percentile interval of its resamples.
+
+    None where most are undefined.
+    """
     if not np.isfinite(value):
         return Figure(value=None, n=n)
     known = drawn[np.isfinite(drawn)]
@@ -76,8 +87,10 @@ def summary(value: float, drawn: Array, n: int) -> Figure:
 
 
 def spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """Spearman's rank correlation of two arrays (n,), ties with their mean rank; pairs with NaN are
-    left out; NaN where one of them is constant."""
+    """Return Spearman's rank correlation of two arrays (n,), ties with their mean rank.
+
+    Pairs with NaN are left out; NaN where one of them is constant.
+    """
     a, b = _paired(first, second)
     if len(a) < 2 or np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
         return float("nan")
@@ -96,3 +109,115 @@ def _paired(first: Array, second: Array) -> tuple[Array, Array]:
     a, b = (np.round(np.asarray(values, float), DECIMALS) for values in (first, second))
     there = ~(np.isnan(a) | np.isnan(b))
     return a[there], b[there]
+
+
+_BLOCK = 1_000_000
+"""Numbers held at once."""
+
+
+def image_counts(items: Array, item_of_image: Places) -> Array:
+    """Return how often each image is in each resample, (resamples, n_images).
+
+    From how often its item is, ``items`` (resamples, n_items).
+    """
+    found: Array = items[:, item_of_image]
+    return found
+
+
+def weighted_ranks(values: Array, counts: Array) -> Array:
+    """Mid-ranks (resamples, n) of ``values`` (n,), each standing ``counts`` (resamples, n) times.
+
+    Values closer than :data:`~scenewright.evals.studies.panel.resampling.DECIMALS` places are ties.
+    A value counted 0 times has the rank that it would have. Raises ``PanelStudyError`` for NaN.
+    """
+    rounded = np.round(np.asarray(values, float), DECIMALS)
+    if np.isnan(rounded).any():
+        raise PanelStudyError("values without a number have no rank: leave them out")
+    if not len(rounded):
+        return np.zeros_like(counts)
+    codes = np.unique(rounded, return_inverse=True)[1]
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    sizes = np.add.reduceat(counts[:, order], starts, axis=1)
+    ranks: Array = (np.cumsum(sizes, axis=1) - sizes / 2.0 + 0.5)[:, codes]
+    return ranks
+
+
+def weighted_pearson(first: Array, second: Array, counts: Array) -> Array:
+    """Return Pearson's correlation of each row, (resamples,).
+
+    Values are (resamples, n) or (n,), ``counts`` (resamples, n). NaN where one of the two is
+    constant.
+    """
+    total = counts.sum(1)
+    with np.errstate(all="ignore"):
+
+        def centred(values: Array) -> Array:
+            rows: Array = np.broadcast_to(values, counts.shape)
+            shifted: Array = rows - ((rows * counts).sum(1) / total)[:, None]
+            return shifted
+
+        a, b = centred(first), centred(second)
+        squares = (counts * a * a).sum(1) * (counts * b * b).sum(1)
+        scale = np.abs(a).max(1, initial=0.0) * np.abs(b).max(1, initial=0.0)
+        flat = squares <= (1e-12 * scale * total) ** 2
+        found: Array = np.where(flat, np.nan, (counts * a * b).sum(1) / np.sqrt(squares))
+    return found
+
+
+class RankCorrelation:
+    """Spearman's correlation of scores with one and the same target, in the same resamples."""
+
+    def __init__(self, target: Array, counts: Array) -> None:
+        """``target`` (n,), NaN where there is none; ``counts`` (resamples, n)."""
+        self._target = np.asarray(target, float)
+        self._counts = counts
+        self._one = np.ones((1, len(self._target)))
+        # Scores mostly miss the same images: the target's ranks among the others are kept.
+        self._there: NDArray[np.bool_] | None = None
+        self._ranks = np.zeros((0, 0))
+
+    def value(self, scores: Array) -> float:
+        """Of all images; those without a score are left out, and without two there is NaN."""
+        there = self._both(scores)
+        if there.sum() < 2:
+            return float("nan")
+        one = self._one[:, there]
+        first, second = (weighted_ranks(v[there], one) for v in (self._target, np.asarray(scores)))
+        return float(weighted_pearson(first, second, one)[0])
+
+    def drawn(self, scores: Array) -> Array:
+        """Of every resample, (resamples,)."""
+        there = self._both(scores)
+        counts = self._counts[:, there]
+        found = np.full(len(counts), np.nan)
+        if there.sum() < 2:
+            return found
+        if self._there is None or not np.array_equal(self._there, there):
+            self._there, self._ranks = there, weighted_ranks(self._target[there], counts)
+        values = np.asarray(scores, float)[there]
+        step = max(1, _BLOCK // counts.shape[1])
+        for start in range(0, len(counts), step):
+            rows = slice(start, start + step)
+            ranks = weighted_ranks(values, counts[rows])
+            found[rows] = weighted_pearson(self._ranks[rows], ranks, counts[rows])
+        return found
+
+    def _both(self, scores: Array) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = ~(np.isnan(self._target) | np.isnan(scores))
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """A statistic and its resamples."""
+
+    value: float
+    """Of all items; NaN where it is undefined."""
+    resamples: Array
+    """Of every resample, (resamples,)."""
+
+    @classmethod
+    def of(cls, reading: Array) -> Self:
+        """Split a reading, (1 + resamples,), whose first number is that of all items."""
+        return cls(float(reading[0]), reading[1:])

@@ -1,14 +1,18 @@
-"""What picking the best of several pictures by a noisy judge does: the picked one looks better to
-whoever picked it than to anyone else (the winner's curse).
+"""Pick the best of several pictures: in tables, by simulated judges, and in loops.
 
+A picture picked by a noisy judge looks better to that judge than to any other (the winner's curse).
 ``gain`` of a reporter is the expected score of the picked picture minus the mean score of the
 candidates. Where a judge picks the best of a random n of m candidates, the picture of rank i (from
 the lowest) is picked with probability ``C(i − 1, n − 1) / C(m, n)``; pictures with equal scores
-share theirs. So the expectation is exact: nothing is drawn by chance.
+share theirs. So the expectation is exact.
 
 If the scores of the picking judge S and of a reporter T are jointly normal, E[T | S] is linear and
 the reporter confirms the share ``cov(S, T) / var(S)`` of the gain that S sees, whatever n is
 (regression to the mean). :func:`within_slope` is that share.
+
+In a loop the picture kept after round r is the one of rounds 0 to r that the steering judges score
+highest, the earliest of equals. A loop that ended keeps what it had, so that all loops count in all
+rounds.
 """
 
 from __future__ import annotations
@@ -19,21 +23,29 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import comb
 
-from scenewright.agents.panel.aggregation import Array, mean_probability
+from scenewright.agents.panel.aggregation import Array, dawid_skene, mean_probability
 from scenewright.evals.statistics.figures import Bootstrap, Figure
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.resampling import DECIMALS
-from scenewright.evals.studies.panel.table import AnswerTable, Places
+from scenewright.evals.studies.panel.simulator import (
+    SimulatedJudge,
+    SimulatedModel,
+    SimulationSpec,
+    simulate,
+)
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
 
 LEAST_SLOPE = 0.05
-"""A judge below it tells next to nothing, and its scores cannot be brought to another scale."""
+"""A judge below it gives next to no information, and its scores cannot be rescaled."""
 Sets = tuple[Places, ...]
 """Numbers of the images of each set of candidates."""
 
 
 def pick_weights(scores: Array, n: int) -> Array:
-    """Probability that each of m candidates (the last axis of ``scores``) is the best of a random
-    ``n`` of them; 1 ≤ n ≤ m. Same shape; sums to 1 along the last axis."""
+    """Return the probability that each of m candidates is the best of a random ``n`` of them.
+
+    Candidates are the last axis of ``scores``, 1 ≤ n ≤ m. Same shape; sums to 1 along the last
+    axis.
+    """
     given = np.round(np.asarray(scores, float), DECIMALS)
     m = given.shape[-1]
     if not 1 <= n <= m:
@@ -107,7 +119,7 @@ def gains_of(table: AnswerTable, sets: Sets, reporters: Array, judges: int, n: i
 def ratio(items: Places, part: Array, whole: Array, bootstrap: Bootstrap) -> Figure:
     """Sum of ``part`` over that of ``whole``, both (n_rows,), over the rows that have both.
 
-    It has no value unless the interval of the mean of ``whole`` lies above 0: the share of nothing
+    It has no value unless the interval of the mean of ``whole`` is above 0: the share of nothing
     is no number.
     """
     known = ~np.isnan(part) & ~np.isnan(whole)
@@ -137,8 +149,10 @@ def within_slope(
     reporting: Array,
     bootstrap: Bootstrap,
 ) -> Figure:
-    """Slope of ``reporting`` on ``picking``, both (n_images,), within the sets: the share of a gain
-    that is confirmed where scores are jointly normal."""
+    """Return the slope of ``reporting`` on ``picking``, both (n_images,), within the sets.
+
+    The share of a gain that is confirmed where scores are jointly normal.
+    """
     covariance, variance, items = [], [], []
     for at in sets:
         x, y = picking[at], reporting[at]
@@ -172,8 +186,10 @@ def group_said(table: AnswerTable, columns: Sequence[int]) -> Array:
 
 
 def slopes(table: AnswerTable, said: Array) -> Array:
-    """How far each column of ``said`` (n_facts, n_columns) tells facts that hold from those that do
-    not: difference of its means over them (Yates' discrimination slope), (n_columns,).
+    """Return how well each column of ``said`` separates facts that hold from those that do not.
+
+    The difference of its means over them (Yates' discrimination slope), (n_columns,); ``said`` is
+    (n_facts, n_columns).
 
     A score is that much per unit of the true share: scores over slopes are on the scale of the
     truth, and comparable. All 1 where too little truth is known, or a column tells less than
@@ -187,3 +203,223 @@ def slopes(table: AnswerTable, said: Array) -> Array:
         sides.append(np.where(n > 0, np.where(there, rows, 0.0).sum(0) / np.maximum(n, 1), np.nan))
     found: Array = sides[0] - sides[1]
     return found if (found >= LEAST_SLOPE).all() else np.ones(said.shape[1])
+
+
+Curve = dict[int, tuple[Figure, Figure, Figure]]
+"""Of how many candidates the best is picked → gain as the picking judge, the others and the truth
+see it, over all judges as pickers."""
+
+
+@dataclass(frozen=True, slots=True)
+class PanelLike:
+    """What the simulated judges have of those of a table."""
+
+    judges: tuple[SimulatedJudge, ...]
+    """With their error rates, of one family."""
+    prevalence: float
+    """Share of facts that hold."""
+    facts: int
+    """Facts of a picture."""
+    source: str
+    """Where the rates come from, in words."""
+
+
+def panel_like(table: AnswerTable) -> PanelLike:
+    """By the truth of ``table`` where it is known, else by Dawid–Skene."""
+    holds, fails = table.truth == 1.0, table.truth == 0.0
+    if holds.any() and fails.any():
+        answered = ~np.isnan(table.votes)
+        votes = np.where(answered, table.votes, 0.0)
+        sensitivity = (votes[holds].sum(0) + 0.5) / (answered[holds].sum(0) + 1.0)
+        specificity = ((answered - votes)[fails].sum(0) + 0.5) / (answered[fails].sum(0) + 1.0)
+        prevalence = float(holds.sum() / (holds.sum() + fails.sum()))
+        source = "measured on the facts of known truth"
+    else:
+        found = dawid_skene(table.votes)
+        sensitivity, specificity = found.sensitivity, found.specificity
+        prevalence = found.prevalence
+        source = "estimated from the answers alone (Dawid–Skene)"
+    judges = tuple(
+        SimulatedJudge(
+            id=judge,
+            family="one",
+            sensitivity=float(np.clip(np.nan_to_num(se, nan=0.5), 0.01, 0.99)),
+            specificity=float(np.clip(np.nan_to_num(sp, nan=0.5), 0.01, 0.99)),
+        )
+        for judge, se, sp in zip(table.judge_ids, sensitivity, specificity, strict=True)
+    )
+    share = 0.5 if np.isnan(prevalence) else float(np.clip(prevalence, 0.05, 0.95))
+    facts = max(1, round(len(table.facts) / max(1, len(np.unique(table.image_of)))))
+    return PanelLike(judges, share, facts, source)
+
+
+def simulated_picks(
+    panel: PanelLike,
+    rho: float,
+    *,
+    items: int,
+    candidates: int,
+    spread: float,
+    seed: int,
+    resamples: int,
+) -> tuple[Curve, tuple[Figure, Figure]]:
+    """Gains on the scale of the truth, and (others / own, truth / own) at the most candidates.
+
+    ``rho``: correlation of the judges' errors; ``spread``: of the candidates' quality, as
+    ``SimulationSpec.image_spread``.
+    """
+    spec = SimulationSpec(
+        judges=tuple(judge.model_copy(update={"correlation": rho}) for judge in panel.judges),
+        n_items=items,
+        models=tuple(
+            SimulatedModel(id=f"candidate {at + 1}", prevalence=panel.prevalence)
+            for at in range(candidates)
+        ),
+        objects=panel.facts,
+        attributes=0,
+        relations=0,
+        image_spread=spread,
+        seed=seed,
+    )
+    table = simulate(spec)
+    n = len(panel.judges)
+    scores = judge_scores(table) / slopes(table, table.said)
+    sets, _ = candidate_sets(table, scores)
+    reporters = np.column_stack([scores, true_scores(table)])
+    bootstrap = Bootstrap(table.n_items, seed, resamples)
+    found: Curve = {}
+    for number in range(1, candidates + 1):
+        found[number] = curve_point(gains_of(table, sets, reporters, n, number), bootstrap)
+    last = gains_of(table, sets, reporters, n, candidates)
+    rows = np.repeat(last.items, n)
+    own, others, true = last.own().ravel(), last.others().ravel(), last.gains[:, :, n].ravel()
+    return found, (ratio(rows, others, own, bootstrap), ratio(rows, true, own, bootstrap))
+
+
+def curve_point(gains: Gains, bootstrap: Bootstrap) -> tuple[Figure, Figure, Figure]:
+    """Return (own, others, true) gain, over all judges as pickers.
+
+    The truth is the first reporter after the judges.
+    """
+    items = np.repeat(gains.items, gains.judges)
+    true = gains.gains[:, :, gains.judges].ravel()
+    return (
+        mean_of(items, gains.own().ravel(), bootstrap),
+        mean_of(items, gains.others().ravel(), bootstrap),
+        mean_of(items, true, bootstrap),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trajectories:
+    """Pictures that loops kept."""
+
+    kept: Places
+    """Number of the image that each loop keeps after each round, (n_loops, n_rounds)."""
+    drew: Array
+    """Whether the loop drew in that round, (n_loops, n_rounds)."""
+    items: Places
+    """Number of each loop's item, (n_loops,)."""
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds the longest loop has."""
+        return int(self.kept.shape[1])
+
+
+def trajectories_of(table: AnswerTable, steering: Array) -> Trajectories:
+    """Return the loops of ``table``; ``steering``: score by those who steered, (n_images,).
+
+    Models that never drew a second round are no loops. Where one item and model has several
+    pictures of a round, as with several seeds, the first of each round make one loop, the second
+    another, and so on. Loops without a scored round 0 are left out.
+    """
+    looped = {image.model for image in table.images if (image.round or 0) > 0}
+    seen: dict[tuple[str, str, int], int] = {}
+    loops: dict[tuple[str, str, int], dict[int, int]] = {}
+    for at, image in enumerate(table.images):
+        if image.round is None or image.model not in looped or np.isnan(steering[at]):
+            continue
+        number = seen.get((image.item, image.model, image.round), 0)
+        seen[image.item, image.model, image.round] = number + 1
+        loops.setdefault((image.item, image.model, number), {})[image.round] = at
+    found = [rounds for rounds in loops.values() if 0 in rounds]
+    n = 1 + max((max(rounds) for rounds in found), default=-1)
+    kept = np.zeros((len(found), n), np.intp)
+    drew = np.zeros((len(found), n))
+    score = np.round(steering, DECIMALS)
+    for loop, rounds in enumerate(found):
+        best = rounds[0]
+        for number in range(n):
+            if number in rounds:
+                drew[loop, number] = 1.0
+                if score[rounds[number]] > score[best]:
+                    best = rounds[number]
+            kept[loop, number] = best
+    items = np.array([table.item_of_image[row[0]] for row in kept], np.intp)
+    return Trajectories(kept, drew, items)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What is kept after a round, by one reporter against those who steered. Scores in [0, 1]."""
+
+    round: int
+    """Its number, from 0."""
+    drew: int
+    """Loops that drew in it."""
+    steering: Figure
+    """Mean score of the kept pictures by those who steered."""
+    reporting: Figure
+    """By the reporter."""
+    gain: Figure
+    """Change of ``steering`` from round 0, in its unit."""
+    reported: Figure
+    """Change of ``reporting`` from round 0, in its unit."""
+    gap: Figure
+    """``gain`` − ``reported``: what nobody else sees."""
+    confirmed: Figure
+    """``reported`` / ``gain``; no value unless there is a gain."""
+
+
+def rounds_of(
+    loops: Trajectories,
+    steering: Array,
+    reporting: Array,
+    bootstrap: Bootstrap,
+    units: tuple[float, float] = (1.0, 1.0),
+) -> tuple[Round, ...]:
+    """Return one entry a round; both scores (n_images,).
+
+    Gains are divided by the ``units`` of the two scores. Loops in which the reporter lacks a score
+    of a kept picture are left out of gains.
+    """
+    s, r = steering[loops.kept], reporting[loops.kept]
+    found = []
+    for number in range(loops.rounds):
+        known = ~np.isnan(r[:, number] + r[:, 0])
+        gain = np.where(known, s[:, number] - s[:, 0], np.nan) / units[0]
+        reported = (r[:, number] - r[:, 0]) / units[1]
+
+        def mean(values: Array) -> Figure:
+            return mean_of(loops.items, values, bootstrap)
+
+        found.append(
+            Round(
+                round=number,
+                drew=int(loops.drew[:, number].sum()),
+                steering=mean(s[:, number]),
+                reporting=mean(r[:, number]),
+                gain=mean(gain),
+                reported=mean(reported),
+                gap=mean(gain - reported),
+                confirmed=ratio(loops.items, reported, gain, bootstrap),
+            )
+        )
+    return tuple(found)
+
+
+def columns_of(table: AnswerTable, loop_judges: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Columns of the judges that steered, and of the others."""
+    steered = [at for at, judge in enumerate(table.judge_ids) if judge in set(loop_judges)]
+    return steered, [at for at in range(len(table.judges)) if at not in steered]

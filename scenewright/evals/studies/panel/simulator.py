@@ -1,4 +1,4 @@
-"""Tables of answers by simulated judges, with the truth known: what estimators are tested with.
+"""Simulate tables of answers whose truth is known, to test estimators with.
 
 Truth. Every fact has a condition of its own that holds with the prevalence of the model that drew
 the image; a fact holds if its own condition and those of its parents do. Conditions of one image
@@ -16,22 +16,28 @@ correlation :func:`error_correlation`: within a family ``r`` where all facts are
 Probabilities. A vote comes with a confidence that is larger the farther ``Z`` is from the
 threshold, scaled so that an answer of probability q holds in a share q of the cases (per kind of
 fact, over all models); then its log-odds are multiplied by the judge's ``temperature``.
+
+Of honest answers of probability q a share q holds. A vote of yes that is right in a share m of the
+cases has q = (1 + B) / 2, where B has a Beta distribution of mean 2m − 1; a vote of no likewise of
+1 − q. Given whether the vote is right the density of B is then (1 + B) or (1 − B) times the Beta
+density, to scale: both are mixtures of Beta distributions.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count, islice
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from scipy.special import ndtr, ndtri
+from scipy.special import betainc, ndtr, ndtri
 
-from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.studies.panel.confidence import SceneKind, VoteRates, confidences, stated
+from scenewright.agents.panel.aggregation import Array, expit
 from scenewright.evals.studies.panel.table import (
     AnswerTable,
     FactRow,
@@ -41,18 +47,117 @@ from scenewright.evals.studies.panel.table import (
     Places,
 )
 
-__all__ = [
-    "SceneKind",
-    "SimulatedJudge",
-    "SimulatedModel",
-    "SimulatedRaters",
-    "SimulationSpec",
-    "VoteRates",
-    "error_correlation",
-    "expected_prevalence",
-    "simulate",
-    "simulations",
-]
+SceneKind = Literal["object", "attribute", "relation"]
+"""Kinds of simulated facts."""
+
+_CONCENTRATION = 4.0
+"""a + b of the Beta distribution: spread wide, few near certainty."""
+_LEAST = 0.02
+"""Of the mean of B and of one minus it: a vote that says nothing still has a side."""
+_GRID = 2001
+_EDGE = 1e-6
+_SURE: Array = expit(np.linspace(-15.0, 15.0, _GRID))
+"""Values of B, dense at both ends."""
+
+
+class VoteRates(BaseModel):
+    """How often a judge's votes are right."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    sensitivity: float = Field(ge=0.0, le=1.0)
+    """P(yes | the fact holds)."""
+    specificity: float = Field(ge=0.0, le=1.0)
+    """P(no | the fact does not hold)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """How sure a judge's votes of one side are."""
+
+    a: float
+    """First parameter of the Beta distribution of B."""
+    b: float
+    """The other."""
+    honest: bool
+    """Whether such votes are right more often than wrong."""
+
+    @classmethod
+    def of(cls, right: float) -> Self:
+        """Of votes of which a share ``right`` is right.
+
+        No probability above one half is honest for a vote that is more often wrong: it is as sure
+        as if it were right as often as it is wrong.
+        """
+        mean = float(np.clip(abs(2.0 * right - 1.0), _LEAST, 1.0 - _LEAST))
+        return cls(mean * _CONCENTRATION, (1.0 - mean) * _CONCENTRATION, right >= 0.5)
+
+    def quantiles(self, correct: bool, ranks: Array) -> Array:
+        """B of votes that are ``correct`` or not, at ``ranks`` in [0, 1] (n,), in (0, 1)."""
+        found = np.interp(ranks, _below(self.a, self.b, correct == self.honest), _SURE)
+        # A confidence of exactly 0 has no side, and one of 1 no log-odds to scale.
+        result: Array = np.clip(found, _EDGE, 1.0 - _EDGE)
+        return result
+
+
+def confidences(rates: VoteRates, prevalence: float) -> tuple[Confidence, Confidence]:
+    """Of votes of yes and of no by a judge of those rates where that share of facts holds."""
+    se, sp = rates.sensitivity, rates.specificity
+    return (
+        _side(prevalence * se, (1.0 - prevalence) * (1.0 - sp)),
+        _side((1.0 - prevalence) * sp, prevalence * (1.0 - se)),
+    )
+
+
+def binned_gaps(
+    rates: VoteRates, prevalence: float, temperature: float | None, bins: int = 10
+) -> Array:
+    """Return the calibration gap of answers at that temperature in equal bins of probability.
+
+    (bins,): the share of all answers in the bin times how far their mean is above the share that
+    holds. ``temperature`` None: bare votes.
+    """
+    se, sp = rates.sensitivity, rates.specificity
+    found = np.zeros(bins)
+    ranks = (np.arange(_GRID) + 0.5) / _GRID
+    for vote, side in zip((1.0, 0.0), confidences(rates, prevalence), strict=True):
+        right = prevalence * se if vote else (1.0 - prevalence) * sp
+        wrong = (1.0 - prevalence) * (1.0 - sp) if vote else prevalence * (1.0 - se)
+        for correct, mass in ((True, right), (False, wrong)):
+            sure = side.quantiles(correct, ranks)
+            said = np.full(_GRID, vote) if temperature is None else stated(vote, sure, temperature)
+            holds = vote if correct else 1.0 - vote
+            at = np.minimum((said * bins).astype(int), bins - 1)
+            found += np.bincount(at, said - holds, minlength=bins) * mass / _GRID
+    return found
+
+
+def stated(vote: float, sure: Array, temperature: float) -> Array:
+    """Return the probability that goes with ``vote`` (1 or 0) and B = ``sure`` (n,).
+
+    Its log-odds are multiplied by the temperature.
+    """
+    odds = (np.log1p(sure) - np.log1p(-sure)) * temperature
+    return expit(odds if vote == 1.0 else -odds)
+
+
+@lru_cache(maxsize=512)
+def _below(a: float, b: float, likely: bool) -> Array:
+    """Return the distribution function of B at :data:`_SURE`, given whether the vote is right.
+
+    Its density is (1 + B) · Beta(a, b), or (1 − B) · Beta(a, b) where not ``likely``.
+    """
+    if not likely:
+        result: Array = betainc(a, b + 1.0, _SURE)
+        return result
+    mean = a / (a + b)
+    result = (betainc(a, b, _SURE) + mean * betainc(a + 1.0, b, _SURE)) / (1.0 + mean)
+    return result
+
+
+def _side(right: float, wrong: float) -> Confidence:
+    return Confidence.of(right / (right + wrong) if right + wrong > 0.0 else 0.5)
+
 
 Kinds = NDArray[np.str_]
 _NODES = 80
@@ -124,8 +229,10 @@ class SimulatedModel(_Model):
 
 
 class SimulatedRaters(_Model):
-    """People who rate every image from 1 to 5: ``1 + 4 × share of its facts that hold``, plus
-    noise, rounded."""
+    """People who rate every image from 1 to 5.
+
+    ``1 + 4 × share of its facts that hold``, plus noise, rounded.
+    """
 
     number: int = Field(default=3, ge=1)
     """Raters of each image."""
@@ -182,21 +289,28 @@ class SimulationSpec(_Model):
 
 
 def simulate(spec: SimulationSpec) -> AnswerTable:
-    """The table of ``spec``; equal specs give equal tables. The truth of every fact is known."""
+    """Return the table of ``spec``; equal specs give equal tables.
+
+    The truth of every fact is known.
+    """
     return next(simulations(spec))
 
 
 def simulations(spec: SimulationSpec, number: int | None = None) -> Iterator[AnswerTable]:
-    """Independent tables of ``spec`` with the seeds ``spec.seed``, + 1, and so on; endless without
-    ``number``."""
+    """Return independent tables of ``spec`` with the seeds ``spec.seed``, + 1, and so on.
+
+    Endless without ``number``.
+    """
     facts = _facts(spec)
     for seed in islice(count(spec.seed), number):
         yield _drawn(spec.model_copy(update={"seed": seed}), facts)
 
 
 def expected_prevalence(spec: SimulationSpec) -> dict[SceneKind, float]:
-    """Kind → share of its facts that hold in the long run, over all models; kinds without facts
-    are left out."""
+    """Return the long-run share of facts that hold by kind, over all models.
+
+    Kinds without facts are left out.
+    """
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
     weights = weights / weights.sum()
     shared = spec.item_spread + spec.image_spread
@@ -215,8 +329,10 @@ def expected_prevalence(spec: SimulationSpec) -> dict[SceneKind, float]:
 
 
 def error_correlation(spec: SimulationSpec) -> Array:
-    """Tetrachoric correlation of the errors of each two judges given the truth, over all facts,
-    (n_judges, n_judges)."""
+    """Return the tetrachoric correlation of each two judges' errors given the truth.
+
+    Over all facts, (n_judges, n_judges).
+    """
     a = np.array([_loading(spec, judge) for judge in spec.judges])
     family = [judge.family or judge.id for judge in spec.judges]
     same = np.array([[one == other for other in family] for one in family])
@@ -383,7 +499,7 @@ def _loading(spec: SimulationSpec, judge: SimulatedJudge) -> float:
 
 
 def _rng(spec: SimulationSpec, *names: str) -> np.random.Generator:
-    """A stream of its own for each purpose, so that one more judge moves no other's answers."""
+    """Return a stream for one purpose, so that one more judge changes no other's answers."""
     digest = hashlib.sha256("\0".join(names).encode()).digest()
     return np.random.default_rng([spec.seed, int.from_bytes(digest[:8], "big")])
 

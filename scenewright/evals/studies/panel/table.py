@@ -10,13 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scenewright.agents.panel.aggregation import Array, checked_probabilities
-from scenewright.core.facts import FactKind
-from scenewright.evals.studies.panel.errors import PanelStudyError
+from scenewright.agents.panel.ballots import lead_of
+from scenewright.core.facts import Answer, Fact, FactKind
+from scenewright.evals.errors import EvalError
+
+
+class PanelStudyError(EvalError):
+    """A study of panels that cannot be planned, run or read; says what to do."""
+
 
 Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]
@@ -210,8 +217,10 @@ class AnswerTable:
     def with_judges(
         self, columns: Sequence[int], judges: Sequence[JudgeColumn] = ()
     ) -> AnswerTable:
-        """The table of these columns, in this order; ``judges`` gives them other names, as where
-        one column is taken twice."""
+        """Return the table of these columns, in this order.
+
+        ``judges`` gives them other names, as where one column is taken twice.
+        """
         at = list(columns)
         return replace(
             self,
@@ -223,14 +232,16 @@ class AnswerTable:
         )
 
     def with_said(self, said: ArrayLike, votes: ArrayLike | None = None) -> AnswerTable:
-        """The same questions with other answers, (n_facts, n_judges)."""
+        """Return the same questions with other answers, (n_facts, n_judges)."""
         given = np.asarray(said, float)
         chosen = np.zeros((0, 0)) if votes is None else np.asarray(votes, float)
         return replace(self, said=given, votes=chosen)
 
     def of_images(self, chosen: ArrayLike) -> AnswerTable:
-        """The table of the images whose numbers are given, or where a mask (n_images,) is true, in
-        the table's own order."""
+        """Return the table of some images, in the table's own order.
+
+        ``images`` are their numbers, or a mask (n_images,).
+        """
         given = np.asarray(chosen)
         mask = np.zeros(len(self.images), bool)
         mask[given] = True
@@ -269,8 +280,10 @@ class AnswerTable:
         return found
 
     def image_means(self, values: ArrayLike) -> Array:
-        """Mean over each image's facts of ``values`` (n_facts,), (n_images,); NaN is left out, and
-        an image without any value is NaN."""
+        """Return the mean over each image's facts of ``values`` (n_facts,), (n_images,).
+
+        NaN is left out, and an image without any value is NaN.
+        """
         given = np.asarray(values, float)
         known = ~np.isnan(given)
         n = np.bincount(self.image_of[known], minlength=len(self.images))
@@ -279,6 +292,38 @@ class AnswerTable:
         return result
 
     def image_scores(self, likely: ArrayLike, *, void: bool = True) -> Array:
-        """Score of each image, (n_images,): its mean probability of a fact, in which facts under an
-        absent parent count 0 (``void``), as in ``ScoreCard.expected_recall``."""
+        """Return the score of each image, (n_images,).
+
+        Its mean probability of a fact, in which facts under an absent parent count 0 (``void``), as
+        in ``ScoreCard.expected_recall``.
+        """
         return self.image_means(self.voided(likely) if void else likely)
+
+
+def numbers_of(fact: Fact, answer: Answer) -> tuple[float, float]:
+    """Return the probability that the fact holds, and the vote; NaN of an unusable answer."""
+    if answer.state not in ("yes", "no"):
+        return np.nan, np.nan
+    vote, lead = float(answer.state == "yes"), lead_of(fact, answer)
+    return vote if lead is None else lead, vote
+
+
+def answer_arrays(
+    facts: Sequence[Fact], cells: Sequence[Sequence[Answer | None]]
+) -> dict[str, Any]:
+    """Return the arrays of a table, (n_facts, n_judges), by its field.
+
+    ``cells`` has one row a fact and one answer a judge; None: the judge was not asked.
+    """
+    shape = (len(cells), len(cells[0]) if cells else 0)
+    found = {name: np.full(shape, np.nan) for name in ("said", "votes")}
+    found |= {name: np.zeros(shape) for name in ("seconds", "tokens", "usd")}
+    for row, (fact, line) in enumerate(zip(facts, cells, strict=True)):
+        for column, answer in enumerate(line):
+            if answer is not None:
+                at = row, column
+                found["said"][at], found["votes"][at] = numbers_of(fact, answer)
+                found["seconds"][at], found["usd"][at] = answer.seconds, answer.usd
+                found["tokens"][at] = answer.tokens_in + answer.tokens_out
+    asked = np.array([[answer is not None for answer in line] for line in cells], bool)
+    return {**found, "asked": asked.reshape(shape)}

@@ -13,7 +13,7 @@ from scenewright.config.settings import Settings
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, JudgeCaps
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
-from scenewright.evals.studies.panel.base import LiveJudges, PanelStudyContext
+from scenewright.evals.studies.panel.study import LiveJudges, PanelStudyContext
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from scenewright.providers import AnswerStore
 

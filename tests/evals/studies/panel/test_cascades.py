@@ -17,9 +17,8 @@ from scenewright.evals.studies.panel.cascades import (
     pareto,
     plans_of,
 )
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.subsets import Combiner, panels_of
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.evals.studies.panel.subpanels import Combiner, panels_of
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from tests.evals.studies.panel.panel_tables import random_table
 
 

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
-from scenewright.agents.panel.aggregation import dawid_skene, expected_calibration_error
+from scenewright.agents.panel.aggregation import dawid_skene
+from scenewright.agents.panel.agreement import expected_calibration_error
 from scenewright.agents.panel.calibration import fit_temperature
 from scenewright.evals.studies.panel.estimators import (
+    RatesOf,
     calibration_errors,
     corrected_prevalence,
     effective_judges,
@@ -18,7 +20,9 @@ from scenewright.evals.studies.panel.estimators import (
     error_phi,
     excess_correlations,
     labelled_rates,
+    latent_rates,
     temperatures,
+    vote_patterns,
     weights_of,
 )
 from scenewright.evals.studies.panel.simulator import (
@@ -28,7 +32,6 @@ from scenewright.evals.studies.panel.simulator import (
     error_correlation,
     simulate,
 )
-from scenewright.evals.studies.panel.skene_counts import RatesOf, latent_rates, vote_patterns
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 
 NAN = float("nan")

@@ -6,15 +6,19 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from scenewright.evals.studies.panel.estimators import weights_of
-from scenewright.evals.studies.panel.family_model import _Model, family_rates, within_families
+from scenewright.evals.studies.panel.estimators import (
+    _Model,
+    family_rates,
+    latent_rates,
+    weights_of,
+    within_families,
+)
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
     SimulationSpec,
     simulate,
 )
-from scenewright.evals.studies.panel.skene_counts import latent_rates
 from scenewright.evals.studies.panel.table import AnswerTable
 
 

@@ -7,8 +7,7 @@ import pytest
 from PIL import Image
 
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.perturbations.images import (
+from scenewright.evals.studies.panel.perturbations import (
     ANSWER,
     NEUTRAL,
     PERTURBATIONS,
@@ -20,6 +19,7 @@ from scenewright.evals.studies.panel.perturbations.images import (
     watermarked,
     written,
 )
+from scenewright.evals.studies.panel.table import PanelStudyError
 
 PAINTING = synthetic_facts(1, seed=3)[0].picture.load()
 GREY = Image.new("RGB", (200, 100), (100, 100, 100))

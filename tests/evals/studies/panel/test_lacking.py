@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenewright.evals.studies.panel.base import unmet_need
-from scenewright.evals.studies.panel.parts.registry import PARTS, part_of
+from scenewright.evals.studies.panel.study import PARTS, part_of, unmet_need
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 
 

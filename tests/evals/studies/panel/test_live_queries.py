@@ -12,13 +12,13 @@ from PIL import Image
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.core.images import ImageError
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.live_queries import (
     PLAIN_FORM,
     answer_records,
     query_judges,
     sample_of,
 )
+from scenewright.evals.studies.panel.table import PanelStudyError
 from tests.evals.studies.panel.lookers import Looker, context_of, sees, shades
 
 FACTS = shades(6)

@@ -10,16 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.panel.aggregation import (
-    brier_score,
-    expected_calibration_error,
-    mean_probability,
-)
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.measures import Measures, gains, holm
-from scenewright.evals.studies.panel.noise import NOISE, noisy
-from scenewright.evals.studies.panel.quality import Drawn
-from scenewright.evals.studies.panel.resampling import ItemResamples, kendall, spearman
+from scenewright.agents.panel.aggregation import mean_probability
+from scenewright.agents.panel.agreement import brier_score, expected_calibration_error
+from scenewright.evals.studies.panel.attacks import NOISE, noisy
+from scenewright.evals.studies.panel.metrics import Measures, gains, holm
+from scenewright.evals.studies.panel.resampling import Drawn, ItemResamples, kendall, spearman
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
@@ -27,6 +22,7 @@ from scenewright.evals.studies.panel.simulator import (
     SimulationSpec,
     simulate,
 )
+from scenewright.evals.studies.panel.table import PanelStudyError
 
 TABLE = simulate(
     SimulationSpec(

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.agents.panel.aggregation import Array, brier_score, mean_probability
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.metric_evaluator import MEASURES, Measure, MetricEvaluator
+from scenewright.agents.panel.aggregation import Array, mean_probability
+from scenewright.agents.panel.agreement import brier_score
+from scenewright.evals.studies.panel.metrics import MEASURES, MeasureName, MetricEvaluator
 from scenewright.evals.studies.panel.resampling import ItemResamples, spearman
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from tests.evals.studies.panel.panel_tables import random_table
 
 SEEDS = st.integers(0, 10_000)
 
 
-def written_out(table: AnswerTable, likely: Array, measure: Measure, items: Array) -> float:
+def written_out(table: AnswerTable, likely: Array, measure: MeasureName, items: Array) -> float:
     """``measure`` with the images of each item repeated as often as ``items`` says."""
     images = np.repeat(np.arange(len(table.images)), items[table.item_of_image].astype(int))
     if measure.endswith("_rank"):

@@ -17,20 +17,20 @@ from scenewright.evals.studies.panel.attacks import (
     attacked,
     breakdown_points,
     combined,
+    enlarged,
     first_broken,
 )
-from scenewright.evals.studies.panel.clones import enlarged
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.quality import Quality
-from scenewright.evals.studies.panel.ranks import (
+from scenewright.evals.studies.panel.metrics import Quality
+from scenewright.evals.studies.panel.resampling import (
+    ItemResamples,
     RankCorrelation,
     image_counts,
+    spearman,
     weighted_pearson,
     weighted_ranks,
 )
-from scenewright.evals.studies.panel.resampling import ItemResamples, spearman
 from scenewright.evals.studies.panel.simulator import SimulatedJudge, SimulationSpec, simulate
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from tests.evals.studies.panel.panel_tables import random_table
 
 

@@ -7,11 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenewright.evals.studies.panel.drift import changed_answers, changed_judges, watch
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.simulator import SimulatedJudge, SimulationSpec, simulate
-from scenewright.evals.studies.panel.slowness import call_seconds, cut_off, modelled_seconds
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
+from scenewright.evals.studies.panel.unreliable_judges import (
+    call_seconds,
+    changed_answers,
+    changed_judges,
+    cut_off,
+    modelled_seconds,
+    watch,
+)
 from tests.evals.studies.panel.panel_tables import random_table
 
 

@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
 
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.people import People, scores_of
 from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
-from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
+from scenewright.evals.studies.panel.table import (
+    AnswerTable,
+    FactRow,
+    ImageRow,
+    JudgeColumn,
+    PanelStudyError,
+)
 from tests.evals.studies.panel.panel_tables import random_table
 
 SHARED = Path(__file__).resolve().parents[4].parent / "shared" / "data" / "dsg"

@@ -12,16 +12,23 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.stats import norm
 
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.power import (
+    Differences,
+    Moments,
+    Slopes,
     Spread,
     Test,
     all_pairs,
     detectable,
+    drawn_power,
+    holm_power,
     images_by_rates,
     images_needed,
     observed_share,
+    paired_differences,
+    pooled,
     power_at,
+    single_images,
 )
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
@@ -29,16 +36,7 @@ from scenewright.evals.studies.panel.simulator import (
     SimulationSpec,
     simulate,
 )
-from scenewright.evals.studies.panel.spread import (
-    Differences,
-    Moments,
-    Slopes,
-    drawn_power,
-    holm_power,
-    paired_differences,
-    pooled,
-    single_images,
-)
+from scenewright.evals.studies.panel.table import PanelStudyError
 from tests.evals.studies.panel.panel_tables import random_table
 
 UNPAIRED = Test(paired=False)

@@ -13,7 +13,7 @@ from scenewright.core.facts import Fact
 from scenewright.core.questions import NO_RELATION
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
-from scenewright.evals.studies.panel.perturbations.questions import (
+from scenewright.evals.studies.panel.perturbations import (
     claimed,
     claimed_not,
     hinted,

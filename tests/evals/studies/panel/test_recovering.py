@@ -5,18 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.estimators import (
     calibration_errors,
     effective_judges,
     error_phi,
 )
-from scenewright.evals.studies.panel.likeness import spec_like
 from scenewright.evals.studies.panel.recovering import (
     ESTIMATORS,
     Recovered,
     recovered,
     recovery,
+    spec_like,
     truths_of,
 )
 from scenewright.evals.studies.panel.simulator import (
@@ -25,6 +24,7 @@ from scenewright.evals.studies.panel.simulator import (
     SimulationSpec,
     simulate,
 )
+from scenewright.evals.studies.panel.table import PanelStudyError
 
 SPEC = SimulationSpec(
     judges=(

@@ -11,20 +11,26 @@ from hypothesis import strategies as st
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.statistics.figures import Bootstrap
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.selection import (
     candidate_sets,
     gains_of,
     judge_scores,
+    panel_like,
     pick_weights,
     ratio,
+    simulated_picks,
     slopes,
     true_scores,
     within_slope,
 )
-from scenewright.evals.studies.panel.simulated_picks import panel_like, simulated_picks
 from scenewright.evals.studies.panel.simulator import SimulatedJudge, SimulationSpec, simulate
-from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
+from scenewright.evals.studies.panel.table import (
+    AnswerTable,
+    FactRow,
+    ImageRow,
+    JudgeColumn,
+    PanelStudyError,
+)
 
 
 def table_of(

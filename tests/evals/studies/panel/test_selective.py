@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.metric_evaluator import MetricEvaluator
-from scenewright.evals.studies.panel.selective import (
-    kept_by_margin,
-    margin_of,
-    selective,
-    spread_of,
+from scenewright.evals.studies.panel.cascades import kept_by_margin, margin_of, selective, spread_of
+from scenewright.evals.studies.panel.metrics import MetricEvaluator
+from scenewright.evals.studies.panel.table import (
+    AnswerTable,
+    FactRow,
+    ImageRow,
+    JudgeColumn,
+    PanelStudyError,
 )
-from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from tests.evals.studies.panel.panel_tables import random_table
 
 

@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 
 from scenewright.evals.statistics.figures import Figure
 from scenewright.evals.studies.panel.live_queries import JudgeResponses
-from scenewright.evals.studies.panel.shifts import (
-    Shifts,
-    Voter,
-    clear,
+from scenewright.evals.studies.panel.presentation import (
     flat,
     percent,
     points,
-    voters_of,
+    records,
+    side,
 )
+from scenewright.evals.studies.panel.shifts import Shifts, Voter, voters_of
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 
 NAN = np.nan
@@ -53,7 +52,7 @@ def test_nothing_to_compare_has_no_value() -> None:
     found = shifts.between([(voter(0.9, NAN), voter(NAN, 0.2))])
     assert found.signed == Figure(value=None)
     assert found.fooled.value is None
-    assert found.record()["signed"] is None
+    assert records([found.row()])[0]["signed"] is None
 
 
 @settings(max_examples=40)
@@ -122,7 +121,7 @@ def test_a_panel_that_flips_less_than_its_judges() -> None:
     ],
 )
 def test_a_direction_is_told_where_the_interval_has_one(figure: Figure, sign: int) -> None:
-    assert clear(figure) == sign
+    assert side(figure) == sign
 
 
 def test_figures_in_words() -> None:

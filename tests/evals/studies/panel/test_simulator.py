@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from scenewright.agents.panel.calibration import fit_temperature
-from scenewright.evals.studies.panel.bivariate import both_below, tetrachoric
-from scenewright.evals.studies.panel.confidence import VoteRates, confidences
+from scenewright.evals.studies.panel.estimators import both_below, tetrachoric
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
     SimulatedRaters,
     SimulationSpec,
+    VoteRates,
+    confidences,
     error_correlation,
     expected_prevalence,
     simulate,

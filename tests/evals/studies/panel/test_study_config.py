@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import Field
 
-from scenewright.evals.studies.panel.base import Options, PanelStudy
-from scenewright.evals.studies.panel.config import StudyConfig, load_study
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.examples import EXAMPLES
-from scenewright.evals.studies.panel.parts.registry import PARTS, part_of
 from scenewright.evals.studies.panel.simulator import SimulationSpec, simulate
+from scenewright.evals.studies.panel.study import (
+    PARTS,
+    Options,
+    PanelStudy,
+    StudyConfig,
+    example_of,
+    load_study,
+    part_of,
+)
+from scenewright.evals.studies.panel.table import PanelStudyError
 
+ASSETS = files("scenewright.evals.studies.panel").joinpath("assets", "examples")
+EXAMPLES = {
+    kind: example_of(kind)
+    for kind in (file.name.removesuffix(".toml") for file in ASSETS.iterdir())
+}
 ROOT = Path(__file__).resolve().parents[4]
 STUDIES = sorted(path for path in ROOT.glob("examples/study-*.toml"))
 
@@ -109,5 +120,5 @@ def test_every_part_is_whole(name: str) -> None:
     assert part.about
     part.options()
     assert [n for n, field in part.options.model_fields.items() if not field.description] == []
-    page = (ROOT / "docs" / "panel-studies.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "panel-studies-parts.md").read_text(encoding="utf-8")
     assert re.search(rf"(?im)^## .*\b{name}\b|`{name}`", page)

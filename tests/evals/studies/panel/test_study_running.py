@@ -15,21 +15,26 @@ from pydantic import Field
 
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.panel import result_cache as keeping
 from scenewright.evals.studies.panel import running
-from scenewright.evals.studies.panel.base import (
+from scenewright.evals.studies.panel import running as keeping
+from scenewright.evals.studies.panel.page import PAGE, markdown, write_study
+from scenewright.evals.studies.panel.running import StudyProgress, run_study
+from scenewright.evals.studies.panel.sources.tables import write_table
+from scenewright.evals.studies.panel.study import (
     Need,
     Options,
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
+    StudyConfig,
 )
-from scenewright.evals.studies.panel.config import StudyConfig
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.running import StudyProgress, run_study
-from scenewright.evals.studies.panel.sources.table_file import write_table
-from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
-from scenewright.evals.studies.panel.writing import PAGE, markdown, write_study
+from scenewright.evals.studies.panel.table import (
+    AnswerTable,
+    FactRow,
+    ImageRow,
+    JudgeColumn,
+    PanelStudyError,
+)
 from scenewright.runs.folder import RunError
 
 

@@ -11,33 +11,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.agents.panel.aggregation import cohen_kappa
-from scenewright.evals.studies.panel.aggregators.base import aggregator_of
-from scenewright.evals.studies.panel.aggregators.crossval import out_of_fold
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.members import (
-    by_size,
-    cheapest_as_good,
-    measured,
-    reliability,
-    shapley_figures,
-    without_each,
-)
-from scenewright.evals.studies.panel.metric_evaluator import MetricEvaluator
-from scenewright.evals.studies.panel.pairs import (
-    error_correlations,
-    split_by_family,
-    vote_agreements,
-)
-from scenewright.evals.studies.panel.subsets import (
+from scenewright.agents.panel.agreement import cohen_kappa
+from scenewright.evals.studies.panel.aggregators.base import aggregator_of, out_of_fold
+from scenewright.evals.studies.panel.metrics import MetricEvaluator
+from scenewright.evals.studies.panel.subpanels import (
     FOLDS,
     Combiner,
+    by_size,
+    cheapest_as_good,
     cost_of,
     costs_per_image,
+    error_correlations,
+    measured,
     panels_of,
+    reliability,
     shapley,
+    shapley_figures,
+    split_by_family,
     usable_names,
+    vote_agreements,
+    without_each,
 )
+from scenewright.evals.studies.panel.table import PanelStudyError
 from tests.evals.studies.panel.panel_tables import random_table
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scenewright.evals.statistics.figures import Bootstrap
+from scenewright.evals.studies.panel.selection import columns_of, rounds_of, trajectories_of
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
-from scenewright.evals.studies.panel.trajectories import columns_of, rounds_of, trajectories_of
 
 
 def table_of(images: list[ImageRow], said: list[list[float]]) -> AnswerTable:

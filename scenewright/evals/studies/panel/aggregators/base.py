@@ -1,8 +1,12 @@
-"""The port of aggregators, and those that a run has, by name."""
+"""Define the port of aggregators, list them by name, and learn by cross-validation over items.
+
+In cross-validation what is learnt never comes from the item that is scored.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Literal, Protocol, runtime_checkable
@@ -10,8 +14,8 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.agents.panel.stacking import folds_of_groups
+from scenewright.evals.studies.panel.table import AnswerTable, Mask, PanelStudyError, Places
 
 FittedTo = Literal["nothing", "answers", "truth", "ratings"]
 """What an aggregator learns from: nothing, the judges' answers alone, facts of known truth, or
@@ -56,26 +60,26 @@ class AggregatorEntry:
 
 
 AGGREGATORS: dict[str, AggregatorEntry] = {
-    "mean": AggregatorEntry("plain", "mean", "mean probability of the judges who answered"),
-    "majority": AggregatorEntry("plain", "majority", "share of yes votes"),
-    "median": AggregatorEntry("plain", "median", "median of the probabilities"),
+    "mean": AggregatorEntry("pooling", "mean", "mean probability of the judges who answered"),
+    "majority": AggregatorEntry("pooling", "majority", "share of yes votes"),
+    "median": AggregatorEntry("pooling", "median", "median of the probabilities"),
     "trimmed": AggregatorEntry(
-        "plain", "trimmed", "mean without the highest and the lowest (three judges or more)"
+        "pooling", "trimmed", "mean without the highest and the lowest (three judges or more)"
     ),
     "dawid_skene": AggregatorEntry(
-        "plain", "skene", "posterior by error rates learnt from the answers (Dawid & Skene, 1979)"
+        "pooling", "skene", "posterior by error rates learnt from the answers (Dawid & Skene, 1979)"
     ),
     "calibrated": AggregatorEntry(
-        "plain", "calibrated", "naive Bayes with error rates by kind of fact, measured on truth"
+        "pooling", "calibrated", "naive Bayes with error rates by kind of fact, measured on truth"
     ),
     "log_odds": AggregatorEntry(
-        "pools", "pooled_log_odds", "mean of the log-odds (Genest & Zidek, 1986)"
+        "pooling", "pooled_log_odds", "mean of the log-odds (Genest & Zidek, 1986)"
     ),
     "winsorized": AggregatorEntry(
-        "pools", "winsorized", "mean of the log-odds, the outermost set to the next inner ones"
+        "pooling", "winsorized", "mean of the log-odds, the outermost set to the next inner ones"
     ),
     "glad": AggregatorEntry(
-        "glad", "glad", "ability of judges, difficulty of questions (Whitehill et al., 2009)"
+        "latent", "glad", "ability of judges, difficulty of questions (Whitehill et al., 2009)"
     ),
     "dawid_skene_kinds": AggregatorEntry(
         "latent", "by_kind", "Dawid & Skene with rates by kind of fact, partially pooled"
@@ -93,24 +97,24 @@ AGGREGATORS: dict[str, AggregatorEntry] = {
         "latent", "families", "Dawid & Skene over the means of families"
     ),
     "same_question": AggregatorEntry(
-        "same_question", "same_question", "mean drawn towards that of the item's other images"
+        "pooling", "same_question", "mean drawn towards that of the item's other images"
     ),
     "stacked": AggregatorEntry(
-        "stacked", "stacked", "calibration by judge and kind (Platt, 1999), then logistic stacking"
+        "fitted", "stacked", "calibration by judge and kind (Platt, 1999), then logistic stacking"
     ),
     "correlated": AggregatorEntry(
-        "gaussian", "correlated", "linear discriminant analysis of the judges' log-odds"
+        "fitted", "correlated", "linear discriminant analysis of the judges' log-odds"
     ),
-    "rated": AggregatorEntry("rated", "rated", "weights of the judges fitted to human ratings"),
+    "rated": AggregatorEntry("fitted", "rated", "weights of the judges fitted to human ratings"),
     "rated_questions": AggregatorEntry(
-        "rated", "rated_questions", "the same with the item's other images as one more voice"
+        "fitted", "rated_questions", "the same with the item's other images as one more voice"
     ),
 }
 """Name → entry."""
 
 
 def aggregator_of(name: str) -> Aggregator:
-    """The aggregator of that name; raises ``PanelStudyError`` for an unknown one."""
+    """Return the aggregator of that name; raises ``PanelStudyError`` for an unknown one."""
     entry = AGGREGATORS.get(name)
     if entry is None:
         raise PanelStudyError(
@@ -135,8 +139,10 @@ def known_truth(learn: AnswerTable | None, name: str) -> AnswerTable:
 def combined_by(
     names: Mapping[str, str] | tuple[str, ...], table: AnswerTable, learn: AnswerTable | None = None
 ) -> dict[str, Array]:
-    """Name → probabilities by each aggregator that can be used with ``learn``; others are left
-    out."""
+    """Return the probabilities by each aggregator that can be used with ``learn``.
+
+    Others are left out.
+    """
     found: dict[str, Array] = {}
     for name in names:
         try:
@@ -150,3 +156,117 @@ def combined_by(
 def nothing_known(table: AnswerTable) -> Array:
     """NaN for every fact, (n_facts,)."""
     return np.full(len(table.facts), np.nan)
+
+
+FOLDS = 10
+
+
+def folds_of(table: AnswerTable, folds: int = FOLDS, seed: int = 0) -> Places:
+    """Fold of each image, (n_images,), from 0; images of one item share theirs.
+
+    As many folds as there are items, if these are fewer. Raises ``PanelStudyError`` for fewer than
+    two folds.
+    """
+    if folds < 2:
+        raise PanelStudyError(f"{folds} folds: cross-validation needs 2 or more")
+    return folds_of_groups(table.item_of_image, folds, seed)
+
+
+def out_of_fold(name: str, table: AnswerTable, folds: int = FOLDS, seed: int = 0) -> Array:
+    """Probabilities (n_facts,) of the aggregator ``name``, each item's learnt from the others.
+
+    An aggregator that learns from nothing or from answers alone sees the whole table at once: that
+    is how it is used, and it reads no truth. Raises ``PanelStudyError`` for fewer than two items,
+    and where the other items are not enough to learn from.
+    """
+    aggregator = aggregator_of(name)
+    if aggregator.fitted_to in ("nothing", "answers"):
+        return aggregator.combine(table)
+    if table.n_items < 2:
+        raise PanelStudyError(
+            f"{name} learns from other items, and {table.name} has {table.n_items}: give a table "
+            "to learn from"
+        )
+    fold = folds_of(table, folds, seed)
+    found = nothing_known(table)
+    for number in np.unique(fold):
+        held = fold == number
+        # Rows of a part keep their order.
+        found[held[table.image_of]] = aggregator.combine(
+            table.of_images(held), table.of_images(~held)
+        )
+    return found
+
+
+def estimated(
+    name: str,
+    table: AnswerTable,
+    learn: AnswerTable | None,
+    *,
+    folds: int = FOLDS,
+    seed: int = 0,
+) -> Array:
+    """By ``learn`` where there is one that the aggregator can learn from, else out of fold.
+
+    Raises ``PanelStudyError`` where neither can be done.
+    """
+    if learn is not None and aggregator_of(name).fitted_to in ("truth", "ratings"):
+        with suppress(PanelStudyError):
+            return aggregator_of(name).combine(table, learn)
+    return out_of_fold(name, table, folds, seed)
+
+
+CLOSEST = 0.01
+"""How near to 0 and 1 a probability is taken before its logarithm where nothing is learnt that
+could scale it: a bare vote says no more than odds of 99 to 1, or one judge would outvote all."""
+
+
+def questions_of(table: AnswerTable) -> Places:
+    """Return the number of each fact's question, (n_facts,).
+
+    Facts of one item with one id are the same question about its several images.
+    """
+    seen: dict[tuple[int, str], int] = {}
+    return np.array(
+        [
+            seen.setdefault((int(item), fact.id), len(seen))
+            for item, fact in zip(table.item_of, table.facts, strict=True)
+        ],
+        np.intp,
+    )
+
+
+def mean_of_others(values: Array, groups: Places) -> tuple[Array, Array]:
+    """(mean of ``values`` over the others of each row's group, how many they are), both (n,).
+
+    ``values`` (n,) with NaN left out; the mean is NaN where there are no others.
+    """
+    known = ~np.isnan(values)
+    own = np.where(known, values, 0.0)
+    n_groups = int(groups.max(initial=-1)) + 1
+    n = np.bincount(groups, known, minlength=n_groups)[groups] - known
+    sums = np.bincount(groups, own, minlength=n_groups)[groups] - own
+    means: Array = np.where(n > 0, sums / np.maximum(n, 1), np.nan)
+    return means, n.astype(float)
+
+
+def same_judges(table: AnswerTable, learn: AnswerTable, name: str) -> AnswerTable:
+    """Return ``learn`` with its columns in the order of ``table``.
+
+    ``PanelStudyError`` where one is lost.
+    """
+    lost = [judge for judge in table.judge_ids if judge not in learn.judge_ids]
+    if lost:
+        raise PanelStudyError(
+            f"{name} learns how each judge errs, and {learn.name} has no answers of "
+            f"{', '.join(lost)}: give a table of the same judges"
+        )
+    if table.judge_ids == learn.judge_ids:
+        return learn
+    return learn.with_judges([learn.judge_ids.index(judge) for judge in table.judge_ids])
+
+
+def answered(table: AnswerTable) -> Mask:
+    """Whether any judge answered, (n_facts,)."""
+    found: Mask = (~np.isnan(table.said)).sum(1) > 0
+    return found

@@ -1,5 +1,7 @@
-"""Dawid and Skene's model where judges err otherwise by kind of fact, where questions differ in how
-often they hold, and where judges err together: one expectation maximisation for all three.
+"""Fit Dawid and Skene's model with kinds of facts, questions and joint errors; and GLAD.
+
+Judges may err differently by kind of fact, questions may differ in how often they hold, and judges
+may err together: one expectation maximisation covers all three.
 
 As in :func:`~scenewright.agents.panel.aggregation.dawid_skene` an answer of probability q is a vote
 that was yes with probability q, and imaginary answers with Se + Sp − 1 = ½ smooth the rates. On top
@@ -17,10 +19,22 @@ of that, each switched on alone:
   So m copies of a judge have together the weight of one, and judges that err independently weigh 1:
   a composite likelihood with the effective number of votes. (Weights that enter the fit feed on
   themselves: what they blur looks correlated.) It corrects how sure the panel is; a clique that is
-  the majority is still taken for the truth, since no answer tells it from one.
+  the majority is still taken for the truth, since no answer distinguishes the two.
 
 Where it is known who is related, ``dawid_skene_families`` needs no such guess: each family's mean
 is one column, so that a family has one voice however many members it has.
+
+GLAD: how able each judge is and how difficult each question, from the answers alone.
+
+Whitehill et al., "Whose Vote Should Count More" (NIPS 2009): judge j answers question q rightly
+with probability σ(α_j · β_q), with ability α_j (below 0: mostly wrong) and β_q = exp(b_q) above 0
+(near 0: so difficult that everybody guesses). As published, α and b have normal priors around 1
+with variance 1. Two things are added. Answers may be probabilities: one of q is a vote that was yes
+with probability q. And where several images of an item have the same question, they share its
+difficulty; where each question is asked once, it is the published model, in which a single
+answer a judge says little about a fact's difficulty.
+
+Ability is one number a judge: GLAD does not know that a judge may say yes too easily.
 """
 
 from __future__ import annotations
@@ -28,11 +42,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize
 
 from scenewright.agents.panel.aggregation import Array, expit, mean_probability
-from scenewright.evals.studies.panel.aggregators.base import Aggregator
-from scenewright.evals.studies.panel.aggregators.evidence import mean_of_others, questions_of
-from scenewright.evals.studies.panel.aggregators.plain import Plain
+from scenewright.evals.studies.panel.aggregators.base import (
+    Aggregator,
+    mean_of_others,
+    questions_of,
+)
+from scenewright.evals.studies.panel.aggregators.pooling import Plain
 from scenewright.evals.studies.panel.table import AnswerTable, Places
 
 _YOUDEN = 0.5
@@ -134,7 +152,7 @@ class _Model:
         return bool(np.abs(self.holds - before).max() <= _TOLERANCE)
 
     def discount(self) -> None:
-        """The posteriors with the judges' effective weights, at the rates as they are."""
+        """Return the posteriors with the judges' effective weights, at the rates as they are."""
         self.weights = effective_weights(self._error_correlation())
         self.holds = self._posterior()
 
@@ -216,7 +234,7 @@ def pooling_strength(said_yes: Array, n: Array, overall: Array) -> float:
     """
     asked = n > 0.0
     if not asked.any():
-        # Every fact is taken for the other class: nothing tells the kinds apart.
+        # Every fact is taken for the other class: nothing distinguishes the kinds.
         return _MOST
     binomial = (overall * (1.0 - overall))[None, :]
     rates = np.where(asked, said_yes / np.where(asked, n, 1.0), overall[None, :])
@@ -228,8 +246,11 @@ def pooling_strength(said_yes: Array, n: Array, overall: Array) -> float:
 
 
 def question_strength(holds: Array, questions: Places, share: float) -> float:
-    """The same for the prevalence of questions: s from the mean product of the deviations of two
-    images of one question; very large where no question is asked twice."""
+    """Return the same for the prevalence of questions.
+
+    S from the mean product of the deviations of two images of one question; very large where no
+    question is asked twice.
+    """
     apart = holds - share
     sums = np.bincount(questions, apart)
     n = np.bincount(questions)
@@ -289,3 +310,125 @@ def _by_kind(table: AnswerTable) -> Array:
     names = sorted(set(table.kinds.tolist()))
     kinds = np.array([names.index(kind) for kind in table.kinds.tolist()], np.intp)
     return fit_latent(table.said, kinds=kinds).probabilities
+
+
+_MEAN = 1.0
+"""Of the normal priors of α and b; their variance is 1."""
+_GLAD_ITERATIONS = 60
+_GLAD_TOLERANCE = 1e-4
+_M_STEPS = 12
+"""Steps of the optimiser in one M step: it goes on from where the last one ended."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Glad:
+    """What :func:`fit_glad` found."""
+
+    probabilities: Array
+    """Posterior that each fact holds, (n_facts,); NaN where nobody answered."""
+    ability: Array
+    """α of each judge, (n_judges,)."""
+    ease: Array
+    """β of each question, (n_questions,)."""
+    prevalence: float
+    """Share of the facts that hold."""
+    iterations: int
+    """Steps of EM."""
+    converged: bool
+    """Whether the last one moved no posterior by more than 1e-4."""
+
+
+def fit_glad(
+    said: Array,
+    questions: Places | None = None,
+    *,
+    prevalence: float | None = None,
+    iterations: int = _GLAD_ITERATIONS,
+) -> Glad:
+    """Return the model of ``said`` (n_facts, n_judges), NaN without an answer.
+
+    ``questions`` (n_facts,) numbers each fact's question from 0; None: each has its own.
+    ``prevalence`` is kept as it is given (½ in the publication), else estimated.
+    """
+    n_judges = said.shape[1]
+    own = np.arange(len(said)) if questions is None else questions
+    n_questions = int(own.max(initial=-1)) + 1
+    rows = ~np.isnan(said).all(1)
+    found = np.full(len(said), np.nan)
+    at = np.full(n_judges + n_questions, _MEAN)
+    if not rows.any():
+        empty = at[:n_judges], np.exp(at[n_judges:])
+        return Glad(found, *empty, float("nan"), 0, False)
+    answers = _Answers(said[rows], own[rows], n_judges, n_questions)
+    holds = mean_probability(said[rows])
+    start = float(holds.mean())
+    done, converged = 0, False
+    share = start if prevalence is None else prevalence
+    while done < iterations and not converged:
+        at = answers.maximised(holds, at)
+        if prevalence is None:
+            share = float((holds.sum() + _SMOOTHING * start) / (len(holds) + _SMOOTHING))
+        before, holds = holds, answers.posterior(at, share)
+        done += 1
+        converged = bool(np.abs(holds - before).max() <= _GLAD_TOLERANCE)
+    found[rows] = holds
+    return Glad(found, at[:n_judges], np.exp(at[n_judges:]), share, done, converged)
+
+
+class _Answers:
+    """The answers, as EM needs them."""
+
+    def __init__(self, said: Array, questions: Places, n_judges: int, n_questions: int) -> None:
+        missing = np.isnan(said)
+        self.there = (~missing).astype(float)
+        self.yes, self.no = np.where(missing, 0.0, said), np.where(missing, 0.0, 1.0 - said)
+        self.questions, self.n_judges, self.n_questions = questions, n_judges, n_questions
+
+    def right(self, at: Array) -> Array:
+        """P(right) of every answer, (n_facts, n_judges)."""
+        ease = np.exp(at[self.n_judges :])[self.questions]
+        return expit(ease[:, None] * at[None, : self.n_judges])
+
+    def posterior(self, at: Array, share: float) -> Array:
+        """P(holds) of every fact, (n_facts,)."""
+        right = self.right(at)
+        if_holds = np.where(self.there > 0, self.yes * right + self.no * (1.0 - right), 1.0)
+        if_fails = np.where(self.there > 0, self.no * right + self.yes * (1.0 - right), 1.0)
+        odds = np.log(share) - np.log1p(-share)
+        return expit(odds + (np.log(if_holds) - np.log(if_fails)).sum(1))
+
+    def maximised(self, holds: Array, at: Array) -> Array:
+        """α and b of a greater expected log-likelihood plus priors, from ``at`` on."""
+        right = self.right(at)
+        as_yes = self.yes * right / np.maximum(self.yes * right + self.no * (1.0 - right), 1e-300)
+        as_no = self.no * right / np.maximum(self.no * right + self.yes * (1.0 - right), 1e-300)
+        # Expected number of right votes behind each answer.
+        good = holds[:, None] * as_yes + (1.0 - holds)[:, None] * as_no
+
+        def loss(point: Array) -> tuple[float, Array]:
+            ability, ease = point[: self.n_judges], np.exp(point[self.n_judges :])
+            of_fact = ease[self.questions]
+            logit = of_fact[:, None] * ability
+            value = (self.there * (np.logaddexp(0.0, logit) - good * logit)).sum()
+            rest = self.there * (expit(logit) - good)
+            slope = np.concatenate(
+                [
+                    of_fact @ rest,
+                    ease * np.bincount(self.questions, rest @ ability, minlength=self.n_questions),
+                ]
+            )
+            apart = point - _MEAN
+            return float(value + apart @ apart / 2), slope + apart
+
+        found = minimize(loss, at, jac=True, method="L-BFGS-B", options={"maxiter": _M_STEPS})
+        result: Array = found.x
+        return result
+
+
+def glad() -> Aggregator:
+    """GLAD with difficulty by question."""
+    return Plain(
+        "glad",
+        "answers",
+        lambda table: fit_glad(table.said, questions_of(table), prevalence=0.5).probabilities,
+    )

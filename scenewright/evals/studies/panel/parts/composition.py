@@ -3,49 +3,67 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies.panel.base import (
+from scenewright.evals.studies.panel import charts
+from scenewright.evals.studies.panel.metrics import MEASURES, MetricEvaluator, Wanted
+from scenewright.evals.studies.panel.presentation import (
+    difference,
+    figures,
+    joined,
+    layout,
+    ordinal,
+    records,
+    sentences,
+    short_names,
+    side,
+)
+from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
 )
-from scenewright.evals.studies.panel.members import (
-    by_size,
-    cheapest_as_good,
-    measured,
-    reliability,
-    shapley_figures,
-    without_each,
-)
-from scenewright.evals.studies.panel.metric_evaluator import Measure, MetricEvaluator, Wanted
-from scenewright.evals.studies.panel.pairs import (
-    Pair,
-    error_correlations,
-    mean_of,
-    split_by_family,
-    vote_agreements,
-)
-from scenewright.evals.studies.panel.parts.composition_page import page
-from scenewright.evals.studies.panel.parts.composition_result import Composition
-from scenewright.evals.studies.panel.subsets import (
+from scenewright.evals.studies.panel.subpanels import (
     Combiner,
     Members,
+    Pair,
+    by_size,
+    cheapest_as_good,
     cost_of,
     costs_per_image,
+    error_correlations,
+    mean_of,
+    measured,
     panels_of,
+    reliability,
+    shapley_figures,
+    split_by_family,
     usable_names,
+    vote_agreements,
+    without_each,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plot
 
 HALVES = 20
 """Random halvings of the items, to choose the best panel on one half and measure it on the
 other."""
+_PRICES = {"usd": "dollars", "tokens": "tokens", "judges": "judges"}
+_COSTS = {
+    "usd": ("dollars an image", 5),
+    "tokens": ("tokens an image", 0),
+    "seconds": ("seconds an image", 2),
+}
+Rows = list[dict[str, Any]]
 
 
 class CompositionOptions(Options):
@@ -67,106 +85,307 @@ class CompositionOptions(Options):
 
 
 async def run(context: PanelStudyContext, options: CompositionOptions) -> PanelStudyResult:
-    """Measures every panel. Raises ``PanelStudyError`` if no aggregator can be used, or for a
-    measure that the table does not have."""
-    return page(await asyncio.to_thread(study, context, options))
+    """Measure every panel.
+
+    Raises ``PanelStudyError`` if no aggregator can be used, or for a measure that the table does
+    not have.
+    """
+    return await asyncio.to_thread(_result, context, options)
 
 
-def study(context: PanelStudyContext, options: CompositionOptions) -> Composition:
-    """All that is measured."""
-    table = context.table
-    n = len(table.judges)
+def _result(context: PanelStudyContext, options: CompositionOptions) -> PanelStudyResult:
+    table, n = context.table, len(context.table.judges)
     everyone: Members = tuple(range(n))
     combiner = Combiner(table, context.learn, context.seed)
-    names, notes = usable_names(combiner, options.aggregators)
+    names, left_out = usable_names(combiner, options.aggregators)
+    main = names[0]
+    likely = combiner.likely(main, everyone)
     evaluator = MetricEvaluator(
-        table,
-        resamples=context.resamples,
-        seed=context.seed,
-        halves=HALVES,
-        full=combiner.likely(names[0], everyone),
+        table, resamples=context.resamples, seed=context.seed, halves=HALVES, full=likely
     )
     measure = evaluator.choose(options.measure)
-    evaluator.check(combiner.likely(names[0], everyone), measure)
+    about = MEASURES[measure]
+    evaluator.check(likely, measure)
     panels = panels_of(n, options.most, context.seed)
     complete = len(panels) == (1 << n) - 1
     done, total = 0, len(panels) * len(names)
 
-    def told() -> None:
+    def step() -> None:
         nonlocal done
         done += 1
         context.told(done, total)
 
-    found = measured(combiner, evaluator, panels, names, measure, told)
-    main = found[names[0]][measure]
+    found = measured(combiner, evaluator, panels, names, measure, step)
+    readings = found[main][measure]
+    figure = evaluator.figure
     costs = costs_per_image(table)
     cost = {members: cost_of(costs, members) for members in panels}
     price = next((name for name in ("usd", "tokens") if name in costs), "judges")
     prices = {m: cost[m].get(price, float(len(m))) for m in panels}
-    truth = bool((table.truth == 1.0).any() and (table.truth == 0.0).any())
-    pairs = error_correlations(evaluator) if truth else vote_agreements(evaluator)
-    within, between = split_by_family(pairs, table)
-    same, mixed = split_by_family(_gains_of_pairs(main), table)
+    ids, short = table.judge_ids, short_names(table.judge_ids)
 
-    def told_of(reading: Array | None) -> Figure | None:
-        return None if reading is None else evaluator.figure(reading)
+    def spoken(members: Members) -> str:
+        return joined([short[at] for at in members])
 
-    def gap(first: Array | None, second: Array | None) -> Figure | None:
-        return None if first is None or second is None else evaluator.figure(first - second)
+    def key(members: Members) -> str:
+        return " ".join(ids[at] for at in members)
 
-    return Composition(
-        table=table,
-        names=names,
-        measure=measure,
-        margin=options.margin,
-        complete=complete,
-        panels=panels,
-        figures=_figures(found, evaluator),
-        scored={
-            (name, m): float((~np.isnan(combiner.likely(name, m))).mean())
-            for name in names
-            for m in panels
-        },
-        sizes={name: by_size(found[name][measure], evaluator, measure) for name in names},
-        over_best=_over_best(main, evaluator, everyone),
-        adds={name: without_each(found[name][measure], evaluator, n) for name in names},
-        shapley=shapley_figures(main, evaluator, measure, n) if complete else (),
-        reliability={
-            m: evaluator.figure(reliability(table, m, evaluator)) for m in panels if len(m) > 1
+    panel_rows: Rows = [
+        {
+            "aggregator": name,
+            "measure": one,
+            "judges": key(members),
+            "size": len(members),
+            "value": figure(reading),
+            "scored": float((~np.isnan(combiner.likely(name, members))).mean()),
+            **cost[members],
         }
-        if measure == "full_agreement"
-        else {},
-        pairs={pair: evaluator.figure(reading) for pair, reading in pairs.items()},
-        pairs_are_errors=truth,
-        all_pairs=told_of(mean_of(list(pairs.values())) if pairs else None),
-        within=told_of(within),
-        between=told_of(between),
-        families=gap(within, between),
-        family_pairs=told_of(same),
-        mixed_pairs=told_of(mixed),
-        family_gain=gap(mixed, same),
-        costs=costs,
-        cost=cost,
-        price=price,
-        as_good=cheapest_as_good(main, evaluator, prices, options.margin),
-        prices=prices,
-        notes=tuple(notes),
+        for name, by in found.items()
+        for one, of in by.items()
+        for members, reading in of.items()
+    ]
+    # What every table and plot shows of a panel: by the main aggregator and measure.
+    shown = {
+        row["judges"]: row
+        for row in panel_rows
+        if (row["aggregator"], row["measure"]) == (main, measure)
+    }
+    size_rows: Rows = [
+        {
+            "aggregator": name,
+            "size": of.size,
+            "panels": of.panels,
+            "value": of.mean,
+            "gain": of.gain or Figure(value=None),
+            "best": key(of.best),
+            "best_value": of.best_figure.value,
+            "best_elsewhere": of.best_elsewhere,
+            "worst": key(of.worst),
+            "worst_value": of.worst_figure.value,
+            "_best": (of.best_figure, f"({spoken(of.best)})"),
+            "_worst": (of.worst_figure, f"({spoken(of.worst)})"),
+        }
+        for name in names
+        for of in by_size(found[name][measure], evaluator, measure)
+    ]
+    adds = {name: without_each(found[name][measure], evaluator, n) for name in names}
+    shapley = shapley_figures(readings, evaluator, measure, n) if complete else ()
+    judge_rows: Rows = [
+        {"judge": ids[at], "aggregator": name, "what": "adds", "value": one}
+        for name, each in adds.items()
+        for at, one in enumerate(each)
+    ] + [
+        {"judge": ids[at], "aggregator": main, "what": "shapley", "value": one}
+        for at, one in enumerate(shapley)
+    ]
+    truth = bool((table.truth == 1.0).any() and (table.truth == 0.0).any())
+    of_pairs = error_correlations(evaluator) if truth else vote_agreements(evaluator)
+    pair_rows: Rows = [
+        {
+            "first": ids[a],
+            "second": ids[b],
+            "what": "error_correlation" if truth else "kappa",
+            "one_family": table.families[a] == table.families[b],
+            "value": figure(reading),
+        }
+        for (a, b), reading in of_pairs.items()
+    ]
+    alphas: Rows = (
+        []
+        if about.quality
+        else [
+            {
+                "judges": key(m),
+                "size": len(m),
+                "value": figure(reliability(table, m, evaluator)),
+            }
+            for m in panels
+            if len(m) > 1
+        ]
+    )
+    pairs = _pairs(of_pairs, _gains_of_pairs(readings), evaluator)
+    sizes = [row for row in size_rows if row["aggregator"] == main]
+    gains = [row for row in sizes if row["size"] > 1 and row["gain"].n]
+    best, over_best = _over_best(readings, evaluator, everyone)
+    as_good = cheapest_as_good(readings, evaluator, prices, options.margin)
+
+    def judges_that(sign: int) -> list[str]:
+        order = sorted(everyone, key=lambda at: -sign * (adds[main][at].value or 0.0))
+        return [
+            f"{short[at]} ({difference(adds[main][at])})"
+            for at in order
+            if side(adds[main][at]) == sign
+        ]
+
+    values: dict[str, Any] = {
+        "n": n,
+        "main": main,
+        "about": about,
+        "full": shown[key(everyone)]["value"],
+        "one": next(({"mean": row["value"]} for row in sizes if row["size"] == 1), None),
+        "best": spoken(best),
+        "over_best": over_best,
+        "steps": [
+            f"the {ordinal(row['size'])}{' judge adds' if row is gains[0] else ''} "
+            f"{difference(row['gain'])}"
+            for row in gains
+        ],
+        "last_gain": max((row["size"] for row in gains if side(row["gain"]) > 0), default=None),
+        "largest": gains[-1]["size"] if gains else 0,
+        "needed": judges_that(1),
+        "harmful": judges_that(-1),
+        "as_good": spoken(as_good[0]) if as_good else "",
+        "as_good_size": len(as_good[0]) if as_good else 0,
+        "as_good_gap": as_good[1] if as_good else None,
+        "saved": 1.0 - prices[as_good[0]] / prices[everyone] if as_good else None,
+        "paid_in": _PRICES[price],
+        "margin": f"{options.margin:g}",
+        "pairs": pairs,
+        "truth": truth,
+        "within_known": pairs["within_known"],
+        "alpha": next((r["value"] for r in alphas if r["size"] == n and r["value"].n), None),
+        "shapley": shapley,
+        "complete": complete,
+        "measured": len(panels),
+        "costs": costs,
+    }
+    # Tables.
+    tables = [
+        layout(
+            "composition_sizes",
+            f"Panels of each size: {about.title}",
+            "Judges",
+            {
+                "panels": ("panels", 0),
+                "mean": f"mean of them ({main})",
+                "gain": "gain by the last judge",
+                "best": "best",
+                "elsewhere": "best, chosen on other items",
+                "worst": "worst",
+                **{name: f"mean ({name})" for name in names[1:]},
+            },
+            [
+                (
+                    str(row["size"]),
+                    str(row["size"]),
+                    {
+                        "panels": row["panels"],
+                        "mean": row["value"],
+                        "gain": row["gain"] if row in gains else None,
+                        "best": row["_best"],
+                        "elsewhere": row["best_elsewhere"],
+                        "worst": row["_worst"],
+                    }
+                    | {r["aggregator"]: r["value"] for r in size_rows if r["size"] == row["size"]},
+                )
+                for row in sizes
+            ],
+        ),
+        layout(
+            "composition_judges",
+            f"Each judge ({main}): {about.title}",
+            "Judge",
+            {
+                "alone": "alone",
+                "adds": "what it adds to the others",
+                **({"shapley": "Shapley value"} if shapley else {}),
+                "scored": ("facts scored (%)", 1, 100.0),
+                **{name: _COSTS[name] for name in costs},
+            },
+            [
+                (
+                    ids[at],
+                    short[at],
+                    shown[ids[at]]
+                    | {"alone": shown[ids[at]]["value"], "adds": adds[main][at]}
+                    | ({"shapley": shapley[at]} if shapley else {}),
+                )
+                for at in everyone
+            ],
+        ),
+    ]
+    full = {
+        name: {
+            row["measure"]: row["value"]
+            for row in panel_rows
+            if row["aggregator"] == name and row["judges"] == key(everyone)
+        }
+        for name in names
+    }
+    if len(names) > 1 or len(full[main]) > 1:
+        heads = {m: MEASURES[m].title + ("" if MEASURES[m].higher else " ↓") for m in full[main]}
+        tables.append(
+            layout(
+                "composition_full", "The full panel by every measure", "Aggregator", heads,
+                [(name, name, by) for name, by in full.items()],
+            )
+        )  # fmt: skip
+    drawings: dict[str, Any] = {
+        "sizes": partial(_draw_sizes, shown, size_rows, names, about.title),
+        "members": partial(
+            _draw_members, short, adds[main], shapley, f"{about.title}, difference ({main})"
+        ),
+    }
+    if len(pair_rows) > 1:
+        drawings["pairs"] = partial(_draw_pairs, pair_rows, ids, short, table.families)
+    if price != "judges":
+        drawings["cost"] = partial(_draw_costs, shown, price, about.title, main)
+    return PanelStudyResult(
+        findings=sentences("composition", "findings", values),
+        tables=tuple(tables),
+        plots=drawings,
+        records={
+            "panels": records(panel_rows),
+            "sizes": records(size_rows),
+            "judges": records(judge_rows),
+            "pairs": records(pair_rows),
+            **({"reliability": records(alphas)} if alphas else {}),
+        },
+        figures=figures(
+            [
+                *((f"full.{name}", full[name][measure]) for name in names),
+                *((f"size_{r['size']}.{r['aggregator']}", r["value"]) for r in size_rows),
+                *((f"gain_{r['size']}.{r['aggregator']}", r["gain"]) for r in size_rows),
+                *(
+                    (f"adds.{short[at]}.{name}", one)
+                    for name, each in adds.items()
+                    for at, one in enumerate(each)
+                ),
+                *((f"shapley.{short[at]}", one) for at, one in enumerate(shapley)),
+                ("pairs.all", pairs["all"]),
+                ("pairs.within", pairs["within"]),
+                ("pairs.between", pairs["between"]),
+                ("families.gain", pairs["gain"]),
+            ]
+        ),
+        notes=(*left_out, *sentences("composition", "notes", values)),
     )
 
 
-def _figures(
-    found: Mapping[str, Mapping[Measure, Mapping[Members, Array]]], evaluator: MetricEvaluator
-) -> dict[tuple[str, Measure, Members], Figure]:
-    return {
-        (name, measure, members): evaluator.figure(reading)
-        for name, by in found.items()
-        for measure, readings in by.items()
-        for members, reading in readings.items()
+def _pairs(
+    correlations: Mapping[Pair, Array], gains: Mapping[Pair, Array], evaluator: MetricEvaluator
+) -> dict[str, Any]:
+    """Mean over all pairs, within families and between two, and what mixed pairs gain more."""
+    within, between = split_by_family(correlations, evaluator.table)
+    same, mixed = split_by_family(gains, evaluator.table)
+    both = None if within is None or between is None else within - between
+    more = None if same is None or mixed is None else mixed - same
+    readings = {
+        "all": mean_of(list(correlations.values())) if correlations else None,
+        "within": within,
+        "between": between,
+        "families": both,
+        "gain": more,
     }
+    found: dict[str, Any] = {
+        name: None if reading is None or np.isnan(reading[0]) else evaluator.figure(reading)
+        for name, reading in readings.items()
+    }
+    return found | {"within_known": within is not None, "gain_known": more is not None}
 
 
 def _gains_of_pairs(readings: Mapping[Members, Array]) -> dict[Pair, Array]:
-    """What each two judges together have over the mean of the two alone, (rows,)."""
+    """Gain of each two judges together over the mean of the two alone, (rows,)."""
     return {
         (m[0], m[1]): reading - (readings[m[:1]] + readings[m[1:]]) / 2.0
         for m, reading in readings.items()
@@ -176,13 +395,96 @@ def _gains_of_pairs(readings: Mapping[Members, Array]) -> dict[Pair, Array]:
 
 def _over_best(
     readings: Mapping[Members, Array], evaluator: MetricEvaluator, everyone: Members
-) -> tuple[Members, Figure] | None:
-    """The best single judge, and the full panel less it."""
+) -> tuple[Members, Figure | None]:
+    """Return the best single judge, and the full panel less it."""
     singles = {m: r for m, r in readings.items() if len(m) == 1 and not np.isnan(r[0])}
     if not singles or len(everyone) < 2:
-        return None
+        return (), None
     best = max(singles, key=lambda members: float(singles[members][0]))
     return best, evaluator.figure(readings[everyone] - singles[best])
+
+
+def _draw_sizes(
+    shown: Mapping[str, Mapping[str, Any]], rows: Rows, names: Sequence[str], title: str
+) -> Plot:
+    """Quality by the number of judges: every panel, and the mean of each size."""
+    made, (axis,) = charts.panes(1, (7.0, 4.4))
+    points = [(row["size"], row["value"].value) for row in shown.values()]
+    points = [point for point in points if point[1] is not None]
+    # Beside the means, which are at the whole number.
+    beside = np.random.default_rng(0).uniform(-0.16, 0.16, len(points))
+    spread = [(size + shift, value) for (size, value), shift in zip(points, beside, strict=True)]
+    charts.scatter(
+        axis, 0, f"a panel ({names[0]})", spread, s=12, color=charts.GREY, alpha=0.8, zorder=1
+    )
+    for at, name in enumerate(names):
+        mine = [(row["size"], row["value"]) for row in rows if row["aggregator"] == name]
+        charts.curve(axis, at, f"mean of the size ({name})", mine)
+    honest = [
+        (row["size"], row["best_elsewhere"])
+        for row in rows
+        if row["aggregator"] == names[0] and row["best_elsewhere"] is not None
+    ]
+    if honest:
+        axis.plot(
+            *zip(*honest, strict=True), color="#444444", linestyle=":", marker="x", markersize=5,
+            linewidth=1.2, label=f"best, chosen on other items ({names[0]})",
+        )  # fmt: skip
+    axis.set_xticks(sorted({size for size, _ in points}))
+    charts.labelled(axis, "judges in the panel", title, "Panels by size", small=False)
+    return charts.finished(made, axis, 2)
+
+
+def _draw_members(
+    short: Sequence[str], adds: Sequence[Figure], shapley: Sequence[Figure], title: str
+) -> Plot:
+    """Gain by each judge over all the others, and in whatever order the panel is put together."""
+    series = {"added to all the others": adds} | ({"Shapley value": shapley} if shapley else {})
+    made, axes = charts.panes(len(series), (7.0, 1.6 + 0.42 * len(short)))
+    for axis, (name, each) in zip(axes, series.items(), strict=True):
+        charts.bars(axis, short, {name: each})
+        axis.set_title(name, fontsize=10)
+    for axis in axes[1:]:
+        axis.set_yticklabels([])
+    made.supxlabel(title, fontsize=10)
+    return charts.finished(made)
+
+
+def _draw_pairs(
+    rows: Rows, ids: Sequence[str], short: Sequence[str], families: Sequence[str]
+) -> Plot:
+    """Correlation of each two judges' errors, or agreement of their votes."""
+    n = len(ids)
+    order = sorted(range(n), key=lambda at: families[at])
+    place = {ids[at]: number for number, at in enumerate(order)}
+    grid = np.full((n, n), np.nan)
+    for row in rows:
+        x, y = sorted((place[row["first"]], place[row["second"]]))
+        grid[y, x] = np.nan if row["value"].value is None else row["value"].value
+    made, (axis,) = charts.panes(1, (2.6 + 0.62 * n, 2.0 + 0.55 * n))
+    names = [short[at] for at in order]
+    image = charts.heat(
+        axis, grid[1:, :-1], names[1:], names[:-1], most=1.0, colors="RdBu_r", digits=2
+    )
+    of_errors = rows[0]["what"] == "error_correlation"
+    axis.set_title(
+        "Correlation of errors given the truth" if of_errors else "κ of votes", fontsize=10
+    )
+    made.colorbar(image, ax=axis, shrink=0.8)
+    return charts.finished(made)
+
+
+def _draw_costs(shown: Mapping[str, Mapping[str, Any]], price: str, title: str, main: str) -> Plot:
+    """Quality of every panel over what it takes for an image."""
+    made, (axis,) = charts.panes(1, (7.0, 4.2))
+    for at, size in enumerate(sorted({row["size"] for row in shown.values()})):
+        mine = [row for row in shown.values() if row["size"] == size]
+        known = [(row[price], row["value"].value) for row in mine if row["value"].value is not None]
+        charts.scatter(axis, at, f"{size} judge{'s' if size > 1 else ''}", known, s=26)
+    charts.labelled(
+        axis, _COSTS[price][0], title, f"Quality and cost of every panel ({main})", small=False
+    )
+    return charts.finished(made, axis, 4)
 
 
 PART = PanelStudy(

@@ -3,37 +3,69 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Literal, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.studies.panel.base import (
+from scenewright.evals.statistics.estimates import number
+from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.studies import plots
+from scenewright.evals.studies.panel import charts
+from scenewright.evals.studies.panel.cascades import (
+    COSTS,
+    CascadeReplay,
+    CascadeReplayer,
+    Plan,
+    Selective,
+    kept_by_margin,
+    margin_of,
+    pareto,
+    plans_of,
+    selective,
+    spread_of,
+)
+from scenewright.evals.studies.panel.metrics import (
+    MEASURES,
+    MeasureName,
+    MetricEvaluator,
+    Wanted,
+    ratio,
+)
+from scenewright.evals.studies.panel.presentation import (
+    figures,
+    joined,
+    layout,
+    records,
+    sentences,
+    short_names,
+)
+from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
 )
-from scenewright.evals.studies.panel.cascades import CascadeReplayer, Plan, plans_of
-from scenewright.evals.studies.panel.metric_evaluator import Measure, MetricEvaluator, Wanted, ratio
-from scenewright.evals.studies.panel.parts.frontier_cascades import Cascades
-from scenewright.evals.studies.panel.parts.frontier_page import page
-from scenewright.evals.studies.panel.parts.frontier_result import Abstaining, Frontier, Quorum, Rule
-from scenewright.evals.studies.panel.selective import (
-    Selective,
-    kept_by_margin,
-    margin_of,
-    selective,
-    spread_of,
-)
-from scenewright.evals.studies.panel.subsets import Combiner, Members, panels_of, usable_names
-from scenewright.evals.studies.panel.table import AnswerTable, Mask
+from scenewright.evals.studies.panel.subpanels import Combiner, Members, panels_of, usable_names
+from scenewright.evals.studies.panel.table import AnswerTable, Mask, PanelStudyError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plot
 
 COVERAGES = tuple(round(0.05 * step, 2) for step in range(1, 21))
-"""Of the curves; tables show 80, 90 and 95 %."""
+"""Of the curves."""
+SHOWN = (0.95, 0.9, 0.8)
+"""Coverages that tables show."""
 _PANELS = 255
+_MOST_ROWS = 12
+"""Of a table of the frontier."""
+_COSTS = {"calls": ("calls", 2), "answers": ("answers", 2), "tokens": ("tokens", 0),
+          "usd": ("dollars", 5)}  # fmt: skip
+Rows = list[dict[str, Any]]
 
 
 class FrontierOptions(Options):
@@ -87,20 +119,22 @@ class FrontierOptions(Options):
 
 
 async def run(context: PanelStudyContext, options: FrontierOptions) -> PanelStudyResult:
-    """Raises ``PanelStudyError`` if no aggregator can be used, or for a measure that the table does
-    not have."""
-    return page(await asyncio.to_thread(study, context, options))
+    """Measure quorums, rules of abstention, panels and cascades.
+
+    Raises ``PanelStudyError`` if no aggregator can be used, or for a measure that the table does
+    not have.
+    """
+    return await asyncio.to_thread(_result, context, options)
 
 
-def study(context: PanelStudyContext, options: FrontierOptions) -> Frontier:
-    """All that is measured."""
+def _result(context: PanelStudyContext, options: FrontierOptions) -> PanelStudyResult:
     table = context.table
     everyone: Members = tuple(range(len(table.judges)))
     combiner = Combiner(table, context.learn, context.seed)
-    names, notes = usable_names(combiner, options.aggregators)
-    walker = CascadeReplayer(table)
+    names, left_out = usable_names(combiner, options.aggregators)
+    replayer = CascadeReplayer(table)
     likely = combiner.likely(names[0], everyone)
-    full = walker.walk(Plan(everyone), likely, likely)
+    full = replayer.walk(Plan(everyone), likely, likely)
     evaluator = MetricEvaluator(
         table, resamples=context.resamples, seed=context.seed, halves=1, full=full.likely
     )
@@ -111,30 +145,165 @@ def study(context: PanelStudyContext, options: FrontierOptions) -> Frontier:
     total = len(options.missing) + len(plans)
     done = 0
 
-    def told(steps: int = 1) -> None:
+    def step() -> None:
         nonlocal done
-        done += steps
+        done += 1
         context.told(min(done, total), total)
 
-    cascades = Cascades(
-        combiner, evaluator, walker, names[0], measure, options.cost, options.margin
-    )
-    return Frontier(
-        table=table,
-        names=names,
-        measure=measure,
-        margin=options.margin,
-        quorums=_quorums(context, evaluator, names[0], measure, options, told),
-        rules=_rules(evaluator, likely, measure, options),
-        abstaining=_abstaining(combiner, evaluator, names),
-        observed_missing=_observed(table),
-        complete=complete,
-        cascades=cascades.found(plans, full, told),
-        notes=tuple(notes),
+    costs = tuple(c for c in COSTS if c in ("calls", "answers") or getattr(table, c).any())
+    if options.cost not in (*costs, "auto"):
+        raise PanelStudyError(
+            f"{table.name} does not tell the {options.cost} of its answers: take another cost of "
+            f"{', '.join(costs)}"
+        )
+    cost = ("usd" if "usd" in costs else "calls") if options.cost == "auto" else options.cost
+    quorums = _quorums(context, evaluator, names[0], measure, options, step)
+    rules = _rules(evaluator, likely, measure, options)
+    voters = _voters(combiner, evaluator, names)
+    walks = _Walks(combiner, evaluator, replayer, names[0], measure, costs, full)
+    cascades = walks.measured(plans, step)
+    chosen = walks.chosen(cascades, cost, options.margin)
+    title = MEASURES[measure].title
+    front = [row for row in cascades if row[f"pareto_{cost}"]]
+    best = _steps(sorted(front, key=lambda row: row["_rank"][cost]))
+    everything = next(row for row in cascades if row["_plan"] == Plan(everyone))
+    table_rows = best + ([] if everything in front else [everything])
+    tables = [
+        layout(
+            "frontier_cascades",
+            f"The Pareto frontier in {_COSTS[cost][0]} ({names[0]})"
+            + (f": {len(table_rows)} of {len(front)}" if len(table_rows) < len(front) else ""),
+            "Asked",
+            {
+                "quality": title,
+                "_gap": ("less that of the full panel", 3),
+                f"_saved_{cost}": (f"{_COSTS[cost][0]} saved (%)", 1, 100.0),
+                **{c: (f"{_COSTS[c][0]} an image", _COSTS[c][1]) for c in costs},
+            },
+            [
+                (
+                    _key(row["_plan"]),
+                    row["_title"] + (" (the full panel)" if row is everything else ""),
+                    row,
+                )
+                for row in table_rows
+            ],
+        )
+    ]
+    if voters:
+        tables.append(
+            layout(
+                "frontier_abstention", "Verdicts on the facts that a voter is surest of", "Voter",
+                {
+                    "accuracy_value": "accuracy on all",
+                    **{f"at_{round(100 * c)}": f"on the surest {c:.0%}" for c in SHOWN},
+                    "area_value": ("area under risk–coverage ↓", 4),
+                    "_saved": ("risk removed by the order (%)", 0, 100.0),
+                },
+                [
+                    (
+                        f"{row['voter']}_{row['sureness']}",
+                        row["_title"],
+                        row | {f"at_{round(100 * c)}": row["_at"][c][0] for c in SHOWN},
+                    )
+                    for row in voters
+                ],
+            )
+        )  # fmt: skip
+    verdict = ("facts with a verdict (%)", 1, 100.0)
+    tables += [
+        layout(
+            "frontier_rules", f"Abstention by a fixed bound ({names[0]})", "The panel abstains",
+            {"coverage_value": verdict, "quality_value": title, "gain_value": "gain"},
+            [(row["_key"], row["_title"], row) for row in rules],
+        ),
+        layout(
+            "frontier_quorum", f"Quorum ({names[0]})", "Answers missing, quorum",
+            {
+                "scored_value": verdict,
+                "quality_value": title,
+                "gain_value": "gain against a quorum of 1",
+            },
+            [
+                (
+                    f"{row['missing']:g}_{row['quorum']}",
+                    f"{number(100.0 * row['missing'], 0)} %, {row['quorum']}",
+                    row,
+                )
+                for row in quorums
+            ],
+        ),
+    ]  # fmt: skip
+    values = {
+        "about": MEASURES[measure],
+        "main": names[0],
+        "margin": f"{options.margin:g}",
+        "cost": _COSTS[cost][0],
+        "chosen": chosen,
+        "saved": chosen and chosen["saved"][cost],
+        "n_plans": len(cascades),
+        "n_cascades": sum(bool(row["others"]) for row in cascades),
+        "n_front": len(front),
+        "n_cascades_on_front": sum(bool(row["others"]) for row in front),
+        **_abstention_values(voters, rules),
+        "quorum": _quorum_values(quorums, len(everyone)),
+        "n": len(everyone),
+        "missing": _missing(table),
+        "complete": complete,
+        "from_all_answers": names[0] not in ("mean", "majority", "calibrated"),
+    }
+    drawings: dict[str, Any] = {
+        "cascades": partial(_draw_cascades, cascades, cost, everything, title, names[0])
+    }
+    if voters:
+        drawings["coverage"] = partial(_draw_coverage, voters)
+    drawings["rules"] = partial(_draw_rules, rules, title, names[0])
+    drawings["quorum"] = partial(_draw_quorum, quorums, title, names[0])
+    coverage = [
+        {
+            "voter": row["voter"],
+            "sureness": row["sureness"],
+            "coverage": at,
+            "accuracy_value": accuracy,
+            "gain_value": gain,
+        }
+        for row in voters
+        for at, (accuracy, gain) in row["_at"].items()
+    ]
+    return PanelStudyResult(
+        findings=sentences("frontier", "findings", values),
+        tables=tuple(tables),
+        plots=drawings,
+        records={
+            "cascades": records(cascades),
+            "quorum": records(quorums),
+            "rules": records(rules),
+            **({"coverage": records(coverage), "areas": records(voters)} if voters else {}),
+        },
+        figures=figures(
+            [
+                *(
+                    (f"quorum_{r['quorum']}.missing_{r['missing']:g}.{what}", r[f"{what}_value"])
+                    for r in quorums
+                    for what in ("scored", "quality")
+                ),
+                *((f"abstention.{r['_title']}.area", r["area_value"]) for r in voters),
+                *(
+                    (f"abstention.{r['_title']}.accuracy_at_{round(100 * c)}", r["_at"][c][0])
+                    for r in voters
+                    for c in SHOWN
+                ),
+                *([("cascade.gap", chosen["gap"])] if chosen else []),
+                *((f"cascade.{c}_saved", f) for c, f in (chosen or {"saved": {}})["saved"].items()),
+                ("full.quality", everything["quality"]),
+            ]
+        ),
+        notes=(*left_out, *sentences("frontier", "notes", values)),
     )
 
 
-def _observed(table: AnswerTable) -> float:
+def _missing(table: AnswerTable) -> float:
+    """Share of the asked answers that the table lacks."""
     asked = table.asked
     return float(np.isnan(table.said[asked]).mean()) if asked.any() else 0.0
 
@@ -143,13 +312,17 @@ def _quorums(
     context: PanelStudyContext,
     evaluator: MetricEvaluator,
     name: str,
-    measure: Measure,
+    measure: MeasureName,
     options: FrontierOptions,
-    told: Callable[[], None],
-) -> tuple[Quorum, ...]:
+    step: Callable[[], None],
+) -> Rows:
+    """Facts with a verdict and their quality, by missing answers and quorum.
+
+    ``gain``: against a quorum of one, paired.
+    """
     table, n = context.table, len(context.table.judges)
     asked = table.asked.any(1)
-    found: list[Quorum] = []
+    found: Rows = []
     for rate in options.missing:
         scored: dict[int, list[Array]] = {q: [] for q in range(1, n + 1)}
         quality: dict[int, list[Array]] = {q: [] for q in range(1, n + 1)}
@@ -160,8 +333,7 @@ def _quorums(
             thin = table.with_said(
                 np.where(lost, np.nan, table.said), np.where(lost, np.nan, table.votes)
             )
-            combiner = Combiner(thin, context.learn, context.seed)
-            likely = combiner.likely(name, tuple(range(n)))
+            likely = Combiner(thin, context.learn, context.seed).likely(name, tuple(range(n)))
             answers = (~np.isnan(thin.said)).sum(1)
             for q in range(1, n + 1):
                 kept = np.where(answers >= q, likely, np.nan)
@@ -172,85 +344,384 @@ def _quorums(
         for q in range(1, n + 1):
             mean = np.mean(quality[q], 0)
             found.append(
-                Quorum(
-                    missing=rate,
-                    quorum=q,
-                    scored=evaluator.figure(np.mean(scored[q], 0)),
-                    quality=evaluator.figure(mean),
-                    gain=evaluator.figure(mean - base),
-                )
+                {
+                    "missing": rate,
+                    "quorum": q,
+                    "scored_value": evaluator.figure(np.mean(scored[q], 0)),
+                    "quality_value": evaluator.figure(mean),
+                    "gain_value": evaluator.figure(mean - base),
+                }
             )
-        told()
-    return tuple(found)
+        step()
+    return found
 
 
 def _rules(
-    evaluator: MetricEvaluator, likely: Array, measure: Measure, options: FrontierOptions
-) -> tuple[Rule, ...]:
+    evaluator: MetricEvaluator, likely: Array, measure: MeasureName, options: FrontierOptions
+) -> Rows:
+    """Coverage and quality with each bound of abstention, the first without one.
+
+    ``gain``: against no rule, paired.
+    """
     spread = spread_of(evaluator.table)
     known = ~np.isnan(likely)
-    kept: list[tuple[float | None, Literal["", "threshold", "spread"], Mask]] = [(None, "", known)]
-    kept += [(t, "threshold", known & kept_by_margin(likely, t)) for t in options.thresholds[::-1]]
-    kept += [(d, "spread", known & (spread <= d + 1e-12)) for d in options.spreads[::-1]]
-    found = []
+    kept: list[tuple[str, float | None, str, Mask]] = [("never", None, "never", known)]
+    kept += [
+        ("threshold", t, f"within {number(t, 2)}–{number(1.0 - t, 2)}", kept_by_margin(likely, t))
+        for t in options.thresholds[::-1]
+    ]
+    kept += [
+        ("spread", d, f"where its judges differ by more than {number(d, 2)}", spread <= d + 1e-12)
+        for d in options.spreads[::-1]
+    ]
     base = evaluator.read(likely, measure)
-    for bound, kind, rows in kept:
-        there, of = evaluator.sums([rows, known]).T
-        quality = evaluator.read(np.where(rows, likely, np.nan), measure)
+    found: Rows = []
+    for kind, bound, title, rows in kept:
+        there, of = evaluator.sums([rows & known, known]).T
+        quality = evaluator.read(np.where(rows & known, likely, np.nan), measure)
         found.append(
-            Rule(
-                kind=kind,
-                bound=bound,
-                coverage=evaluator.figure(ratio(there, of)),
-                quality=evaluator.figure(quality),
-                gain=evaluator.figure(quality - base),
-            )
+            {
+                "rule": kind,
+                "bound": bound,
+                "coverage_value": evaluator.figure(ratio(there, of)),
+                "quality_value": evaluator.figure(quality),
+                "gain_value": evaluator.figure(quality - base),
+                "_title": title,
+                "_key": kind if bound is None else f"{kind}_{bound:g}",
+            }
         )
-    return tuple(found)
+    return found
 
 
-def _abstaining(
-    combiner: Combiner, evaluator: MetricEvaluator, names: tuple[str, ...]
-) -> tuple[Abstaining, ...]:
-    """Of every aggregator and every judge, where there is truth; the first is the main one."""
+def _voters(combiner: Combiner, evaluator: MetricEvaluator, names: Sequence[str]) -> Rows:
+    """Abstention by every aggregator, the main one first, and every judge; empty without truth.
+
+    ``sureness``: how sure a panel is, by its probability's distance from ½ (``margin``) or by how
+    little its judges differ (``spread``); a judge is as sure as its own probability. ``more_area``:
+    area under the risk–coverage curve less that of the main aggregator, paired. ``_at``: coverage →
+    accuracy, and its gain over a verdict on every fact. ``_saved``: 1 − area / risk, which is 0 for
+    a random order.
+    """
     table = combiner.table
     if "accuracy" not in evaluator.measures:
-        return ()
+        return []
     everyone = tuple(range(len(table.judges)))
-    voters: list[tuple[str, Literal["margin", "spread", "judge"], Array, Array]] = []
-    for name in names:
-        likely = combiner.likely(name, everyone)
-        voters.append((name, "margin", likely, margin_of(likely)))
-    main = voters[0][2]
-    voters.append((names[0], "spread", main, -spread_of(table)))
-    for at, judge in enumerate(table.judge_ids):
-        voters.append((judge, "judge", table.said[:, at], margin_of(table.said[:, at])))
-    found: list[Abstaining] = []
+    short = short_names(table.judge_ids)
+    by_name = {name: combiner.likely(name, everyone) for name in names}
+    main = by_name[names[0]]
+    voters = [(n, "margin", f"panel ({n})", p, margin_of(p)) for n, p in by_name.items()]
+    title = f"panel ({names[0]}), by disagreement"
+    voters.append((names[0], "spread", title, main, -spread_of(table)))
+    voters += [
+        (judge, "judge", short[at], table.said[:, at], margin_of(table.said[:, at]))
+        for at, judge in enumerate(table.judge_ids)
+    ]
+    found: Rows = []
     base: Selective | None = None
-    for voter, kind, likely, sureness in voters:
+    figure = evaluator.figure
+    for voter, kind, title, likely, sureness in voters:
         if np.isnan(likely).all():
             continue
         one = selective(evaluator, likely, sureness, COVERAGES)
         base = base or one
         found.append(
-            Abstaining(
-                voter=voter,
-                kind=kind,
-                accuracy=evaluator.figure(1.0 - one.risk),
-                area=evaluator.figure(one.area),
-                more_area=evaluator.figure(one.area - base.area),
-                saved=evaluator.figure(1.0 - ratio(one.area, one.risk)),
-                at={
-                    coverage: evaluator.figure(1.0 - one.risk_at[:, number])
-                    for number, coverage in enumerate(COVERAGES)
+            {
+                "voter": voter,
+                "sureness": kind,
+                "area_value": figure(one.area),
+                "more_area_value": figure(one.area - base.area),
+                "accuracy_value": figure(1.0 - one.risk),
+                "_title": title,
+                "_saved": figure(1.0 - ratio(one.area, one.risk)),
+                "_at": {
+                    at: (figure(1.0 - risk), figure(one.risk - risk))
+                    for at, risk in zip(COVERAGES, one.risk_at.T, strict=True)
                 },
-                gains={
-                    coverage: evaluator.figure(one.risk - one.risk_at[:, number])
-                    for number, coverage in enumerate(COVERAGES)
-                },
-            )
+            }
         )
-    return tuple(found)
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Walks:
+    """Panels and cascades of one aggregator, compared with the panel that is always full."""
+
+    combiner: Combiner
+    evaluator: MetricEvaluator
+    replayer: CascadeReplayer
+    name: str
+    measure: MeasureName
+    costs: tuple[str, ...]
+    full: CascadeReplay
+
+    def walk(self, plan: Plan) -> CascadeReplay:
+        by_first = self.combiner.likely(self.name, plan.first)
+        by_all = self.combiner.likely(self.name, plan.everyone) if plan.others else by_first
+        return self.replayer.walk(plan, by_first, by_all)
+
+    def measured(self, plans: Sequence[Plan], step: Callable[[], None]) -> Rows:
+        """One row a plan; the full panel, single judges and those on a frontier have intervals.
+
+        ``_halves``: (quality, costs) on each half of the items.
+        """
+        evaluator, table = self.evaluator, self.combiner.table
+        ids, short = table.judge_ids, short_names(table.judge_ids)
+        points = evaluator.weights[[0, *evaluator.halves[0]]]
+        quality: dict[Plan, Array] = {}
+        spent: dict[Plan, dict[str, Array]] = {}
+        for plan in plans:
+            walked = self.walk(plan)
+            quality[plan] = evaluator.read(walked.likely, self.measure, points)
+            spent[plan] = {c: evaluator.per_image(walked.cost(c), points) for c in self.costs}
+            step()
+        fronts = {
+            cost: pareto(
+                {plan: float(q[0]) for plan, q in quality.items()},
+                {plan: float(spent[plan][cost][0]) for plan in plans},
+            )
+            for cost in self.costs
+        }
+        wanted = {plan for front in fronts.values() for plan in front}
+        wanted |= {
+            plan for plan in plans if len(plan.everyone) in (1, len(ids)) and not plan.others
+        }
+        reading = evaluator.read(self.full.likely, self.measure)
+        found: Rows = []
+        for plan in plans:
+            first = float(quality[plan][0])
+            row: dict[str, Any] = {
+                "first": " ".join(ids[at] for at in plan.first),
+                "others": " ".join(ids[at] for at in plan.others),
+                "unsure_low": plan.unsure[0] if plan.others else None,
+                "unsure_high": plan.unsure[1] if plan.others else None,
+                "quality": Figure(value=None if np.isnan(first) else first),
+                **{cost: float(spent[plan][cost][0]) for cost in self.costs},
+                **{f"pareto_{cost}": plan in front for cost, front in fronts.items()},
+                "gap_low": None,
+                "gap_high": None,
+                "_plan": plan,
+                "_title": _in_words(plan, short),
+                "_halves": (quality[plan], spent[plan]),
+                "_rank": {c: front.index(plan) for c, front in fronts.items() if plan in front},
+            }
+            if plan in wanted:
+                walked = self.walk(plan)
+                mine = evaluator.read(walked.likely, self.measure)
+                gap = evaluator.figure(mine - reading)
+                row |= {"quality": evaluator.figure(mine), "_gap": gap}
+                row |= {"gap_low": gap.low, "gap_high": gap.high}
+                row |= {f"_saved_{cost}": one for cost, one in self.saved(walked).items()}
+            found.append(row)
+        return found
+
+    def saved(self, walked: CascadeReplay) -> dict[str, Figure]:
+        """Share of each of the full panel's costs."""
+        per_image = self.evaluator.per_image
+        return {
+            c: self.evaluator.figure(
+                1.0 - ratio(per_image(walked.cost(c)), per_image(self.full.cost(c)))
+            )
+            for c in self.costs
+        }
+
+    def chosen(self, rows: Rows, cost: str, margin: float) -> dict[str, Any] | None:
+        """Choose plans on one half of the items, and measure each on the other half.
+
+        Chosen is the cheapest plan that loses no more than ``margin``. Both halves count together;
+        qualities are means of the two halves', since image scores by two plans have no common
+        order.
+        """
+        evaluator, table = self.evaluator, self.combiner.table
+        if table.n_items < 4:
+            return None
+        everyone = Plan(tuple(range(len(table.judges))))
+        whole_row = next(row for row in rows if row["_plan"] == everyone)
+        picked: list[str] = []
+        mine: list[Array] = []
+        whole: list[Array] = []
+        mixed = self.full
+        for at, other in zip((1, 2), evaluator.halves[0][::-1], strict=True):
+            enough = float(whole_row["_halves"][0][at]) - margin
+            fitting = [row for row in rows if row["_halves"][0][at] >= enough] or [whole_row]
+            best = min(
+                fitting, key=lambda r: (r["_halves"][1][cost][at], -r["_halves"][0][at])
+            )  # fmt: skip
+            walked = self.walk(best["_plan"])
+            mask = evaluator.weights[other]
+            weights = evaluator.weights * mask
+            mine.append(evaluator.read(walked.likely, self.measure, weights))
+            whole.append(evaluator.read(self.full.likely, self.measure, weights))
+            mixed = _merged(mixed, walked, mask[table.item_of] > 0.0)
+            picked.append(best["_title"])
+        gap = np.mean(mine, 0) - np.mean(whole, 0)
+        return {"gap": evaluator.figure(gap), "saved": self.saved(mixed), "plans": picked}
+
+
+def _merged(first: CascadeReplay, second: CascadeReplay, where: Mask) -> CascadeReplay:
+    """``second`` in the rows ``where``, else ``first``."""
+    names = ("likely", "void", "unsure", *COSTS)
+    merged = {name: np.where(where, getattr(second, name), getattr(first, name)) for name in names}
+    return replace(first, **merged)
+
+
+def _in_words(plan: Plan, short: Sequence[str]) -> str:
+    first = joined([short[at] for at in plan.first])
+    if not plan.others:
+        return first
+    low, high = (number(bound, 2) for bound in plan.unsure)
+    return f"{first}; within {low}–{high} also {joined([short[at] for at in plan.others])}"
+
+
+def _key(plan: Plan) -> str:
+    first = "+".join(map(str, plan.first))
+    if not plan.others:
+        return first
+    low, high = plan.unsure
+    return f"{first}>{'+'.join(map(str, plan.others))}@{low:g}-{high:g}"
+
+
+def _steps(front: Rows) -> Rows:
+    """Those that stand out: each better than the one before by a share of the whole range."""
+    if len(front) <= _MOST_ROWS:
+        return front
+    values = [row["quality"].value or 0.0 for row in front]
+    step = (max(values) - min(values)) / (_MOST_ROWS - 1)
+    kept: Rows = []
+    last = -float("inf")
+    for row, value in zip(front, values, strict=True):
+        if value >= last + step or row is front[-1]:
+            kept.append(row)
+            last = value
+    return kept
+
+
+def _abstention_values(voters: Rows, rules: Rows) -> dict[str, Any]:
+    """Return the values of the sentences on abstention."""
+    cut = [
+        row
+        for row in rules
+        if row["rule"] == "threshold"
+        and 0.0 < (row["coverage_value"].value or 0.0) < 1.0
+        and row["gain_value"].value is not None
+    ]
+    judges = [r for r in voters if r["sureness"] == "judge" and r["area_value"].value is not None]
+    return {
+        "panel": voters[0] if voters else None,
+        "shown": SHOWN,
+        "best_judge": min(judges, key=lambda r: r["area_value"].value, default=None),
+        "spread": next((r for r in voters if r["sureness"] == "spread"), None),
+        # The one that costs about a tenth of the facts, as where there is truth.
+        "rule": min(cut, key=lambda r: abs(r["coverage_value"].value - SHOWN[1]), default=None),
+    }
+
+
+def _quorum_values(quorums: Rows, n: int) -> dict[str, Any] | None:
+    """Return the rows of a majority, of one and of all at the most missing answers."""
+    found = None
+    for missing in sorted({row["missing"] for row in quorums} - {0.0}):
+        by = {row["quorum"]: row for row in quorums if row["missing"] == missing}
+        rows = {"most": by[n // 2 + 1], "one": by[1], "all": by[n]}
+        if None not in (rows["most"]["scored_value"].value, rows["one"]["scored_value"].value):
+            found = rows
+    return found
+
+
+def _draw_cascades(rows: Rows, cost: str, full: Mapping[str, Any], title: str, main: str) -> Plot:
+    """Quality of every panel and cascade over its cost, and the frontier.
+
+    For the cost that is to be saved, and calls if that is another.
+    """
+    wanted = tuple(dict.fromkeys((cost, "calls")))
+    made, axes = charts.panes(len(wanted), (7.0 if len(wanted) == 1 else 9.5, 4.4))
+    for axis, of in zip(axes, wanted, strict=True):
+        for at, label in enumerate(("a cascade", "a panel")):
+            mine = [row for row in rows if bool(row["others"]) == (at == 0)]
+            points = [(row[of], np.nan if row["quality"].value is None else row["quality"].value)
+                      for row in mine]  # fmt: skip
+            charts.scatter(
+                axis, at, label, points, s=10 if at == 0 else 24, alpha=0.55, zorder=1 + at,
+                color=charts.GREY if at == 0 else plots.COLORS[5],
+            )  # fmt: skip
+        front = sorted((r for r in rows if r[f"pareto_{of}"]), key=lambda row: row["_rank"][of])
+        charts.curve(
+            axis, 0, "Pareto frontier", [(r[of], r["quality"]) for r in front],
+            markersize=4, zorder=4,
+        )  # fmt: skip
+        axis.scatter(
+            [full[of]], [full["quality"].value], s=110, marker="*", color=plots.COLORS[1],
+            label="full panel", zorder=5,
+        )  # fmt: skip
+        for row in rows:
+            if len(row["_plan"].everyone) == 1 and row["quality"].value is not None:
+                charts.noted(axis, row["_title"], (row[of], row["quality"].value), up=-9)
+        axis.set_xlabel(f"{_COSTS[of][0]} an image")
+        axis.margins(x=0.08)
+    axes[0].set_ylabel(title)
+    return charts.finished(made, axes[0], 4, f"Panels and cascades by cost ({main})")
+
+
+def _draw_coverage(voters: Rows) -> Plot:
+    """Accuracy over coverage of the panel and of each judge."""
+    made, (axis,) = charts.panes(1, (7.0, 4.6))
+    for at, row in enumerate(row for row in voters if row["sureness"] != "spread"):
+        points = [(100.0 * c, accuracy) for c, (accuracy, _) in row["_at"].items() if c >= 0.3]
+        if at:
+            points = [(x, Figure(value=one.value)) for x, one in points]
+        charts.curve(
+            axis, at, row["_title"], points, band=True, marker="",
+            linestyle=plots.LINES[(at + at // len(plots.COLORS)) % len(plots.LINES)],
+            linewidth=2.0 if row["sureness"] == "margin" else 1.3,
+        )  # fmt: skip
+    charts.labelled(
+        axis, "facts with a verdict, the surest first (%)", "accuracy of these verdicts",
+        "Abstention: accuracy over coverage", small=False,
+    )  # fmt: skip
+    return charts.finished(made, axis)
+
+
+def _draw_rules(rules: Rows, title: str, main: str) -> Plot:
+    """Quality over coverage by fixed bounds of probability and of disagreement."""
+    made, (axis,) = charts.panes(1, (7.0, 4.2))
+    kinds = {
+        "threshold": "abstains within [t, 1 − t]",
+        "spread": "abstains where judges differ by > d",
+    }
+    for at, (kind, label) in enumerate(kinds.items()):
+        mine = [
+            (100.0 * row["coverage_value"].value, row["quality_value"], row["bound"])
+            for row in rules
+            if row["rule"] in ("never", kind)
+            and row["quality_value"].value is not None
+            and row["coverage_value"].value
+        ]
+        charts.curve(axis, at, label, [(x, y) for x, y, _ in mine])
+        places = {(x, y.value): bound for x, y, bound in mine[:0:-1]}
+        for place, bound in places.items():
+            charts.noted(axis, number(bound or 0.0, 2), place, at, 5 if at == 0 else -12)
+    charts.labelled(
+        axis, "facts with a verdict (%)", title, f"Abstention by fixed bounds ({main})", small=False
+    )
+    return charts.finished(made, axis, 2)
+
+
+def _draw_quorum(quorums: Rows, title: str, main: str) -> Plot:
+    """Share scored against quality, one line a share of missing answers."""
+    made, (axis,) = charts.panes(1, (7.0, 4.2))
+    for at, missing in enumerate(sorted({row["missing"] for row in quorums})):
+        mine = [
+            (100.0 * row["scored_value"].value, row["quality_value"], row["quorum"])
+            for row in quorums
+            if row["missing"] == missing
+            and row["quality_value"].value is not None
+            and row["scored_value"].value
+        ]
+        label = "answers as they are" if not missing else f"{100.0 * missing:g} % missing"
+        charts.curve(axis, at, label, [(x, y) for x, y, _ in mine])
+        for x, y, quorum in mine if missing else []:
+            charts.noted(axis, str(quorum), (x, y.value or 0.0), at)
+    x = "facts with a verdict (%); numbers are quorums"
+    charts.labelled(axis, x, title, f"Quorum ({main})", small=False)
+    return charts.finished(made, axis)
 
 
 PART = PanelStudy(

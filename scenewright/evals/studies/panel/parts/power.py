@@ -3,34 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
 
+from scenewright.agents.panel.aggregation import Array
+from scenewright.evals.statistics.estimates import Estimate
+from scenewright.evals.statistics.figures import LEVEL, Figure
 from scenewright.evals.statistics.paired import paired_many
-from scenewright.evals.studies.panel.base import (
+from scenewright.evals.studies import plots
+from scenewright.evals.studies.layout import Layout
+from scenewright.evals.studies.panel import charts
+from scenewright.evals.studies.panel.metrics import holm
+from scenewright.evals.studies.panel.power import (
+    Differences,
+    Moments,
+    Slopes,
+    Spread,
+    Test,
+    all_pairs,
+    detectable,
+    drawn_power,
+    holm_power,
+    images_needed,
+    paired_differences,
+    pooled,
+    power_at,
+    single_images,
+)
+from scenewright.evals.studies.panel.presentation import bare, counted, layout, records, sentences
+from scenewright.evals.studies.panel.resampling import ItemResamples, summary
+from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
 )
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.parts.power_found import Compared, Power, Simulated
-from scenewright.evals.studies.panel.parts.power_page import page
-from scenewright.evals.studies.panel.power import Test, all_pairs, images_needed, power_at
-from scenewright.evals.studies.panel.resampling import ItemResamples
-from scenewright.evals.studies.panel.spread import (
-    Differences,
-    Moments,
-    Slopes,
-    drawn_power,
-    holm_power,
-    paired_differences,
-    pooled,
-    single_images,
-)
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plot
+
+_Z = 1.959964
+_COMPONENTS = {
+    "item": "items, common to all judges",
+    "fact": "facts of an item, common to all judges",
+    "judge_item": "a judge's own, on an item",
+    "judge_fact": "a judge's own, on a fact",
+}
+Rows = list[dict[str, Any]]
 _RESAMPLES = 300
 """Most resamples of the variance components."""
 _MOST_SIMULATED = 4000
@@ -61,11 +86,64 @@ class PowerOptions(Options):
 
 
 async def run(context: PanelStudyContext, options: PowerOptions) -> PanelStudyResult:
-    """Measures it all and writes the page."""
-    return page(await asyncio.to_thread(_measured, context, options))
+    """Size studies by a formula, from the variance of the table, and check it by simulation.
+
+    Raises ``PanelStudyError`` where the variance or the judges' slope cannot be measured.
+    """
+    return await asyncio.to_thread(_result, context, options)
 
 
-def _measured(context: PanelStudyContext, options: PowerOptions) -> Power:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Formula:
+    """Sizes of studies by the variance and λ of the table, with the intervals of both."""
+
+    options: PowerOptions
+    paired: bool
+    slope: float
+    """λ."""
+    variances: tuple[float, ...]
+    """V(J, F), one a size of the panel."""
+    ratio: Array
+    """V/λ² of each resample over that of the table, (resamples, sizes)."""
+    n_items: int
+
+    def test(self, power: float, models: int = 2) -> Test:
+        return Test(
+            paired=self.paired, alpha=self.options.alpha, power=power, comparisons=all_pairs(models)
+        )
+
+    def needed(self, effect: float, at: int, power: float) -> Estimate:
+        """Images of each model for panel size number ``at``."""
+        try:
+            n = images_needed(effect, self.variances[at], slope=self.slope, test=self.test(power))
+        except PanelStudyError as error:
+            return Estimate(reason=str(error))
+        low, high = self._ends(self.ratio[:, at])
+        return Estimate(value=n, low=max(2.0, n * low), high=max(2.0, n * high), n=self.n_items)
+
+    def smallest(self, n: int, at: int) -> Estimate:
+        """Return the detectable difference in points with the first power, likewise."""
+        test = self.test(self.options.powers[0])
+        found = detectable(n, self.variances[at], slope=self.slope, test=test)
+        # Images needed go with V/λ², detectable differences with its root.
+        low, high = self._ends(np.sqrt(self.ratio[:, at]))
+        return Estimate(value=found, low=found * low, high=found * high).times(100)
+
+    def power(self, n: int, effect: float, at: int) -> float:
+        return power_at(
+            n, effect * self.slope, self.variances[at], self.test(self.options.powers[0])
+        )
+
+    @staticmethod
+    def _ends(ratio: Array) -> tuple[float, float]:
+        known = ratio[np.isfinite(ratio)]
+        if not len(known):
+            return 1.0, 1.0
+        low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        return float(low), float(high)
+
+
+def _result(context: PanelStudyContext, options: PowerOptions) -> PanelStudyResult:
     table = context.table
     for effect in options.effects:
         if not 0.0 < effect <= 1.0:
@@ -89,7 +167,8 @@ def _measured(context: PanelStudyContext, options: PowerOptions) -> Power:
             "such judges no number of images is enough"
         )
     spread = pooled([one.spread() for one in moments], factor)
-    facts = options.facts or float(np.mean([one.facts for one in moments]))
+    own_facts = float(np.mean([one.facts for one in moments]))
+    facts = options.facts or own_facts
     counts = ItemResamples(table, min(context.resamples, _RESAMPLES), context.seed).counts
     # The resamples and the simulations take about as long.
     steps = 2 * len(counts)
@@ -97,126 +176,216 @@ def _measured(context: PanelStudyContext, options: PowerOptions) -> Power:
     with np.errstate(all="ignore"):
         drawn_slope = np.nanmean(slopes.of(counts), axis=1)
     for at, row in enumerate(counts):
-        found = [
+        again = [
             moment.spread(row[one.items])
             for moment, one in zip(moments, kept, strict=True)
             if row[one.items].sum() > 1
         ]
-        again = pooled(found, factor) if found else spread
+        of_row = pooled(again, factor) if again else spread
         lam = slope if options.slope else float(drawn_slope[at])
-        drawn.append([again.variance(j, facts) / lam**2 for j in options.judges])
+        drawn.append([of_row.variance(j, facts) / lam**2 for j in options.judges])
         if at % 50 == 0:
             context.told(at, steps)
-    variances = [spread.variance(j, facts) for j in options.judges]
-    # Images needed go with V/λ², detectable differences with its root.
+    variances = tuple(spread.variance(j, facts) for j in options.judges)
     ratio = np.array(drawn) / (np.array(variances) / slope**2)
-    power = Power(
-        paired=paired,
-        real=len(table.judges),
-        names=table.judge_ids,
-        n_items=table.n_items,
-        spread=spread,
-        facts=facts,
-        slopes=by_judge,
-        slope=slope,
-        slope_drawn=drawn_slope,
-        slope_given=options.slope is not None,
-        labelled=slopes.labelled,
-        judges=options.judges,
-        variances=tuple(variances),
-        ratio=ratio,
-        effects=options.effects,
-        powers=options.powers,
-        alpha=options.alpha,
-        images=options.images,
-        simulated=tuple(_simulated(context, options, kept, moments, slope, facts)),
-        several=_several(context, options, variances, slope, paired),
-        compared=_compared(table, pairs, context.seed) if paired else (),
+    formula = _Formula(options, paired, slope, variances, ratio, table.n_items)
+    sizes = list(enumerate(options.judges))
+    needed: Rows = [
+        {"power": power, "effect": effect, "judges": j, "value": formula.needed(effect, at, power)}
+        for power in options.powers
+        for effect in options.effects
+        for at, j in sizes
+    ]
+    smallest: Rows = [
+        {"images": n, "judges": j, "value": formula.smallest(n, at)}
+        for n in options.images
+        for at, j in sizes
+    ]
+    simulated = _simulated(context, formula, kept, moments, spread, own_facts)
+    typical = min(options.effects, key=lambda e: abs(e - 0.05))
+    several = _several(context, formula, typical)
+    compared = _compared(table, pairs, context.seed) if paired else []
+    shown_slope = (
+        Figure(value=slope) if options.slope else summary(slope, drawn_slope, table.n_items)
     )
+    components: Rows = [
+        *({"component": name, "value": value} for name, value in spread.model_dump().items()),
+        *(
+            {"component": f"slope:{name}", "value": float(value)}
+            for name, value in zip(table.judge_ids, by_judge, strict=True)
+        ),
+    ]
     context.told(steps, steps)
-    return power
+    first, last = (formula.needed(typical, at, options.powers[0]) for at in (0, len(sizes) - 1))
+    values = {
+        "points": f"{100 * typical:g}",
+        "first": first,
+        "last": last,
+        "judges": options.judges,
+        "most_judges": max(options.judges),
+        "real": len(table.judges),
+        "power": f"{100 * options.powers[0]:g}",
+        "alpha": f"{options.alpha:g}",
+        "paired": paired,
+        "slope": shown_slope,
+        "slope_set": options.slope and f"{options.slope:g}",
+        "labelled": slopes.labelled,
+        "own": _own_share(spread, facts),
+        "far": max((abs(r["formula"] - r["value"].value) for r in simulated), default=0.0),
+        "inside": sum(r["value"].low <= r["formula"] <= r["value"].high for r in simulated),
+        "simulated": len(simulated),
+        "compared": len(compared),
+        "clear": sum(row["holm"] < options.alpha for row in compared),
+    }
+    return PanelStudyResult(
+        findings=sentences("power", "findings", values),
+        tables=tuple(
+            [
+                *(_needed(formula, facts, needed, power) for power in options.powers),
+                _by_judges(
+                    "detectable",
+                    "Smallest difference (points) that is found with "
+                    f"{100 * options.powers[0]:g} % power",
+                    ("Images of each model", "images", "{:,}", 1),
+                    smallest,
+                ),
+                _by_judges(
+                    "several_models",
+                    f"Images of each model to tell {100 * typical:g} points apart when every pair "
+                    "of several models is compared (Bonferroni; power of Holm's procedure with "
+                    "them)",
+                    ("Models", "models", "{}", 0),
+                    several,
+                ),
+                *([_checked(simulated)] if simulated else []),
+                *([_models(compared, slope)] if compared else []),
+                _components(components, shown_slope),
+            ]
+        ),
+        plots={"power": partial(_draw_power, formula, simulated)},
+        records={
+            "images_needed": records(needed),
+            "detectable": records(smallest),
+            "power_simulated": records(simulated),
+            "several_models": records(several),
+            "models_compared": records(compared),
+            "variance": records(components),
+        },
+        figures={
+            f"images.{100 * row['effect']:g}_points.{row['judges']}_judges": bare(
+                "mean", row["value"]
+            )
+            for row in needed
+            if row["power"] == options.powers[0]
+        }
+        | {"slope": bare("mean", shown_slope)},
+        notes=sentences("power", "notes", values),
+    )
+
+
+def _own_share(spread: Spread, facts: float) -> float | None:
+    """Share of the variance of one judge's difference that is the judge's own."""
+    total = spread.variance(1, facts)
+    return (spread.judge_item + spread.judge_fact / facts) / total if total > 0 else None
 
 
 def _simulated(
     context: PanelStudyContext,
-    options: PowerOptions,
-    kept: list[Differences],
-    moments: list[Moments],
-    slope: float,
+    formula: _Formula,
+    kept: Sequence[Differences],
+    moments: Sequence[Moments],
+    spread: Spread,
     facts: float,
-) -> list[Simulated]:
+) -> Rows:
     """Power by drawing from the table, at the numbers of images that the formula asks for."""
-    paired = kept[0].models[0] != kept[0].models[1]
-    factor = 1.0 if paired else 2.0
-    test = Test(paired=paired, alpha=options.alpha, power=options.powers[0])
+    options, slope = formula.options, formula.slope
+    factor = 1.0 if formula.paired else 2.0
+    test = formula.test(options.powers[0])
     each = max(1, options.simulations // len(kept))
-    spread = pooled([one.spread() for one in moments], factor)
-    own_facts = float(np.mean([one.facts for one in moments]))
-    found = []
+    found: Rows = []
     for judges in sorted({j for j in options.judges if j <= len(context.table.judges)}):
         for effect in options.effects:
-            n = images_needed(effect, spread.variance(judges, own_facts), slope=slope, test=test)
+            n = images_needed(effect, spread.variance(judges, facts), slope=slope, test=test)
             if n > _MOST_SIMULATED:
                 continue
             hits = total = 0
-            formula = []
+            powers = []
             for pair, one in zip(kept, moments, strict=True):
                 # Against the formula with the pair's own components: pairs differ.
                 own = pooled([one.spread()], factor).variance(judges, one.facts)
-                formula.append(power_at(n, effect * slope, own, test))
+                powers.append(power_at(n, effect * slope, own, test))
                 share, m = drawn_power(
                     pair, n, effect * slope, judges,
                     test=test, simulations=each, seed=context.seed,
                 )  # fmt: skip
                 hits, total = hits + round(share * m), total + m
-            found.append(Simulated(effect, judges, n, float(np.mean(formula)), hits, total))
+            found.append(
+                {
+                    "effect": effect,
+                    "judges": judges,
+                    "images": n,
+                    "formula": float(np.mean(powers)),
+                    "studies": total,
+                    "value": _wilson(hits, total),
+                }
+            )
     return found
 
 
-def _several(
-    context: PanelStudyContext,
-    options: PowerOptions,
-    variances: list[float],
-    slope: float,
-    paired: bool,
-) -> dict[int, list[tuple[int, float]]]:
-    """Models → for each size of the panel (images by Bonferroni, power of Holm with them), for a
-    difference of 5 points or the effect nearest to that."""
-    effect = min(options.effects, key=lambda e: abs(e - 0.05))
-    found = {}
+def _wilson(hits: int, n: int) -> Estimate:
+    """Share with Wilson's (1927) interval."""
+    p = hits / n
+    middle = (p + _Z * _Z / (2 * n)) / (1 + _Z * _Z / n)
+    half = _Z * float(np.sqrt(p * (1 - p) / n + _Z * _Z / (4 * n * n))) / (1 + _Z * _Z / n)
+    return Estimate(value=p, low=middle - half, high=middle + half, n=n)
+
+
+def _several(context: PanelStudyContext, formula: _Formula, effect: float) -> Rows:
+    """Images by Bonferroni for several models, and the power of Holm's procedure with them."""
+    options = formula.options
+    found: Rows = []
     for models in dict.fromkeys(options.models):
-        test = Test(
-            paired=paired, alpha=options.alpha, power=options.powers[0],
-            comparisons=all_pairs(models),
-        )  # fmt: skip
-        rows = []
-        for variance in variances:
-            n = images_needed(effect, variance, slope=slope, test=test)
-            power = float("nan")
-            if paired and n * models <= 10 * _MOST_SIMULATED:
+        test = formula.test(options.powers[0], models)
+        for judges, variance in zip(options.judges, formula.variances, strict=True):
+            n = images_needed(effect, variance, slope=formula.slope, test=test)
+            power = None
+            if formula.paired and n * models <= 10 * _MOST_SIMULATED:
                 power = holm_power(
-                    n, effect * slope, variance, models,
+                    n, effect * formula.slope, variance, models,
                     test=test, simulations=200, seed=context.seed,
                 )  # fmt: skip
-            rows.append((n, power))
-        found[models] = rows
+            found.append(
+                {
+                    "models": models,
+                    "judges": judges,
+                    "images": n,
+                    "holm_power": power,
+                    "_cell": (n, "" if power is None else f"(Holm {100 * power:.0f} %)"),
+                }
+            )
     return found
 
 
-def _compared(table: AnswerTable, pairs: list[Differences], seed: int) -> tuple[Compared, ...]:
-    """The models of the table as they are."""
-    found = []
+def _compared(table: AnswerTable, pairs: Sequence[Differences], seed: int) -> Rows:
+    """Return the models of the table as they are, each pair with its test."""
+    found: Rows = []
     for pair in pairs:
-        one = paired_many(pair.by_item.mean(1)[:, None], seed=seed)[0]
-        found.append(Compared(pair.models, one, _true_difference(table, pair)))
-    p = np.array([one.test.p if one.test.p is not None else 1.0 for one in found])
-    order = np.argsort(p)
-    holm = np.empty(len(p))
-    holm[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
-    return tuple(
-        Compared(one.models, one.test, one.truth, float(h))
-        for one, h in zip(found, holm, strict=True)
-    )
+        test = paired_many(pair.by_item.mean(1)[:, None], seed=seed)[0]
+        found.append(
+            {
+                "first": pair.models[0],
+                "second": pair.models[1],
+                "value": Figure(value=test.mean, low=test.low, high=test.high),
+                "p": test.p,
+                "truth": _true_difference(table, pair),
+            }
+        )
+    names = [f"{row['first']}-{row['second']}" for row in found]
+    p_values = {
+        name: 1.0 if row["p"] is None else row["p"] for name, row in zip(names, found, strict=True)
+    }
+    corrected = holm(p_values)
+    return [row | {"holm": corrected[name]} for name, row in zip(names, found, strict=True)]
 
 
 def _true_difference(table: AnswerTable, pair: Differences) -> float | None:
@@ -235,6 +404,127 @@ def _true_difference(table: AnswerTable, pair: Differences) -> float | None:
             means.append(float(np.nanmean(shares[mine])))
         found.append(means[0] - means[1])
     return float(np.mean(found))
+
+
+def _by_judges(key: str, title: str, head: tuple[str, str, str, int], rows: Rows) -> Layout:
+    """One column a size of the panel.
+
+    ``head``: title, column and format of the rows, and decimal places.
+    """
+    name, column, form, digits = head
+    sizes = dict.fromkeys(row["judges"] for row in rows)
+    lines: dict[Any, dict[str, Any]] = {}
+    for row in rows:
+        shown = row.get("_cell", row.get("value"))
+        lines.setdefault(row[column], {})[f"judges_{row['judges']}"] = shown
+    return layout(
+        key,
+        title,
+        name,
+        {f"judges_{j}": (counted(j, "judge"), digits) for j in sizes},
+        [(f"{at:g}", form.format(at), cells) for at, cells in lines.items()],
+    )
+
+
+def _needed(formula: _Formula, facts: float, rows: Rows, power: float) -> Layout:
+    mine = [row | {"points": 100 * row["effect"]} for row in rows if row["power"] == power]
+    return _by_judges(
+        f"images_needed_{100 * power:.0f}",
+        f"Images of each model for {100 * power:g} % power (α = {formula.options.alpha:g}, "
+        f"{'paired' if formula.paired else 'unpaired'}, {facts:.1f} facts an image)",
+        ("Difference", "points", "{:g} points", 0),
+        mine,
+    )
+
+
+def _checked(rows: Rows) -> Layout:
+    return layout(
+        "simulated",
+        "Power (%) by the formula and by studies drawn from the table",
+        "Study",
+        {
+            "images": ("images of each model", 0),
+            "formula": ("formula", 1, 100.0),
+            "value": ("simulated", 1, 100.0),
+        },
+        [
+            (
+                f"{row['effect']:g}_{row['judges']}",
+                f"{100 * row['effect']:g} points, {counted(row['judges'], 'judge')}",
+                row,
+            )
+            for row in rows
+        ],
+    )
+
+
+def _models(rows: Rows, slope: float) -> Layout:
+    known = any(row["truth"] is not None for row in rows)
+    return layout(
+        "compared",
+        "The models of the table, by all its judges",
+        "Models",
+        {
+            "value": ("difference as seen (points)", 1, 100.0),
+            "true": ("corrected for the judges (points)", 1, 100.0 / slope),
+            **({"truth": ("truth (points)", 1, 100.0)} if known else {}),
+            "p": ("p", 4),
+            "holm": ("p (Holm)", 4),
+        },
+        [
+            (
+                f"{row['first']}-{row['second']}",
+                f"{row['first']} − {row['second']}",
+                row | {"true": row["value"]},
+            )
+            for row in rows
+        ],
+    )
+
+
+def _components(rows: Rows, slope: Figure) -> Layout:
+    shown = [
+        (
+            row["component"].replace(":", "_"),
+            _COMPONENTS.get(row["component"], "λ of " + row["component"].removeprefix("slope:")),
+            row,
+        )
+        for row in rows
+    ]
+    return layout(
+        "components",
+        "Variance of the difference of two images, by where it comes from, and λ",
+        "Component",
+        {"value": ("value", 4)},
+        [*shown, ("slope", "λ, mean", {"value": slope})],
+    )
+
+
+def _draw_power(formula: _Formula, simulated: Rows) -> Plot:
+    """Power against images, one line a difference: with the smallest and the largest panel."""
+    options = formula.options
+    sizes = list(dict.fromkeys((0, len(options.judges) - 1)))
+    made, axes = charts.panes(len(sizes), (3.8 * len(sizes) + 0.4, 4.0))
+    ns = [int(n) for n in np.unique(np.geomspace(10, 20_000, 60).astype(int))]
+    for axis, at in zip(axes, sizes, strict=True):
+        for number, effect in enumerate(options.effects):
+            points = [(float(n), Figure(value=formula.power(n, effect, at))) for n in ns]
+            label = f"{100 * effect:g} points"
+            charts.curve(axis, number, label, points, 100.0, band=True, marker="")
+            for row in simulated:
+                if (row["effect"], row["judges"]) == (effect, options.judges[at]):
+                    share = row["value"].times(100)
+                    axis.errorbar(
+                        row["images"], share.value, yerr=plots.errors([share]), capsize=2.5,
+                        markersize=5, **(charts.looks(number) | {"linestyle": "none"}),
+                    )  # fmt: skip
+        axis.axhline(100 * options.powers[0], color="#555555", linewidth=0.9, linestyle=":")
+        axis.set_xscale("log")
+        axis.set_ylim(0, 102)
+        title = counted(options.judges[at], "judge")
+        charts.labelled(axis, "images of each model", title=title)
+    axes[0].set_ylabel("power (%)")
+    return charts.finished(made, axes[0], 5, "Lines by the formula, marks by simulation")
 
 
 PART = PanelStudy(

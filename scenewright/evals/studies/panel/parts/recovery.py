@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
@@ -14,18 +15,15 @@ from scenewright.agents.panel.aggregation import expit
 from scenewright.agents.panel.rates import COLDEST, HOTTEST
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.panel.base import (
-    Options,
-    PanelStudy,
-    PanelStudyContext,
-    PanelStudyResult,
-)
-from scenewright.evals.studies.panel.likeness import spec_like
-from scenewright.evals.studies.panel.parts.recovery_plots import (
-    plot_coverage,
-    plot_errors,
-    plot_estimates,
+from scenewright.evals.studies.layout import Layout
+from scenewright.evals.studies.panel import charts
+from scenewright.evals.studies.panel.presentation import (
+    figures,
+    layout,
+    plain,
+    records,
+    sentences,
+    side,
 )
 from scenewright.evals.studies.panel.recovering import (
     ESTIMATORS,
@@ -33,17 +31,36 @@ from scenewright.evals.studies.panel.recovering import (
     Recovery,
     recovered,
     recovery,
+    spec_like,
 )
 from scenewright.evals.studies.panel.simulator import SimulatedJudge, SimulationSpec
+from scenewright.evals.studies.panel.study import (
+    Options,
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plot
 
 _LEAST_RATE, _MOST_RATE = 0.05, 0.97
-_COLUMNS = (
-    Column(key="bias", title="bias (estimate − truth)", digits=3),
-    Column(key="rmse", title="RMSE ↓", digits=3),
-    Column(key="coverage", title="share of 95 % intervals that hold the truth", digits=3),
-    Column(key="width", title="mean width of the intervals", digits=3),
-    Column(key="undefined", title="undefined", digits=3),
-)
+_WAYS = ("with labels", "without labels: Dawid–Skene", "without labels: model of families")
+_PARTS = {
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "correlation": "error correlation",
+    "temperature": "temperature",
+    "ece": "calibration error (ECE)",
+    "prevalence": "prevalence",
+}
+_CORRELATIONS = {
+    "correlation.labelled": "Error correlations from labels",
+    "correlation.unlabelled": "Error correlations without labels, from excess agreement,",
+    "correlation.families": "Error correlations within families by the model of families",
+}
+Found = Mapping[str, Recovery]
+"""Estimator → how well it did."""
 
 
 class RecoveryOptions(Options):
@@ -64,7 +81,7 @@ class RecoveryOptions(Options):
 
 
 async def run(context: PanelStudyContext, options: RecoveryOptions) -> PanelStudyResult:
-    """Simulates, estimates, and compares."""
+    """Simulate tables, estimate what was put in, and compare."""
     like = spec_like(context.table)
     specs = varied(like, options, context.seed)
     rows = await asyncio.to_thread(recovered, specs, options.resamples, context.told)
@@ -85,7 +102,7 @@ PART = PanelStudy(
 
 
 def varied(like: SimulationSpec, options: RecoveryOptions, seed: int) -> tuple[SimulationSpec, ...]:
-    """Specs around ``like``: judges a little better or worse, errors more or less correlated."""
+    """Return specs like ``like``: judges a bit better or worse, errors more or less correlated."""
     rng = np.random.default_rng([seed, 1])
     families = [judge.family or judge.id for judge in like.judges]
     in_families = len(set(families)) < len(families)
@@ -118,45 +135,6 @@ def varied(like: SimulationSpec, options: RecoveryOptions, seed: int) -> tuple[S
     return tuple(found)
 
 
-def result_of(
-    rows: Sequence[Recovered], like: SimulationSpec, options: RecoveryOptions, seed: int
-) -> PanelStudyResult:
-    """Tables, plots and sentences of the estimates ``rows``."""
-    found = {
-        name: summary
-        for name in ESTIMATORS
-        if (summary := recovery([row for row in rows if row.estimator == name], seed)) is not None
-    }
-    figures: dict[str, Any] = {}
-    for name, summary in found.items():
-        for what in ("bias", "rmse", "coverage"):
-            figure: Figure = getattr(summary, what)
-            if figure.value is not None:
-                figures[f"{what}.{name}"] = {
-                    "mean": figure.value,
-                    "low": figure.low,
-                    "high": figure.high,
-                }
-    return PanelStudyResult(
-        findings=_findings(found, rows, options),
-        tables=(_layout(found, options),),
-        plots={
-            "recovered": lambda: plot_estimates(rows),
-            "coverage": lambda: plot_coverage(found),
-            "errors_by_correlation": lambda: plot_errors(rows),
-        },
-        records={
-            "estimates": [
-                {key: _plain(value) for key, value in asdict(row).items()} for row in rows
-            ],
-            "estimators": _records(found),
-            "judges": [judge.model_dump(exclude={"kinds"}) for judge in like.judges],
-        },
-        figures=figures,
-        notes=_notes(like, options, found),
-    )
-
-
 def _moved(judge: SimulatedJudge, spread: float, rng: np.random.Generator) -> SimulatedJudge:
     se, sp, hot = rng.normal(0.0, spread, 3)
     return judge.model_copy(
@@ -174,166 +152,207 @@ def _near(rate: float, by: float) -> float:
     return float(np.clip(moved, _LEAST_RATE, _MOST_RATE))
 
 
-def _findings(
-    found: Mapping[str, Recovery], rows: Sequence[Recovered], options: RecoveryOptions
-) -> tuple[str, ...]:
-    sentences = []
-    for what in ("sensitivity", "specificity"):
-        labelled, latent = found[f"{what}.labelled"], found[f"{what}.dawid_skene"]
-        if labelled.rmse.value is None or latent.rmse.value is None:
-            continue
-        sentences.append(
-            f"With labels the {what} came back with a root mean squared error of "
-            f"{labelled.rmse.text()}; without labels, by Dawid–Skene, of {latent.rmse.text()}, "
-            f"on average {_direction(latent.bias)}."
+def result_of(
+    rows: Sequence[Recovered], like: SimulationSpec, options: RecoveryOptions, seed: int
+) -> PanelStudyResult:
+    """Return tables, plots and sentences of the estimates ``rows``."""
+    found = {
+        name: one
+        for name in ESTIMATORS
+        if (one := recovery([row for row in rows if row.estimator == name], seed)) is not None
+    }
+    values = _values(found, rows, like, options)
+    return PanelStudyResult(
+        findings=sentences("recovery", "findings", values),
+        tables=(_table(found, options),),
+        plots={
+            "recovered": partial(_draw_estimates, rows),
+            "coverage": partial(_draw_coverage, found),
+            "errors_by_correlation": partial(_draw_errors, rows),
+        },
+        records={
+            "estimates": records(asdict(row) for row in rows),
+            "estimators": records(
+                {"estimator": name, "undefined": one.undefined, "bias": one.bias, "rmse": one.rmse,
+                 "coverage": one.coverage, "width": one.width}
+                for name, one in found.items()
+            ),
+            "judges": [judge.model_dump(exclude={"kinds"}) for judge in like.judges],
+        },
+        figures=figures(
+            (f"{what}.{name}", getattr(one, what))
+            for name, one in found.items()
+            for what in ("bias", "rmse", "coverage")
+        ),
+        notes=sentences("recovery", "notes", values),
+    )  # fmt: skip
+
+
+def _values(
+    found: Found, rows: Sequence[Recovered], like: SimulationSpec, options: RecoveryOptions
+) -> dict[str, Any]:
+    """Return the values of the sentences."""
+    middle = _middle(rows)
+    weak, strong = (
+        recovery(
+            [
+                row
+                for row in rows
+                if row.estimator in ("sensitivity.dawid_skene", "specificity.dawid_skene")
+                and (row.correlation >= middle) == upper
+            ]
         )
-    low, high = (
-        [
-            row
-            for row in rows
-            if row.estimator.endswith("dawid_skene")
-            and row.estimator.startswith(("sensitivity", "specificity"))
-            and (row.correlation >= _middle(rows)) == upper
-        ]
         for upper in (False, True)
     )
-    weak, strong = recovery(low), recovery(high)
-    if weak is not None and strong is not None:
-        sentences.append(
-            "Dawid–Skene's rates were off by "
-            f"{weak.bias.text()} on average where errors were little correlated (below "
-            f"{_middle(rows):.2f} over all pairs) and by {strong.bias.text()} where they were more."
-        )
-    told = found["sensitivity.families"], found["specificity.families"]
-    if told[0].rmse.value is not None:
-        sentences.append(
-            "Without labels, but with the judges' families known, the model of families found "
-            f"sensitivities with a root mean squared error of {told[0].rmse.text()} and "
-            f"specificities with one of {told[1].rmse.text()}."
-        )
-    for name, words in (
-        ("correlation.labelled", "Error correlations from labels"),
-        ("correlation.unlabelled", "Error correlations without labels, from excess agreement,"),
-        ("correlation.families", "Error correlations within families by the model of families"),
-    ):
-        summary = found.get(name)
-        if summary is not None and summary.rmse.value is not None:
-            sentences.append(
-                f"{words} had a root mean squared error of {summary.rmse.text()}, on average "
-                f"{_direction(summary.bias)}; {summary.coverage.text(2)} of their 95 % intervals "
-                "held the truth."
+    rates = ("sensitivity", "specificity")
+    return {
+        "rates": [
+            (
+                what,
+                found[f"{what}.labelled"].rmse,
+                found[f"{what}.dawid_skene"].rmse,
+                _direction(found[f"{what}.dawid_skene"].bias),
             )
-    short = [
-        f"{ESTIMATORS[name]} {summary.coverage.text(2)}"
-        for name, summary in found.items()
-        if summary.coverage.high is not None and summary.coverage.high < 0.95
-    ]
-    if short:
-        sentences.append(
-            "Intervals that held the truth clearly less often than 95 times in 100: "
-            + "; ".join(short)
-            + "."
-        )
-    else:
-        sentences.append(
-            f"No estimator's intervals held the truth clearly less often than 95 times in 100, in "
-            f"{options.simulations} simulated tables."
-        )
-    return tuple(sentences)
+            for what in rates
+            if None
+            not in (found[f"{what}.labelled"].rmse.value, found[f"{what}.dawid_skene"].rmse.value)
+        ],
+        "weak": weak and weak.bias,
+        "strong": strong and strong.bias,
+        "middle": middle,
+        "families": [found[f"{what}.families"].rmse for what in rates],
+        "correlations": [
+            (words, found[name].rmse, _direction(found[name].bias), found[name].coverage)
+            for name, words in _CORRELATIONS.items()
+            if name in found and found[name].rmse.value is not None
+        ],
+        "short": [
+            f"{ESTIMATORS[name]} {plain(one.coverage, 2)}"
+            for name, one in found.items()
+            if one.coverage.high is not None and one.coverage.high < 0.95
+        ],
+        "simulations": options.simulations,
+        "items": min(like.n_items, options.most_items),
+        "models": len(like.models),
+        "facts": like.objects + like.attributes + like.relations,
+        "judges": len(like.judges),
+        "spread": f"{options.spread:g}",
+        "most_correlation": f"{options.most_correlation:g}",
+        "resamples": options.resamples,
+        "undefined": {name: one.undefined == 1.0 for name, one in found.items()},
+    }
 
 
 def _direction(bias: Figure) -> str:
-    """Which way an estimator errs, only where the interval tells."""
-    if bias.low is None or bias.high is None:
-        return f"{bias.text()} off"
-    if bias.low > 0.0:
-        return f"{bias.text()} too high"
-    if bias.high < 0.0:
-        return f"{abs(bias.value or 0.0):.3f} [{-bias.high:.3f}, {-bias.low:.3f}] too low"
-    return f"neither clearly too high nor too low ({bias.text()})"
+    """Say in which direction an estimator errs, if its interval excludes 0."""
+    if bias.value is None or bias.low is None or bias.high is None:
+        return f"{plain(bias)} off"
+    if side(bias) < 0:
+        low = Figure(value=-bias.value, low=-bias.high, high=-bias.low)
+        return f"{plain(low)} too low"
+    return (
+        f"{plain(bias)} too high"
+        if side(bias)
+        else (f"neither clearly too high nor too low ({plain(bias)})")
+    )
 
 
 def _middle(rows: Sequence[Recovered]) -> float:
-    """Median over simulated tables of the mean correlation that was put in."""
+    """Return the median over simulated tables of the mean correlation that was put in."""
     each = {row.simulation: row.correlation for row in rows}
     return float(np.median(list(each.values())))
 
 
-def _layout(found: Mapping[str, Recovery], options: RecoveryOptions) -> Layout:
-    def cell(figure: Figure) -> Cell:
-        none = "" if figure.value is not None else "undefined on this table"
-        return Cell(
-            measured=Estimate(
-                value=figure.value,
-                low=figure.low,
-                high=figure.high,
-                n=options.simulations if figure.value is not None else 0,
-                reason=none,
-            )
-        )
+def _table(found: Found, options: RecoveryOptions) -> Layout:
+    def shown(figure: Figure) -> Estimate:
+        if figure.value is None:
+            return Estimate(reason="undefined on this table")
+        return Estimate(value=figure.value, low=figure.low, high=figure.high, n=options.simulations)
 
-    return Layout(
-        id="recovery",
-        title=f"Estimates against what was put in, {options.simulations} simulated tables",
-        head="Estimator",
-        columns=_COLUMNS,
-        rows=tuple(
-            Row(
-                key=name,
-                title=ESTIMATORS[name],
-                cells=(
-                    *(cell(f) for f in (each.bias, each.rmse, each.coverage, each.width)),
-                    Cell(measured=Estimate(value=each.undefined, n=options.simulations)),
-                ),
+    return layout(
+        "recovery",
+        f"Estimates against what was put in, {options.simulations} simulated tables",
+        "Estimator",
+        {
+            "bias": "bias (estimate − truth)",
+            "rmse": "RMSE ↓",
+            "coverage": "share of 95 % intervals that hold the truth",
+            "width": "mean width of the intervals",
+            "undefined": "undefined",
+        },
+        [
+            (
+                name,
+                ESTIMATORS[name],
+                {of: shown(getattr(one, of)) for of in ("bias", "rmse", "coverage", "width")}
+                | {"undefined": Estimate(value=one.undefined, n=options.simulations)},
             )
-            for name, each in found.items()
-        ),
-        of_paper=False,
+            for name, one in found.items()
+        ],
     )
 
 
-def _records(found: Mapping[str, Recovery]) -> list[dict[str, Any]]:
-    records = []
-    for name, summary in found.items():
-        record: dict[str, Any] = {"estimator": name, "undefined": summary.undefined}
-        for what in ("bias", "rmse", "coverage", "width"):
-            figure: Figure = getattr(summary, what)
-            record |= {what: figure.value, f"{what}_low": figure.low, f"{what}_high": figure.high}
-        records.append(record)
-    return records
+def _way(estimator: str) -> int:
+    """Return the number of an estimator's way in :data:`_WAYS`."""
+    way = estimator.partition(".")[2]
+    return {"dawid_skene": 1, "unlabelled": 1, "families": 2}.get(way, 0)
 
 
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and np.isnan(value) else value
+def _draw_estimates(rows: Sequence[Recovered]) -> Plot:
+    """Every estimate against its truth."""
+    made, axes = charts.panes(3, (9.0, 6.4), 2)
+    for axis, (part, title) in zip(axes, _PARTS.items(), strict=True):
+        ends: list[float] = []
+        for name in (name for name in ESTIMATORS if name.startswith(f"{part}.")):
+            points = [
+                (row.truth, row.estimate)
+                for row in rows
+                if row.estimator == name and not np.isnan(row.estimate)
+            ]
+            if points:
+                charts.scatter(axis, _way(name), _WAYS[_way(name)], points, s=12, alpha=0.55)
+            ends += [value for point in points for value in point]
+        if ends:
+            whole = [min(ends), max(ends)]
+            axis.plot(whole, whole, color=charts.INK, linewidth=0.9, linestyle="--")
+        charts.labelled(axis, "put in", "estimated", title, small=False)
+    return charts.finished(made, axes[0])
 
 
-def _notes(
-    like: SimulationSpec, options: RecoveryOptions, found: Mapping[str, Recovery]
-) -> tuple[str, ...]:
-    per_image = like.objects + like.attributes + like.relations
-    n_items = min(like.n_items, options.most_items)
-    notes = [
-        f"A simulated table has {n_items} items × {len(like.models)} images × {per_image} facts "
-        f"and {len(like.judges)} judges. Judges' rates are those of the studied table (from its "
-        "truth, or where that is not known by Dawid–Skene), and like the prevalence moved at "
-        "random by "
-        f"{options.spread:g} in log-odds; the correlation of errors is drawn from 0 to "
-        f"{options.most_correlation:g}. Of the studied table nothing else is used.",
-        "Correlations are tetrachoric: of the normal variables behind the errors, given the truth. "
-        "The effective number of judges is n / (1 + (n − 1)·r) with Pearson's r of the errors.",
-        "Intervals of estimates are percentiles of "
-        f"{options.resamples} resamples of items; those in the table are over simulated tables.",
-        "Rogan–Gladen corrects each judge's share of yes by rates from another table of the same "
-        "size with labels.",
-    ]
-    if found["correlation.unlabelled"].undefined == 1.0:
-        notes.append(
-            "Without labels no correlation of errors can be told with fewer than four judges: the "
-            "model of three has as many parameters as there are things to count."
-        )
-    if found["sensitivity.families"].undefined == 1.0:
-        notes.append(
-            "The model of families (a latent class model with a random effect of each family; Qu, "
-            "Tan & Kutner, 1996) needs four judges, two of them of one family."
-        )
-    return tuple(notes)
+def _draw_coverage(found: Found) -> Plot:
+    """Share of each estimator's intervals that hold."""
+    kept = {name: one for name, one in found.items() if one.coverage.value is not None}
+    return charts.bar_chart(
+        [ESTIMATORS[name] for name in kept],
+        {"coverage": [one.coverage for one in kept.values()]},
+        x="95 % intervals that hold the truth, %",
+        factor=100.0,
+        limits=(0.0, 100.0),
+        lines=[("95 %", 95.0)],
+    )
+
+
+def _draw_errors(rows: Sequence[Recovered]) -> Plot:
+    """Errors of rates by the correlation of errors that was put in."""
+    made, axes = charts.panes(2, (8.5, 3.8))
+    for axis, part in zip(axes, ("sensitivity", "specificity"), strict=True):
+        for way in ("labelled", "dawid_skene", "families"):
+            points = _by_simulation(rows, f"{part}.{way}")
+            if points:
+                at = _way(f"{part}.{way}")
+                charts.scatter(axis, at, _WAYS[at], points)
+        axis.axhline(0.0, color=charts.INK, linewidth=0.9, linestyle="--")
+        x, y = "mean error correlation put in", "mean of estimate − truth"
+        charts.labelled(axis, x, y, part, small=False)
+    return charts.finished(made, axes[0])
+
+
+def _by_simulation(rows: Sequence[Recovered], estimator: str) -> list[tuple[float, float]]:
+    """(correlation put in, mean error of its judges) of each simulated table."""
+    errors: dict[tuple[int, float], list[float]] = {}
+    for row in rows:
+        if row.estimator == estimator and not np.isnan(row.estimate):
+            errors.setdefault((row.simulation, row.correlation), []).append(
+                row.estimate - row.truth
+            )
+    return [(correlation, float(np.mean(each))) for (_, correlation), each in errors.items()]

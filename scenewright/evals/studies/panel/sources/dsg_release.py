@@ -15,11 +15,20 @@ ratings and no facts. One prompt has a dependency that is no number; as in the p
 all its questions then count as independent. Some answers are neither yes nor no (digits, an empty
 text): unscored here. TIFA's and VQ2A's questions were asked about two more models, whose images
 nobody rated: left out. The answers that TIFA expects are not part of it: see :mod:`.tifa_key`.
+
+The answers that TIFA's questions expect, where a release has the choices but not the key.
+
+The DSG release holds what judges said to TIFA's questions about TIFA160, and the choices (in the
+text that PaLI was given), but not which choice is right. It follows from how the questions were
+made (Hu et al., 2023): of the prompt, with the right choice first, except that numbers are in their
+own order; and kept only if a language model that reads the prompt picks the same. So the first
+choice is expected unless the prompt says another.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -29,10 +38,61 @@ from typing import Any, Literal
 import numpy as np
 
 from scenewright.core.facts import FactKind
-from scenewright.core.formats.published_questions import YES_OR_NO, read_choices
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.sources.tifa_key import expected_answer
-from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
+from scenewright.core.formats.tifa import NUMBERS, YES_OR_NO, read_choices
+from scenewright.evals.studies.panel.table import (
+    AnswerTable,
+    FactRow,
+    ImageRow,
+    JudgeColumn,
+    PanelStudyError,
+)
+
+_COUNTED = 3
+"""Words after a number that may name what is counted."""
+_PLAIN = frozenset(
+    {"a", "an", "the", "is", "are", "what", "how", "many", "there", "in", "on", "of", "or", "and"}
+)
+
+
+def expected_answer(question: str, choices: Sequence[str], prompt: str) -> str:
+    """Return the choice that ``prompt`` makes right.
+
+    - yes, where yes and no are the choices;
+    - of numbers, the one that the prompt gives to what the question names;
+    - the first, unless the sentence of the prompt that is closest to the question names another
+      and not the first.
+
+    Raises ``ValueError`` without choices.
+    """
+    if not choices:
+        raise ValueError(f"{question!r} has no choices")
+    if tuple(choices) == YES_OR_NO:
+        return "yes"
+    asked = set(_words(question)) - _PLAIN
+    if all(choice.isdecimal() for choice in choices):
+        return _count(asked, choices, prompt)
+    sentences = [_words(part) for part in re.split(r"[.!?]\s", prompt)]
+    near = max(sentences, key=lambda words: len(asked & set(words)))
+    named = [choice for choice in choices if _within(_words(choice), near)]
+    return choices[0] if not named or choices[0] in named else named[0]
+
+
+def _count(asked: set[str], choices: Sequence[str], prompt: str) -> str:
+    words = [NUMBERS.get(word, word) for word in _words(prompt)]
+    places = [at for at, word in enumerate(words) if word in choices]
+    if not places:
+        return choices[0]
+    return words[max(places, key=lambda at: len(asked & set(words[at + 1 : at + 1 + _COUNTED])))]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", text.lower())
+
+
+def _within(part: list[str], whole: list[str]) -> bool:
+    n = len(part)
+    return any(whole[at : at + n] == part for at in range(len(whole) - n + 1))
+
 
 Questions = Literal["dsg", "tifa", "vq2a"]
 """Whose questions: all three sets are about the same images."""
@@ -76,7 +136,7 @@ _Table = dict[Key, dict[int, _Asked]]
 
 
 def load_dsg_release(folder: Path, questions: Questions = "dsg") -> AnswerTable:
-    """The answers of all judges to one set of questions, by prompt and model.
+    """Return the answers of all judges to one set of questions, by prompt and model.
 
     Facts have the question's number as id; for DSG its category as ``group``, for TIFA ``yes or
     no`` or ``choice``, and otherwise nothing. ``said`` is 1 for the expected answer, 0 for another,
@@ -158,7 +218,7 @@ def _group(
 
 
 def _answered(folder: Path, questions: Questions, prompts: Mapping[str, str]) -> _Table:
-    """The answers of all judges, side by side; of TIFA with the choices in the question."""
+    """Return the answers of all judges, side by side; of TIFA with the choices in the question."""
     tables: dict[str, _Table] = {}
     order = (WITH_CHOICES, *(judge for judge in JUDGES if judge != WITH_CHOICES))
     for judge in order:
@@ -235,8 +295,10 @@ def _as_expected(question: str, prompt: str, said: str) -> float:
 
 
 def _dependencies(key: Key, asked: Mapping[int, _Asked]) -> dict[int, tuple[int, ...]]:
-    """Question → the questions it depends on; 0 is the root, and a question is no parent of
-    itself."""
+    """Return the questions that each question depends on.
+
+    0 is the root, and a question is no parent of itself.
+    """
     found: dict[int, tuple[int, ...]] = {}
     for number, row in asked.items():
         parts = [part.strip() for part in row.depends.split(",")]

@@ -1,32 +1,57 @@
-"""Labelled facts put to judges, as a table of known truth that can be asked again."""
+"""Ask judges about labelled facts, as a table of known truth that can be asked again."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from scenewright.agents.panel.aggregation import Array
-from scenewright.agents.panel.panel import lead_of
 from scenewright.config.settings import Settings
-from scenewright.core.facts import Answer
 from scenewright.core.ports.judge import Judge
 from scenewright.evals.judge_reports.judge_runs import PLAIN, run_judges
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact
-from scenewright.evals.studies.panel.base import LiveJudges
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.sources.base import Loaded, OnProgress
-from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
+from scenewright.evals.studies.panel.study import LiveJudges
+from scenewright.evals.studies.panel.table import (
+    AnswerTable,
+    FactRow,
+    ImageRow,
+    JudgeColumn,
+    PanelStudyError,
+    answer_arrays,
+)
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import ExpectedUsage
+from scenewright.providers.usage import Expected
+
+OnProgress = Callable[[str, int, int], None]
+"""Is told what is done, how far it is, and of how much; 0 of 0 where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A table of answers, and what goes with it."""
+
+    table: AnswerTable
+    """The answers."""
+    about: str
+    """Where they come from, as a sentence."""
+    live: LiveJudges | None = None
+    """Judges to ask; None where only answers are there."""
+    loop_judges: tuple[str, ...] = ()
+    """Judges of the table that steered a loop."""
+    notes: tuple[str, ...] = ()
+    """What to know of them: what was left out, and why."""
 
 
 async def judges_of(specs: Sequence[str], settings: Settings) -> tuple[Judge, ...]:
-    """The judges of ``specs``. Raises ``PanelStudyError`` where one cannot be asked in words or
-    two are one model, and ``JudgeError`` and ``SettingsError`` as ``profiles.panel_of``."""
-    from scenewright.agents.panel.panel import check_apart
+    """Return the judges of ``specs``.
+
+    Raises ``PanelStudyError`` where one cannot be asked in words or two are one model, and
+    ``JudgeError`` and ``SettingsError`` as ``profiles.panel_of``.
+    """
+    from scenewright.agents.panel.independence import check_apart
     from scenewright.runs.model_factory.profiles import panel_of
 
     judges = await panel_of(specs, settings=settings)
@@ -58,7 +83,7 @@ async def query_table(
     limit: float | None = None,
     told: OnProgress = lambda doing, done, total: None,
 ) -> Loaded:
-    """What ``judges`` say of ``facts``: every picture is an item of its own.
+    """Ask ``judges`` about ``facts``, with every picture as an item of its own.
 
     Answers come from ``store`` where they are there. Raises ``ImageError`` and ``StoreError``, and
     ``PanelStudyError`` where nothing at all could be used.
@@ -91,25 +116,13 @@ async def query_table(
         )
         for one in ordered
     )
-    votes = _array(answers, lambda a: {"yes": 1.0, "no": 0.0}.get(a.state, np.nan))
-    said = np.array(
-        [
-            [np.nan if (lead := lead_of(one.fact, answer)) is None else lead for answer in row]
-            for one, row in zip(ordered, zip(*answers, strict=True), strict=True)
-        ]
-    )
     table = AnswerTable(
         name=name,
         judges=tuple(JudgeColumn(j.id, fingerprint=j.fingerprint) for j in judges),
         images=tuple(ImageRow(picture, picture) for picture in numbers),
         facts=rows,
-        said=np.where(np.isnan(said), votes, said),
-        votes=votes,
-        asked=np.ones(votes.shape, bool),
         truth=np.array([float(one.holds) for one in ordered]),
-        usd=_array(answers, lambda a: a.usd),
-        seconds=_array(answers, lambda a: a.seconds),
-        tokens=_array(answers, lambda a: float(a.tokens_in + a.tokens_out)),
+        **answer_arrays([one.fact for one in ordered], list(zip(*answers, strict=True))),
     )
     silent = int(np.isnan(table.said).sum())
     notes = tuple(one.mixture for one in found if one.mixture)
@@ -118,23 +131,18 @@ async def query_table(
     return Loaded(table, about, LiveJudges(tuple(judges), ordered, store, limit), notes=notes)
 
 
-def _array(answers: Sequence[Sequence[Answer]], by: Callable[[Answer], float]) -> Array:
-    """(n_facts, n_judges) of one list of answers a judge."""
-    return np.array([[by(answer) for answer in column] for column in answers], np.float64).T
+async def expected(facts: Sequence[LabelledFact], judges: Sequence[Judge]) -> dict[str, Expected]:
+    """Return the expected usage of asking each judge, without the answers in the store.
 
-
-async def expected(
-    facts: Sequence[LabelledFact], judges: Sequence[Judge]
-) -> dict[str, ExpectedUsage]:
-    """Judge → what asking it ``facts`` is expected to take, without what is kept already; judges of
-    this machine take nothing. Raises ``ImageError``."""
+    Judges of this machine take nothing. Raises ``ImageError``.
+    """
     remote = [judge for judge in judges if getattr(judge, "expected", None) is not None]
     if not remote:
         return {}
     by_picture: dict[str, list[LabelledFact]] = {}
     for fact in facts:
         by_picture.setdefault(fact.picture.name, []).append(fact)
-    found = dict.fromkeys((judge.id for judge in remote), ExpectedUsage())
+    found = dict.fromkeys((judge.id for judge in remote), Expected())
     for together in by_picture.values():
         size = await asyncio.to_thread(partial(_size, together[0]))
         for judge in remote:

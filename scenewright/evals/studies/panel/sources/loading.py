@@ -14,7 +14,16 @@ from scenewright.evals.judge_reports.labelled_facts import (
     LabelledFact,
     read_labels,
 )
-from scenewright.evals.studies.panel.config import (
+from scenewright.evals.studies.panel.sources.live_judges import (
+    Loaded,
+    OnProgress,
+    expected,
+    judges_of,
+    query_table,
+)
+from scenewright.evals.studies.panel.sources.recorded import load_evaluation, load_runs
+from scenewright.evals.studies.panel.sources.tables import load_table
+from scenewright.evals.studies.panel.study import (
     DsgSource,
     EvaluationSource,
     LabelsSource,
@@ -25,15 +34,9 @@ from scenewright.evals.studies.panel.config import (
     SyntheticSource,
     TableSource,
 )
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.sources.base import Loaded, OnProgress
-from scenewright.evals.studies.panel.sources.evaluation import load_evaluation
-from scenewright.evals.studies.panel.sources.live_judges import expected, judges_of, query_table
-from scenewright.evals.studies.panel.sources.runs import load_runs
-from scenewright.evals.studies.panel.sources.table_reading import load_table
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import ExpectedUsage
+from scenewright.providers.usage import Expected
 
 EVALUATION = "evaluation"
 """Folder of an evaluation that a study runs, in the study's own."""
@@ -45,7 +48,7 @@ class SourcePlan:
 
     questions: int = 0
     """Questions to judges, without what is kept already; 0: nothing is asked."""
-    models: Mapping[str, ExpectedUsage] = field(default_factory=dict)
+    models: Mapping[str, Expected] = field(default_factory=dict)
     """Model behind an account → calls, tokens and dollars, at most."""
 
     @property
@@ -68,7 +71,7 @@ async def load_source(
     store: AnswerStore,
     told: OnProgress = lambda doing, done, total: None,
 ) -> Loaded:
-    """The answers of ``source``, whose relative paths begin at ``root``.
+    """Return the answers of ``source``, whose relative paths begin at ``root``.
 
     ``folder`` is the study's, ``store`` keeps what judges answer. Raises ``PanelStudyError``, and
     for an evaluation or judges what these raise.
@@ -99,8 +102,10 @@ async def load_source(
 async def plan_source(
     source: Source, *, root: Path, folder: Path, settings: Settings
 ) -> SourcePlan:
-    """What :func:`load_source` will take, at most: nothing is asked or drawn. Raises what that
-    raises."""
+    """Estimate the most that :func:`load_source` will take, without asking or drawing.
+
+    Raises what that raises.
+    """
     if isinstance(source, SyntheticSource | LabelsSource):
         facts, _, _ = await asyncio.to_thread(_labelled, source, root)
         judges = await judges_of(source.judges, settings)
@@ -114,10 +119,10 @@ async def plan_source(
     found = await estimate(
         load_config(config), _place(source, root, folder), settings=settings, root=config.parent
     )
-    models: dict[str, ExpectedUsage] = {}
+    models: dict[str, Expected] = {}
     for line in found.lines:
         if line.most.calls or line.most.usage.images:
-            models[line.who] = models.get(line.who, ExpectedUsage()) + line.most * found.remaining
+            models[line.who] = models.get(line.who, Expected()) + line.most * found.remaining
     return SourcePlan(round(found.facts * found.looks[1] / max(1, found.items)), models)
 
 
@@ -147,7 +152,7 @@ def _labelled(
 def _read(
     source: DsgSource | TableSource | SimulationSource, root: Path
 ) -> tuple[AnswerTable, str]:
-    """The table, and a sentence about it."""
+    """Return the table, and a sentence about it."""
     if isinstance(source, TableSource):
         path = root / source.path
         return load_table(path), f"Answers of the table {path.name}."
@@ -212,8 +217,10 @@ def with_families(table: AnswerTable, families: Mapping[str, str]) -> AnswerTabl
 
 
 def fitting(learn: AnswerTable, table: AnswerTable) -> AnswerTable:
-    """``learn`` with the judges of ``table``, in their order. Raises ``PanelStudyError`` where one
-    is lacking, or has another fingerprint."""
+    """Return ``learn`` with the judges of ``table``, in their order.
+
+    Raises ``PanelStudyError`` where one is lacking, or has another fingerprint.
+    """
     places = {judge.id: at for at, judge in enumerate(learn.judges)}
     lacking = [judge for judge in table.judge_ids if judge not in places]
     if lacking:

@@ -13,7 +13,6 @@ from scenewright.evals.studies.panel.aggregators.base import (
     aggregator_of,
     known_truth,
 )
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
@@ -21,7 +20,7 @@ from scenewright.evals.studies.panel.simulator import (
     SimulationSpec,
     simulate,
 )
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
 SPEC = SimulationSpec(
     judges=tuple(

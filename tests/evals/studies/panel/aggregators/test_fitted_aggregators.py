@@ -12,13 +12,16 @@ from hypothesis.extra.numpy import arrays
 
 from scenewright.agents.panel.aggregation import Array, expit
 from scenewright.agents.panel.stacking import log_odds
-from scenewright.evals.studies.panel.aggregators.base import aggregator_of
-from scenewright.evals.studies.panel.aggregators.crossval import estimated, folds_of, out_of_fold
-from scenewright.evals.studies.panel.aggregators.evidence import mean_of_others, questions_of
-from scenewright.evals.studies.panel.aggregators.rated import Rated
-from scenewright.evals.studies.panel.aggregators.same_question import drawn_to_others
-from scenewright.evals.studies.panel.aggregators.stacked import stack_of
-from scenewright.evals.studies.panel.errors import PanelStudyError
+from scenewright.evals.studies.panel.aggregators.base import (
+    aggregator_of,
+    estimated,
+    folds_of,
+    mean_of_others,
+    out_of_fold,
+    questions_of,
+)
+from scenewright.evals.studies.panel.aggregators.fitted import Rated, stack_of
+from scenewright.evals.studies.panel.aggregators.pooling import drawn_to_others
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
@@ -26,7 +29,13 @@ from scenewright.evals.studies.panel.simulator import (
     SimulationSpec,
     simulate,
 )
-from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
+from scenewright.evals.studies.panel.table import (
+    AnswerTable,
+    FactRow,
+    ImageRow,
+    JudgeColumn,
+    PanelStudyError,
+)
 
 
 def spec(**changes: object) -> SimulationSpec:

@@ -12,10 +12,10 @@ from hypothesis.extra.numpy import arrays
 
 from scenewright.agents.panel.aggregation import Array, dawid_skene
 from scenewright.evals.studies.panel.aggregators.base import aggregator_of
-from scenewright.evals.studies.panel.aggregators.glad import fit_glad
 from scenewright.evals.studies.panel.aggregators.latent import (
     effective_weights,
     family_means,
+    fit_glad,
     fit_latent,
     pooling_strength,
     question_strength,

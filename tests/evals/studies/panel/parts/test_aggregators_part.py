@@ -10,7 +10,6 @@ import pytest
 from pydantic import ValidationError
 
 from scenewright.config.settings import Settings
-from scenewright.evals.studies.panel.base import PanelStudyContext, PanelStudyResult
 from scenewright.evals.studies.panel.parts.aggregators import PART, AggregatorOptions
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
@@ -19,6 +18,7 @@ from scenewright.evals.studies.panel.simulator import (
     SimulationSpec,
     simulate,
 )
+from scenewright.evals.studies.panel.study import PanelStudyContext, PanelStudyResult
 from scenewright.evals.studies.panel.table import AnswerTable
 
 SPEC = SimulationSpec(
@@ -89,7 +89,7 @@ async def test_where_nothing_is_better_nothing_is_said_to_be(tmp_path: Path) -> 
     alike = TABLE.with_said(np.repeat(TABLE.said[:, :1], 3, axis=1))
     found = await study(alike, tmp_path, names=("median", "trimmed"))
     assert "None of the 2 others is clearly better than mean." in found.findings[0]
-    assert "not to be told from mean: median, trimmed" in found.findings[1]
+    assert "not distinguishable from mean: median, trimmed" in found.findings[1]
 
 
 async def test_another_table_teaches(tmp_path: Path) -> None:

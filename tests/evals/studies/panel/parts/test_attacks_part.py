@@ -13,10 +13,9 @@ from pydantic import ValidationError
 
 from scenewright.config.settings import Settings
 from scenewright.evals.studies.panel.attacks import Attack, breakdown_points
-from scenewright.evals.studies.panel.base import PanelStudyContext, PanelStudyResult, unmet_need
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts.attacks import PART, AttackOptions
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.evals.studies.panel.study import PanelStudyContext, PanelStudyResult, unmet_need
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from tests.evals.studies.panel.panel_tables import random_table
 
 FAST: dict[str, Any] = {

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from scenewright.config.settings import Settings
-from scenewright.evals.studies.panel.base import PanelStudyContext, PanelStudyResult, unmet_need
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts.circularity import PART, CircularityOptions
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
@@ -19,7 +17,8 @@ from scenewright.evals.studies.panel.simulator import (
     SimulationSpec,
     simulate,
 )
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.evals.studies.panel.study import PanelStudyContext, PanelStudyResult, unmet_need
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
 QUICK = CircularityOptions(simulated_items=30, candidates=3, correlations=(0.0,))
 

@@ -12,11 +12,10 @@ import pytest
 from pydantic import ValidationError
 
 from scenewright.config.settings import Settings
-from scenewright.evals.studies.panel.base import PanelStudyContext, PanelStudyResult, unmet_need
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts.composition import PART, CompositionOptions
 from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.evals.studies.panel.study import PanelStudyContext, PanelStudyResult, unmet_need
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from tests.evals.studies.panel.panel_tables import random_table
 
 SHARED = Path(__file__).resolve().parents[5].parent / "shared" / "data" / "dsg"

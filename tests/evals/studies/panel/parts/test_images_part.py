@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 
 from scenewright.core.facts import Fact
-from scenewright.evals.studies.panel.base import PanelStudyResult, unmet_need
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts.images import PART, ImagesOptions, changes_of
-from scenewright.evals.studies.panel.perturbations.images import PERTURBATIONS
+from scenewright.evals.studies.panel.perturbations import PERTURBATIONS
+from scenewright.evals.studies.panel.study import PanelStudyResult, unmet_need
+from scenewright.evals.studies.panel.table import PanelStudyError
 from tests.evals.studies.panel.lookers import Looker, context_of, sees, shades, untouched
 
 FACTS = shades(8)

@@ -11,13 +11,6 @@ import numpy as np
 import pytest
 
 from scenewright.config.settings import Settings
-from scenewright.evals.studies.panel.base import (
-    PanelStudy,
-    PanelStudyContext,
-    PanelStudyResult,
-    unmet_need,
-)
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.parts import people, power
 from scenewright.evals.studies.panel.power import images_needed
 from scenewright.evals.studies.panel.resampling import spearman
@@ -28,7 +21,13 @@ from scenewright.evals.studies.panel.simulator import (
     SimulationSpec,
     simulate,
 )
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.evals.studies.panel.study import (
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+    unmet_need,
+)
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from tests.evals.studies.panel.panel_tables import random_table
 
 
@@ -82,8 +81,8 @@ def test_agreement_with_people_is_that_of_the_scores() -> None:
     assert "of the judges good" in found.findings[0]
     assert {layout.id for layout in found.tables} == {"people", "ceilings", "by_model", "models"}
     order = next(f for f in found.findings if "pairs of models" in f)
-    assert "100 [100, 100] % of the 3 pairs" in order
-    assert "surely prefers the same in 3 and the other in 0" in order
+    assert "100 % [100, 100] of the 3 pairs" in order
+    assert "clearly prefers the same in 3 and the other in 0" in order
     models = next(layout for layout in found.tables if layout.id == "models")
     assert [row.key for row in models.rows[:3]] == ["a", "b", "c"]
     for draw in found.plots.values():

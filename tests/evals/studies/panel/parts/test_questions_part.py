@@ -10,13 +10,13 @@ from PIL import Image
 
 from scenewright.core.facts import Fact
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
-from scenewright.evals.studies.panel.base import PanelStudyResult
 from scenewright.evals.studies.panel.parts.questions import (
     PART,
     PREMISE,
     QuestionsOptions,
     forms_of,
 )
+from scenewright.evals.studies.panel.study import PanelStudyResult
 from tests.evals.oracle import Oracle
 from tests.evals.studies.panel.lookers import Looker, context_of, sees, shades
 

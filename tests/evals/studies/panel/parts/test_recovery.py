@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from scenewright.config.settings import Settings
-from scenewright.evals.studies.panel.base import PanelStudyContext, PanelStudyResult, unmet_need
-from scenewright.evals.studies.panel.likeness import spec_like
 from scenewright.evals.studies.panel.parts.recovery import PART, RecoveryOptions, result_of, varied
 from scenewright.evals.studies.panel.parts.recovery import run as recover
-from scenewright.evals.studies.panel.recovering import ESTIMATORS, Recovered
+from scenewright.evals.studies.panel.recovering import ESTIMATORS, Recovered, spec_like
 from scenewright.evals.studies.panel.simulator import SimulatedJudge, SimulationSpec, simulate
+from scenewright.evals.studies.panel.study import PanelStudyContext, PanelStudyResult, unmet_need
 from scenewright.evals.studies.panel.table import AnswerTable
 
 

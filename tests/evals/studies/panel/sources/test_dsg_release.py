@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.resampling import kendall, spearman
 from scenewright.evals.studies.panel.sources.dsg_release import (
     JUDGES,
@@ -19,7 +18,13 @@ from scenewright.evals.studies.panel.sources.dsg_release import (
     load_dsg_release,
     read_answer,
 )
-from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
+from scenewright.evals.studies.panel.table import (
+    AnswerTable,
+    FactRow,
+    ImageRow,
+    JudgeColumn,
+    PanelStudyError,
+)
 from scenewright.evals.studies.peers.published import PUBLISHED, published_scores
 
 NAN = float("nan")

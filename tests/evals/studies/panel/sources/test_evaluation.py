@@ -16,9 +16,9 @@ from scenewright.core.scene import SceneGraph
 from scenewright.evals.human_ratings.table import COLUMNS
 from scenewright.evals.store.results import Results
 from scenewright.evals.store.schema import SCHEMAS, Table
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.sources.evaluation import read_evaluation
 from scenewright.evals.studies.panel.sources.ratings import with_ratings
+from scenewright.evals.studies.panel.sources.recorded import read_evaluation
+from scenewright.evals.studies.panel.table import PanelStudyError
 
 FACTS = facts_of(SceneGraph.model_validate({"objects": [
     {"id": "dog.1", "name": "dog", "attributes": {"color": "red"}}

@@ -11,10 +11,10 @@ from pydantic import TypeAdapter
 
 from scenewright.config.settings import Settings
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
-from scenewright.evals.studies.panel.config import Source
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.sources.base import Loaded
+from scenewright.evals.studies.panel.sources.live_judges import Loaded
 from scenewright.evals.studies.panel.sources.loading import load_source, plan_source
+from scenewright.evals.studies.panel.study import Source
+from scenewright.evals.studies.panel.table import PanelStudyError
 from scenewright.providers import AnswerStore
 from scenewright.runs.model_factory.local_models import SHARED
 

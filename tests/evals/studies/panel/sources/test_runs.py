@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.sources.runs import load_runs
+from scenewright.evals.studies.panel.sources.recorded import load_runs
+from scenewright.evals.studies.panel.table import PanelStudyError
 from scenewright.runs.api import refine
 from scenewright.runs.records import RunResult
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge

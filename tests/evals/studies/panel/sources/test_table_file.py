@@ -11,11 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.result_cache import digest_of
-from scenewright.evals.studies.panel.sources.table_file import COLUMNS, write_table
-from scenewright.evals.studies.panel.sources.table_reading import load_table
-from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
+from scenewright.evals.studies.panel.running import digest_of
+from scenewright.evals.studies.panel.sources.tables import COLUMNS, load_table, write_table
+from scenewright.evals.studies.panel.table import (
+    AnswerTable,
+    FactRow,
+    ImageRow,
+    JudgeColumn,
+    PanelStudyError,
+)
 
 WORDS = st.text(
     alphabet=st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=8

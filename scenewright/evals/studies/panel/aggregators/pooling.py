@@ -1,0 +1,218 @@
+"""Combine answers without fitting: the aggregators of a run, pools, and shared questions.
+
+The aggregators of a run are those of :mod:`scenewright.agents.panel.panel`. The mean of log-odds is
+the logarithmic opinion pool with equal weights (Genest & Zidek, 1986): it lets a sure judge count
+for more than an unsure one, where the mean of probabilities does not.
+
+``same_question`` draws an answer towards those to the same question about the item's other images:
+``(n·p + pull·p̄) / (n + pull)``, with the mean p of the n judges who answered and the mean p̄ of
+such means over the other images. Judges say yes too easily; an image that got a yes to everything
+is worth less where others fail, since the question (or the prompt) is a difficult one. It uses no
+truth and no rating. Where a question was asked about one image only, the mean is left as it is. It
+moves all images of an item alike, so that it helps to compare images of different prompts, not two
+images of one prompt.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from scenewright.agents.panel.aggregation import (
+    Array,
+    dawid_skene,
+    expit,
+    majority_share,
+    mean_probability,
+)
+from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
+from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.rates import Calibration, CalibrationError
+from scenewright.agents.panel.stacking import log_odds
+from scenewright.core.facts import FactKind
+from scenewright.evals.studies.panel.aggregators.base import (
+    CLOSEST,
+    Aggregator,
+    FittedTo,
+    known_truth,
+    mean_of_others,
+    questions_of,
+)
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """An aggregator that is a function of the answers."""
+
+    name: str
+    fitted_to: FittedTo
+    of: Callable[[AnswerTable], Array]
+
+    def combine(self, table: AnswerTable, learn: AnswerTable | None = None) -> Array:
+        """By the function; ``learn`` is not read."""
+        return self.of(table)
+
+
+def mean() -> Aggregator:
+    """Mean probability."""
+    return Plain("mean", "nothing", lambda table: mean_probability(table.said))
+
+
+def majority() -> Aggregator:
+    """Share of yes votes; a vote of no counts whatever its probability."""
+    return Plain("majority", "nothing", lambda table: majority_share(table.votes))
+
+
+def median() -> Aggregator:
+    """Median of the probabilities; of an even number the middle between the two inner ones."""
+    return Plain("median", "nothing", lambda table: _reduced(table.said, np.nanmedian))
+
+
+def trimmed() -> Aggregator:
+    """Mean without the highest and the lowest probability; the mean of fewer than three."""
+    return Plain("trimmed", "nothing", lambda table: _trimmed(table.said))
+
+
+def skene() -> Aggregator:
+    """Dawid and Skene over all answers of the table at once."""
+    return Plain("dawid_skene", "answers", lambda table: dawid_skene(table.said).probabilities)
+
+
+def _reduced(said: Array, by: Callable[..., Array]) -> Array:
+    with warnings.catch_warnings():
+        # A row of NaN gives NaN, which is what is meant.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return by(said, axis=1)
+
+
+def _trimmed(said: Array) -> Array:
+    n = (~np.isnan(said)).sum(1)
+    ends = _reduced(said, np.nanmin) + _reduced(said, np.nanmax)
+    total = np.nansum(said, axis=1)
+    plain = mean_probability(said)
+    result: Array = np.where(n >= 3, (total - ends) / np.maximum(n - 2, 1), plain)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Calibrated:
+    """As ``aggregation = "calibrated"`` of a run."""
+
+    name: str = "calibrated"
+    fitted_to: FittedTo = "truth"
+
+    def combine(self, table: AnswerTable, learn: AnswerTable | None = None) -> Array:
+        """With rates measured on the facts of ``learn`` whose truth is known."""
+        measured = measured_on(known_truth(learn, self.name))
+        panel = Panel("calibrated", calibration=measured)
+        kinds: list[FactKind] = [fact.kind for fact in table.facts]
+        return panel.combined(table.said, table.votes, kinds, table.judge_ids)
+
+
+_CALIBRATIONS: WeakKeyDictionary[AnswerTable, Calibration] = WeakKeyDictionary()
+"""Of tables that are there: what is compared is often learnt from one and the same."""
+
+
+def measured_on(known: AnswerTable) -> Calibration:
+    """Return the calibration that a run would have from the labelled facts of ``known``.
+
+    Raises ``PanelStudyError`` where a judge answered none of them.
+    """
+    found = _CALIBRATIONS.get(known)
+    if found is not None:
+        return found
+    labelled = [
+        LabelledAnswer(
+            image=known.images[fact.image].id,
+            fact_id=fact.id,
+            judge_id=judge.id,
+            kind=fact.kind,
+            probability=None if np.isnan(known.said[row, at]) else float(known.said[row, at]),
+            holds=bool(known.truth[row]),
+            vote=None if np.isnan(known.votes[row, at]) else bool(known.votes[row, at]),
+        )
+        for row, fact in enumerate(known.facts)
+        if not np.isnan(known.truth[row])
+        for at, judge in enumerate(known.judges)
+    ]
+    try:
+        measured = calibrate(
+            labelled, judges={judge.id: judge.fingerprint for judge in known.judges}, about="study"
+        )
+    except CalibrationError as error:
+        raise PanelStudyError(f"nothing can be measured on {known.name}: {error}") from error
+    _CALIBRATIONS[known] = measured
+    return measured
+
+
+def calibrated() -> Aggregator:
+    """Naive Bayes with measured rates by kind of fact and temperature."""
+    return _Calibrated()
+
+
+def pooled_log_odds() -> Aggregator:
+    """Mean of the log-odds of the judges who answered."""
+    return Plain("log_odds", "nothing", _pooled)
+
+
+def winsorized() -> Aggregator:
+    """Return the pool of log-odds with the outermost ones set to the next inner ones.
+
+    Of each fact the highest and the lowest are changed; it is the plain pool with fewer than three
+    answers.
+    """
+    return Plain("winsorized", "nothing", _winsorized)
+
+
+def _pooled(table: AnswerTable) -> Array:
+    return _mean_odds(log_odds(table.said, CLOSEST))
+
+
+def _winsorized(table: AnswerTable) -> Array:
+    given = log_odds(table.said, CLOSEST)
+    n = (~np.isnan(given)).sum(1)
+    # NaN sorts last: the answers of a row are its first n.
+    ordered = np.sort(given, axis=1)
+    enough = n >= 3
+    rows = np.flatnonzero(enough)
+    ordered[rows, 0] = ordered[rows, 1]
+    ordered[rows, n[rows] - 1] = ordered[rows, n[rows] - 2]
+    return _mean_odds(ordered)
+
+
+def _mean_odds(given: Array) -> Array:
+    there = ~np.isnan(given)
+    n = there.sum(1)
+    means = np.where(there, given, 0.0).sum(1) / np.maximum(n, 1)
+    result: Array = np.where(n > 0, expit(means), np.nan)
+    return result
+
+
+PULL = 1.0
+"""The other images together count as much as one more judge."""
+
+
+def drawn_to_others(said: Array, questions: Places, pull: float = PULL) -> Array:
+    """Return the formula above for ``said`` (n_facts, n_judges), (n_facts,).
+
+    NaN where nobody answered.
+
+    ``questions`` (n_facts,) numbers the questions from 0.
+    """
+    own, n = mean_probability(said), (~np.isnan(said)).sum(1)
+    others, _ = mean_of_others(own, questions)
+    drawn = (n * own + pull * others) / np.maximum(n + pull, 1.0)
+    result: Array = np.where(np.isnan(others) | (n == 0), own, drawn)
+    return result
+
+
+def same_question() -> Aggregator:
+    """Return the mean drawn towards that of the item's other images."""
+    return Plain(
+        "same_question", "answers", lambda table: drawn_to_others(table.said, questions_of(table))
+    )

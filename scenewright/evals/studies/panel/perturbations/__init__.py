@@ -1,1 +1,0 @@
-"""What is done to pictures and to questions before judges are asked again."""
