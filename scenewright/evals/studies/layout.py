@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,6 +26,11 @@ class Column(BaseModel):
     """Decimal places."""
 
 
+def columns_of(titles: Mapping[str, str], digits: int = 1) -> tuple[Column, ...]:
+    """Return the columns of ``titles`` (key → title), all with the same decimal places."""
+    return tuple(Column(key=key, title=title, digits=digits) for key, title in titles.items())
+
+
 class Cell(BaseModel):
     """A measured figure beside the paper's."""
 
@@ -38,8 +44,10 @@ class Cell(BaseModel):
     """Behind the measured figure, for example a gain."""
 
     def text(self, digits: int, gaps: bool = True) -> str:
-        """What stands in the cell of a Markdown table; with ``gaps`` also that the paper has no
-        figure of it."""
+        """Return the text of the cell in a Markdown table.
+
+        With ``gaps`` it also says that the paper has no figure for the cell.
+        """
         parts: list[str] = []
         if self.measured is not None:
             parts.append(" ".join(filter(None, (self.measured.text(digits), self.note))))
@@ -66,6 +74,18 @@ class Row(BaseModel):
     paper_only: bool = False
     """Whether it holds the paper's figures alone."""
 
+    @classmethod
+    def measured(cls, key: str, title: str, found: Iterable[Estimate | None], *more: Cell) -> Row:
+        """Return a row of measured figures, with ``more`` cells behind them."""
+        cells = (*(Cell(measured=one) for one in found), *more)
+        return cls(key=key, title=title, cells=cells)
+
+    @classmethod
+    def printed(cls, key: str, title: str, said: Iterable[Printed | None], *more: Cell) -> Row:
+        """Return a row of the paper's figures alone, with ``more`` cells behind them."""
+        cells = (*(Cell(paper=() if one is None else (one,)) for one in said), *more)
+        return cls(key=f"paper/{key}", title=f"*paper:* {title}", cells=cells, paper_only=True)
+
 
 class Layout(BaseModel):
     """A table."""
@@ -86,7 +106,7 @@ class Layout(BaseModel):
     """Whether a paper has such a table: then a cell without its figure says so."""
 
     def markdown(self) -> str:
-        """The table as GitHub's Markdown."""
+        """Return the table as GitHub's Markdown."""
         lines = [
             _line([self.head, *(column.title for column in self.columns)]),
             _line(["---", *("---:" for _ in self.columns)]),
@@ -100,7 +120,7 @@ class Layout(BaseModel):
         return "\n".join(lines)
 
     def records(self) -> list[dict[str, Any]]:
-        """One record a cell and paper's figure of it, for CSV."""
+        """Return one record a cell and paper's figure of it, for CSV."""
         found: list[dict[str, Any]] = []
         for row in self.rows:
             for cell, column in zip(row.cells, self.columns, strict=True):
@@ -124,7 +144,7 @@ class Layout(BaseModel):
 
 
 def as_csv(tables: tuple[Layout, ...]) -> str:
-    """The records of all ``tables`` as CSV with a header; numbers are whole, not rounded."""
+    """Return the records of all ``tables`` as CSV with a header; numbers are whole, not rounded."""
     records = [record for table in tables for record in table.records()]
     if not records:
         return ""

@@ -1,8 +1,16 @@
-"""What papers report, as data: tables with their numbers, and what their text says of plots that
-they print no numbers of. Scene-Bench, XTC-Bench, and one figure of PSG-Bench's supplement.
+"""Figures of papers as data, and verdicts on their statements by a rule.
 
-All of it is from the papers, on other models, sets and judges than anything that is measured here:
-it stands beside measured figures to compare directions, not heights.
+The papers are Scene-Bench, XTC-Bench, and one figure of PSG-Bench's supplement. Their figures are
+of other models, sets and judges than anything measured here: they stand beside measured figures to
+compare directions, not heights.
+
+A statement about a direction agrees if the 95 % interval of the measured difference is wholly on
+the paper's side of 0, disagrees if it is wholly on the other side, and is open otherwise. A
+statement that something hardly changes agrees if the interval is within a given margin, disagrees
+if it is wholly outside, and is open otherwise. Without an interval, with one of fewer than ten
+items, or with one of no width (all items alike: a bootstrap then cannot know what is rare), the
+statement is open and only the figure is given. Intervals are not widened for the number of
+statements: of twenty that are true of nothing about one will seem to be decided.
 """
 
 from __future__ import annotations
@@ -11,9 +19,11 @@ import math
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from scenewright.evals.statistics.estimates import Estimate, number
 
 _SCENE_BENCH = "paper.toml"
 _XTC_BENCH = "paper_xtc.toml"
@@ -35,7 +45,7 @@ class Printed(BaseModel):
     """Decimal places as printed; none: one or two, as the value needs."""
 
     def text(self) -> str:
-        """``65.50 ± 0.19``."""
+        """Return ``65.50 ± 0.19``."""
         needed = 2 if self.sd is not None or round(self.value, 1) != self.value else 1
         places = needed if self.digits is None else self.digits
         shown = f"{self.value:.{places}f}"
@@ -103,7 +113,7 @@ class PaperTable(BaseModel):
         return self
 
     def printed(self, row: PaperRow, column: str) -> Printed | None:
-        """The figure of ``row`` in ``column``; none where the paper has none."""
+        """Return the figure of ``row`` in ``column``; none where the paper has none."""
         at = self.columns.index(column)
         value = row.values[at]
         sd = row.sd[at] if row.sd else None
@@ -113,14 +123,16 @@ class PaperTable(BaseModel):
         return Printed(model=row.model, value=value, sd=sd, digits=digits)
 
     def column(self, key: str) -> dict[str, float]:
-        """Model → its figure in the column ``key``; models without one are left out."""
+        """Return by model its figure in the column ``key``; models without one are left out."""
         at = self.columns.index(key)
         found = ((row.model, row.values[at]) for row in self.rows)
         return {model: value for model, value in found if value is not None}
 
     def of(self, condition: str, column: str, models: tuple[str, ...]) -> tuple[Printed, ...]:
-        """The figures of ``column`` in the rows of ``condition``, for those of ``models`` that the
-        paper has one of."""
+        """Return the figures of ``column`` in the rows of ``condition``, for ``models``.
+
+        Models of which the paper has no figure are left out.
+        """
         found = (
             self.printed(row, column)
             for row in self.rows
@@ -131,7 +143,7 @@ class PaperTable(BaseModel):
     def gains(
         self, ours: str, theirs: str, column: str, models: tuple[str, ...]
     ) -> tuple[Printed, ...]:
-        """How far ``ours`` is above ``theirs`` (conditions) in ``column``, model by model."""
+        """Return how far ``ours`` is above ``theirs`` (conditions) in ``column``, by model."""
         below = {figure.model: figure.value for figure in self.of(theirs, column, models)}
         return tuple(
             Printed(model=figure.model, value=round(figure.value - below[figure.model], 2))
@@ -172,11 +184,11 @@ class Paper(BaseModel):
     """Words."""
 
     def named(self, id: str) -> PaperTable:
-        """The table of that id. Raises ``KeyError`` if there is none."""
+        """Return the table of that id. Raises ``KeyError`` if there is none."""
         return {table.id: table for table in self.table}[id]
 
-    def said(self, id: str) -> Statement:
-        """The statement of that id. Raises ``KeyError`` if there is none."""
+    def statement_of(self, id: str) -> Statement:
+        """Return the statement of that id. Raises ``KeyError`` if there is none."""
         return {statement.id: statement for statement in self.statement}[id]
 
 
@@ -187,17 +199,17 @@ def _read(file: str) -> Paper:
 
 
 def paper() -> Paper:
-    """Scene-Bench's figures."""
+    """Return Scene-Bench's figures."""
     return _read(_SCENE_BENCH)
 
 
 def xtc_paper() -> Paper:
-    """XTC-Bench's figures."""
+    """Return XTC-Bench's figures."""
     return _read(_XTC_BENCH)
 
 
 def psg_paper() -> Paper:
-    """Fig. 9 of PSG-Bench's supplement."""
+    """Return Fig. 9 of PSG-Bench's supplement."""
     return _read(_PSG_BENCH)
 
 
@@ -206,6 +218,94 @@ MODELS: dict[str, str] = {"sd15": "SD v1.5", "sdxl": "SDXL"}
 
 
 def models_beside(profile: str) -> tuple[str, ...]:
-    """The paper's models whose figures stand beside those of ``profile``: the same model, or both
-    of those that the paper repairs."""
+    """Return the paper's models whose figures stand beside those of ``profile``.
+
+    That is the same model, or both of those that the paper repairs.
+    """
     return (MODELS[profile],) if profile in MODELS else tuple(MODELS.values())
+
+
+Side = Literal["above", "below", "within"]
+Verdict = Literal["agrees", "disagrees", "open", "not measured"]
+
+FEWEST = 10
+"""Items below which a bootstrap interval is too narrow to decide anything."""
+VERDICTS: dict[Verdict, str] = {
+    "agrees": "Agrees",
+    "disagrees": "Disagrees",
+    "open": "Open",
+    "not measured": "Not measured",
+}
+
+
+class Claim(BaseModel):
+    """One statement of the paper, and the measured difference that bears on it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    where: str
+    """Table or figure of the paper."""
+    says: str
+    """The statement, as a sentence without a full stop."""
+    side: Side
+    """Where the paper puts the difference: ``above`` 0, ``below`` 0, or ``within`` the margin."""
+    margin: float = Field(default=0.0, ge=0.0)
+    """Of ``within``, in the unit of the difference."""
+    measured: Estimate
+    """The difference here."""
+    paper: tuple[Printed, ...] = ()
+    """The same difference in the paper, where it prints numbers."""
+    unit: str = "points"
+    """Of the difference."""
+    digits: int = Field(default=1, ge=0, le=6)
+    """Decimal places."""
+    note: str = ""
+    """What is to be known beside it, as whole sentences."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """By the rule above."""
+        found = self.measured
+        if found.value is None:
+            return "not measured"
+        if found.low is None or found.high is None or self._too_thin:
+            return "open"
+        if self.side == "within":
+            if -self.margin <= found.low and found.high <= self.margin:
+                return "agrees"
+            outside = found.low > self.margin or found.high < -self.margin
+            return "disagrees" if outside else "open"
+        # An interval of no width at 0 lies on neither side.
+        above, below = found.low > 0.0, found.high < 0.0
+        if above or below:
+            return "agrees" if above == (self.side == "above") else "disagrees"
+        return "open"
+
+    @property
+    def _too_thin(self) -> bool:
+        """Whether the interval is of too few items, or of items that are all alike."""
+        return self.measured.n < FEWEST or self.measured.low == self.measured.high
+
+    def sentence(self) -> str:
+        """Return the verdict with its figures."""
+        said = self.says[0].upper() + self.says[1:]
+        if self.measured.value is None:
+            why = self.measured.reason or "not measured"
+            return f"**{VERDICTS[self.verdict]}** ({self.where}): {said}: {why}."
+        here = f"here {self._figure()}"
+        if self.measured.low is None:
+            here += " without an interval"
+        elif self._too_thin:
+            alike = self.measured.n >= FEWEST
+            here += ", all alike" if alike else ", too few to decide"
+        if self.side == "within":
+            here += f" (within ± {self.margin:.{self.digits}f} is meant)"
+        places = max(2, self.digits)
+        theirs = "; ".join(f"{p.model} {number(p.value, places, sign=True)}" for p in self.paper)
+        paper = f"; paper {theirs}" if theirs else ""
+        note = f" {self.note}" if self.note else ""
+        return f"**{VERDICTS[self.verdict]}** ({self.where}): {said}: {here}{paper}.{note}"
+
+    def _figure(self) -> str:
+        shown = self.measured.model_copy(update={"sd": None}).text(self.digits, sign=True)
+        return f"{shown}{self.unit and ' '}{self.unit}, n = {self.measured.n}"

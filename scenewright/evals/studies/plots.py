@@ -1,4 +1,4 @@
-"""How plots of studies look: SVG, legible, told apart by mark and hatch as well as by colour.
+"""Plots of studies: SVG, legible, with marks and hatches as well as colours.
 
 Colours are those of Okabe and Ito (2008), which people with any common colour blindness can tell
 apart.
@@ -52,12 +52,17 @@ _WHISKER: dict[str, Any] = {
 
 
 def name_of(condition: str) -> str:
-    """``condition`` in words."""
+    """Return ``condition`` in words."""
     return CONDITIONS.get(condition, condition)
 
 
-def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (7.0, 4.2)) -> Any:
-    """(figure, axes): axes as an array (rows, columns)."""
+def figure(
+    rows: int = 1, columns: int = 1, size: tuple[float, float] = (7.0, 4.2)
+) -> tuple[Figure, Any]:
+    """Return a new figure, and its axes as an array (rows, columns).
+
+    ``size`` is (width, height) in inches.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -66,11 +71,23 @@ def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (7.0, 4.
         return made, made.subplots(rows, columns, squeeze=False)
 
 
+def chart(
+    title: str, xlabel: str = "", ylabel: str = "", size: tuple[float, float] = (7.0, 4.2)
+) -> tuple[Figure, Axes]:
+    """Return a new figure with one pair of axes, and these."""
+    made, axes = figure(size=size)
+    axis: Axes = axes[0][0]
+    axis.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    return made, axis
+
+
 def lines(
     axis: Axes, series: Mapping[str, Sequence[tuple[float, Estimate]]], factor: float = 1.0
 ) -> None:
-    """One line a series over x, with 95 % intervals, or the spread over seeds where there is no
-    interval."""
+    """Draw one line a series over x, with 95 % intervals.
+
+    Without an interval the spread over seeds is drawn.
+    """
     names = list(series)
     for at, name in enumerate(names):
         points = [(x, e.times(factor)) for x, e in series[name] if e.value is not None]
@@ -99,7 +116,7 @@ def bars(
     factor: float = 1.0,
     horizontal: bool = False,
 ) -> None:
-    """Bars of every series side by side in each group, with 95 % intervals."""
+    """Draw bars of every series side by side in each group, with 95 % intervals."""
     width = 0.8 / max(1, len(series))
     for at, (name, estimates) in enumerate(series.items()):
         places: list[float] = []
@@ -144,29 +161,23 @@ def percentages(
     xlabel: str = "",
     columns: int = 3,
 ) -> Figure:
-    """A figure of :func:`bars` alone, from 0 to 100 %, with its legend in ``columns``; ``size``
-    (width, height) in inches."""
-    made, axes = figure(size=size)
-    axis = axes[0][0]
+    """Return a figure of :func:`bars` alone, from 0 to 100 %, with its legend in ``columns``."""
+    made, axis = chart(title, xlabel, ylabel, size)
     bars(axis, groups, series)
     axis.set_ylim(0, 100)
-    axis.set_ylabel(ylabel)
-    axis.set_xlabel(xlabel)
-    axis.set_title(title)
     legend(made, axis, columns=columns)
-    found: Figure = made
-    return found
+    return made
 
 
 def legend(made: Figure, axis: Axes, columns: int = 3) -> None:
-    """One legend for all axes, below them."""
+    """Add one legend for all axes, below them."""
     handles, labels = axis.get_legend_handles_labels()
     if labels:
         made.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
 def save(made: Figure, path: Path, title: str) -> None:
-    """Write ``made`` as SVG; ``title`` is what a reader of the file is told."""
+    """Write ``made`` as SVG; ``title`` is the title in the file."""
     import matplotlib as mpl
 
     with mpl.rc_context(_STYLE):
@@ -174,8 +185,10 @@ def save(made: Figure, path: Path, title: str) -> None:
 
 
 def errors(found: Sequence[Estimate]) -> list[list[float]]:
-    """How far the intervals reach below and above the values; without one, the spread over
-    seeds."""
+    """Return how far the intervals reach below and above the values.
+
+    Without an interval the spread over seeds is taken.
+    """
     below, above = [], []
     for estimate in found:
         value = estimate.value or 0.0

@@ -1,20 +1,109 @@
-"""An evaluation's results as arrays: one value an item and seed, for each condition."""
+"""Results of an evaluation as arrays: one value an item and seed, for each condition.
+
+Also how much of the prompts of some pictures their image model read, for tables.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.served_versions import told_labels
+from scenewright.evals.statistics.estimates import Estimate, nothing, over_seeds
 from scenewright.evals.store.results import Results
 from scenewright.evals.store.schema import Table
-from scenewright.evals.studies.prompts_read import PromptsRead
+from scenewright.evals.studies.layout import Cell, Column, Layout, Row
+
+COLUMNS = (
+    Column(key="tokens_dropped", title="tokens dropped", digits=0),
+    Column(key="facts_dropped", title="facts dropped", digits=0),
+)
+"""Of tables whose rows are of drawn pictures."""
+_OPEN = "how much of the prompts was read is not known"
+
+
+class PromptsRead(BaseModel):
+    """What of the prompts of some pictures was not read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pictures: int = Field(ge=0)
+    """Pictures of which it is known."""
+    cut: int = Field(ge=0)
+    """Those whose prompt was not read to its end."""
+    tokens: int = Field(ge=0)
+    """Tokens that were not read, of all of them."""
+    facts: int | None = Field(default=None, ge=0)
+    """Facts whose words these were; None where that is not known of a picture that was cut."""
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> PromptsRead | None:
+        """Return the sums over rows with ``tokens_dropped`` and ``facts_dropped``.
+
+        None if no row has them.
+        """
+        known = [row for row in rows if row.get("tokens_dropped") is not None]
+        if not known:
+            return None
+        cut = [row for row in known if row["tokens_dropped"]]
+        facts = [row.get("facts_dropped") for row in cut]
+        return cls(
+            pictures=len(known),
+            cut=len(cut),
+            tokens=sum(row["tokens_dropped"] for row in cut),
+            facts=None if None in facts else sum(filter(None, facts)),
+        )
+
+    @property
+    def text(self) -> str:
+        """Facts and tokens in short: ``3 (41)``, ``0``."""
+        if not self.tokens:
+            return "0"
+        return f"{'?' if self.facts is None else self.facts} ({self.tokens})"
+
+
+def cells(found: PromptsRead | None) -> tuple[Cell, Cell]:
+    """Return the cells of :data:`COLUMNS`."""
+    numbers = (None, None) if found is None else (found.tokens, found.facts)
+    n = 0 if found is None else found.pictures
+    first, second = (
+        Cell(measured=Estimate(value=float(value), n=n) if value is not None else nothing(_OPEN))
+        for value in numbers
+    )
+    return first, second
+
+
+def layout(found: Mapping[str, PromptsRead | None], head: str) -> Layout | None:
+    """Return a table of them by name (an arm, a condition); None if nothing is known of any."""
+    if not any(found.values()):
+        return None
+    columns = (
+        Column(key="pictures", title="pictures", digits=0),
+        Column(key="cut", title="prompts cut", digits=0),
+        *COLUMNS,
+    )
+    rows = []
+    for name, one in found.items():
+        counts = () if one is None else (one.pictures, one.cut)
+        first = [Cell(measured=Estimate(value=float(n), n=n)) for n in counts]
+        first = first or [Cell(measured=nothing(_OPEN))] * 2
+        rows.append(Row(key=name, title=name, cells=(*first, *cells(one))))
+    return Layout(
+        id="prompts",
+        title="Prompts that the image model did not read to their end",
+        head=head,
+        columns=columns,
+        rows=tuple(rows),
+        of_paper=False,
+    )
+
 
 Array = NDArray[np.float64]
 Reading = Literal["kept", "last"]
@@ -90,7 +179,7 @@ class Readings:
         panel: str | None = None,
         reading: Reading = "kept",
     ) -> Array:
-        """(items, seeds) of ``metric``; all NaN if nothing of it is there.
+        """Return (items, seeds) of ``metric``; all NaN if nothing of it is there.
 
         Without ``panel`` that of the only panel. Raises ``EvalError`` if there are several.
         """
@@ -111,30 +200,38 @@ class Readings:
     def prompts_of(
         self, condition: str, chosen: NDArray[np.bool_] | None = None
     ) -> PromptsRead | None:
-        """What of the prompts of kept pictures was not read, of the ``chosen`` items; None where
-        nothing tells it."""
+        """Return how much of the prompts of kept pictures was not read, of the ``chosen`` items.
+
+        None where that is not known.
+        """
         rows = self.prompts.get(condition, ())
         return PromptsRead.of(row for item, row in rows if chosen is None or chosen[item])
 
     def where(self, column: str, *wanted: Any) -> NDArray[np.bool_]:
-        """Which items have one of ``wanted`` in ``column`` (``level``, ``category``, …)."""
+        """Return which items have one of ``wanted`` in ``column`` (``level``, ``category``, …)."""
         return np.array([value in wanted for value in self.columns[column]], bool)
 
     def set_scores(self, metric: str, condition: str, scope: str = "") -> list[SetFigure]:
-        """The scores of the set, one a seed that has one."""
+        """Return the scores of the set, one a seed that has one."""
         return [
             found
             for seed in self.seeds
             if (found := self.sets.get((metric, condition, seed, scope))) is not None
         ]
 
+    def of_set(self, metric: str, condition: str, scope: str = "") -> Estimate:
+        """Return the mean of :meth:`set_scores` over seeds."""
+        scores = self.set_scores(metric, condition, scope)
+        why = next((score.reason for score in scores if score.reason), "")
+        n = max((score.n for score in scores), default=0)
+        return over_seeds([score.value for score in scores], n, why)
+
     def _blank(self) -> Array:
         return np.full((len(self.items), len(self.seeds)), np.nan)
 
 
 def lost_notes(found: Sequence[Readings]) -> tuple[str, ...]:
-    """What is not in the figures of a study because it failed, as sentences; nothing is left out in
-    silence."""
+    """Return sentences about what failed and is therefore missing in a study's figures."""
 
     def counted(of: Callable[[Readings], dict[str, int]]) -> list[tuple[str, int]]:
         sums: Counter[str] = Counter()
@@ -161,7 +258,7 @@ def lost_notes(found: Sequence[Readings]) -> tuple[str, ...]:
 
 
 def read(results: Results, backend: str) -> Readings:
-    """The readings of the pictures of ``backend``.
+    """Return the readings of the pictures of ``backend``.
 
     Where all rounds of a loop were judged, both readings are there; else ``kept`` alone. Raises
     ``EvalError`` if the tables cannot be read or hold nothing of ``backend``.
@@ -245,7 +342,7 @@ def read(results: Results, backend: str) -> Readings:
 
 
 def _votes(results: Results, backend: str) -> Votes | None:
-    """The verdicts of all panels; none where there is one panel."""
+    """Return the verdicts of all panels; none where there is one panel."""
     panels: dict[str, int] = {}
     pictures: dict[tuple[str, str], int] = {}
     facts: dict[tuple[int, int, str], int] = {}

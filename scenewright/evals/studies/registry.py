@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from scenewright.evals.studies import model_tables
-from scenewright.evals.studies.errors import StudyError
-from scenewright.evals.studies.psg import graph_damage, psg
-from scenewright.evals.studies.scene_bench import (
-    attributes,
-    categories,
-    complexity,
-    feedback,
-    judges,
-    sensitivity,
-)
-from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import StudyDefinition
-from scenewright.evals.studies.xtc import study as xtc
+from scenewright.evals.studies.psg.graph_damage import STUDY as GRAPH_DAMAGE
+from scenewright.evals.studies.psg.psg import STUDY as PSG
+from scenewright.evals.studies.scene_bench.attributes import ATTRIBUTES
+from scenewright.evals.studies.scene_bench.complexity import CATEGORIES, COMPLEXITY
+from scenewright.evals.studies.scene_bench.methods import MODEL_TABLES, TABLE4, TABLE7
+from scenewright.evals.studies.scene_bench.reliability import JUDGES, SENSITIVITY
+from scenewright.evals.studies.study import Setup, StudyDefinition, StudyError
+from scenewright.evals.studies.xtc.study import STUDY as XTC
 
 STUDIES: dict[str, StudyDefinition] = {
     study.name: study
     for study in (
-        model_tables.STUDY,
-        feedback.TABLE4,
-        feedback.TABLE7,
-        attributes.STUDY,
-        categories.STUDY,
-        complexity.STUDY,
-        judges.STUDY,
-        sensitivity.STUDY,
-        xtc.STUDY,
-        psg.STUDY,
-        graph_damage.STUDY,
+        MODEL_TABLES,
+        TABLE4,
+        TABLE7,
+        ATTRIBUTES,
+        CATEGORIES,
+        COMPLEXITY,
+        JUDGES,
+        SENSITIVITY,
+        XTC,
+        PSG,
+        GRAPH_DAMAGE,
     )
 }
 """Name → study."""
@@ -39,10 +33,10 @@ ALL = "all"
 
 
 def studies_named(*names: str, setup: Setup | None = None) -> tuple[StudyDefinition, ...]:
-    """Studies by name, each once; ``all`` is every one, with a ``setup`` every one that it lacks
-    nothing for.
+    """Return studies by name, each once.
 
-    Raises ``StudyError`` for an unknown name.
+    ``all`` is every one, with a ``setup`` every one that it can measure. Raises ``StudyError`` for
+    an unknown name.
     """
     every = [
         name
@@ -54,7 +48,5 @@ def studies_named(*names: str, setup: Setup | None = None) -> tuple[StudyDefinit
     )
     for name in wanted:
         if name not in STUDIES:
-            raise StudyError(
-                f"there is no study {name!r}: use one of {', '.join(STUDIES)} or {ALL}"
-            )
+            raise StudyError(f"unknown study {name!r}: use one of {', '.join(STUDIES)} or {ALL}")
     return tuple(STUDIES[name] for name in wanted)

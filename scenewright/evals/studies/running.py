@@ -1,38 +1,324 @@
-"""Runs studies: evaluations first, then trials of their own, then tables, plots and the index."""
+"""Run studies: evaluations first, then trials of their own, then tables, plots and the index.
+
+Studies state their requirements; those of the same family, panels and seeds become one evaluation,
+so that each picture is drawn once. A study's files are Markdown, CSV, JSON and a plot; ``index.md``
+lists all of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from scenewright.config.settings import Settings, load_settings
+from scenewright.evals.datasets.base import Dataset, DatasetSpec
+from scenewright.evals.errors import EvalError
+from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.independence import self_report_notes
 from scenewright.evals.runner.progress import Progress
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.runner.served_versions import version_notes
 from scenewright.evals.store.results import Results
-from scenewright.evals.studies.context import Context
-from scenewright.evals.studies.layout import Layout
-from scenewright.evals.studies.planning import Evaluation, Job, PlannedTrial, plan, planned_trials
-from scenewright.evals.studies.prompts_read import COLUMNS as PROMPT_COLUMNS
-from scenewright.evals.studies.prompts_read import PromptsRead
-from scenewright.evals.studies.prompts_read import layout as prompts_layout
-from scenewright.evals.studies.readings import Readings, lost_notes, read
-from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import Outcome, StudyDefinition
-from scenewright.evals.studies.writing import write_index, write_study
+from scenewright.evals.studies import plots
+from scenewright.evals.studies.layout import Layout, as_csv
+from scenewright.evals.studies.paper import VERDICTS, Claim
+from scenewright.evals.studies.readings import COLUMNS as PROMPT_COLUMNS
+from scenewright.evals.studies.readings import PromptsRead, Readings, lost_notes, read
+from scenewright.evals.studies.readings import layout as prompts_layout
+from scenewright.evals.studies.study import (
+    SCENES_FAMILY,
+    Context,
+    Outcome,
+    Setup,
+    StudyDefinition,
+    StudyRequirement,
+    Trial,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One evaluation, and the requirements that it meets."""
+
+    family: str
+    """Its folder: pictures and answers that lie there already are not made again."""
+    config: EvalConfig
+    """What is done."""
+    dataset: Dataset | None
+    """The set, where it is a study's own."""
+    requirements: tuple[tuple[int, int], ...]
+    """(number of the study, number of its requirement) of all that it meets."""
+
+    @property
+    def arms(self) -> int:
+        """Backends × conditions × seeds."""
+        config = self.config
+        return len(config.backends) * len(config.conditions) * len(config.seeds)
+
+    @property
+    def title(self) -> str:
+        """Name in the progress display."""
+        return self.config.dataset.name
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTrial:
+    """A trial of a study's own, and the requirement that it meets."""
+
+    trial: Trial
+    """What is done."""
+    requirements: tuple[tuple[int, int], ...]
+    """(number of the study, number of its requirement)."""
+
+    @property
+    def family(self) -> str:
+        """Its folder."""
+        return self.trial.family
+
+    @property
+    def title(self) -> str:
+        """Name in the progress display."""
+        return self.trial.title
+
+
+Job = Evaluation | PlannedTrial
+"""What is run in a folder of its own."""
+
+
+def plan(
+    studies: Sequence[StudyDefinition], setup: Setup, settings: Settings, work: Path | None = None
+) -> tuple[Evaluation, ...]:
+    """Merge the requirements of ``studies`` into evaluations.
+
+    Requirements of the same family, panels and seeds become one. The largest of a family comes
+    last, so that the tables that stay in its folder are the fullest. ``work`` is the folder of what
+    they need on disk; without it nothing is written, and painted scenes have no photos. Raises what
+    the studies' ``requirements`` raise.
+    """
+    groups: dict[str, list[tuple[tuple[int, int], StudyRequirement]]] = {}
+    for at, study in enumerate(studies):
+        for number, requirement in enumerate(study.requirements(setup, settings)):
+            if isinstance(requirement, Trial):
+                continue
+            one = requirement
+            panels = [f"{name}={spec.model_dump_json()}" for name, spec in one.panels.items()]
+            own = one.dataset.fingerprint if one.dataset is not None else ""
+            key = "\n".join([one.family, one.apart, own, str(one.seeds), *panels])
+            groups.setdefault(key, []).append(((at, number), one))
+    found = [_merged(some, setup, work) for some in groups.values()]
+    return tuple(sorted(found, key=lambda e: (e.family != SCENES_FAMILY, e.family, e.arms)))
+
+
+def planned_trials(
+    studies: Sequence[StudyDefinition], setup: Setup, settings: Settings
+) -> tuple[PlannedTrial, ...]:
+    """Return the trials of ``studies``, in their order.
+
+    Raises what the studies' ``requirements`` raise.
+    """
+    return tuple(
+        PlannedTrial(requirement, ((at, number),))
+        for at, study in enumerate(studies)
+        for number, requirement in enumerate(study.requirements(setup, settings))
+        if isinstance(requirement, Trial)
+    )
+
+
+def _merged(
+    some: list[tuple[tuple[int, int], StudyRequirement]], setup: Setup, work: Path | None
+) -> Evaluation:
+    needs = [requirement for _, requirement in some]
+    first = needs[0]
+    metrics = {metric.model_dump_json(): metric for one in needs for metric in one.metrics}
+    spec = setup.set_of_scenes(work)
+    if first.dataset is not None:
+        # It is handed over as it is: the name alone stands in the results.
+        spec = DatasetSpec(name=first.dataset.name)
+    config = setup.config(
+        f"study-{first.family}",
+        about=f"Pictures of the studies of Scene-Bench ({setup.profile})",
+        dataset=spec,
+        conditions=tuple(dict.fromkeys(name for one in needs for name in one.conditions)),
+        panels=dict(first.panels),
+        seeds=first.seeds,
+        metrics=tuple(metrics.values()),
+        scopes=tuple(dict.fromkeys(scope for one in needs for scope in one.scopes)),
+        judge_rounds="all" if any(one.all_rounds for one in needs) else "kept",
+    )
+    return Evaluation(first.family, config, first.dataset, tuple(place for place, _ in some))
+
+
+INDEX = "index.md"
+_FORMAT = 1
+
+
+def write_study(
+    folder: Path,
+    study: StudyDefinition,
+    outcome: Outcome,
+    setup: Setup,
+    contexts: Sequence[Context],
+) -> tuple[Path, ...]:
+    """Write ``study``'s four files into ``folder``, each whole or not at all.
+
+    Raises ``EvalError`` if the folder cannot be written.
+    """
+    stem = folder / study.file
+    paper = study.paper()
+    data = {
+        "format": _FORMAT,
+        "study": study.name,
+        "number": study.number,
+        "title": study.title,
+        "profile": setup.profile,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "paper": {"name": paper.paper, "mark": paper.mark},
+        "evaluations": [context.model_dump(mode="json") for context in contexts],
+        "tables": [table.model_dump(mode="json") for table in outcome.tables],
+        "claims": [_claim(claim) for claim in outcome.claims],
+        "notes": list(outcome.notes),
+        **({"data": dict(outcome.data)} if outcome.data else {}),
+    }
+    texts = {
+        ".md": _markdown(study, outcome, setup, contexts),
+        ".csv": as_csv(outcome.tables),
+        ".json": json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+    }
+    title, figure = f"{study.number}: {study.title}", outcome.plot()
+    writers: dict[str, Callable[[Path], object]] = {
+        ending: partial(Path.write_text, data=text, encoding="utf-8")
+        for ending, text in texts.items()
+    }
+    writers[".svg"] = lambda draft: plots.save(figure, draft, title)
+    for ending, write in writers.items():
+        _whole(stem.with_name(stem.name + ending), write)
+    return tuple(stem.with_name(stem.name + ending) for ending in writers)
+
+
+def write_index(folder: Path) -> Path:
+    """Write ``index.md`` of all studies whose files lie in ``folder``, those of earlier calls too.
+
+    Raises ``EvalError`` if a file there cannot be read, or the index cannot be written.
+    """
+    found = _studies(folder)
+    counts = dict.fromkeys(VERDICTS, 0)
+    lines = []
+    for data in found:
+        lines += ["", f"## {data['number']}: {data['title']}", ""]
+        file = data["file"]
+        lines.append(f"[Table]({file}.md), [CSV]({file}.csv), [JSON]({file}.json)")
+        lines += ["", f"![{data['number']}]({file}.svg)", ""]
+        by = sorted(data["claims"], key=lambda claim: list(VERDICTS).index(claim["verdict"]))
+        for claim in by:
+            counts[claim["verdict"]] += 1
+            lines.append(f"- {claim['sentence']}")
+    total = sum(counts.values())
+    profiles = sorted({data["profile"] for data in found})
+    papers = dict.fromkeys(f"*{d['paper']['name']}* ({d['paper']['mark']})" for d in found)
+    head = [
+        "# The studies",
+        "",
+        f"Measured on the profile {', '.join(profiles)}. Figures of papers here are those of "
+        f"{'; '.join(papers)}. Heights cannot be compared with them; directions can.",
+        "",
+        _summary(counts, total),
+        "",
+        "A statement about a direction *agrees* if the 95 % interval of the measured difference "
+        "lies wholly on the paper's side of 0, *disagrees* if it lies wholly on the other side, "
+        "and is *open* otherwise, as it is where there is no interval. One that something hardly "
+        "changes is held against a margin in the same way. Fewer than ten items, or items that are "
+        "all alike, decide nothing. Intervals are over scenes and are not widened for the number "
+        "of statements. This page is written from the numbers.",
+    ]
+    target = folder / INDEX
+    text = "\n".join([*head, *lines]) + "\n"
+    _whole(target, lambda draft: draft.write_text(text, encoding="utf-8"))
+    return target
+
+
+def _summary(counts: Mapping[Any, int], total: int) -> str:
+    said = {
+        "agrees": "agree in direction",
+        "disagrees": "disagree",
+        "open": "are open (the interval decides nothing, or there is none)",
+        "not measured": "were not measured",
+    }
+    parts = [f"{counts[name]} {words}" for name, words in said.items() if counts[name]]
+    return f"Of {total} comparisons with the papers, {', '.join(parts) or 'none was measured'}."
+
+
+def _studies(folder: Path) -> list[dict[str, Any]]:
+    from scenewright.evals.studies.registry import STUDIES
+
+    found = []
+    for study in STUDIES.values():
+        file = folder / f"{study.file}.json"
+        if not file.exists():
+            continue
+        try:
+            data = json.loads(file.read_text(encoding="utf-8"))
+            if data["format"] != _FORMAT:
+                raise ValueError(f"format {data['format']}")
+            found.append({**data, "file": study.file})
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise EvalError(
+                f"{file} is not a result of a study ({error}): delete it, or run the study again"
+            ) from error
+    return found
+
+
+def _claim(claim: Claim) -> dict[str, Any]:
+    said = claim.model_dump(mode="json")
+    return {**said, "verdict": claim.verdict, "sentence": claim.sentence()}
+
+
+def _markdown(
+    study: StudyDefinition, outcome: Outcome, setup: Setup, contexts: Sequence[Context]
+) -> str:
+    lines = [f"# {study.number}: {study.title}", ""]
+    lines += [f"Profile `{setup.profile}`. " + " ".join(c.sentence() for c in contexts), ""]
+    said = "Measured figures stand first: mean ± standard deviation over seeds [95 % interval over"
+    lines.append(f"{said} scenes]. Figures after *paper* are {study.paper().mark}.")
+    for table in outcome.tables:
+        lines += ["", f"## {table.title}", "", table.markdown()]
+    lines += ["", f"![{study.number}]({study.file}.svg)"]
+    if outcome.notes:
+        lines += ["", "## Notes", "", *(f"- {note}" for note in outcome.notes)]
+    if outcome.claims:
+        lines += ["", "## Against the paper", ""]
+        lines += [f"- {claim.sentence()}" for claim in outcome.claims]
+    return "\n".join(lines) + "\n"
+
+
+def _whole(file: Path, write: Callable[[Path], object]) -> None:
+    draft = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write(draft)
+        os.replace(draft, file)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise EvalError(
+            f"{file} cannot be written: {error.strerror or error}. Name another folder with --out; "
+            "what was drawn is kept"
+        ) from error
+
 
 WORK = "evaluations"
 """Folder below the results that holds pictures, answers and tables."""
 
 OnProgress = Callable[[Progress], None]
 Watch = Callable[[Job, int, int], AbstractContextManager[OnProgress | None]]
-"""From an evaluation or trial, its number from 1 and how many there are, to what is told of its
-progress. Evaluations come first."""
+"""Takes an evaluation or trial, its number from 1 and how many there are; yields a progress
+callback. Evaluations come first."""
 Runner = Callable[[Evaluation, Path, OnProgress | None], Awaitable[Results]]
 """Runs one evaluation in a folder."""
 Conductor = Callable[[PlannedTrial, Path, OnProgress | None], Awaitable[tuple[Any, Context]]]
@@ -95,7 +381,7 @@ async def run_studies(
                 context = context_of(results, job)
                 # Read at once: another evaluation of the family writes its tables over these.
                 found = await asyncio.to_thread(read, results, setup.profile)
-        for key in job.wants:
+        for key in job.requirements:
             findings[key] = found
             contexts[key] = context
     return await asyncio.to_thread(_written, studies, setup, settings, place, findings, contexts)
@@ -152,8 +438,10 @@ def _written(
 
 
 def _prompts(tables: Sequence[Layout], found: Sequence[Any]) -> tuple[Layout, ...]:
-    """What of the prompts of a study's pictures was not read, where its ``tables`` do not say it
-    themselves: those of a paper have its columns alone."""
+    """Return how much of the prompts of a study's pictures was not read.
+
+    Only where its ``tables`` do not say it themselves: those of a paper have its columns alone.
+    """
     own = {column.key for table in tables for column in table.columns}
     if own.issuperset(column.key for column in PROMPT_COLUMNS):
         return ()
@@ -166,7 +454,7 @@ def _prompts(tables: Sequence[Layout], found: Sequence[Any]) -> tuple[Layout, ..
 
 
 def context_of(results: Results, evaluation: Evaluation) -> Context:
-    """What a reader must know of an evaluation: its set, models, size and cost."""
+    """Return the set, models, size and cost of an evaluation, for readers of a study."""
     manifest: dict[str, Any] = results.manifest
     models = manifest.get("models", {})
     panels = {

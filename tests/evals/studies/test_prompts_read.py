@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scenewright.evals.studies.prompts_read import COLUMNS, PromptsRead, cells, layout
+from scenewright.evals.studies.readings import COLUMNS, PromptsRead, cells, layout
 
 
 def row(tokens: int | None, facts: int | None = 0) -> dict[str, Any]:

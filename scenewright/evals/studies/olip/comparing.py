@@ -1,12 +1,14 @@
-"""Several scorers over the same rated objects: resumable, side by side, ready to be evaluated.
+"""Run several scorers over the same rated objects, resumably and side by side.
 
-What was scored is kept in one file a scorer, named by its fingerprint, a line an object. A run that
-starts again reads it and asks for the rest; objects that failed are asked about again.
+Scores are kept in one file a scorer, named by its fingerprint, with a line an object. A run that
+starts again reads it and asks for the rest; objects that failed are asked about again. Scorers may
+be shown rated examples of the set.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import json
 import os
@@ -15,15 +17,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from scenewright.config.settings import Settings
 from scenewright.core.images import ImageError, load_image
-from scenewright.core.ports.vision import ObjectRealism, RealismError, RealismScorer
+from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
+from scenewright.evals.annotation.workers import side_by_side
 from scenewright.evals.human_ratings.objects.data import RatedObject
-from scenewright.tools.vision.realism.vlm import MOST, Example, Examples
+from scenewright.evals.runner.engines.base import first_of
+from scenewright.evals.store.json_lines import append_lines, read_lines
+from scenewright.runs.model_factory.realism_scorers import scorer_of
+from scenewright.tools.vision.realism.calibrated import CalibratedScorer
+from scenewright.tools.vision.realism.examples import MOST, Example, Examples
+from scenewright.tools.vision.realism.trained_on import TrainedScorer
+from scenewright.tools.vision.realism.vlm import STRATEGIES, VlmScorer
 
 AT_ONCE = 4
 """Pictures that one scorer works on at a time."""
 OnScored = Callable[[str, int], None]
-"""Is told a scorer's id and how many objects it has done, now or before."""
+"""Gets a scorer's id and how many objects it has done, now or before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,7 @@ class Predictions:
 
 
 def examples_of(folder: str | os.PathLike[str], objects: Sequence[RatedObject]) -> Examples:
-    """Examples from a set in ``folder``: of its training part, or of objects without a part.
+    """Return examples from a set in ``folder``: from training, or objects without a part.
 
     Raises ``RealismError`` if all objects are of other parts.
     """
@@ -74,13 +84,13 @@ async def compare(
     *,
     kept: str | os.PathLike[str],
     at_once: int = AT_ONCE,
-    heard: OnScored = lambda scorer, n: None,
+    on_scored: OnScored = lambda scorer, n: None,
 ) -> list[Predictions]:
-    """What each of ``scorers`` says of ``objects``, whose pictures are in ``folder``.
+    """Score ``objects``, whose pictures are in ``folder``, with each of ``scorers``.
 
-    All scorers work at the same time, each on ``at_once`` pictures. ``kept``: the folder of what
-    was scored before. A picture that cannot be read fails its objects. Raises ``RealismError`` for
-    a scorer that cannot be loaded, two scorers of one fingerprint, or a folder that cannot be
+    All scorers work at the same time, each on ``at_once`` pictures. ``kept`` is the folder of
+    scores of earlier runs. A picture that cannot be read fails its objects. Raises ``RealismError``
+    for a scorer that cannot be loaded, two scorers of one fingerprint, or a folder that cannot be
     written; what was done by then is kept.
     """
     prints = [scorer.fingerprint for scorer in scorers]
@@ -95,17 +105,26 @@ async def compare(
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(
-                    _one(scorer, Path(folder), objects, pictures, keys, Path(kept), at_once, heard)
+                    _compare_one(
+                        scorer,
+                        Path(folder),
+                        objects,
+                        pictures,
+                        keys,
+                        Path(kept),
+                        at_once,
+                        on_scored,
+                    )
                 )
                 for scorer in scorers
             ]
     except* RealismError as several:
         # Whichever came first says what to mend; the others would come again.
-        raise _first(several) from None
+        raise first_of(several) from None
     return [task.result() for task in tasks]
 
 
-async def _one(
+async def _compare_one(
     scorer: RealismScorer,
     folder: Path,
     objects: Sequence[RatedObject],
@@ -113,43 +132,39 @@ async def _one(
     keys: Sequence[str],
     kept: Path,
     at_once: int,
-    heard: OnScored,
+    on_scored: OnScored,
 ) -> Predictions:
     file = kept / f"{hashlib.sha256(scorer.fingerprint.encode()).hexdigest()[:16]}.jsonl"
     known = await asyncio.to_thread(_read, file, scorer)
     scores = [known.get(key) for key in keys]
     found = sum(score is not None for score in scores)
     if found:
-        heard(scorer.id, found)
-    waiting = iter(
-        [
-            (image, missing)
-            for image, members in pictures.items()
-            if (missing := [at for at in members if scores[at] is None])
+        on_scored(scorer.id, found)
+    waiting = [
+        (image, missing)
+        for image, members in pictures.items()
+        if (missing := [at for at in members if scores[at] is None])
+    ]
+
+    async def work(unscored: tuple[str, list[int]]) -> None:
+        image, missing = unscored
+        try:
+            shown = await asyncio.to_thread(load_image, folder / image)
+            said = await scorer.score(shown, [objects[at].detection for at in missing])
+        except ImageError as error:
+            said = [ObjectRealism(None, None, reason=str(error)) for _ in missing]
+        for at, score in zip(missing, said, strict=True):
+            scores[at] = score
+        lines = [
+            json.dumps({"key": keys[at], "id": objects[at].id, **asdict(score)}, allow_nan=False)
+            for at, score in zip(missing, said, strict=True)
+            if _scored(score) and not score.reason
         ]
-    )
+        # One append a picture, here: two workers can never mix their lines.
+        _append(file, lines)
+        on_scored(scorer.id, len(missing))
 
-    async def work() -> None:
-        for image, missing in waiting:
-            try:
-                shown = await asyncio.to_thread(load_image, folder / image)
-                said = await scorer.score(shown, [objects[at].detection for at in missing])
-            except ImageError as error:
-                said = [ObjectRealism(None, None, reason=str(error)) for _ in missing]
-            for at, score in zip(missing, said, strict=True):
-                scores[at] = score
-            lines = [
-                _line(keys[at], objects[at], score)
-                for at, score in zip(missing, said, strict=True)
-                if _scored(score) and not score.reason
-            ]
-            # One append a picture, here: two workers can never mix their lines.
-            _append(file, lines)
-            heard(scorer.id, len(missing))
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(max(1, at_once)):
-            group.create_task(work())
+    await side_by_side(waiting, work, max(1, at_once))
     done = tuple(score for score in scores if score is not None)
     return Predictions(scorer.id, scorer.fingerprint, done, found)
 
@@ -170,13 +185,9 @@ def _digests(folder: Path, pictures: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _key(picture: str, item: RatedObject) -> str:
-    """By what a scorer is shown: an id or a file that is renamed changes no score."""
+    """Return a key of what a scorer is shown, so that a renamed id or file changes no score."""
     text = json.dumps([picture, item.category, item.box])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _line(key: str, item: RatedObject, score: ObjectRealism) -> str:
-    return json.dumps({"key": key, "id": item.id, **asdict(score)}, allow_nan=False) + "\n"
 
 
 def _append(file: Path, lines: Sequence[str]) -> None:
@@ -184,10 +195,7 @@ def _append(file: Path, lines: Sequence[str]) -> None:
         return
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("ab") as stream:
-            stream.write("".join(lines).encode())
-            stream.flush()
-            os.fsync(stream.fileno())
+        append_lines(file, lines)
     except OSError as error:
         raise RealismError(
             f"what was scored cannot be written to {file}: {error}. Make room, then run the same "
@@ -196,30 +204,97 @@ def _append(file: Path, lines: Sequence[str]) -> None:
 
 
 def _read(file: Path, scorer: RealismScorer) -> dict[str, ObjectRealism]:
-    """What is kept; a line that a kill cut off is taken out, for the next one follows it."""
-    try:
-        data = file.read_bytes() if file.exists() else b""
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            os.truncate(file, len(whole))
-    except OSError as error:
-        raise RealismError(f"what was scored before cannot be read: {error}") from error
+    """Return what is kept, by key; a line that a kill cut off is left out."""
     found: dict[str, ObjectRealism] = {}
-    for number, line in enumerate(whole.splitlines(), start=1):
-        try:
-            entry = json.loads(line)
+    place = ""
+    try:
+        for number, entry in read_lines(file) if file.exists() else ():
+            place = f"line {number}: "
             key = str(entry.pop("key"))
             entry.pop("id", None)
             found[key] = ObjectRealism(**entry)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise RealismError(
-                f"{file}, line {number}: what was kept of {scorer.id} cannot be read ({error}): "
-                "remove the line, its object is scored again"
-            ) from error
+            place = ""
+    except OSError as error:
+        raise RealismError(f"what was scored before cannot be read: {error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RealismError(
+            f"{file}, {place}{error}: this score of {scorer.id} cannot be read: remove the line, "
+            "its object is scored again"
+        ) from error
     return found
 
 
-def _first(group: BaseExceptionGroup[RealismError]) -> RealismError:
-    for error in group.exceptions:
-        return _first(error) if isinstance(error, BaseExceptionGroup) else error
-    raise AssertionError("a group of exceptions is never empty")
+CALIBRATED = "few-shot:"
+"""Before a scorer's name: its scores, mapped onto the ratings by a few examples."""
+TRAINED = "olip:"
+"""Before heads: scorers that were trained on rated pictures."""
+ALL_STRATEGIES = "strategies:"
+"""Before a chat model's name: all eight strategies."""
+
+
+def expanded(specs: Sequence[str]) -> list[str]:
+    """Return ``specs``, each once, with ``strategies:ACCOUNT:MODEL`` as its eight scorers."""
+    found: list[str] = []
+    for spec in specs:
+        model = spec.removeprefix(ALL_STRATEGIES)
+        found += [spec] if model == spec else [f"vlm:{model}:{name}" for name in STRATEGIES]
+    return list(dict.fromkeys(found))
+
+
+def takes_examples(specs: Sequence[str]) -> bool:
+    """Return whether one of ``specs`` is shown rated examples, or calibrated on them."""
+    few = {name for name, strategy in STRATEGIES.items() if strategy.few_shot}
+    return any(
+        spec.startswith(CALIBRATED) or spec.rpartition(":")[2] in few for spec in expanded(specs)
+    )
+
+
+def trained_scorers(specs: Sequence[str]) -> list[TrainedScorer]:
+    """Return the scorers of ``specs`` whose weights were fitted to pictures.
+
+    Scorers that are calibrated on a few examples are included if they wrap such a scorer. Raises
+    ``RealismError`` as :func:`scorers_with`.
+    """
+    inner = [spec.removeprefix(CALIBRATED) for spec in expanded(specs)]
+    made = [scorer_of(spec) for spec in inner if spec.startswith(TRAINED)]
+    return [one for one in made if isinstance(one, TrainedScorer)]
+
+
+def scorers_with(
+    specs: Sequence[str],
+    folder: str | os.PathLike[str],
+    training: Sequence[RatedObject],
+    settings: Settings | None = None,
+) -> list[RealismScorer]:
+    """Return the scorers of ``specs``, see :func:`expanded`.
+
+    Examples come from ``training``, whose pictures are in ``folder``. Beyond what
+    :func:`~scenewright.runs.model_factory.realism_scorers.scorer_of` knows,
+    ``vlm:ACCOUNT:MODEL:STRATEGY`` may name a few-shot strategy, and ``few-shot:SCORER`` is any
+    scorer calibrated on the examples. Raises ``RealismError`` as it does, and where there are no
+    examples.
+    """
+    return [_scorer_of(spec, folder, training, settings) for spec in expanded(specs)]
+
+
+def _scorer_of(
+    spec: str,
+    folder: str | os.PathLike[str],
+    training: Sequence[RatedObject],
+    settings: Settings | None,
+) -> RealismScorer:
+    if spec.startswith(CALIBRATED):
+        inner = spec.removeprefix(CALIBRATED)
+        scorer = scorer_of(inner, settings)
+        return CalibratedScorer(scorer, examples_of(folder, training))
+    before, _, last = spec.rpartition(":")
+    strategy = STRATEGIES.get(last)
+    if strategy is None or not strategy.few_shot:
+        return scorer_of(spec, settings)
+    zero = dataclasses.replace(strategy, few_shot=False)
+    made = scorer_of(f"{before}:{zero.name}", settings)
+    if not isinstance(made, VlmScorer):
+        raise RealismError(
+            f"{spec!r}: only a language model (vlm:) takes a strategy; write {CALIBRATED}{before}"
+        )
+    return dataclasses.replace(made, strategy=strategy, examples=examples_of(folder, training))

@@ -5,9 +5,16 @@ and of texture: it is in all eight rows of the published table (0.136 and 0.123 
 0.489 → 0.464), while the accuracy of an averaged score could not be. *Joint* compares the joint
 score with the mean of both ratings.
 
-MAE and accuracy reward whoever says the middle of the scale, Spearman's rank correlation does not.
-So it stands beside them, and below every table the rows that look at no picture: one score for all
-(the training ratings' mean, or their median), the most frequent class, and random scores.
+MAE and accuracy reward a scorer that says the middle of the scale, Spearman's rank correlation does
+not. So it stands beside them, and below every table the rows that look at no picture: one score for
+all (the training ratings' mean, or their median), the most frequent class, and random scores.
+
+How many of a picture's objects tell how real it looks: Fig. 8 of Liang et al. (Sec. 3.3.3).
+
+A linear regression of the picture's realism on its objects' realism, by rank of size; the least
+important rank is eliminated again and again (RFE), within each of five folds, and the rest is
+judged on the part that the fold left out. With no rank left the regression is a constant, the mean
+of the pictures fitted: the row to compare with.
 """
 
 from __future__ import annotations
@@ -19,10 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.core.ports.vision import HIGHEST, LOWEST, ObjectRealism, RealismError
+from scenewright.core.ports.realism_scorer import HIGHEST, LOWEST, ObjectRealism, RealismError
+from scenewright.evals.human_ratings.objects.analysis import pictures_rated
 from scenewright.evals.human_ratings.objects.data import RatedObject
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
-from scenewright.tools.vision.realism.vlm import normalized_error, realism_class, same_class
+from scenewright.tools.vision.realism.accuracy import normalized_error, realism_class, same_class
 
 Column = Literal["shape", "texture", "average", "joint"]
 COLUMNS: tuple[Column, ...] = ("shape", "texture", "average", "joint")
@@ -49,7 +57,6 @@ class Evaluation(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    """Who scored."""
     columns: dict[Column, Agreement]
     """By :data:`COLUMNS`."""
     objects: int = Field(ge=0)
@@ -68,9 +75,9 @@ def evaluate(
     seed: int = 0,
     seen: int | None = 0,
 ) -> Evaluation:
-    """How far ``scores`` are from the ratings of ``objects``, in their order.
+    """Measure how far ``scores`` are from the ratings of ``objects``, in their order.
 
-    Intervals are of 95 %, over pictures. What a scorer did not tell is left out of that column and
+    Intervals are of 95 %, over pictures. A missing score is left out of that column and
     counted, never taken for 0. Raises ``RealismError`` without objects.
     """
     if not objects:
@@ -119,12 +126,12 @@ def evaluate(
 
 
 def scores_of(rows: Sequence[Sequence[float]]) -> list[ObjectRealism]:
-    """Rows of (shape, texture, joint) as scores."""
+    """Return the rows of (shape, texture, joint) as scores."""
     return [ObjectRealism(float(row[0]), float(row[1]), float(row[2])) for row in rows]
 
 
 def random_scores(count: int, seed: int = 0) -> list[ObjectRealism]:
-    """The random row: every score drawn uniformly from 1 to 5."""
+    """Return the random row: every score drawn uniformly from 1 to 5."""
     rng = np.random.default_rng(seed)
     return scores_of(rng.uniform(LOWEST, HIGHEST, (count, 3)).tolist())
 
@@ -177,7 +184,7 @@ def floors(
 
 
 def markdown(rows: Sequence[Evaluation]) -> str:
-    """Table 3a in Markdown, with rank correlations."""
+    """Return Table 3a in Markdown, with rank correlations."""
     head = "| Method | " + " | ".join(
         f"{c.title()} MAE ↓ | {c.title()} ACC ↑ | {c.title()} rank ↑" for c in COLUMNS
     )
@@ -205,8 +212,10 @@ def seen_text(row: Evaluation) -> str:
 
 
 def figures(rows: Mapping[str, Evaluation]) -> dict[str, float | dict[str, float]]:
-    """Flat figures ``{mae,acc,spearman}.COLUMN.KEY`` as benchmarks write them; unknown ones are
-    left out."""
+    """Return flat figures ``{mae,acc,spearman}.COLUMN.KEY`` as benchmarks write them.
+
+    Unknown figures are left out.
+    """
     found: dict[str, float | dict[str, float]] = {}
     for measure in ("mae", "acc", "spearman"):
         for column in COLUMNS:
@@ -224,3 +233,117 @@ def figures(rows: Mapping[str, Evaluation]) -> dict[str, float | dict[str, float
 
 def _values(scores: Sequence[float | None]) -> NDArray[np.float64]:
     return np.array([np.nan if score is None else score for score in scores], np.float64)
+
+
+FEWEST = 5
+"""Fewest objects of a picture that counts (Sec. 3.3.3)."""
+MOST = 10
+"""Most."""
+FOLDS = 5
+
+
+class Selected(BaseModel):
+    """A regression on some ranks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kept: tuple[int, ...]
+    """The ranks kept, 1 the largest object, where all pictures are fitted at once; a fold may keep
+    others. None: a constant."""
+    mse: Figure
+    """Mean squared error on what the folds left out."""
+    r2: Figure
+    """1 − squared error / squared distance from the mean, on the same."""
+
+
+def select_ranks(
+    objects: Sequence[RatedObject],
+    *,
+    fewest: int = FEWEST,
+    seed: int = 0,
+) -> list[Selected]:
+    """Fit the regressions of Fig. 8, one for each number of kept ranks, from none to all.
+
+    Pictures with fewer than ``fewest`` or more than :data:`MOST` objects are left out. Where a
+    picture has no object of a rank, the mean of that rank over the pictures fitted is taken, which
+    says nothing about the picture; the paper does not say what it did. ``seed`` deals pictures to
+    folds.
+    Raises ``RealismError`` for too few pictures.
+    """
+    rated = [
+        (whole, [float(item.joint) for item in members])
+        for whole, members in pictures_rated(objects)
+        if fewest <= len(members) <= MOST
+    ]
+    if len(rated) < 2 * FOLDS:
+        raise RealismError(
+            f"{len(rated)} pictures with a rating of their own have {fewest} to {MOST} objects: "
+            f"{FOLDS} folds need {2 * FOLDS} or more"
+        )
+    ranks = max(len(scores) for _, scores in rated)
+    x = np.array([[*s, *[np.nan] * (ranks - len(s))] for _, s in rated])
+    y = np.array([whole for whole, _ in rated])
+    order = np.random.default_rng(seed).permutation(len(y))
+    errors = np.zeros((ranks + 1, len(y)))
+    for fold in range(FOLDS):
+        out = np.zeros(len(y), bool)
+        out[order[fold::FOLDS]] = True
+        fitted, unseen = _filled(x[~out], x[~out]), _filled(x[out], x[~out])
+        for kept in eliminated(fitted, y[~out]):
+            said = _predicted(fitted[:, kept], y[~out], unseen[:, kept])
+            errors[len(kept), out] = (y[out] - said) ** 2
+    boot, pictures = Bootstrap(len(y), seed), np.arange(len(y))
+    found = [
+        Selected(
+            kept=tuple(int(rank) + 1 for rank in kept),
+            mse=boot.share(pictures, errors[len(kept)]),
+            r2=boot.figure(pictures, [errors[len(kept)], y, y**2, np.ones(len(y))], _explained),
+        )
+        for kept in eliminated(_filled(x, x), y)
+    ]
+    return found[::-1]
+
+
+def eliminated(x: Array, y: Array) -> list[NDArray[np.intp]]:
+    """Return the columns of ``x`` (n, columns) that are left after each elimination.
+
+    The first entry has all columns, the last none. Each step drops the column whose coefficient in
+    the regression of ``y`` (n,) is nearest to 0, as RFE does; of equal ones the later column.
+    """
+    kept = np.arange(x.shape[1])
+    found = [kept]
+    while len(kept):
+        size = np.abs(_coefficients(x[:, kept], y)[1:])
+        least = np.flatnonzero(size <= size.min() + 1e-12)[-1]
+        kept = np.delete(kept, least)
+        found.append(kept)
+    return found
+
+
+def _filled(x: Array, known: Array) -> Array:
+    """Return ``x`` with the mean of the column of ``known`` where it is NaN."""
+    there = ~np.isnan(known)
+    counts = there.sum(0)
+    sums = np.where(there, known, 0.0).sum(0)
+    # A rank that no picture has is set to the mean of all: a constant, whatever it is.
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nanmean(known))
+    return np.where(np.isnan(x), means, x)
+
+
+def _coefficients(x: Array, y: Array) -> Array:
+    """Return intercept and slopes of least squares, the shortest ones of equal fits."""
+    design = np.column_stack([np.ones(len(x)), x])
+    return np.asarray(np.linalg.lstsq(design, y, rcond=None)[0], np.float64)
+
+
+def _predicted(x: Array, y: Array, new: Array) -> Array:
+    slopes = _coefficients(x, y)
+    found: Array = slopes[0] + new @ slopes[1:]
+    return found
+
+
+def _explained(sums: Array) -> Array:
+    error, total, squares, n = sums.T
+    spread = squares - total**2 / n
+    result: Array = 1 - error / np.where(spread <= 1e-9, np.nan, spread)
+    return result

@@ -1,26 +1,27 @@
-"""Parts of a set of rated objects: what is trained on, what stops the training, what is reported.
+"""Split a set of rated objects into training, validation and test by picture.
 
 The paper keeps 5 % of the objects for testing (Sec. 3.2). Parts are drawn by picture here: objects
 of one picture look alike, and a picture in two parts would be learned by heart. A picture is its
-pixels: the same one in two files belongs to one part. What was drawn is saved with the heads
-(:class:`~scenewright.tools.vision.realism.trained_on.TrainedOn`), and decides what they are
-measured on.
+pixels: the same one in two files belongs to one part. The parts are saved with the heads
+(:class:`~scenewright.tools.vision.realism.trained_on.TrainedOn`), and decide on what these are
+measured: on the saved test part, and on nothing that their training used.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 from scenewright.core.images import ImageError, load_image
-from scenewright.core.ports.vision import RealismError
+from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
 from scenewright.evals.human_ratings.objects.data import RatedObject, Split
-from scenewright.tools.vision.realism.trained_on import TrainedOn, picture_digest
+from scenewright.tools.vision.realism.calibrated import CalibratedScorer
+from scenewright.tools.vision.realism.trained_on import TrainedOn, TrainedScorer, picture_digest
 
 SHARE = 0.05
 """Of the pictures, for the test; as many again for validation."""
@@ -36,12 +37,12 @@ class Splits:
     train: tuple[int, ...]
     """What the weights are fitted to."""
     validation: tuple[int, ...]
-    """What tells when to stop."""
+    """What decides when to stop."""
     test: tuple[int, ...]
     """What is reported."""
 
     def of(self, part: Split) -> tuple[int, ...]:
-        """The places of one part."""
+        """Return the places of one part."""
         found: tuple[int, ...] = getattr(self, part)
         return found
 
@@ -51,8 +52,8 @@ def picture_digests(
 ) -> dict[str, str]:
     """Return the digest of each picture of ``objects``, whose files are in ``folder``.
 
-    A file that is no picture has the digest of its name, which no training can have seen; whoever
-    needs its pixels tells why.
+    A file that is not a picture has the digest of its name, which no training can have seen; its
+    error is raised where its pixels are needed.
     """
     names = list(dict.fromkeys(item.image for item in objects))
 
@@ -74,17 +75,17 @@ def split_objects(
     test: float = SHARE,
     validation: float = SHARE,
 ) -> Splits:
-    """Where each object belongs; no picture is in two parts.
+    """Assign each object to a part; no picture is in two parts.
 
     A part that the set itself names for some objects holds these pictures and no others; the other
     of test and validation is drawn from what is left, ``test`` and ``validation`` as shares of all
-    pictures; the rest is trained on. What is drawn hangs on ``digests`` of the pictures (without
+    pictures; the rest is trained on. What is drawn depends on ``digests`` of the pictures (without
     them on their names) and ``seed`` alone, not on their order. Raises ``RealismError`` if a part
     would be empty or a picture is named for two.
     """
     own = digests or {item.image: item.image for item in objects}
     if not objects:
-        raise RealismError("the set holds no objects: rate some first (docs/reports.md)")
+        raise RealismError("the set holds no objects: rate some first (docs/rating.md)")
     given: dict[str, Split] = {}
     for item in objects:
         if item.split is None:
@@ -127,3 +128,104 @@ def trained_on(objects: Sequence[RatedObject], digests: Digests, splits: Splits)
 
 def _lot(seed: int, name: str) -> str:
     return hashlib.sha256(f"{seed}/{name}".encode()).hexdigest()
+
+
+ALLOW = "--allow-overlap"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Objects to measure on."""
+
+    objects: tuple[RatedObject, ...]
+    """They, in the order of their set."""
+    training: tuple[RatedObject, ...]
+    """The training part of the set: few-shot examples and constants come from it."""
+    saved: bool
+    """Whether the parts are those of trained heads; False: the set's own, or drawn by seed."""
+
+
+def trained_of(scorer: RealismScorer) -> TrainedScorer | None:
+    """Return the trained scorer in ``scorer``, or None if none of it was fitted to pictures."""
+    inner = scorer.scorer if isinstance(scorer, CalibratedScorer) else scorer
+    return inner if isinstance(inner, TrainedScorer) else None
+
+
+def choose(
+    objects: Sequence[RatedObject],
+    digests: Digests,
+    part: Split,
+    records: Iterable[TrainedOn] = (),
+    seed: int = 0,
+) -> Chosen:
+    """Return the objects of ``part``.
+
+    Where a training of ``records`` knows pictures of the set, a picture belongs to the part that
+    all such trainings gave it; those that they disagree on, or do not know, are in no part. Else
+    the set's own parts hold, or those that ``seed`` draws. Raises ``RealismError`` if no picture is
+    left, and as :func:`~scenewright.evals.studies.olip.splits.split_objects`.
+    """
+    pictures = set(digests.values())
+    known = [one for one in records if any(one.part_of(digest) for digest in pictures)]
+    if not known:
+        splits = split_objects(objects, digests, seed=seed)
+        return Chosen(
+            tuple(objects[at] for at in splits.of(part)),
+            tuple(objects[at] for at in splits.train),
+            False,
+        )
+
+    def of(wanted: Split) -> tuple[RatedObject, ...]:
+        parts = {digest: {one.part_of(digest) for one in known} - {None} for digest in pictures}
+        return tuple(item for item in objects if parts[digests[item.image]] == {wanted})
+
+    found = of(part)
+    if not found:
+        raise RealismError(
+            f"no picture of the set is in the {part} part of the heads' training: choose another "
+            "part or another set"
+            if len(known) == 1
+            else f"no picture of the set is in the {part} part of all {len(known)} trainings: "
+            "measure their heads one after the other"
+        )
+    return Chosen(found, of("train"), True)
+
+
+def seen_of(
+    scorers: Sequence[RealismScorer],
+    objects: Sequence[RatedObject],
+    digests: Digests,
+    *,
+    allow: bool = False,
+) -> list[int | None]:
+    """Return how many of ``objects`` each scorer was trained on; None if that was not recorded.
+
+    Unless ``allow``, raises ``RealismError`` for a scorer that was trained on some, or for which
+    that is unknown.
+    """
+    found: list[int | None] = []
+    for scorer in scorers:
+        trained = trained_of(scorer)
+        if trained is None:
+            found.append(0)
+            continue
+        record = trained.trained_on
+        if record is None:
+            if not allow:
+                raise RealismError(
+                    f"{scorer.id} was saved without the pictures it was trained on: it is unknown "
+                    "whether they are among these. Train it again (`scenewright "
+                    f"object-realism train`), or measure it all the same with {ALLOW}, and the "
+                    "table says so"
+                )
+            found.append(None)
+            continue
+        seen = [item for item in objects if record.seen(digests[item.image])]
+        if seen and not allow:
+            raise RealismError(
+                f"{scorer.id} was trained on {len(seen)} of the {len(objects)} objects, "
+                f"{seen[0].image} first: measure it on its test part (--part test) or on another "
+                f"set, or all the same with {ALLOW}, and the table says so"
+            )
+        found.append(len(seen))
+    return found

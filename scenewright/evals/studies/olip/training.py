@@ -1,18 +1,39 @@
-"""OLIP on a set of rated objects: features, parts, training, and its row of Table 3a."""
+"""Train OLIP on a set of rated objects, and measure what each of its parts is worth.
+
+Features of the objects come from a frozen BLIP; they are computed once and kept. The trained heads
+give a row of Table 3a, the ablations Table 3b: each part of OLIP left out, the literal reading of
+its attention, and the rows that look at no picture.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
+from pydantic import BaseModel, ConfigDict
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 
-from scenewright.evals.human_ratings.objects.data import RatedObject, Split, read_objects
-from scenewright.evals.studies.olip.evaluation import Evaluation, evaluate, scores_of
-from scenewright.evals.studies.olip.features import OnFeatures, features_of, targets_of
+from scenewright.core.images import ImageError, load_image
+from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
+from scenewright.evals.human_ratings.objects.data import FILE, RatedObject, Split, read_objects
+from scenewright.evals.statistics.figures import Bootstrap, Figure
+from scenewright.evals.studies.olip.evaluation import (
+    FLOORS,
+    Evaluation,
+    evaluate,
+    floor_scores,
+    scores_of,
+)
 from scenewright.evals.studies.olip.splits import (
     Digests,
     Splits,
@@ -20,7 +41,10 @@ from scenewright.evals.studies.olip.splits import (
     split_objects,
     trained_on,
 )
-from scenewright.tools.vision.realism.olip import BlipEncoder, Olip, OlipConfig
+from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
+from scenewright.tools.vision.realism.crops import object_crop
+from scenewright.tools.vision.realism.olip import Olip, OlipConfig
+from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
 from scenewright.tools.vision.realism.olip_training import (
     Features,
     OnEpoch,
@@ -30,6 +54,136 @@ from scenewright.tools.vision.realism.olip_training import (
     train_olip,
 )
 from scenewright.tools.vision.realism.trained_on import TrainedOn
+
+PART = 128
+"""Objects in one file: what an interruption loses at most."""
+OnFeatures = Callable[[int, int], None]
+"""Gets how many objects are done, and how many there are."""
+
+
+async def features_of(
+    folder: str | os.PathLike[str],
+    objects: Sequence[RatedObject],
+    encoder: BlipEncoder,
+    cache: str | os.PathLike[str] | None = None,
+    on_features: OnFeatures | None = None,
+) -> Features:
+    """Return the features of ``objects``, whose pictures are in ``folder``, in their order.
+
+    ``cache``: a folder of safetensors files, one for :data:`PART` objects, that depend on nothing
+    but the encoder, the pictures' bytes, the boxes and the categories: an interrupted run goes on,
+    and new ratings need no new features. Raises ``RealismError`` with file and line for a picture
+    that cannot be read or a box outside of it, or if the model fails.
+    """
+    if not objects:
+        raise RealismError("there are no objects to compute features of")
+    root, kept = Path(folder), Path(cache) if cache is not None else None
+    hashes: dict[str, str] = {}
+    parts: list[tuple[torch.Tensor, torch.Tensor]] = []
+    whole = hashlib.sha256()
+    for start in range(0, len(objects), PART):
+        some = objects[start : start + PART]
+        key = await asyncio.to_thread(_key, root, some, encoder.fingerprint, hashes)
+        whole.update(key.encode())
+        file = kept / f"{key}.safetensors" if kept is not None else None
+        found = _kept(file)
+        if found is None:
+            found = await _encode(root, some, encoder)
+            if file is not None:
+                _keep(file, found)
+        parts.append(found)
+        if on_features is not None:
+            on_features(start + len(some), len(objects))
+    full, crop = (torch.cat([part[side] for part in parts]) for side in (0, 1))
+    return Features(full, crop, whole.hexdigest())
+
+
+def _key(root: Path, objects: Sequence[RatedObject], encoder: str, hashes: dict[str, str]) -> str:
+    rows: list[object] = [encoder]
+    for item in objects:
+        if item.image not in hashes:
+            try:
+                content = (root / item.image).read_bytes()
+            except OSError as error:
+                raise _unreadable(root, item, error.strerror or str(error)) from error
+            hashes[item.image] = hashlib.sha256(content).hexdigest()
+        rows.append((hashes[item.image], item.category, item.box))
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+
+async def _encode(
+    root: Path, objects: Sequence[RatedObject], encoder: BlipEncoder
+) -> tuple[torch.Tensor, torch.Tensor]:
+    # By picture, so that each is opened and looked at once.
+    order = sorted(range(len(objects)), key=lambda at: objects[at].image)
+    sorted_objects = [objects[at] for at in order]
+    full, crops = await asyncio.to_thread(_views, root, sorted_objects)
+    names = [item.category for item in sorted_objects]
+    found = [await encoder.features(images, names) for images in (full, crops)]
+    back = np.argsort(order)
+    return torch.from_numpy(found[0][back]), torch.from_numpy(found[1][back])
+
+
+def _views(
+    root: Path, objects: Sequence[RatedObject]
+) -> tuple[list[Image.Image], list[Image.Image]]:
+    opened: dict[str, Image.Image] = {}
+    full: list[Image.Image] = []
+    crops: list[Image.Image] = []
+    for item in objects:
+        try:
+            if item.image not in opened:
+                opened[item.image] = load_image(root / item.image)
+            full.append(opened[item.image])
+            crops.append(object_crop(opened[item.image], item.box))
+        except (ImageError, ValueError) as error:
+            raise _unreadable(root, item, str(error)) from error
+    return full, crops
+
+
+def _unreadable(root: Path, item: RatedObject, reason: str) -> RealismError:
+    return RealismError(f"{line_of(root, item)}: {reason}")
+
+
+def targets_of(objects: Sequence[RatedObject]) -> torch.Tensor:
+    """Return the ratings of 1 to 5, float32 (objects, 3): shape, texture, joint."""
+    rows = [(item.shape, item.texture, item.joint) for item in objects]
+    return torch.tensor(rows, dtype=torch.float32).reshape(-1, 3)
+
+
+def line_of(folder: Path, item: RatedObject) -> str:
+    """Return where the set's list names ``item``: ``set/objects.jsonl, line 7``."""
+    path = folder / FILE
+    try:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            if line.strip() and json.loads(line).get("id") == item.id:
+                return f"{path}, line {number}"
+    except (OSError, ValueError):
+        pass
+    return f"object {item.id!r}"
+
+
+def _kept(file: Path | None) -> tuple[torch.Tensor, torch.Tensor] | None:
+    if file is None or not file.is_file():
+        return None
+    try:
+        found = load_file(file)
+        return found["full"], found["crop"]
+    except (SafetensorError, KeyError, OSError):
+        # Half a file is computed again.
+        return None
+
+
+def _keep(file: Path, features: tuple[torch.Tensor, torch.Tensor]) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_name(f".{file.name}.tmp")
+        draft.write_bytes(save({"full": features[0], "crop": features[1]}))
+        os.replace(draft, file)
+    except OSError as error:
+        raise RealismError(
+            f"features cannot be kept in {file.parent}: {error.strerror or error}"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +212,7 @@ class Prepared:
         return trained_on(self.objects, self.digests, self.splits)
 
     def part(self, name: Split) -> list[RatedObject]:
-        """The objects of one part."""
+        """Return the objects of one part."""
         return [self.objects[at] for at in self.splits.of(name)]
 
 
@@ -74,7 +228,7 @@ async def prepare(
 
     Raises ``RealismError`` as :func:`~scenewright.evals.human_ratings.objects.data.read_objects`,
     :func:`~scenewright.evals.studies.olip.splits.split_objects` and
-    :func:`~scenewright.evals.studies.olip.features.features_of` do.
+    :func:`~scenewright.evals.studies.olip.training.features_of` do.
     """
     objects = read_objects(folder)
     digests = await asyncio.to_thread(picture_digests, folder, objects)
@@ -91,8 +245,10 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Trained:
-    """Train heads on ``prepared``; as
-    :func:`~scenewright.tools.vision.realism.olip_training.train_olip` tells."""
+    """Train heads on ``prepared``.
+
+    See :func:`~scenewright.tools.vision.realism.olip_training.train_olip`.
+    """
     return train_olip(
         config,
         prepared.features,
@@ -106,7 +262,7 @@ def fit(
 
 
 def evaluate_heads(name: str, model: Olip, prepared: Prepared, seed: int = 0) -> Evaluation:
-    """The row of Table 3a of ``model`` on the part for testing."""
+    """Return the row of Table 3a of ``model`` on the part for testing."""
     rows = predict(model, prepared.features, prepared.splits.of("test")).tolist()
     return evaluate(name, prepared.part("test"), scores_of(rows), seed=seed)
 
@@ -114,7 +270,7 @@ def evaluate_heads(name: str, model: Olip, prepared: Prepared, seed: int = 0) ->
 def training_report(
     trained: Trained, options: TrainingOptions, prepared: Prepared, rows: Sequence[Evaluation]
 ) -> dict[str, Any]:
-    """What ``report.json`` says: how it was trained, and its figures on what it never saw."""
+    """Return the content of ``report.json``: the training, and the figures on the test part."""
     return {
         "options": options.model_dump(mode="json"),
         "objects": {
@@ -127,3 +283,119 @@ def training_report(
         ],
         "test": [row.model_dump(mode="json") for row in rows],
     }
+
+
+FULL = "full"
+VARIANTS: Mapping[str, Mapping[str, bool]] = {
+    FULL: {},
+    "no_full_image": {"full_image": False},
+    "no_multi_head": {"multi_head": False},
+    "no_deep": {"deep": False},
+    "none": {"full_image": False, "multi_head": False, "deep": False},
+    "literal": {"residual": False},
+}
+"""Variant → its switches: the rows of Table 3b in their order, then attention as it is written."""
+TITLES: Mapping[str, str] = {
+    FULL: "Full OLIP",
+    "no_full_image": "– Full image",
+    "no_multi_head": "– Multi-head",
+    "no_deep": "– Deep proj.",
+    "none": "– All",
+    "literal": "Literal reading (no residual)",
+    **FLOORS,
+}
+"""Variant → its row's name."""
+
+
+class Ablation(BaseModel):
+    """One row of Table 3b."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    variant: str
+    """Of :data:`VARIANTS`, or a row that looks at no picture, of
+    :data:`~scenewright.evals.studies.olip.evaluation.FLOORS`."""
+    evaluation: Evaluation
+    """All columns, over all seeds: ``objects`` counts an object once a seed."""
+    worse_mae: Figure | None = None
+    """Its joint MAE minus that of full OLIP on the same objects; None for full OLIP."""
+    worse_acc: Figure | None = None
+    """The joint ACC of full OLIP minus its own."""
+
+
+def ablate(
+    prepared: Prepared,
+    config: OlipConfig,
+    options: TrainingOptions,
+    *,
+    variants: Iterable[str] = VARIANTS,
+    seeds: Sequence[int] = (0,),
+    work: str | os.PathLike[str] | None = None,
+    on_variant: Callable[[str, int], None] | None = None,
+) -> list[Ablation]:
+    """Train each variant once a seed, and evaluate it on the test part.
+
+    All variants share features, parts, options and seeds; full OLIP is always among them, as the
+    differences are paired with it. After them come constant and random scores. ``work``: a folder
+    of checkpoints, so that an interrupted ablation goes on. Raises as
+    :func:`~scenewright.evals.studies.olip.training.fit`, and ``KeyError`` for a variant that is not
+    known.
+    """
+    objects = prepared.part("test") * len(seeds)
+    wanted = np.array([item.joint for item in objects])
+    numbers = {name: at for at, name in enumerate(dict.fromkeys(item.image for item in objects))}
+    pictures = [numbers[item.image] for item in objects]
+    boots = Bootstrap(len(numbers), options.seed)
+    rows: list[Ablation] = []
+    errors: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def add(variant: str, scores: Sequence[ObjectRealism]) -> None:
+        joint = np.array([score.joint for score in scores], np.float64)
+        errors.append((normalized_error(joint, wanted), same_class(joint, wanted)))
+        mae, acc = errors[-1][0] - errors[0][0], errors[0][1] - errors[-1][1]
+        rows.append(
+            Ablation(
+                variant=variant,
+                evaluation=evaluate(TITLES[variant], objects, scores, seed=options.seed),
+                worse_mae=boots.share(pictures, mae) if rows else None,
+                worse_acc=boots.share(pictures, acc) if rows else None,
+            )
+        )
+
+    for variant in dict.fromkeys((FULL, *variants)):
+        architecture = config.model_copy(update=dict(VARIANTS[variant]))
+        said: list[list[float]] = []
+        for seed in seeds:
+            if on_variant is not None:
+                on_variant(variant, seed)
+            trained = fit(
+                prepared,
+                architecture,
+                options.model_copy(update={"seed": seed}),
+                checkpoint=Path(work) / f"{variant}-{seed}.pt" if work is not None else None,
+            )
+            said += predict(trained.model, prepared.features, prepared.splits.test).tolist()
+        add(variant, scores_of(said))
+    for floor in FLOORS:
+        add(floor, floor_scores(floor, prepared.part("train"), len(objects), options.seed))
+    return rows
+
+
+def markdown(rows: Sequence[Ablation]) -> str:
+    """Return Table 3b as Markdown.
+
+    The columns are joint MAE, ACC and rank correlation, and how much worse than full OLIP.
+    """
+    lines = [
+        "| Model design | MAE ↓ | ACC ↑ | rank ↑ | MAE over full | ACC under full |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        joint = row.evaluation.columns["joint"]
+        over = [figure.text() if figure else "" for figure in (row.worse_mae, row.worse_acc)]
+        lines.append(
+            f"| {TITLES[row.variant]} | {joint.mae.text()} | {joint.acc.text()} | "
+            f"{joint.spearman.text()} | "
+            f"{' | '.join(over)} |"
+        )
+    return "\n".join(lines) + "\n"

@@ -1,7 +1,9 @@
-"""GenEval (Ghosh et al., 2023) through the detection port, by one detector or by a panel of them.
+"""GenEval (Ghosh et al., 2023) through the detection port, by one detector or a panel of them.
 
 A picture is correct, 1, or not, 0. Each detector answers every clause of the item's demands with
-yes or no and its reason, as a judge does; a panel votes clause by clause.
+yes or no and its reason, as a judge does; a panel votes clause by clause. Colours are named by an
+encoder of pictures and texts, or by a judge; GenEval's released code classifies the object alone on
+grey, cut to its box, with CLIP and three texts a colour.
 """
 
 from __future__ import annotations
@@ -12,34 +14,184 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from PIL import Image
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.config.settings import Settings
+from scenewright.config.settings import Settings, SettingsError
 from scenewright.core.closed_vocabulary import listed
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import to_rgb
-from scenewright.core.ports.judge import Judge, JudgeCaps, unscored
+from scenewright.core.ports.detector import Detection, DetectionError, Detector
+from scenewright.core.ports.extractor import ExtractionError, ReadAttribute, Thing, Unread
+from scenewright.core.ports.judge import Judge, JudgeCaps, JudgeError, unscored
 from scenewright.evals.metrics.base import MetricError, Need, Sample
+from scenewright.evals.metrics.encoders import TextImageEncoder
+from scenewright.evals.metrics.extractors import encoder_of
 from scenewright.evals.metrics.options import real, switch, text, whole
-from scenewright.evals.studies.peers.colors import ColorReader, colors_of
-from scenewright.evals.studies.peers.geneval_demands import clause_facts, demands_in, demands_of
+from scenewright.evals.store.journal import Features
 from scenewright.evals.studies.peers.geneval_rules import (
     COLORS,
     Clause,
     Rules,
+    clause_facts,
     clauses,
     counted,
+    demands_in,
+    demands_of,
     to_color,
 )
 from scenewright.evals.studies.peers.panel_metric import MetricJudges, PanelMetric, metric_judges_of
-from scenewright.tools.vision.detection.boxes import unknown_labels
+from scenewright.runs.model_factory.detectors import DetectorSettings, cached_detector_of
+from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.tools.vision.detection.labels import unfindable
+from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
+from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
 
-if TYPE_CHECKING:
-    from scenewright.core.ports.vision import Detector
+KINDS = ("clip", "judge", "judge-alone")
+TEMPLATES = ("a photo of a {color} {name}", "a photo of a {color}-colored {name}",
+             "a photo of a {color} object")  # fmt: skip
+"""Of the released code; a colour's vector is that of the mean of the three."""
+BACKGROUND = (153, 153, 153)
+"""What is around the thing: #999."""
+
+
+class ColorReader(Protocol):
+    """Names colours."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever a thing could get another colour."""
+        ...
+
+    @property
+    def palette(self) -> tuple[str, ...] | None:
+        """The colours that it distinguishes; None: any."""
+        ...
+
+    async def read(
+        self, image: Image.Image, things: Sequence[Detection], every: Sequence[Detection]
+    ) -> list[str | None]:
+        """Return the colour of each of ``things``, all of one class; None where unknown.
+
+        ``every`` holds all detections of the picture. Raises what its model raises.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ClipColors:
+    """Implements :class:`ColorReader` by zero-shot classification."""
+
+    encoder: TextImageEncoder
+    """Of pictures and texts."""
+    palette: tuple[str, ...]
+    """The colours that there are."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the encoder, the texts and the colours."""
+        return _digest("clip", self.encoder.fingerprint, list(TEMPLATES), list(self.palette))
+
+    async def read(
+        self, image: Image.Image, things: Sequence[Detection], every: Sequence[Detection]
+    ) -> list[str | None]:
+        """Return the likeliest colour of each thing."""
+        if not things:
+            return []
+        name = things[0].name
+        texts = [t.format(color=c, name=name) for c in self.palette for t in TEMPLATES]
+        vectors = (await self.encoder.texts(texts)).vectors
+        means = vectors.reshape(len(self.palette), len(TEMPLATES), -1).mean(1)
+        colors: Features = means / np.linalg.norm(means, axis=1, keepdims=True)
+        crops = await asyncio.to_thread(lambda: [alone(image, thing) for thing in things])
+        likeness = await self.encoder.images(crops) @ colors.T
+        return [self.palette[int(at)] for at in likeness.argmax(1)]
+
+
+@dataclass(frozen=True)
+class JudgedColors:
+    """Implements :class:`ColorReader` by a judge that is asked for each colour."""
+
+    reader: JudgedAttributes
+    """Asks; its values are those of the key ``color``."""
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the reader."""
+        return self.reader.fingerprint
+
+    @property
+    def palette(self) -> tuple[str, ...]:
+        """The values that the judge is asked for."""
+        return tuple(self.reader.values["color"])
+
+    async def read(
+        self, image: Image.Image, things: Sequence[Detection], every: Sequence[Detection]
+    ) -> list[str | None]:
+        """Return the likeliest colour of each thing.
+
+        Raises ``ExtractionError`` if the judge's answers leave it open.
+        """
+
+        around = [Thing(str(at), one) for at, one in enumerate(every)]
+        found: list[str | None] = []
+        for one in things:
+            thing = next((t for t in around if t.detection is one), Thing("thing", one))
+            read = await self.reader.read(image, thing, ["color"], around)
+            lost = next((each for each in read if isinstance(each, Unread)), None)
+            if lost is not None:
+                raise ExtractionError(lost.reason)
+            found += [each.value for each in read if isinstance(each, ReadAttribute)] or [None]
+        return found
+
+
+def alone(image: Image.Image, thing: Detection) -> Image.Image:
+    """Return ``thing`` on grey by its mask, if it has one, cut to its box of at least a pixel."""
+    shown = image.convert("RGB")
+    if thing.mask is not None:
+        sheet = Image.fromarray(thing.mask.astype(np.uint8) * 255)
+        shown = Image.composite(shown, Image.new("RGB", shown.size, BACKGROUND), sheet)
+    left, top, right, bottom = (int(side) for side in thing.box)
+    return shown.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
+
+
+def colors_of(spec: str, palette: Sequence[str], settings: Settings) -> ColorReader:
+    """Return the colour reader that ``spec`` names.
+
+    ``clip:MODEL`` is a folder or ``OWNER/NAME`` of CLIP's kind, or ``miniature``;
+    ``judge:ACCOUNT:MODEL`` is shown the object alone; ``judge-alone:ACCOUNT:MODEL`` is shown the
+    picture with other objects of the class painted over. Raises ``MetricError`` for another name,
+    or if a model is not there.
+    """
+    kind, _, model = spec.partition(":")
+    if kind not in KINDS or not model:
+        raise MetricError(
+            f"colors is {spec!r}: use clip:MODEL, judge:ACCOUNT:MODEL or judge-alone:ACCOUNT:MODEL"
+        )
+    if kind == "clip":
+        return ClipColors(encoder_of("geneval", model, {}), tuple(palette))
+
+    try:
+        judge = judge_of(model, settings)
+    except (JudgeError, SettingsError) as error:
+        raise MetricError(f"colors: {error}") from error
+    # The release takes the likeliest colour, however likely.
+    return JudgedColors(
+        JudgedAttributes(
+            ExtractionPanel([judge]),
+            {"color": tuple(palette)},
+            "crop" if kind == "judge" else "alone",
+            0.0,
+        )
+    )
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
 
 _VERSION = 2
 """Raised when the same detections would get other answers."""
@@ -50,8 +202,10 @@ _NO_COLORS = "no reader of colours is named: give colors, for example clip:OWNER
 
 @dataclass(frozen=True)
 class DetectorJudge:
-    """Implements :class:`~scenewright.core.ports.judge.Judge` for the facts of
-    :func:`~.geneval_demands.clause_facts`, by a detector and GenEval's rules."""
+    """Judge of the facts of ``clause_facts``: a detector with GenEval's rules.
+
+    Implements :class:`~scenewright.core.ports.judge.Judge`.
+    """
 
     detector: Detector
     """Finds things."""
@@ -88,8 +242,11 @@ class DetectorJudge:
         )
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """As the port says; the reason of a no is its rationale. A clause about a class that the
-        detector does not have, or a colour that the reader does not name, is unscored."""
+        """Answer as the port says; the reason of a no is its rationale.
+
+        A clause about a class that the detector does not have, or a colour that the reader does not
+        name, is unscored.
+        """
         shown = await asyncio.to_thread(to_rgb, image)
         unknown = {fact.id: why for fact in facts if (why := self._unknown(fact))}
         told = dict.fromkeys(str(fact.value) for fact in facts if fact.id not in unknown)
@@ -102,8 +259,8 @@ class DetectorJudge:
         ]
 
     def _unknown(self, fact: Fact) -> str:
-        """Why nothing can be said of a clause; empty if something can."""
-        for reason in unknown_labels(self.detector, fact.classes).values():
+        """Return why nothing can be said of a clause; empty if something can."""
+        for reason in unfindable(self.detector, fact.classes).values():
             return reason
         if self.colors is None or self.colors.palette is None:
             return ""
@@ -115,20 +272,20 @@ class DetectorJudge:
         for demand in ends:
             if demand.color and demand.color not in self.colors.palette:
                 return (
-                    f"the color {demand.color!r} is none that is told apart: there are "
+                    f"the color {demand.color!r} is not one of those that can be named: "
                     f"{listed(self.colors.palette)}"
                 )
         return ""
 
     async def aclose(self) -> None:
-        """The detector stays its owner's."""
+        """Return the detector stays its owner's."""
 
     async def _seen(
         self, image: Image.Image, told: str
     ) -> tuple[dict[str, Clause], dict[str, str]]:
-        """The clauses, and of which classes the colours are not known, and why."""
+        """Return the clauses, and of which classes the colours are not known, and why."""
         demands = demands_in(told)
-        unknown = unknown_labels(self.detector, demands.names)
+        unknown = unfindable(self.detector, demands.names)
         names = [name for name in demands.names if name not in unknown]
         every = await self.detector.detect(image, names)
         found = counted(every, demands, self.rules)
@@ -164,7 +321,7 @@ class DetectorJudge:
 
 
 def _colored(fact: Fact, key: str) -> tuple[str, ...]:
-    """The classes on whose colour a clause hangs."""
+    """Return the classes on whose colour a clause depends."""
     kind, at, *number = key.split(":")
     if kind not in ("color", "position"):
         return ()
@@ -181,13 +338,15 @@ class GenEval(PanelMetric):
     name = "geneval"
 
     def __init__(self, bench: MetricJudges, *, exact: bool = False) -> None:
-        """``bench``: its judges are of :class:`DetectorJudge`. ``exact``: see
-        :func:`~.geneval_demands.demands_of`."""
+        """Score with the judges of ``bench``, each a :class:`DetectorJudge`.
+
+        ``exact``: see :func:`~scenewright.evals.studies.peers.geneval_rules.demands_of`.
+        """
         super().__init__(bench)
         self._exact = switch("exact", exact)
 
     def wording(self) -> str:
-        """Whether scenes are counted exactly."""
+        """Return whether scenes are counted exactly."""
         return f"exact={self._exact}"
 
     @property
@@ -196,12 +355,15 @@ class GenEval(PanelMetric):
         return frozenset({"image"})
 
     async def facts_for(self, sample: Sample) -> Sequence[Fact]:
-        """One fact a clause of the demands."""
+        """Return one fact a clause of the demands."""
         return clause_facts(demands_of(sample.item, exact=self._exact))
 
     def reduce(self, facts: Sequence[Fact], likely: Array) -> float | None:
-        """1 where every clause is met, 0 where one is not; None where that hangs on a clause that
-        nobody could tell. Of two detectors that differ, neither confirms."""
+        """Return 1 where every clause is met, 0 where one is not.
+
+        None where that depends on a clause that no detector could decide. Of two detectors that
+        differ, neither confirms.
+        """
         known = likely[~np.isnan(likely)]
         if (known <= 0.5).any():
             return 0.0
@@ -210,9 +372,12 @@ class GenEval(PanelMetric):
     def noted(
         self, facts: Sequence[Fact], answers: Mapping[str, Sequence[Answer]], likely: Array
     ) -> dict[str, float | None]:
-        """``counts``, ``colors``, ``positions`` and ``excluded``: share of the clauses of the kind
-        that the aggregator finds met, where there are such; ``unasked``: attributes and relations
-        of a scene that boxes cannot show."""
+        """Return the shares of met clauses by kind.
+
+        Parts: ``counts``, ``colors``, ``positions``, ``excluded``. A kind is there if the demands
+        have such clauses. ``unasked`` counts attributes and relations of a scene that boxes cannot
+        show.
+        """
         parts: dict[str, float | None] = {"unasked": float(demands_in(str(facts[0].value)).unasked)}
         for kind, part in _PARTS.items():
             of_kind = np.array([str(fact.key).startswith(f"{kind}:") for fact in facts])
@@ -236,8 +401,10 @@ def make(
     aggregator: Any = "mean",
     folder: Any = None,
 ) -> GenEval:
-    """The metric of the registry. Raises ``MetricError`` for a wrong option, and if a model is not
-    on this machine."""
+    """Return the metric of the registry.
+
+    Raises ``MetricError`` for a wrong option, and if a model is not on this machine.
+    """
     if detectors is None:
         raise MetricError(
             "geneval needs a detector: name it in its options, for example "
@@ -257,14 +424,12 @@ def make(
     reader: dict[str, ColorReader] = {}
 
     def made(spec: str, here: Settings) -> Judge:
-        from scenewright.core.ports.vision import DetectionError
-        from scenewright.runs.model_factory.local_models import DetectorSettings, cached_detector_of
 
         if colors is not None and not reader:
             reader["one"] = colors_of(text("colors", colors), named, here)
         least = min(rules.threshold, rules.counting_threshold)
         try:
-            # Detectors leave out more than these rules do, unless they are told.
+            # By default detectors leave out more than these rules do.
             found = cached_detector_of(spec, DetectorSettings(threshold=least))
         except DetectionError as error:
             raise MetricError(f"geneval: {error}") from error

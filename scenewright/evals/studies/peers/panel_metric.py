@@ -14,23 +14,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from scenewright.config.settings import Settings, SettingsError, user_cache
+from scenewright.agents.panel.aggregation import Array
+from scenewright.agents.panel.ballots import answer_table
+from scenewright.agents.panel.panel import Panel
+from scenewright.config.settings import Settings, SettingsError, find_profile, load_settings
+from scenewright.config.user_cache import user_cache
 from scenewright.core.facts import Answer, Fact
+from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.evals.metrics.answer_cache import store_in
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
 from scenewright.evals.metrics.options import text
+from scenewright.evals.runner.judging import ToolCallSource, expected_of, judge_picture
 from scenewright.evals.studies.panel.aggregators.base import combined_by
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
-from scenewright.providers.usage import ExpectedUsage
-
-if TYPE_CHECKING:
-    from scenewright.agents.panel.aggregation import Array
-    from scenewright.core.ports.judge import Judge
-    from scenewright.providers import AnswerStore
+from scenewright.providers import AnswerStore
+from scenewright.providers.usage import Expected
+from scenewright.runs.model_factory.profiles import judge_of
 
 UNLABELLED = ("mean", "median", "trimmed", "majority", "dawid_skene")
 """Aggregators that need nothing but the answers to one picture."""
@@ -45,7 +48,6 @@ class MetricJudges:
     """The judges of a metric, and where their answers are kept."""
 
     judges: tuple[Judge, ...]
-    """Who is asked."""
     store: AnswerStore
     """Keeps the answers."""
     aggregator: str = "mean"
@@ -64,7 +66,10 @@ class PanelMetric(ABC):
     higher_is_better = True
 
     def __init__(self, bench: MetricJudges) -> None:
-        """Raises ``MetricError`` for an aggregator that is not one of :data:`UNLABELLED`."""
+        """Score with the judges of ``bench``.
+
+        Raises ``MetricError`` for an aggregator that is not one of :data:`UNLABELLED`.
+        """
         self._bench = bench
         text("aggregator", bench.aggregator, UNLABELLED)
 
@@ -77,7 +82,7 @@ class PanelMetric(ABC):
 
     @property
     def judges(self) -> tuple[Judge, ...]:
-        """Who is asked."""
+        """The judges that are asked."""
         return self._bench.judges
 
     @property
@@ -86,57 +91,69 @@ class PanelMetric(ABC):
         return frozenset({"image", "prompt"})
 
     def wording(self) -> str:
-        """What else a score hangs on: id and hash of prompts, options."""
+        """Return what else a score depends on: ids and hashes of prompts, options."""
         return ""
 
     @abstractmethod
     async def facts_for(self, sample: Sample) -> Sequence[Fact]:
-        """What is asked about a picture, parents before their children; same for the same item.
+        """Return the facts asked about a picture, parents before their children.
 
-        Raises ``MetricError`` with the reason where nothing can be asked.
+        They are the same for the same item. Raises ``MetricError`` with the reason where nothing
+        can be asked.
         """
 
     @abstractmethod
     def reduce(self, facts: Sequence[Fact], likely: Array) -> float | None:
-        """The score of one voter from its probabilities (n_facts,), NaN where it gave no usable
-        answer; None where there is no score."""
+        """Return the score of one voter from its probabilities (n_facts,).
+
+        A probability is NaN where the voter gave no usable answer. None where there is no score.
+        """
 
     def voted(self, facts: Sequence[Fact], votes: Array, said: Array) -> Array:
-        """What :meth:`reduce` gets of a single judge: its probabilities, unless the metric counts
-        what was chosen."""
+        """Return the probabilities of a single judge for :meth:`reduce`.
+
+        A metric that counts what was chosen gives the choices instead.
+        """
         return said
 
     def noted(
         self, facts: Sequence[Fact], answers: Mapping[str, Sequence[Answer]], likely: Array
     ) -> dict[str, float | None]:
-        """Parts of its own, from what the judges said and from the probabilities (n_facts,) of the
-        metric's aggregator."""
+        """Return parts of the metric's own.
+
+        ``answers`` are the judges' own, ``likely`` (n_facts,) the probabilities of the metric's
+        aggregator.
+        """
         return {}
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
-        """Of each judge that is no model of this machine."""
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+        """Return the expected calls of each judge that is not a model of this machine."""
         try:
             return self.looking(await self.facts_for(sample), size)
         except MetricError:
             return {}
 
-    def looking(self, facts: Sequence[Fact], size: tuple[int, int]) -> dict[str, ExpectedUsage]:
-        """Judge's id → what it takes to ask these ``facts`` of a picture of ``size`` pixels; a
-        judge that cannot say is one call of unknown price."""
-        from scenewright.evals.runner.judging import expected_of
+    def looking(self, facts: Sequence[Fact], size: tuple[int, int]) -> dict[str, Expected]:
+        """Return by judge id what asking ``facts`` of a picture of ``size`` pixels takes.
+
+        A judge that cannot say is one call of unknown price.
+        """
 
         found = {}
         for judge in self._bench.judges:
             if hasattr(judge, "expected"):
                 found[judge.id] = expected_of(judge, size, facts, "together")
             elif not judge.caps.local:
-                found[judge.id] = ExpectedUsage(1, usd=None)
+                found[judge.id] = Expected(1, usd=None)
         return found
 
     async def score(self, sample: Sample) -> MetricScore:
-        """The score by the aggregator. Parts: ``judge:ID`` and ``aggregator:NAME`` for every voter,
-        ``facts``, ``unscored``, answers that could not be used, and those of :meth:`noted`. A value
-        beside such answers is of the others."""
+        """Return the score by the aggregator.
+
+        Parts: ``judge:ID`` and ``aggregator:NAME`` for every voter, ``facts``, ``unscored``
+        (answers that could not be used), and those of :meth:`noted`. A value beside such answers is
+        of the others.
+        """
         try:
             facts = tuple(await self.facts_for(sample))
         except MetricError as error:
@@ -170,8 +187,6 @@ class PanelMetric(ABC):
         return MetricScore(value=value, parts=parts, reason=reason, unscored=lost, **took)
 
     async def _answers(self, sample: Sample, facts: tuple[Fact, ...]) -> Mapping[str, list[Answer]]:
-        from scenewright.agents.panel.panel import Panel
-        from scenewright.evals.runner.judging import ToolCallSource, judge_picture
 
         judge_panel = ToolCallSource(self.name, self._bench.judges, Panel())
         origin = f"{self.name}:{sample.image[:16]}:{self.version}"
@@ -188,8 +203,7 @@ def table_of(
     answers: Mapping[str, Sequence[Answer]],
     judges: Sequence[Judge],
 ) -> AnswerTable:
-    """The answers about one picture as a table."""
-    from scenewright.agents.panel.panel import answer_table
+    """Return the answers about one picture as a table."""
 
     row_of = {fact.id: row for row, fact in enumerate(facts)}
     rows = tuple(
@@ -225,12 +239,11 @@ def metric_judges_of(
     *,
     made_by: Callable[[str, Settings], Judge] | None = None,
 ) -> MetricJudges:
-    """The judges that a metric's options name, else the report judges of the profile. ``made_by``
-    makes one of its name (default: ``profiles.judge_of``). Raises ``MetricError`` for a wrong
-    option, if a judge is not there, and for a profile whose loop alone has judges."""
-    from scenewright.config.settings import find_profile, load_settings
-    from scenewright.core.ports.judge import JudgeError
-    from scenewright.runs.model_factory.profiles import judge_of
+    """Return the judges that a metric's options name, else the profile's report judges.
+
+    ``made_by`` makes a judge by its name (default: ``profiles.judge_of``). Raises ``MetricError``
+    for a wrong option, if a judge is not there, and for a profile with judges for its loop alone.
+    """
 
     here = settings or load_settings()
     if judges is not None and profile is not None:

@@ -1,7 +1,7 @@
 """The PSG-style score by level of complexity, beside SGScore of the same pictures.
 
 An extractor is the only judge here: it reads a scene graph off each picture, which is compared with
-the one that was asked for (``docs/graphs.md``). SGScore asks judges about single facts.
+the one that was asked for (``docs/psg-score.md``). SGScore asks judges about single facts.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from scenewright.evals.statistics.estimates import (
     rank_correlation,
     slope,
 )
-from scenewright.evals.studies import plots, prompts_read
-from scenewright.evals.studies.claims import Claim
+from scenewright.evals.studies import plots
+from scenewright.evals.studies import readings as prompts_read
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.paper import Printed, psg_paper
+from scenewright.evals.studies.paper import Claim, Printed, psg_paper
 from scenewright.evals.studies.readings import Readings
-from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import (
     SCENES_FAMILY,
     Outcome,
+    Setup,
     StudyDefinition,
     StudyRequirement,
 )
@@ -57,9 +57,11 @@ _COLUMNS = (
 )
 
 
-def wants(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
-    """Three conditions, drawn with the first seed: reading a graph off a picture takes longer than
-    asking about it."""
+def requirements(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
+    """Require three conditions, drawn with the first seed.
+
+    Reading a graph off a picture takes longer than asking about it.
+    """
     return (
         StudyRequirement(
             SCENES_FAMILY,
@@ -73,7 +75,7 @@ def wants(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
 
 
 def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
-    """A row a condition and level, and the figure of the supplement that prints scores."""
+    """Return a row a condition and level, and the figure of the supplement that prints scores."""
     (found,) = readings
     rows = tuple(
         _row(found, condition, level) for condition in CONDITIONS for level in ("", *LEVELS)
@@ -96,24 +98,22 @@ def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
 
 def _row(found: Readings, condition: str, level: str) -> Row:
     chosen = found.where("level", level) if level else np.ones(len(found.items), bool)
-    cells = [
+    figures = [
         mean(found.of(METRIC, condition, part)[chosen]).times(100) for part in (*PARTS, *_MORE)
     ]
-    cells.append(mean(found.of("sgscore", condition)[chosen]).times(100))
-    cells.append(_agreement(found, condition, chosen))
+    figures.append(mean(found.of("sgscore", condition)[chosen]).times(100))
+    figures.append(_agreement(found, condition, chosen))
     name = f"{level} (# {int(chosen.sum())})" if level else f"overall (# {len(found.items)})"
-    return Row(
-        key=f"{condition}/{level or 'overall'}",
-        title=f"{plots.name_of(condition)}: {name}",
-        cells=(
-            *(Cell(measured=estimate) for estimate in cells),
-            *prompts_read.cells(found.prompts_of(condition, chosen)),
-        ),
+    return Row.measured(
+        f"{condition}/{level or 'overall'}",
+        f"{plots.name_of(condition)}: {name}",
+        figures,
+        *prompts_read.cells(found.prompts_of(condition, chosen)),
     )
 
 
 def _agreement(found: Readings, condition: str, chosen: NDArray[np.bool_]) -> Estimate:
-    """Spearman's rank correlation of both scores over the pictures of the chosen items."""
+    """Return Spearman's rank correlation of both scores over the pictures of the chosen items."""
     graph, facts = (found.of(metric, condition)[chosen, 0] for metric in (METRIC, "sgscore"))
     return rank_agreement(graph, facts)
 
@@ -136,9 +136,7 @@ def _claims(found: Readings) -> tuple[Claim, ...]:
         for ours, theirs, says in pairs
         for part, title in PARTS.items()
     ]
-    sizes: Array = np.array(
-        [np.nan if size is None else size for size in found.columns["complexity"]], float
-    )
+    sizes: Array = np.array(found.columns["complexity"], float)
     claims += [
         Claim(
             where="Scene-Bench, Fig. 7, by the PSG-style score",
@@ -157,7 +155,7 @@ def _claims(found: Readings) -> tuple[Claim, ...]:
 def _notes(setup: Setup) -> tuple[str, ...]:
     return (
         "PSG-Bench's own formula is not public: the score here is a written definition of ours "
-        "(docs/graphs.md), and no figures of a paper exist for it on these models.",
+        "(docs/psg-score.md), and no figures of a paper exist for it on these models.",
         f"Graphs are read by the extractor `{setup.graph_extractor()}`; labels, values and "
         "predicates are equal or not.",
         "What the extractor misses or makes up lowers the score whether or not the picture is "
@@ -169,7 +167,7 @@ def _notes(setup: Setup) -> tuple[str, ...]:
 
 
 def _of_supplement() -> tuple[str, ...]:
-    """What the printed numbers say of the sentences beside them."""
+    """Compare the printed numbers with the sentences beside them."""
     best = {
         table.title: (
             max(table.column("psg"), key=lambda m: table.column("psg")[m]),
@@ -185,7 +183,7 @@ def _of_supplement() -> tuple[str, ...]:
 
 
 def _printed_table() -> Layout:
-    """Fig. 9 of the supplement, and rank correlations that follow from its numbers."""
+    """Return Fig. 9 of the supplement, and rank correlations that follow from its numbers."""
     paper = psg_paper()
     keys = ("psg", "geneval", "human")
     titles = ("PSG-Score", "GenEval", "human rating (1–5)")
@@ -269,8 +267,7 @@ def _plot(setup: Setup, layout: Layout) -> Figure:
         axis.set_ylabel("score (%), 95 % interval over scenes")
     made.suptitle(f"Graphs read off pictures, {setup.profile}")
     plots.legend(made, left)
-    figure: Figure = made
-    return figure
+    return made
 
 
 STUDY = StudyDefinition(
@@ -278,8 +275,8 @@ STUDY = StudyDefinition(
     "psg",
     "PSG-style score",
     "graphs read off pictures against the graphs asked for",
-    wants,
+    requirements,
     outcome,
     paper=psg_paper,
-    unsupported_reason=lambda setup: setup.lacks_extractor,
+    unsupported_reason=lambda setup: setup.missing_extractor,
 )

@@ -1,23 +1,43 @@
-"""Does filtering by REAL help training? Training sets by rank, and what they make of a test.
+"""Train on sets augmented by REAL scores, and compare what the sets make of a test.
 
 REAL (Section 4.4): real pictures of each class alone (``none``), or with the best (``high``), any
 (``random``) or the worst (``low``) scored pictures of the class. Every set is trained for as many
-steps, from the same start, and read on the same held-out real pictures. Seeds differ in the real
-pictures, in the weights of the head and in the order of the batches, and are the same for every
-set: sets are compared seed by seed.
+steps, from the same start, and measured on the same held-out real pictures. Seeds differ in the
+real pictures, in the weights of the head and in the order of the batches, and are the same for
+every set: sets are compared seed by seed.
+
+The task here is classification of pictures, by any classifier in transformers layout or any image
+encoder under a new head; :mod:`scenewright.evals.studies.real.relation_recognition` has relations.
+
+Finished trainings are kept in a folder under all that decides their result: the start's weights,
+the recipe, the pictures with their labels, the seed, the test and the libraries. A study that was
+stopped goes on with the first training that is not there.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import numpy as np
+import torch
 from PIL import Image
+from torch import nn
+from torch.nn import functional
 
+from scenewright.core.images import hash_of_image
+from scenewright.evals.metrics.weights import digest, fingerprint
 from scenewright.evals.statistics.estimates import LEVEL, Estimate
 from scenewright.evals.studies.real.ranking import How, Ranked, select
+from scenewright.runs.folder import write_json
+
+T = TypeVar("T")
 
 DIFFERENCE = (-1.0, 1.0)
 """Bounds of the difference of two measures that lie in [0, 1]."""
@@ -55,11 +75,11 @@ def chosen(
     k: int,
     seed: int = 0,
 ) -> list[Ranked]:
-    """The ``k`` pictures of each class that ``how`` selects, of ``ranked`` names in ``pool``.
+    """Return the ``k`` pictures of each class that ``how`` selects from ``ranked``.
 
-    ``labels`` are the classes of the real pictures. Raises ``AugmentationError`` if a class has
-    fewer than ``k`` scored pictures (the sets would differ in size), if a picture's class is not
-    among ``labels``, or if it is not in ``pool``.
+    They are names in ``pool``; ``labels`` are the classes of the real pictures. Raises
+    ``AugmentationError`` if a class has fewer than ``k`` scored pictures (the sets would differ in
+    size), if a picture's class is not among ``labels``, or if it is not in ``pool``.
     """
     rows = list(ranked)
     if how != "none":
@@ -90,7 +110,7 @@ def training_set(
     k: int,
     seed: int = 0,
 ) -> list[Example]:
-    """``real`` and, after them, the pictures of ``pool`` (name → picture) that ``how`` selects.
+    """Return ``real``, then the pictures of ``pool`` (name → picture) that ``how`` selects.
 
     Raises ``AugmentationError`` as :func:`chosen`.
     """
@@ -99,10 +119,10 @@ def training_set(
 
 
 def equal_epochs(epochs: int, largest: int, size: int) -> int:
-    """Epochs for a set of ``size`` pictures so that it takes about as many steps as ``epochs`` of
-    the ``largest``: the paper's 20 for *none* (half the pictures) against 10.
+    """Return the epochs with which ``size`` pictures take as many steps as the largest set.
 
-    Raises ``AugmentationError`` if a number is below 1 or ``size`` above ``largest``.
+    The ``largest`` set takes ``epochs``: the paper has 20 for *none* (half the pictures) against
+    10. Raises ``AugmentationError`` if a number is below 1 or ``size`` above ``largest``.
     """
     if epochs < 1 or size < 1 or size > largest:
         raise AugmentationError(
@@ -112,7 +132,7 @@ def equal_epochs(epochs: int, largest: int, size: int) -> int:
 
 
 def macro_f1(truth: Sequence[str], predicted: Sequence[str]) -> float:
-    """Mean over the classes of ``truth`` of F1 = 2·TP / (2·TP + FP + FN), in [0, 1].
+    """Return the mean over the classes of ``truth`` of F1 = 2·TP / (2·TP + FP + FN), in [0, 1].
 
     A class that is never predicted has F1 0; one that is predicted but nowhere true is no class
     of the mean. Raises ``AugmentationError`` without pictures or for unequal lengths.
@@ -134,10 +154,10 @@ def macro_f1(truth: Sequence[str], predicted: Sequence[str]) -> float:
 def over_seeds(
     values: Sequence[float], items: int = 0, bounds: tuple[float, float] = (0.0, 1.0)
 ) -> Estimate:
-    """Mean over seeds with its 95 % interval by Student's t (n − 1 degrees of freedom).
+    """Return the mean over seeds with its 95 % interval by Student's t (n − 1 degrees of freedom).
 
     ``items``: pictures each value is measured on. The interval ends at ``bounds``, beyond which the
-    measure has no values: Student's t knows nothing of them. One seed has no interval. Raises
+    measure has no values: Student's t does not respect them. One seed has no interval. Raises
     ``AugmentationError`` without values, or for one outside the bounds.
     """
     if not values:
@@ -174,16 +194,16 @@ class Comparison:
             raise AugmentationError(f"sets were trained with other numbers of seeds: {lengths}")
 
     def mean(self, how: How) -> Estimate:
-        """The measure of one set, over seeds."""
+        """Return the measure of one set, over seeds."""
         return over_seeds(self.values[how], self.items)
 
     def difference(self, first: How, second: How) -> Estimate:
-        """``first`` less ``second``, paired by seed."""
+        """Return ``first`` less ``second``, paired by seed."""
         pairs = zip(self.values[first], self.values[second], strict=True)
         return over_seeds([a - b for a, b in pairs], self.items, DIFFERENCE)
 
     def markdown(self) -> str:
-        """The layout of the paper's Tables 2 to 4: one row a set, then the paired differences."""
+        """Return the layout of Tables 2 to 4: a row a set, then the paired differences."""
         lines = [f"| training set | {self.measure} | 95 % interval | sd |", "|---|---|---|---|"]
         shown = [how for how in SETS if how in self.values]
         lines += [_row(how, self.mean(how), "") for how in shown]
@@ -203,3 +223,308 @@ def _row(name: str, estimate: Estimate, sign: str) -> str:
     if estimate.low is not None:
         interval = f"{text(estimate.low, sign)} … {text(estimate.high, sign)}"
     return f"| {name} | {text(estimate.value, sign)} | {interval} | {text(estimate.sd, '')} |"
+
+
+CLIP_TOWER = "clip_vision_model"
+_MEAN = (0.48145466, 0.4578275, 0.40821073)
+_STD = (0.26862954, 0.26130258, 0.27577711)
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a set is trained; the defaults are the paper's (Section 4.4.1)."""
+
+    epochs: int = 10
+    """Of the largest set; smaller ones get more, so that all take as many steps."""
+    batch: int = 8
+    """Pictures a step."""
+    rate: float = 5e-5
+    """First learning rate of AdamW; falls linearly to 0."""
+    decay: float = 0.01
+    """Weight decay."""
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch < 1 or self.rate <= 0 or self.decay < 0:
+            raise AugmentationError(
+                f"{self}: epochs and batch must be 1 or more, the rate above 0, the decay not below"
+            )
+
+
+OnStep = Callable[[int, int], None]
+"""Gets the steps that are done, and of how many."""
+
+
+def load_config(folder: Path) -> Any:
+    """Return the configuration of the model in ``folder``.
+
+    Raises ``AugmentationError`` if there is none.
+    """
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise AugmentationError(
+            f"{folder} holds no model in transformers layout: {error}"
+        ) from error
+
+
+def new_classifier(folder: Path, labels: Sequence[str], seed: int) -> nn.Module:
+    """Return the model in ``folder`` with a new head for ``labels``; ``seed`` draws the head.
+
+    A CLIP vision tower gets the head of ``CLIPForImageClassification``: one linear layer on the
+    mean of its patch tokens. Single precision. Raises ``AugmentationError`` for a folder without a
+    usable model, fewer than two labels, or a label that is given twice.
+    """
+    from transformers import AutoModelForImageClassification, CLIPConfig, CLIPForImageClassification
+
+    if len(labels) < 2 or len(set(labels)) != len(labels):
+        raise AugmentationError(f"labels {list(labels)}: give two or more, each once")
+    config = load_config(folder)
+    torch.manual_seed(seed)
+    if config.model_type == CLIP_TOWER:
+        whole = CLIPConfig(vision_config=config.to_dict(), num_labels=len(labels))
+        model: Any = CLIPForImageClassification(whole).float()
+        model.vision_model.load_state_dict(vision_tower(folder).state_dict())
+        return cast("nn.Module", model)
+    try:
+        model = AutoModelForImageClassification.from_pretrained(
+            folder,
+            local_files_only=True,
+            num_labels=len(labels),
+            ignore_mismatched_sizes=True,
+            dtype=torch.float32,
+        )
+    except (OSError, ValueError) as error:
+        raise AugmentationError(
+            f"{folder} is not an image classifier or encoder: {error}"
+        ) from error
+    return cast("nn.Module", model)
+
+
+def vision_tower(folder: Path) -> Any:
+    """Return CLIP's vision transformer of the model in ``folder``, in single precision."""
+    from transformers import CLIPVisionModelWithProjection
+
+    found = CLIPVisionModelWithProjection.from_pretrained(
+        folder, local_files_only=True, dtype=torch.float32
+    )
+    return found.vision_model
+
+
+def pixels_of(images: Sequence[Image.Image], side: int) -> torch.Tensor:
+    """Return (n, 3, side, side) float: squeezed to a square, normalised as CLIP's pictures are."""
+    squares = [
+        np.asarray(image.convert("RGB").resize((side, side), Image.Resampling.BICUBIC), np.uint8)
+        if image.size != (side, side)
+        else np.asarray(image.convert("RGB"), np.uint8)
+        for image in images
+    ]
+    scaled = torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2).float().div_(255)
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (_MEAN, _STD))
+    return (scaled - mean) / std
+
+
+def side_of(config: Any) -> int:
+    """Return the side of the pictures that a model takes, in pixels; 224 where it takes any."""
+    inner = getattr(config, "vision_config", None) or config
+    side = getattr(inner, "image_size", None) or 224
+    return int(side[0] if isinstance(side, (tuple, list)) else side)
+
+
+def batches(size: int, batch: int, epochs: int, seed: int) -> Iterator[torch.Tensor]:
+    """Yield shuffled indices of ``epochs`` passes over ``size`` examples, by ``seed`` alone."""
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(epochs):
+        order = torch.randperm(size, generator=generator)
+        yield from (order[at : at + batch] for at in range(0, size, batch))
+
+
+def descend(
+    model: nn.Module,
+    steps: Sequence[torch.Tensor],
+    loss_of: Callable[[torch.Tensor], torch.Tensor],
+    recipe: Recipe,
+    on_step: OnStep = lambda done, steps: None,
+) -> None:
+    """Train by AdamW with a linearly falling rate over ``steps`` (indices of examples each).
+
+    Raises ``AugmentationError`` if the loss is no longer a number.
+    """
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
+    model.train()
+    for done, members in enumerate(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.rate * (1 - done / len(steps))
+        loss = loss_of(members)
+        if not torch.isfinite(loss):
+            raise AugmentationError(
+                f"the loss is {loss.item()} at step {done}: lower the rate {recipe.rate}"
+            )
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        on_step(done + 1, len(steps))
+    model.eval()
+
+
+def classify(
+    folder: Path,
+    examples: Sequence[Example],
+    test: Sequence[Image.Image],
+    *,
+    recipe: Recipe,
+    epochs: int,
+    seed: int,
+    on_step: OnStep = lambda done, steps: None,
+) -> list[str]:
+    """Train on ``examples`` for ``epochs``; the predicted class of each picture of ``test``.
+
+    The same arguments give the same predictions on one machine with one number of threads. Raises
+    ``AugmentationError`` as :func:`new_classifier` and :func:`descend`.
+    """
+    labels = sorted({example.label for example in examples})
+    model = new_classifier(folder, labels, seed)
+    side = side_of(model.config)
+    given = pixels_of([example.image for example in examples], side)
+    wanted = torch.tensor([labels.index(example.label) for example in examples])
+
+    def loss_of(members: torch.Tensor) -> torch.Tensor:
+        logits = model(pixel_values=given[members]).logits
+        return functional.cross_entropy(logits, wanted[members])
+
+    steps = list(batches(len(examples), recipe.batch, epochs, seed))
+    descend(model, steps, loss_of, recipe, on_step)
+    found: list[str] = []
+    with torch.inference_mode():
+        for start in range(0, len(test), _AT_ONCE):
+            pixels = pixels_of(test[start : start + _AT_ONCE], side)
+            best = model(pixel_values=pixels).logits.argmax(-1)
+            found += [labels[at] for at in best.tolist()]
+    return found
+
+
+_VERSION = 1
+"""Raised when the same sets would give other results."""
+OnProgress = Callable[[int, int], None]
+"""Gets how many trainings are done or were kept, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class AugmentationStudy:
+    """What all trainings of a study share."""
+
+    start: Path
+    """Folder of the model that every training starts from."""
+    recipe: Recipe
+    """How it is trained."""
+    k: int
+    """Pictures a class that are added to the real ones."""
+    kept: Path | None = None
+    """Folder of results, so that nothing is trained twice; none: nothing is kept."""
+
+    def remembered(self, key: Mapping[str, Any], train: Callable[[], Any]) -> Any:
+        """Return the result (JSON) of the training that ``key`` names; trained if it is not kept.
+
+        A damaged file counts as none. Raises ``OSError`` if the folder cannot be written.
+        """
+        if self.kept is None:
+            return train()
+        whole = {
+            "version": _VERSION,
+            "start": digest(self.start),
+            "libraries": fingerprint(),
+            "recipe": asdict(self.recipe),
+            **key,
+        }
+        name = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+        file = self.kept / f"{name}.json"
+        try:
+            return json.loads(file.read_text(encoding="utf-8"))["result"]
+        except (OSError, ValueError, KeyError, TypeError):
+            result = train()
+            self.kept.mkdir(parents=True, exist_ok=True)
+            write_json(file, {"result": result, **key})
+            return result
+
+
+def trained_sets(
+    study: AugmentationStudy,
+    key: Mapping[str, Any],
+    real: Sequence[Sequence[tuple[T, str]]],
+    pool: Mapping[str, T],
+    ranked: Sequence[Ranked],
+    sets: Sequence[How],
+    on_progress: OnProgress,
+    content: Callable[[T, str], Any],
+    train: Callable[[Sequence[tuple[T, str]], int, int], Any],
+) -> Iterator[tuple[How, Any]]:
+    """Yield each set with the result of its training, seed by seed.
+
+    ``real[s]`` are the examples of seed ``s`` with their classes, ``content`` is what a result
+    depends on of an example, ``train`` gets the examples, the epochs and the seed.
+    """
+    for seed, given in enumerate(real):
+        labels = {label for _, label in given}
+        largest = len(given) + study.k * len(labels)
+        for at, how in enumerate(sets):
+            rows = chosen(labels, pool, ranked, how, study.k, seed)
+            examples = [*given, *((pool[row.image], row.label) for row in rows)]
+            epochs = equal_epochs(study.recipe.epochs, largest, len(examples))
+            digest_of_set = digest_of_rows([content(*example) for example in examples])
+            whole = {**key, "seed": seed, "epochs": epochs, "set": digest_of_set}
+            yield how, study.remembered(whole, partial(train, examples, epochs, seed))
+            on_progress(seed * len(sets) + at + 1, len(real) * len(sets))
+
+
+def compare_classifiers(
+    study: AugmentationStudy,
+    real: Sequence[Sequence[Example]],
+    pool: Mapping[str, Image.Image],
+    ranked: Sequence[Ranked],
+    test: Sequence[Example],
+    *,
+    sets: Sequence[How] = SETS,
+    on_progress: OnProgress = lambda done, of: None,
+) -> Comparison:
+    """Return the macro F1 of every set on ``test``, with one seed for each of ``real`` (Table 2).
+
+    ``real[s]`` are the real pictures of seed ``s``; ``ranked`` scores pictures of ``pool``.
+    Raises ``AugmentationError`` as the sets' makers do, and if a picture of ``real`` or ``pool`` is
+    in ``test`` too.
+    """
+    pictures = [example.image for example in test]
+    check_apart(pictures, [*(one.image for some in real for one in some), *pool.values()])
+    truth = [example.label for example in test]
+
+    def content(image: Image.Image, label: str) -> tuple[str, str]:
+        return hash_of_image(image), label
+
+    def train(examples: Sequence[tuple[Image.Image, str]], epochs: int, seed: int) -> list[str]:
+        learned = [Example(*example) for example in examples]
+        return classify(
+            study.start, learned, pictures, recipe=study.recipe, epochs=epochs, seed=seed
+        )
+
+    tested = digest_of_rows([content(example.image, example.label) for example in test])
+    key = {"task": "classification", "test": tested}
+    labelled = [[(one.image, one.label) for one in some] for some in real]
+    found: dict[How, list[float]] = {how: [] for how in sets}
+    results = trained_sets(study, key, labelled, pool, ranked, sets, on_progress, content, train)
+    for how, predicted in results:
+        found[how].append(macro_f1(truth, predicted))
+    return Comparison("F1", found, len(test))
+
+
+def check_apart(test: Sequence[Image.Image], learned: Sequence[Image.Image]) -> None:
+    if not test or not learned:
+        raise AugmentationError("there are no pictures to learn from, or none to test on")
+    if {hash_of_image(image) for image in test} & {hash_of_image(image) for image in learned}:
+        raise AugmentationError(
+            "a picture that is learned from is in the test too: hold the test out"
+        )
+
+
+def digest_of_rows(rows: Sequence[Any]) -> str:
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()

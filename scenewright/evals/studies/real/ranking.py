@@ -1,17 +1,31 @@
-"""Ranks scored pictures within their classes, and selects from the ranks (REAL, Section 4.4).
+"""Rank scored pictures within their classes, select from the ranks, and compare with people.
 
-The paper compares training sets augmented with the best, the worst and random pictures of each
-class; all three are drawn from the same scored pictures. Where the cut falls among equal scores the
-selection says nothing of them, and :func:`ties` tells how many there are.
+REAL (Section 4.4) compares training sets augmented with the best, the worst and random pictures of
+each class; all three are drawn from the same scored pictures. Where the cut falls among equal
+scores the selection says nothing about them, and :func:`ties` tells how many there are.
+
+Agreement with people (Section 4.3) is Spearman's rho and Kendall's τ. People's label of a picture
+is a number, or made of their answers: each question's majority vote is its truth, and the picture's
+label the share of its questions whose truth is yes.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import json
 import math
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict
+
+from scenewright.evals.statistics.correlation import correlate
+from scenewright.evals.statistics.figures import RESAMPLES, Figure
+from scenewright.evals.studies.real.schema import SchemaError
 
 How = Literal["high", "random", "low", "none"]
 """Best of each class, any of each class, worst of each class, or no picture at all."""
@@ -29,12 +43,12 @@ class Ranked:
     score: float | None
     """Higher is better; None if it is unscored."""
     digest: str = ""
-    """Hash of its content, where it is known: equal scores are told apart by it, so that the
-    order does not hang on where the files lie. Else by the hash of ``image``."""
+    """Hash of its content, where it is known: equal scores are distinguished by it, so that the
+    order does not depend on where the files lie. Else by the hash of ``image``."""
 
 
 def by_rank(rows: Iterable[Ranked]) -> dict[str, list[Ranked]]:
-    """Class → its scored pictures, best first; classes in the order of their names.
+    """Return by class its scored pictures, best first; classes in the order of their names.
 
     Equal scores are ordered by hash, so the result does not depend on the order of ``rows``.
     Unscored pictures are left out: they have no rank. A class all of whose pictures are unscored
@@ -57,18 +71,18 @@ def by_rank(rows: Iterable[Ranked]) -> dict[str, list[Ranked]]:
 
 
 def select(rows: Iterable[Ranked], k: int, how: How, seed: int = 0) -> list[Ranked]:
-    """At most ``k`` scored pictures of each class: ``high`` the best ones, ``low`` the worst ones
-    (worst first), ``random`` as many of any rank, ``none`` nothing.
+    """Select at most ``k`` scored pictures of each class.
 
-    ``high`` and ``low`` share no picture where a class has ``2·k`` scored ones. ``random`` depends
-    on ``seed`` alone, not on the order of ``rows`` or on the other classes. Unscored pictures are
-    in no selection. Classes follow each other by name. Raises ``ValueError`` as :func:`by_rank`,
-    for a negative ``k`` and for another ``how``.
+    ``high`` takes the best ones, ``low`` the worst ones (worst first), ``random`` as many of any
+    rank, ``none`` nothing. ``high`` and ``low`` share no picture where a class has ``2·k`` scored
+    ones. ``random`` depends on ``seed`` alone, not on the order of ``rows`` or on the other
+    classes. Unscored pictures are in no selection. Classes follow each other by name. Raises
+    ``ValueError`` as :func:`by_rank`, for a negative ``k`` and for another ``how``.
     """
     if k < 0:
         raise ValueError(f"{k} pictures a class cannot be selected")
     if how not in HOW:
-        raise ValueError(f"there is no selection {how!r}: take {', '.join(HOW)}")
+        raise ValueError(f"unknown selection {how!r}: use {', '.join(HOW)}")
     if how == "none":
         return []
     found: list[Ranked] = []
@@ -82,9 +96,11 @@ def select(rows: Iterable[Ranked], k: int, how: How, seed: int = 0) -> list[Rank
 
 
 def tied_at(scores: Sequence[float], k: int) -> range:
-    """Return the places of ``scores``, in their order of rank, that share the score at the cut
-    after the first ``k``, some of them before and some after it; empty where the cut parts two
-    scores, or nothing."""
+    """Return the places of ``scores``, in rank order, that share the score at the cut.
+
+    The cut is after the first ``k``; some of the places are before it and some after it. Empty
+    where the cut separates two scores, or nothing.
+    """
     if not 0 < k < len(scores) or scores[k - 1] != scores[k]:
         return range(0)
     first = next(at for at, score in enumerate(scores) if score == scores[k])
@@ -93,8 +109,10 @@ def tied_at(scores: Sequence[float], k: int) -> range:
 
 
 def ties(rows: Iterable[Ranked], k: int, how: Literal["high", "low"]) -> dict[str, int]:
-    """Return by class how many pictures share the score at the cut of a selection, of which a hash
-    takes some and leaves others; 0 where the scores decide."""
+    """Return by class how many pictures share the score at the cut of a selection.
+
+    A hash takes some of them and leaves others; 0 where the scores decide.
+    """
     found = {}
     for label, ranked in by_rank(rows).items():
         scores = [row.score for row in ranked if row.score is not None]
@@ -113,3 +131,148 @@ def _name(row: Ranked) -> str:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_ARM = "real"
+_YES, _NO = {"yes", "true", "1"}, {"no", "false", "0"}
+
+
+class Agreement(BaseModel):
+    """One way of scoring beside the people."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    """The way, for example ``s_att`` or ``gpt_score``."""
+    spearman: Figure
+    """Spearman's rho with its 95 % interval over pictures; ``n`` counts those that both know."""
+    kendall: Figure
+    """Kendall's τ-b, likewise."""
+    unscored: int
+    """Labelled pictures without this score."""
+
+
+@dataclass(frozen=True, slots=True)
+class HumanAnswer:
+    """What one person answered to one question about one picture."""
+
+    image: str
+    """The picture."""
+    question: str
+    """The question."""
+    yes: bool
+    """What they said."""
+
+
+def labels_of(answers: Iterable[HumanAnswer]) -> dict[str, float]:
+    """Return by picture the share of its questions to which most people said yes.
+
+    A question on which people are split evenly has no majority: it counts a half.
+    """
+    votes: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for answer in answers:
+        votes[answer.image][answer.question].append(answer.yes)
+    return {
+        image: sum(_majority(said) for said in questions.values()) / len(questions)
+        for image, questions in votes.items()
+    }
+
+
+def _majority(votes: Sequence[bool]) -> float:
+    yes = 2 * sum(votes) - len(votes)
+    return 0.5 if yes == 0 else float(yes > 0)
+
+
+def agreement(
+    scores: Mapping[str, Mapping[str, float | None]],
+    labels: Mapping[str, float],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> list[Agreement]:
+    """Compare each way of scoring (name → picture → score) with the ``labels`` of pictures.
+
+    Pictures without a score are counted and left out, never taken as 0. Intervals are of pictures
+    drawn with replacement, the same ones for every way.
+    """
+    people = {(image, _ARM): label for image, label in labels.items()}
+    found: list[Agreement] = []
+    for name, given in scores.items():
+        known = {
+            (image, _ARM): score
+            for image in labels
+            if (score := given.get(image)) is not None and math.isfinite(score)
+        }
+        ranks = correlate(name, known, people, resamples=resamples, seed=seed)
+        found.append(
+            Agreement(
+                name=name,
+                spearman=ranks.spearman,
+                kendall=ranks.kendall,
+                unscored=len(labels) - len(known),
+            )
+        )
+    return found
+
+
+def read_labels(path: str | Path) -> dict[str, float]:
+    """Read the labels of a file of CSV or JSON lines.
+
+    A line has ``image`` with ``label`` (a number), or with ``question`` and ``answer`` (yes or no),
+    one line a person. Raises ``SchemaError`` with the line for what cannot be read, for a file of
+    both kinds, and for a picture that has two numbers.
+    """
+    file = Path(path)
+    answers: list[HumanAnswer] = []
+    numbers: dict[str, float] = {}
+    for place, row in _rows(file):
+        image = str(row.get("image") or "").strip()
+        if not image:
+            raise SchemaError(f"{file}, {place}: image is missing")
+        if row.get("label") not in (None, ""):
+            if image in numbers:
+                raise SchemaError(f"{file}, {place}: {image} has two labels: give one")
+            numbers[image] = _number(row["label"], f"{file}, {place}")
+            continue
+        question, said = str(row.get("question") or ""), str(row.get("answer")).strip().lower()
+        if not question or said not in _YES | _NO:
+            raise SchemaError(
+                f"{file}, {place}: give label (a number), or question with answer (yes or no)"
+            )
+        answers.append(HumanAnswer(image, question, said in _YES))
+    if numbers and answers:
+        raise SchemaError(f"{file} has labels and answers: give one of the two")
+    if not numbers and not answers:
+        raise SchemaError(f"{file} has no labels")
+    return numbers or labels_of(answers)
+
+
+def _number(value: Any, place: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise SchemaError(f"{place}: label is {value!r}: give a number")
+    return number
+
+
+def _rows(file: Path) -> list[tuple[str, dict[str, Any]]]:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SchemaError(f"{file} cannot be read: {error}") from error
+    if file.suffix.lower() == ".csv":
+        table = csv.DictReader(text.splitlines())
+        return [(f"line {table.line_num}", dict(row)) for row in table]
+    found: list[tuple[str, dict[str, Any]]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise SchemaError(f"{file}, line {number}: no JSON ({error})") from error
+            if not isinstance(row, dict):
+                raise SchemaError(f"{file}, line {number}: no JSON object")
+            found.append((f"line {number}", row))
+    return found

@@ -1,41 +1,262 @@
-"""A panel looks at pictures for REAL: answers kept, costed, and turned into rows of scores."""
+"""Score pictures by REAL with a panel, as rows of a file or as a metric of evaluations.
+
+A row of scores is kept for each picture and class. A file of rows is JSON lines, so that a kill
+loses at most the line that is being written; the same rows can be written as parquet for other
+tools.
+
+The metric is S_att or S_rel of a picture. Its questions come from a file of schemas by class, or
+are made of the item's scene: parts are its objects, descriptions their attributes' values. The
+judges are the metric's own, not those of the evaluation's panels, whose facts are others.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import json
+import os
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any, Self
 
 from PIL import Image
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.agents.panel.panel import Panel
-from scenewright.config.settings import Asking
+from scenewright.agents.panel.rates import CalibrationError
+from scenewright.config.settings import (
+    Asking,
+    Settings,
+    SettingsError,
+    find_profile,
+    load_settings,
+    settings_with,
+)
+from scenewright.config.user_cache import user_cache
 from scenewright.core.images import ImageError, hash_of_image, load_image
-from scenewright.core.ports.judge import Judge
+from scenewright.core.ports.judge import Judge, JudgeError
+from scenewright.core.validation import first_problem
+from scenewright.evals.annotation.workers import side_by_side
+from scenewright.evals.errors import EvalError
+from scenewright.evals.metrics.answer_cache import store_in
+from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
+from scenewright.evals.metrics.options import text
 from scenewright.evals.runner.judging import (
     PanelJudgement,
     ToolCallSource,
     expected_of,
     judge_picture,
 )
-from scenewright.evals.studies.real.questions import Questions, Wording, questions_of
-from scenewright.evals.studies.real.rows import (
-    RealRow,
-    append_row,
-    combine,
-    latest,
-    read_rows,
-    write_rows,
+from scenewright.evals.store.json_lines import append_lines, read_lines
+from scenewright.evals.store.parquet_files import drafted
+from scenewright.evals.studies.real.schema import (
+    AttributeSchema,
+    ClassSchema,
+    RelationSchema,
+    SchemaError,
+    digest_of,
+    read_schemas,
 )
-from scenewright.evals.studies.real.schema import SchemaError
-from scenewright.evals.studies.real.schema_files import ClassSchema
-from scenewright.evals.studies.real.scoring import RealScore, Weighting, score_of
+from scenewright.evals.studies.real.scoring import (
+    WEIGHTINGS,
+    WORDINGS,
+    Questions,
+    RealScore,
+    Weighting,
+    Wording,
+    questions_of,
+    score_of,
+)
+from scenewright.evals.studies.real.style import StyleScorer
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import ExpectedUsage
+from scenewright.providers.usage import Expected
+from scenewright.runs.model_factory.profiles import judge_of
+
+PARQUET = ".parquet"
+Score = float | None
+
+
+class RealRow(BaseModel):
+    """What REAL says of one picture as one of a class."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    image: str = Field(min_length=1)
+    """The picture's file, as it was named."""
+    label: str = Field(min_length=1)
+    """Its class, within which it is ranked."""
+    digest: str = ""
+    """Its :func:`~scenewright.core.images.hash_of_image`; empty if it could not be read."""
+    plan: str = ""
+    """Changes with the schema, the wording, the judges and the panel: rows of one plan can be
+    compared."""
+    s_att: Score = Field(default=None, ge=0.0, le=1.0)
+    """S_att, weighted by probabilities unless the hard one was asked for; None without a schema of
+    attributes, or if it could not be scored."""
+    s_att_hard: Score = Field(default=None, ge=0.0, le=1.0)
+    """S_att as the paper has it, R / C; None also in rows of older versions, whose ``s_att`` it
+    is."""
+    attributes: int = Field(default=0, ge=0)
+    """N of the schema; 0: the picture is scored by relations alone."""
+    visible: int = Field(default=0, ge=0)
+    """C: attributes whose part can be seen."""
+    matched: int = Field(default=0, ge=0)
+    """R: those of them that are as described."""
+    s_rel: Score = Field(default=None, ge=0.0, le=1.0)
+    """S_rel divided by its maximum; None without relations, or if it could not be scored."""
+    s_rel_raw: Score = Field(default=None, ge=0.0)
+    """S_rel as the paper sums it."""
+    s_style: Score = Field(default=None, ge=0.0, le=1.0)
+    """Probability of the class "photo"; None if no style scorer looked."""
+    combined: Score = Field(default=None, ge=0.0, le=1.0)
+    """S_att × S_style, of pictures without attributes S_rel × S_style; None without either."""
+    invisible: tuple[str, ...] = ()
+    """Parts and entities that cannot be seen."""
+    wrong: tuple[str, ...] = ()
+    """Statements that were found not to hold: ``bill is curved``."""
+    unscored: int = Field(default=0, ge=0)
+    """Questions that were asked and not answered; the scores are of the others."""
+    reason: str = ""
+    """Why a score is missing."""
+    usd: float = Field(default=0.0, ge=0.0)
+    """Dollars of the calls."""
+    tokens: int = Field(default=0, ge=0)
+    """Tokens of the calls, in and out."""
+    seconds: float = Field(default=0.0, ge=0.0)
+    """Wall time."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        expected = combine(self.base, self.s_style)
+        if (self.combined is None) != (expected is None) or (
+            self.combined is not None
+            and expected is not None
+            and abs(self.combined - expected) > 1e-9
+        ):
+            raise ValueError(f"combined is {self.combined}, but the scores make {expected}")
+        return self
+
+    @property
+    def base(self) -> Score:
+        """The score that style multiplies: S_att, without a schema of attributes S_rel."""
+        return self.s_att if self.attributes else self.s_rel
+
+    def with_style(self, style: Score) -> Self:
+        """Return the same row with another score of style in [0, 1], or without one."""
+        return type(self).model_validate(
+            self.model_dump() | {"s_style": style, "combined": combine(self.base, style)}
+        )
+
+
+def combine(score: Score, style: Score) -> Score:
+    """Return ``S_att × S_style`` or ``S_rel × S_style`` (Sec. 4.4.1), None if one is unknown.
+
+    Both lie in [0, 1], S_rel normalised; ``ValueError`` for anything else.
+    """
+    for name, value in (("the score", score), ("the style", style)):
+        if value is not None and not 0.0 <= value <= 1.0:
+            raise ValueError(f"{name} is {value}: it must lie in [0, 1]")
+    return None if score is None or style is None else score * style
+
+
+def read_rows(path: str | os.PathLike[str]) -> list[RealRow]:
+    """Return the rows of a file of JSON lines or parquet, in its order.
+
+    A last line that was cut off by a kill is left out. Raises ``EvalError`` with file and line for
+    what cannot be read.
+    """
+    file = Path(path)
+    found: list[RealRow] = []
+    for place, data in _parquet(file) if file.suffix == PARQUET else _lines(file):
+        try:
+            found.append(RealRow.model_validate(data))
+        except ValidationError as error:
+            raise EvalError(f"{file}, {place}: {first_problem(error)}") from error
+    return found
+
+
+def _lines(file: Path) -> list[tuple[str, Any]]:
+    try:
+        return [(f"line {number}", value) for number, value in read_lines(file)]
+    except (OSError, UnicodeDecodeError) as error:
+        raise EvalError(
+            f"{file} cannot be read ({error}): `scenewright real-bench score … --out FILE.jsonl` "
+            "makes it"
+        ) from error
+    except ValueError as error:
+        raise EvalError(f"{file}, {error}") from error
+
+
+def _parquet(file: Path) -> list[tuple[str, Any]]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        rows = parquet.read_table(file).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise EvalError(f"{file} cannot be read as parquet: {error}") from error
+    return [(f"row {number}", row) for number, row in enumerate(rows, start=1)]
+
+
+def append_row(path: Path, row: RealRow) -> None:
+    """Add ``row`` to a file of JSON lines. Raises ``EvalError`` if it cannot be written."""
+    try:
+        append_lines(path, [row.model_dump_json()])
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def write_rows(path: str | os.PathLike[str], rows: Sequence[RealRow]) -> Path:
+    """Write ``rows`` as parquet if the name ends so, else as JSON lines.
+
+    The file is the old one or the whole new one. Raises ``EvalError`` if it cannot be written.
+    """
+    file = Path(path)
+    if file.suffix == PARQUET:
+        with drafted(file.parent, file.stem) as draft:
+            _write_parquet(draft, rows)
+        return file
+    draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+    try:
+        append_lines(draft, (row.model_dump_json() for row in rows))
+        os.replace(draft, file)
+    except OSError as error:
+        raise _unwritable(file, error) from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return file
+
+
+def _write_parquet(draft: Path, rows: Sequence[RealRow]) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), Score: pa.float64()}
+    schema = pa.schema(
+        [
+            (name, kinds.get(field.annotation, pa.list_(pa.string())))
+            for name, field in RealRow.model_fields.items()
+        ]
+    )
+    table = pa.Table.from_pylist([row.model_dump(mode="json") for row in rows], schema=schema)
+    parquet.write_table(table, draft)
+
+
+def latest(rows: Iterable[RealRow]) -> dict[tuple[str, str], RealRow]:
+    """Return by (image, label) the newest row, in the order of first appearance."""
+    return {(row.image, row.label): row for row in rows}
+
+
+def _unwritable(path: Path, error: OSError) -> EvalError:
+    return EvalError(
+        f"{path} cannot be written: {error.strerror or error}. Make room or name another file, "
+        "then run the same again: what was answered is kept"
+    )
+
 
 AT_ONCE = 16
 """Pictures that are looked at side by side."""
@@ -97,14 +318,16 @@ class RealScorer:
         limit: float | None = None,
         seed: int = 0,
     ) -> None:
-        """``judges``: those asked; what answers no questions in words (``caps.kinds``) is left out.
-        ``asking``: in two waves, or all ``together`` in one, after which what turns out to be
-        missing makes void what hangs on it. ``weighting``: how answers count in S_att. ``limit``:
-        seconds of a call. Raises ``SchemaError`` without a judge that can be asked."""
+        """Score with ``judges``; those that answer no questions in words are left out.
+
+        ``asking``: in two waves, or all ``together`` in one, after which facts of missing things
+        become void. ``weighting``: how answers count in S_att. ``limit``: seconds of a call. Raises
+        ``SchemaError`` without a judge that can be asked.
+        """
         asked = tuple(judge for judge in judges if judge.caps.kinds is None)
         if not asked:
             raise SchemaError("REAL needs a judge that answers questions in words: name one")
-        self._seat = ToolCallSource("real", asked, panel or Panel())
+        self._panel = ToolCallSource("real", asked, panel or Panel())
         self._store = store
         self._wording = wording
         self._asking: Asking = asking
@@ -114,17 +337,17 @@ class RealScorer:
 
     @property
     def judges(self) -> tuple[Judge, ...]:
-        """Who is asked."""
-        return self._seat.judges
+        """The judges that are asked."""
+        return self._panel.judges
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of judges, panel, wording, asking and weighting."""
-        panel = self._seat.panel
+        panel = self._panel.panel
         measured = panel.calibration
         parts = [
             _VERSION,
-            [judge.fingerprint for judge in self._seat.judges],
+            [judge.fingerprint for judge in self._panel.judges],
             [panel.aggregation, panel.quorum, panel.threshold],
             None if measured is None else measured.model_dump_json(),
             [self._wording, self._asking, self._seed],
@@ -134,20 +357,22 @@ class RealScorer:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def plan(self, schema: ClassSchema) -> str:
-        """12 hex digits that change whenever a picture of the class could get another score."""
+        """Return 12 hex digits that change if a picture of the class could get another score."""
         return hashlib.sha256(f"{self.fingerprint} {schema.digest}".encode()).hexdigest()[:12]
 
     def questions(self, schema: ClassSchema) -> Questions:
-        """What is asked about a picture of the class."""
+        """Return the questions about a picture of the class."""
         return questions_of(schema.attributes, schema.relations, self._wording, self._seed)
 
-    def expected(self, schema: ClassSchema, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
-        """Id of each judge that is no model of this machine → what a look at a picture of ``size``
-        pixels is expected to take at most."""
+    def expected(self, schema: ClassSchema, size: tuple[int, int]) -> dict[str, Expected]:
+        """Return by judge id what a picture of ``size`` pixels is expected to take at most.
+
+        Models of this machine are left out.
+        """
         facts = self.questions(schema).facts
         return {
             judge.id: expected_of(judge, size, facts, self._asking)
-            for judge in self._seat.judges
+            for judge in self._panel.judges
             if not judge.caps.local
         }
 
@@ -156,14 +381,15 @@ class RealScorer:
     ) -> RealJudgement:
         """Score the picture with content hash ``image``; ``load`` gives its pixels, in a thread.
 
-        ``again`` tells this look from an earlier one that left something unscored: what that one
-        paid for costs nothing now, and a gateway that honours idempotency keys is truly asked.
-        Raises ``ImageError`` and ``StoreError``; what a judge does wrong is an unscored answer.
+        ``again`` distinguishes this call from an earlier one that left something unscored: what
+        that one paid for costs nothing now, and a gateway that honours idempotency keys is asked
+        again. Raises ``ImageError`` and ``StoreError``; what a judge does wrong is an unscored
+        answer.
         """
         questions = self.questions(schema)
         started = time.perf_counter()
         judged = await judge_picture(
-            self._seat,
+            self._panel,
             image,
             load,
             questions.facts,
@@ -196,7 +422,7 @@ def row_of(
     looked: RealJudgement,
     style: float | None = None,
 ) -> RealRow:
-    """What was found in a picture as a row."""
+    """Return the judgement of a picture as a row."""
     score = looked.score
     att, rel = score.attributes, score.relations
     s_att = None if att is None else att.value
@@ -234,14 +460,14 @@ async def score_pictures(
     *,
     style: Style | None = None,
     at_once: int = AT_ONCE,
-    told: Callable[[RealRow, bool], None] = lambda row, kept: None,
+    on_row: Callable[[RealRow, bool], None] = lambda row, kept: None,
 ) -> list[RealRow]:
-    """One row a picture, in the order given; rows of other pictures in ``file`` stay there.
+    """Score pictures: one row each, in their order; rows of others in ``file`` stay there.
 
     Rows are added to ``file`` as they are made. Started again, a picture whose row has this plan,
     whose pixels are the same and of which nothing is unscored is not asked about; of the others
     only what was not answered is. ``style`` gives a picture's score of style; without it that of
-    an earlier row stays. ``told`` hears of each row and whether it was there. A picture that
+    an earlier row stays. ``on_row`` gets each row and whether it was there. A picture that
     cannot be read has a row without scores, with the reason. Raises ``SchemaError`` for a class
     without a schema, and as :meth:`RealScorer.look`.
     """
@@ -252,22 +478,19 @@ async def score_pictures(
             f"no schema for {', '.join(unknown[:8])}: there are {', '.join(list(schemas)[:8])}"
         )
     before = {} if file is None else await asyncio.to_thread(_rows_in, file)
-    found: list[RealRow | None] = [None] * len(todo)
-    waiting = iter(enumerate(todo))
+    found: dict[int, RealRow] = {}
 
-    async def work() -> None:
-        for at, picture in waiting:
-            there = before.get((str(picture.path), picture.label))
-            row = await _row(scorer, picture, schemas[picture.label], there, style)
-            if file is not None and row != there:
-                append_row(file, row)
-            found[at] = row
-            told(row, row == there)
+    async def work(numbered: tuple[int, Picture]) -> None:
+        at, picture = numbered
+        there = before.get((str(picture.path), picture.label))
+        row = await _row(scorer, picture, schemas[picture.label], there, style)
+        if file is not None and row != there:
+            append_row(file, row)
+        found[at] = row
+        on_row(row, row == there)
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(at_once, len(todo))):
-            group.create_task(work())
-    rows = [row for row in found if row is not None]
+    await side_by_side(enumerate(todo), work, min(at_once, len(todo)))
+    rows = [found[at] for at in range(len(todo))]
     if file is not None:
         await asyncio.to_thread(write_rows, file, list((before | latest(rows)).values()))
     return rows
@@ -284,7 +507,7 @@ async def _row(
     there: RealRow | None,
     style: Style | None,
 ) -> RealRow:
-    """The row of a picture; that which was ``there`` where it still holds."""
+    """Return the row of a picture; that which was ``there`` where it still holds."""
     plan = scorer.plan(schema)
     try:
         pixels = await asyncio.to_thread(load_image, picture.path)
@@ -301,10 +524,10 @@ async def _row(
             grade, unstyled = None, f"no score of style: {type(error).__name__}: {error}"
     if there is None or (there.plan, there.digest) != (plan, digest):
         looked = await scorer.look(digest, lambda: pixels, schema)
-        return _told(row_of(picture, digest, plan, schema, looked, grade), unstyled)
+        return _with_reason(row_of(picture, digest, plan, schema, looked, grade), unstyled)
     if not there.unscored:
         kept = there if there.s_style == grade else there.with_style(grade)
-        return _told(kept.model_copy(update={"reason": ""}), unstyled)
+        return _with_reason(kept.model_copy(update={"reason": ""}), unstyled)
     turn = hashlib.sha256(there.model_dump_json().encode()).hexdigest()[:12]
     looked = await scorer.look(digest, lambda: pixels, schema, again=turn)
     row = row_of(picture, digest, plan, schema, looked, grade)
@@ -313,11 +536,11 @@ async def _row(
         "tokens": row.tokens + there.tokens,
         "seconds": row.seconds + there.seconds,
     }
-    return _told(row.model_copy(update=costs), unstyled)
+    return _with_reason(row.model_copy(update=costs), unstyled)
 
 
-def _told(row: RealRow, more: str) -> RealRow:
-    """The row with one more reason why a score is missing."""
+def _with_reason(row: RealRow, more: str) -> RealRow:
+    """Return the row with one more reason why a score is missing."""
     if not more:
         return row
     return row.model_copy(update={"reason": "; ".join(filter(None, (row.reason, more)))})
@@ -325,3 +548,193 @@ def _told(row: RealRow, more: str) -> RealRow:
 
 def _unread(picture: Picture, plan: str, reason: str) -> RealRow:
     return RealRow(image=str(picture.path), label=picture.label, plan=plan, reason=reason)
+
+
+SCORES = ("attributes", "relations")
+LABEL = "label"
+_METRIC_VERSION = 1
+"""Raised when the same picture would get another score."""
+
+
+class RealMetric:
+    """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
+
+    name = "real"
+    higher_is_better = True
+
+    def __init__(
+        self,
+        scorer: RealScorer,
+        schemas: Mapping[str, ClassSchema] | None = None,
+        *,
+        key: str = LABEL,
+        score: str = "attributes",
+        style: StyleScorer | None = None,
+    ) -> None:
+        """Score with ``scorer`` by ``schemas``, or by each item's scene without them.
+
+        ``key`` is the metadata that names an item's class; without it its category does, then its
+        group. Raises ``MetricError`` for an unknown ``score``.
+        """
+        self._scorer = scorer
+        self._schemas = schemas
+        self._key = key
+        self._score = text("score", score, SCORES)
+        self._style = style
+
+    @cached_property
+    def version(self) -> str:
+        """Number, fingerprint of the scorer, the schemas, which score, and the style scorer."""
+
+        told = "scene" if self._schemas is None else digest_of(self._schemas.values())
+        style = "" if self._style is None else f":style={self._style.fingerprint[:16]}"
+        scorer = self._scorer.fingerprint[:16]
+        return f"{_METRIC_VERSION}:{scorer}:{told[:16]}:{self._key}:{self._score}{style}"
+
+    @property
+    def judges(self) -> tuple[Judge, ...]:
+        """The judges that are asked."""
+        return tuple(self._scorer.judges)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """The picture, and its scene where that is the schema."""
+        return frozenset({"image", "scene"} if self._schemas is None else {"image"})
+
+    async def score(self, sample: Sample) -> MetricScore:
+        """Return the score.
+
+        Parts: ``s_att``, ``s_att_hard``, ``s_rel``, ``s_rel_raw``, ``s_style``; ``visible`` (C),
+        ``matched`` (R) and ``attributes`` (N); ``unscored``, questions without an answer;
+        ``unasked``, attributes and relations of the scene that no question can ask for.
+
+        Unscored with the reason where there is no schema for the item's class, or nothing that
+        could be asked or was answered.
+        """
+        schema, unasked, why = self._schema(sample)
+        if schema is None:
+            return MetricScore(value=None, reason=why)
+        looked = await self._scorer.look(sample.image, sample.load, schema)
+        style = None
+        if self._style is not None:
+            picture = await asyncio.to_thread(sample.load)
+            style = (await self._style.score([picture]))[0]
+        return self._found(looked, schema, style, unasked)
+
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+        """Return the expected calls of each judge that is not a model of this machine."""
+        schema, _, _ = self._schema(sample)
+        return {} if schema is None else self._scorer.expected(schema, size)
+
+    def _schema(self, sample: Sample) -> tuple[ClassSchema | None, int, str]:
+        """Return the schema, how much of the scene it cannot ask for, and why there is none."""
+
+        item = sample.item
+        if self._schemas is not None:
+            label = item.meta.get(self._key) or item.category or item.group
+            found = self._schemas.get(label)
+            why = f"no schema for the class {label!r}" if label else "the item has no class"
+            return found, 0, "" if found else why
+        if item.scene is None:
+            return None, 0, "the item has no scene to make a schema of"
+        attributes, n_attributes = AttributeSchema.of_scene(item.scene, item.id)
+        relations, n_relations = RelationSchema.of_scene(item.scene, item.id)
+        made = ClassSchema(item.id, attributes, relations)
+        wanted = attributes if self._score == "attributes" else relations
+        if wanted is None:
+            return None, 0, f"the scene has no {self._score} that can be asked for"
+        return made, n_attributes + n_relations, ""
+
+    def _found(
+        self, looked: RealJudgement, schema: ClassSchema, style: float | None, unasked: int
+    ) -> MetricScore:
+
+        att, rel = looked.score.attributes, looked.score.relations
+        chosen = att if self._score == "attributes" else rel
+        value = None if chosen is None else chosen.value
+        parts = {
+            "s_att": None if att is None else att.value,
+            "s_att_hard": None if att is None else att.hard,
+            "s_rel": None if rel is None else rel.value,
+            "s_rel_raw": None if rel is None else rel.raw,
+            "s_style": style,
+            "visible": None if att is None else float(att.visible),
+            "matched": None if att is None else float(att.matched),
+            "attributes": float(len(schema.attributes.attributes)) if schema.attributes else None,
+            "unscored": float(looked.score.unscored),
+            "unasked": float(unasked),
+        }
+        lost = looked.score.unscored
+        value = value if self._style is None else combine(value, style)
+        took = {
+            "tokens_in": looked.tokens_in,
+            "tokens_out": looked.tokens_out,
+            "usd": looked.usd,
+        }
+        if value is not None:
+            told = f"{lost} questions could not be answered: {looked.reason}" if lost else ""
+            return MetricScore(value=value, parts=parts, reason=told, unscored=lost, **took)
+        reason = looked.reason if lost else f"the class {schema.name!r} has no {self._score}"
+        return MetricScore(value=None, parts=parts, reason=reason, unscored=lost, **took)
+
+
+def make(
+    settings: Settings | None,
+    judges: Any = None,
+    profile: Any = None,
+    schema: Any = None,
+    key: Any = LABEL,
+    score: Any = "attributes",
+    wording: Any = "published",
+    asking: Any = "waves",
+    weighting: Any = "probability",
+    style: Any = None,
+    folder: Any = None,
+) -> RealMetric:
+    """Make the metric of the registry.
+
+    Raises ``MetricError`` for a wrong option, and if a schema or a judge is not there.
+    """
+
+    here = settings or load_settings()
+    asked, panel = _metric_judges(judges, profile, here)
+    place = user_cache("real") if folder is None else Path(text("folder", folder)).expanduser()
+    text("wording", wording, WORDINGS)
+    text("asking", asking, ("waves", "together"))
+    text("weighting", weighting, WEIGHTINGS)
+    try:
+        schemas = None if schema is None else read_schemas(text("schema", schema))
+        scorer = RealScorer(
+            asked,
+            store_in(place),
+            panel=panel,
+            wording=wording,
+            asking=asking,
+            weighting=weighting,
+            limit=here.judge_timeout,
+        )
+        styled = None if style is None else StyleScorer(text("style", style))
+    except (SchemaError, EvalError) as error:
+        raise MetricError(f"real: {error}") from error
+    return RealMetric(scorer, schemas, key=text("key", key), score=score, style=styled)
+
+
+def _metric_judges(
+    judges: Any, profile: Any, settings: Settings
+) -> tuple[tuple[Judge, ...], Panel | None]:
+
+    if judges is not None and profile is not None:
+        raise MetricError("real: give judges or a profile, not both")
+    specs = [judges] if isinstance(judges, str) else judges
+    if specs is not None and (not isinstance(specs, list | tuple) or not specs):
+        raise MetricError(f"judges is {judges!r}: use ACCOUNT:MODEL, or a list of such")
+    try:
+        if specs is not None:
+            return tuple(judge_of(text("judges", spec), settings) for spec in specs), None
+        name = settings.profile if profile is None else text("profile", profile)
+        chosen = find_profile(name, settings)
+        known = settings_with(chosen, settings)
+        found = tuple(judge_of(spec, known) for spec in chosen.judges)
+        return found, Panel.of(chosen, found)
+    except (SettingsError, JudgeError, CalibrationError) as error:
+        raise MetricError(f"real: {error}") from error

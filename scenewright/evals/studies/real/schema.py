@@ -1,20 +1,44 @@
-"""What REAL asks of a class of pictures: parts with their descriptions, or entities and relations.
+"""Schemas of REAL: parts with their descriptions, or entities and relations, of a class.
 
-A schema is data with a version: scores of different versions are not to be compared. It is written
-by hand, by a language model over a given text (:mod:`.schema_making`), taken from annotations in
-the manner of CUB-200-2011 (:mod:`.schema_cub`), or derived from a scene graph.
+A schema is data with a version: scores of different versions cannot be compared. It is written by
+hand, by a language model over a given text, or taken from annotations in the manner of CUB-200-2011
+(:mod:`scenewright.evals.studies.real.schema_making`), or derived from a scene graph.
+
+Files of schemas, of one or of many classes, are JSON or TOML. A file of many has them under
+``classes``; a schema has either ``attributes`` or ``entities`` and ``relations``, and a class may
+have one of each kind::
+
+    [[classes]]
+    name = "Laysan Albatross"
+    [[classes.attributes]]
+    part = "bill"
+    description = "hooked"
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import tomllib
 from collections import Counter
-from typing import Annotated, Self
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from scenewright.core.questions import distinguishing_keys, noun_phrase
 from scenewright.core.scene import SceneGraph
+from scenewright.evals.errors import EvalError
+from scenewright.runs.folder import write_json
 
 EXISTENCE = "Is there a realistic animal or plant in the image?"
 """The paper's question (REAL, Sec. 3.1)."""
@@ -48,7 +72,7 @@ class _Schema(BaseModel):
     name: Text
     """The class, for example ``Black-footed Albatross``."""
     version: int = Field(default=1, ge=1)
-    """Raised by whoever changes it."""
+    """Raised with every change."""
     made_by: str = BY_HAND
     """``hand``, ``cub``, ``scene``, or the language model's ``account:model``."""
     source: str = ""
@@ -81,12 +105,11 @@ class AttributeSchema(_Schema):
 
     @classmethod
     def of_scene(cls, scene: SceneGraph, name: str) -> tuple[Self | None, int]:
-        """The schema of a scene's attributes (part: the object, description: the value), and how
-        many attributes cannot be asked for.
+        """Make the schema of a scene's attributes, and count those that cannot be asked for.
 
-        An object is named by what tells it apart besides the attribute in question. Where nothing
-        does, or two objects would be asked about in the same words, the attribute is left out and
-        counted. None without any attribute.
+        The part is the object, the description the value. An object is named by what tells it apart
+        besides the attribute in question. Where nothing does, or two objects would be asked about
+        in the same words, the attribute is left out and counted. None without any attribute.
         """
         found: dict[tuple[str, str], SchemaAttribute] = {}
         left_out = 0
@@ -163,9 +186,9 @@ class RelationSchema(_Schema):
 
     @classmethod
     def of_scene(cls, scene: SceneGraph, name: str) -> tuple[Self | None, int]:
-        """The entities and relations of a scene, and how many relations cannot be asked for,
-        because an end of theirs cannot be told from another object. None without any relation.
+        """Make the schema of a scene's relations, and count those that cannot be asked for.
 
+        An end of such a relation cannot be told from another object. None without any relation.
         Objects without a relation are entities too: one that is missing makes the score 0.
         """
         phrases = {
@@ -191,7 +214,7 @@ class RelationSchema(_Schema):
 
 
 def _told_apart(scene: SceneGraph, object_id: str, attributes: dict[str, str]) -> str | None:
-    """The shortest phrase of ``attributes`` and class that means this object and no other."""
+    """Return the shortest phrase of ``attributes`` and class that means this object alone."""
     item = scene.object(object_id)
     bare = item.model_copy(update={"attributes": type(item.attributes)(attributes)})
     others = tuple(bare if one.id == object_id else one for one in scene.objects)
@@ -200,3 +223,147 @@ def _told_apart(scene: SceneGraph, object_id: str, attributes: dict[str, str]) -
 
 
 Schema = AttributeSchema | RelationSchema
+
+
+FORMAT = 1
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSchema:
+    """What is asked of pictures of one class; at least one of the two is there."""
+
+    name: str
+    """The class."""
+    attributes: AttributeSchema | None = None
+    """What decides S_att."""
+    relations: RelationSchema | None = None
+    """What decides S_rel."""
+
+    @property
+    def digest(self) -> str:
+        """Changes with either schema."""
+        parts = (self.attributes, self.relations)
+        return "+".join("" if part is None else part.digest for part in parts)
+
+
+def read_schemas(path: str | Path) -> dict[str, ClassSchema]:
+    """Return by class its schemas, in the order of the file.
+
+    Raises ``SchemaError`` that names the file and every fault in it (the first twenty of many).
+    """
+    file = Path(path)
+    schemas, faults = check_schemas(file)
+    if faults:
+        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        raise SchemaError(f"{file}: {'; '.join(faults[:_SHOWN])}{more}")
+    return classes_of(schemas)
+
+
+def classes_of(schemas: Iterable[Schema]) -> dict[str, ClassSchema]:
+    """Return by class its schemas; ``SchemaError`` for two of one kind."""
+    found: dict[str, ClassSchema] = {}
+    for schema in schemas:
+        before = found.get(schema.name, ClassSchema(schema.name))
+        twice = before.attributes if isinstance(schema, AttributeSchema) else before.relations
+        if twice is not None:
+            raise SchemaError(f"{schema.name}: {_kind(schema)} are given twice: keep one")
+        if isinstance(schema, AttributeSchema):
+            found[schema.name] = replace(before, attributes=schema)
+        else:
+            found[schema.name] = replace(before, relations=schema)
+    return found
+
+
+def digest_of(schemas: Iterable[ClassSchema]) -> str:
+    """Return SHA-256 (hex) of the schemas of several classes, in whatever order."""
+    told = sorted(f"{schema.name}\0{schema.digest}" for schema in schemas)
+    return hashlib.sha256("\0".join(told).encode()).hexdigest()
+
+
+def check_schemas(path: str | Path) -> tuple[list[Schema], list[str]]:
+    """Return the sound schemas of a file, and every fault in it in words, with its place.
+
+    Raises ``SchemaError`` for a file that is no JSON or TOML at all.
+    """
+    file = Path(path)
+    found: list[Schema] = []
+    faults: list[str] = []
+    seen: dict[tuple[str, str], str] = {}
+    for place, entry in _entries(_data(file), file):
+        if not isinstance(entry, Mapping):
+            faults.append(f"{place} is not a table: give name and attributes")
+            continue
+        name = entry.get("name")
+        where = f"{place} ({name})" if isinstance(name, str) and name.strip() else place
+        model = RelationSchema if {"entities", "relations"} & set(entry) else AttributeSchema
+        try:
+            schema: Schema = model.model_validate(dict(entry))
+        except ValidationError as error:
+            faults.extend(f"{where}: {problem}" for problem in _problems(error))
+            continue
+        key = (schema.name, type(schema).__name__)
+        if key in seen:
+            faults.append(f"{where}: {_kind(schema)} of this class stand in {seen[key]} too")
+            continue
+        seen[key] = place
+        found.append(schema)
+    if not found and not faults:
+        faults.append("it has no classes: give at least one")
+    return found, faults
+
+
+def write_schemas(path: str | Path, schemas: Iterable[Schema]) -> Path:
+    """Write ``schemas`` as JSON; the file is the old one or the whole new one.
+
+    Raises ``SchemaError`` for a name that is not .json, and ``EvalError`` if it cannot be written.
+    """
+    file = Path(path)
+    if file.suffix.lower() != ".json":
+        raise SchemaError(f"{file}: schemas are written as JSON: name a file that ends in .json")
+    content = {"format": FORMAT, "classes": [s.model_dump(mode="json") for s in schemas]}
+    try:
+        write_json(file, content)
+    except OSError as error:
+        raise EvalError(f"{file} cannot be written: {error.strerror or error}") from error
+    return file
+
+
+def _kind(schema: Schema) -> str:
+    return "attributes" if isinstance(schema, AttributeSchema) else "relations"
+
+
+def _data(file: Path) -> Any:
+    try:
+        text = file.read_text(encoding="utf-8")
+        if file.suffix.lower() == ".toml":
+            return tomllib.loads(text)
+        return json.loads(text)
+    except OSError as error:
+        raise SchemaError(f"{file} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        kind = "TOML" if file.suffix.lower() == ".toml" else "JSON"
+        raise SchemaError(f"{file} is not valid {kind}: {error}") from error
+
+
+def _entries(data: Any, file: Path) -> Iterator[tuple[str, Any]]:
+    if isinstance(data, Mapping) and "classes" in data:
+        unknown = sorted(set(data) - {"classes", "format"})
+        if unknown:
+            raise SchemaError(f"{file}: {unknown} beside classes is not known: remove it")
+        if data.get("format", FORMAT) != FORMAT:
+            raise SchemaError(f"{file}: format {data['format']!r} is not known, only {FORMAT}")
+        data = data["classes"]
+        if not isinstance(data, list):
+            raise SchemaError(f"{file}: classes is not a list")
+    if isinstance(data, list):
+        yield from ((f"classes[{at}]", entry) for at, entry in enumerate(data))
+    else:
+        yield "the schema", data
+
+
+def _problems(error: ValidationError) -> Iterator[str]:
+    for problem in error.errors(include_url=False):
+        where = ".".join(str(part) for part in problem["loc"])
+        said = problem["msg"].removeprefix("Value error, ")
+        yield f"{where}: {said}" if where else said

@@ -1,22 +1,237 @@
-"""REAL's scores from verdicts: S_att and S_rel (REAL, Sec. 3.1 and 3.2).
+"""REAL's questions and its scores S_att and S_rel (REAL, Sec. 3.1 and 3.2).
 
-What nobody could answer is not 0. A score with such gaps is that of the questions that were
+Questions are facts with parents, asked in two waves: whether the class exists and what can be seen,
+then what the visible parts look like and how the entities are related. Existence and visibility go
+together because a picture costs more tokens than the names of its parts; a match is void without
+the two.
+
+A question without an answer is not 0. A score with such gaps is that of the questions that were
 answered, with their number beside it; where the answer decides whether there is anything to score
 at all (existence, the visibility of an entity), there is no score without it.
 
 The paper counts a yes as 1. Judges say yes too easily, and counts of a few parts tie: of twenty
 pictures of one class half may have the same R / C. So S_att weighs each answer by its probability
-(:data:`Weighting`); what is asked and what is void is decided by the answers themselves in either.
+(:data:`Weighting`); the answers themselves decide what is asked and what is void in either case.
+
+GPT Score is REAL's baseline (Sec. 4.3): a model that sees the schema gives the picture its points
+itself. The points are divided by the number of attributes, so that pictures of different classes
+can be compared.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal, get_args
 
-from scenewright.core.facts import State
-from scenewright.evals.studies.real.questions import Questions
+from langchain_core.messages import HumanMessage
+from PIL import Image
+
+from scenewright.agents.chat.language_replies import ask_for, tool_of
+from scenewright.agents.judges.pictures import ImagePreparation, prepare
+from scenewright.core.facts import Fact, State
+from scenewright.core.images import hash_of_image
+from scenewright.core.plurals import is_plural
+from scenewright.core.predicate_statistics import PredicateStatistics, load_predicates
+from scenewright.core.questions import article, option_text, relation_options
+from scenewright.evals.annotation.panel_queries import after, reason_of, tries_of
+from scenewright.evals.annotation.voters import TextModel
+from scenewright.evals.store.ledger import Ledger, Reply
+from scenewright.evals.studies.real.schema import (
+    EXISTENCE,
+    AttributeSchema,
+    RelationSchema,
+    SchemaRelation,
+)
+from scenewright.prompts import load_prompt
+from scenewright.providers.idempotency import identified
+from scenewright.providers.metering import metered
+
+Wording = Literal["published", "plain"]
+"""``published``: as the paper asks. ``plain``: in the forms of :mod:`scenewright.core.questions`,
+which judges with few words know; a relation is then a choice, and naturalness is not asked."""
+WORDINGS: tuple[Wording, ...] = get_args(Wording)
+_SEPARATOR = re.compile(r"([|:\\])")
+_ESCAPED = r"\\\1"
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The questions about one picture."""
+
+    existence: Fact | None
+    """Whether the class is there; none if the schema does not ask."""
+    attributes: tuple[tuple[Fact, Fact], ...]
+    """Visibility and match of each attribute; attributes of one part share the first."""
+    entities: tuple[tuple[Fact, Fact | None], ...]
+    """Visibility and naturalness of each entity."""
+    relations: tuple[Fact, ...]
+    """One a relation."""
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """All of them, each once, parents before children."""
+        first = [] if self.existence is None else [self.existence]
+        first += [seen for seen, _ in (*self.attributes, *self.entities)]
+        second = [match for _, match in self.attributes]
+        second += [natural for _, natural in self.entities if natural is not None]
+        every = {fact.id: fact for fact in (*first, *second, *self.relations)}
+        return tuple(every.values())
+
+
+def questions_of(
+    attributes: AttributeSchema | None = None,
+    relations: RelationSchema | None = None,
+    wording: Wording = "published",
+    seed: int = 0,
+) -> Questions:
+    """Return the questions of a class (REAL, Sec. 3.1 and 3.2).
+
+    Of the published forms verbs and articles agree with their nouns ("Are the legs red?", "Can you
+    see an owl?"). ``seed`` orders the options of plain relations. Raises ``ValueError`` for an
+    unknown wording.
+    """
+    if wording not in WORDINGS:
+        raise ValueError(f"unknown wording {wording!r}: use one of {', '.join(WORDINGS)}")
+    existence = None
+    pairs: list[tuple[Fact, Fact]] = []
+    if attributes is not None:
+        existence = _existence(attributes, wording)
+        parts: dict[str, Fact] = {}
+        for attribute in attributes.attributes:
+            part = attribute.part
+            seen = parts.setdefault(part.casefold(), _part_seen(part, wording))
+            parents = [seen] if existence is None else [existence, seen]
+            pairs.append((seen, _match(part, attribute.description, tuple(parents))))
+    entities: list[tuple[Fact, Fact | None]] = []
+    related: list[Fact] = []
+    if relations is not None:
+        there = {name: _entity_seen(name, wording) for name in relations.entities}
+        # An entity that is missing makes the score 0, so nothing more is asked then.
+        above = tuple(there.values())
+        for name, seen in there.items():
+            natural = _natural(name, above) if wording == "published" else None
+            entities.append((seen, natural))
+        related = [_relation(r, relations, above, wording, seed) for r in relations.relations]
+    return Questions(existence, tuple(pairs), tuple(entities), tuple(related))
+
+
+def _existence(schema: AttributeSchema, wording: Wording) -> Fact | None:
+    if schema.existence is None:
+        return None
+    question = schema.existence
+    if wording == "plain" and question == EXISTENCE:
+        question = f"{_there(schema.name)} in the image?"
+    return _seen("exists", schema.name, "is there", question)
+
+
+def _part_seen(part: str, wording: Wording) -> Fact:
+    plain = f"{_there(part)} in the image?"
+    question = plain if wording == "plain" else f"Can you see the {part}?"
+    return _seen("part", part, "can be seen", question)
+
+
+def _entity_seen(entity: str, wording: Wording) -> Fact:
+    plain = f"{_there(entity)} in the image?"
+    question = plain if wording == "plain" else f"Can you see {_with_article(entity)}?"
+    return _seen("entity", entity, "can be seen", question)
+
+
+def _seen(kind: str, what: str, says: str, question: str) -> Fact:
+    return Fact(
+        id=_id(kind, what),
+        kind="object",
+        subject=what,
+        statement=f"{what} {says}",
+        question=question,
+    )
+
+
+def _match(part: str, description: str, above: tuple[Fact, ...]) -> Fact:
+    return _attribute(_id("match", part, description), part, part, description, above)
+
+
+def _natural(entity: str, above: tuple[Fact, ...]) -> Fact:
+    says = "realistic and natural"
+    return _attribute(_id("natural", entity), entity, "naturalness", says, above)
+
+
+def _attribute(id: str, what: str, key: str, value: str, above: tuple[Fact, ...]) -> Fact:
+    verb = "Are" if is_plural(what) else "Is"
+    return Fact(
+        id=id,
+        kind="attribute",
+        subject=what,
+        key=key,
+        value=value,
+        parents=tuple(fact.id for fact in above),
+        statement=f"{what} {verb.lower()} {value}",
+        question=f"{verb} the {what} {value}?",
+    )
+
+
+@cache
+def _plain_predicates() -> PredicateStatistics:
+    """Return the options that the judges of plain questions were taught.
+
+    Other predicates have the general options.
+    """
+    return load_predicates("miniature") + load_predicates()
+
+
+def _relation(
+    relation: SchemaRelation,
+    schema: RelationSchema,
+    above: tuple[Fact, ...],
+    wording: Wording,
+    seed: int,
+) -> Fact:
+    ends = (relation.subject, relation.object)
+    asked: dict[str, object] = {"question": f"Can you see the {relation.statement}?"}
+    if wording == "plain":
+        also = [r.predicate for r in schema.relations if (r.subject, r.object) == ends]
+        asked = {
+            "question": f"What is the relationship between the {ends[0]} and the {ends[1]} "
+            "in the image?",
+            "options": relation_options(
+                relation.predicate,
+                (seed, *ends),
+                ends,
+                [predicate for predicate in also if predicate != relation.predicate],
+                _plain_predicates(),
+            ),
+            "expected": option_text(relation.predicate),
+        }
+    return Fact.model_validate(
+        {
+            "id": _id("relation", ends[0], relation.predicate, ends[1]),
+            "kind": "relation",
+            "subject": ends[0],
+            "target": ends[1],
+            "predicate": relation.predicate,
+            "parents": tuple(fact.id for fact in above),
+            "statement": relation.statement,
+            **asked,
+        }
+    )
+
+
+def _with_article(phrase: str) -> str:
+    return phrase if is_plural(phrase) else f"{article(phrase)} {phrase}"
+
+
+def _there(phrase: str) -> str:
+    return f"Are there {phrase}" if is_plural(phrase) else f"Is there {_with_article(phrase)}"
+
+
+def _id(kind: str, *parts: str) -> str:
+    """Return ``match:bill|curved``; separators within a part have a backslash before them."""
+    return f"{kind}:{'|'.join(_SEPARATOR.sub(_ESCAPED, part) for part in parts)}"
+
 
 Weighting = Literal["probability", "hard"]
 """``probability``: ``P(existence) · ΣP(V)·P(M) / ΣP(V)`` over the visible attributes. ``hard``: the
@@ -40,7 +255,7 @@ class AttributeScore:
     matched: int
     """R: those of them that are as described."""
     unscored: int
-    """Questions among those asked that nobody could answer."""
+    """Questions among those asked without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +271,7 @@ class RelationScore:
     highest: int
     """Questions that were answered: 2N + |R| where all were."""
     unscored: int
-    """Questions among those asked that nobody could answer."""
+    """Questions among those asked without an answer."""
 
 
 def attribute_score(
@@ -65,7 +280,7 @@ def attribute_score(
     there: float = 1.0,
     likely: Sequence[tuple[float, float]] | None = None,
 ) -> AttributeScore:
-    """S_att from the states of existence (None: not asked) and of (visibility, match) pairs.
+    """Return S_att by the states of existence (None: not asked) and (visibility, match) pairs.
 
     ``there`` is the probability of existence, ``likely`` those of the pairs; without these the
     score is the hard one.
@@ -103,7 +318,7 @@ def attribute_score(
 def relation_score(
     entities: Sequence[tuple[State, State | None]], relations: Sequence[State]
 ) -> RelationScore:
-    """S_rel from the states of (visibility, naturalness) pairs and of relations.
+    """Return S_rel by the states of (visibility, naturalness) pairs and of relations.
 
     Naturalness is None where it is not asked; the maximum is then N + |R|. One missing entity
     makes the score 0, whatever else was answered. Without one, an entity whose visibility is
@@ -137,7 +352,7 @@ class RealScore:
 
     @property
     def unscored(self) -> int:
-        """Questions that nobody could answer."""
+        """Questions without an answer."""
         parts = (self.attributes, self.relations)
         return sum(part.unscored for part in parts if part is not None)
 
@@ -145,7 +360,7 @@ class RealScore:
 def score_of(
     questions: Questions, states: Mapping[str, State], likely: Likely | None = None
 ) -> RealScore:
-    """The scores of a picture whose questions have the ``states`` by fact id.
+    """Return the scores of a picture whose questions have the ``states`` by fact id.
 
     ``likely``: probabilities of yes by fact id, which weigh S_att; None: the hard score. Raises
     ``KeyError`` for a question without a state.
@@ -174,3 +389,113 @@ def score_of(
         tuple(dict.fromkeys(fact.subject for fact in absent)),
         tuple(fact.statement for fact in wrong),
     )
+
+
+PROMPT = "real_direct"
+_KIND = "direct"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectScore:
+    """What a model gave a picture."""
+
+    value: float | None
+    """Points divided by attributes, in [0, 1]; None with :attr:`reason`."""
+    points: int | None
+    """Its points."""
+    reason: str = ""
+    """Why there are none."""
+    usd: float = 0.0
+    """Dollars."""
+    tokens: int = 0
+    """Tokens in and out."""
+    seconds: float = 0.0
+    """Wall time of the call."""
+
+
+@dataclass(frozen=True)
+class DirectScorer:
+    """Asks one model for the points of pictures; replies are kept."""
+
+    model: TextModel
+    """The model; it must take images."""
+    ledger: Ledger
+    """Where replies are kept."""
+    preparation: ImagePreparation = field(default_factory=ImagePreparation)
+    """What is done to a picture before it is sent."""
+
+    async def score(
+        self, image: Image.Image, schema: AttributeSchema, *, retry: bool = False
+    ) -> DirectScore:
+        """Score ``image`` as one of the class; ``retry``: ask again where it failed before.
+
+        Never raises for what the model does. ``AnnotationError`` if the ledger fails,
+        ``ImageError`` for a picture that cannot be sent.
+        """
+        most = len(schema.attributes)
+        prompt = load_prompt(PROMPT)
+        text = prompt.render(name=schema.name, description=description_of(schema))
+        told = (_KIND, self.model.fingerprint, prompt.hash, text, repr(self.preparation))
+        key = hashlib.sha256("\0".join((*told, hash_of_image(image))).encode()).hexdigest()
+        reply = self.ledger.get(key)
+        if reply is None or (reply.state == "failed" and retry):
+            shown = (await prepare(image, self.preparation)).block
+            message = HumanMessage(content=[shown, {"type": "text", "text": text}])
+            reply = await self._ask(key, message, most, reply)
+            self.ledger.put(reply)
+        points = reply.data if reply.state == "done" else None
+        return DirectScore(
+            None if points is None else points / most,
+            points,
+            reply.reason,
+            reply.usd,
+            reply.tokens_in + reply.tokens_out,
+            reply.seconds,
+        )
+
+    async def _ask(self, key: str, message: HumanMessage, most: int, before: Reply | None) -> Reply:
+        points, reason = None, ""
+        tool = tool_of(load_prompt(PROMPT))
+        started = time.perf_counter()
+        with metered() as spent, identified(f"{_KIND}:{key}:{tries_of(before)}"):
+            try:
+                points = (
+                    await ask_for(
+                        self.model.chat, [message], tool, lambda given: read_points(given, most)
+                    )
+                ).value
+            # Whatever a model's reply or library does costs this reply and no other.
+            except Exception as error:
+                reason = reason_of(error)
+        usage = spent.usage
+        reply = Reply(
+            key,
+            _KIND,
+            self.model.name,
+            "failed" if reason else "done",
+            reason,
+            points,
+            usage.tokens_in,
+            usage.tokens_out,
+            spent.usd,
+            time.perf_counter() - started,
+        )
+        return after(before, reply)
+
+
+def read_points(given: Mapping[str, Any], most: int) -> int:
+    """Return the points of a reply.
+
+    Raises ``ValueError`` for anything but a whole number from 0 to ``most``.
+    """
+    points = given.get("score")
+    if isinstance(points, float) and points.is_integer():
+        points = int(points)
+    if isinstance(points, bool) or not isinstance(points, int) or not 0 <= points <= most:
+        raise ValueError(f"score is {points!r}: there are {most} attributes, of one point each")
+    return points
+
+
+def description_of(schema: AttributeSchema) -> str:
+    """Return the knowledge as the prompt gives it: ``bill: hooked; legs: red``."""
+    return "; ".join(attribute.statement for attribute in schema.attributes)

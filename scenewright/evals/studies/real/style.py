@@ -1,19 +1,26 @@
-"""Style realism: how likely a picture is a photo rather than an illustration (REAL, Section 3.3).
+"""Style realism: how likely a picture is a photo rather than an illustration (REAL, Sec. 3.3).
 
 Any CLIP in transformers layout is the scorer: the picture is compared with one text a class, and
 the score is P(photo), the softmax over the two scaled cosines. The paper fine-tunes it first
-(:mod:`scenewright.evals.studies.real.style_training`).
+(:mod:`scenewright.evals.studies.real.style_training`). Scores can be kept, so that none is computed
+twice.
+
+A set of labelled pictures is a folder with the folders ``photo`` and ``illustration``, or a file of
+JSON lines ``{"image": "a.png", "label": "photo"}``, whose paths begin at the file's own folder. A
+line may say ``"split": "train"`` or ``"test"``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from PIL import Image
@@ -21,11 +28,270 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from scenewright.core.images import ImageError, hash_of_image, load_image
 from scenewright.core.validation import first_problem
+from scenewright.evals.datasets.base import DatasetError
+from scenewright.evals.datasets.reading import json_lines
+from scenewright.evals.errors import EvalError
+from scenewright.evals.metrics.base import MetricError
 from scenewright.evals.metrics.weights import digest, find_model, fingerprint
 from scenewright.evals.metrics.worker import Worker, shared
 from scenewright.evals.store.journal import Features
-from scenewright.evals.studies.real.style_data import StyleError
-from scenewright.evals.studies.real.style_store import StyleStore
+from scenewright.evals.store.sqlite_file import SqliteFile
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS style (
+    scorer TEXT NOT NULL,
+    picture TEXT NOT NULL,
+    score REAL NOT NULL,
+    PRIMARY KEY (scorer, picture)
+)
+"""
+_AT_ONCE = 500
+"""Pictures asked for in one statement."""
+
+
+class StyleStore(SqliteFile):
+    """A map from (fingerprint of a scorer, hash of a picture's pixels) to P(photo)."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or make the file and its folder.
+
+        Raises ``EvalError``.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EvalError(f"{path.parent} cannot be made: {error.strerror or error}") from error
+        # What a power cut takes back is computed again.
+        super().__init__(path, _SCHEMA, synchronous="NORMAL", kept="every score")
+
+    def known(self, scorer: str, pictures: Sequence[str]) -> dict[str, float]:
+        """Return the kept scores of ``pictures``."""
+        found: dict[str, float] = {}
+        with self._told():
+            for start in range(0, len(pictures), _AT_ONCE):
+                some = pictures[start : start + _AT_ONCE]
+                rows = self._db.execute(
+                    "SELECT picture, score FROM style WHERE scorer=? AND picture IN "
+                    f"({','.join('?' * len(some))})",
+                    (scorer, *some),
+                )
+                found |= {str(picture): float(score) for picture, score in rows}
+        return found
+
+    def keep(self, scorer: str, scores: Mapping[str, float]) -> None:
+        """Keep ``scores`` in one transaction."""
+        if not scores:
+            return
+        with self._told():
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany(
+                "INSERT OR REPLACE INTO style VALUES (?, ?, ?)",
+                [(scorer, picture, score) for picture, score in scores.items()],
+            )
+            self._db.execute("COMMIT")
+
+
+ENDINGS = frozenset((".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff"))
+"""Endings of the files of a folder that are taken for pictures."""
+_THREADS = 4
+_AHEAD = 16
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """Return the pictures of ``folder`` and the folders below it, sorted; hidden ones are left out.
+
+    ``OSError`` if it cannot be read.
+    """
+    return sorted(
+        file
+        for file in folder.rglob("*")
+        if file.suffix.lower() in ENDINGS
+        and file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    )
+
+
+def digests(files: Iterable[Path]) -> Iterator[tuple[Path, str | ImageError]]:
+    """Yield each file with the content hash of its picture, or why it cannot be read.
+
+    The hash is that of rows of scores. Files come in their order; a few are read at the same time.
+    """
+    with ThreadPoolExecutor(_THREADS) as threads:
+        waiting = []
+        for file in files:
+            waiting.append((file, threads.submit(_digest, file)))
+            if len(waiting) >= _AHEAD:
+                first, found = waiting.pop(0)
+                yield first, found.result()
+        for first, found in waiting:
+            yield first, found.result()
+
+
+def _digest(file: Path) -> str | ImageError:
+    try:
+        return hash_of_image(load_image(file))
+    except ImageError as error:
+        return error
+
+
+Label = Literal["photo", "illustration"]
+Split = Literal["train", "test"]
+LABELS: tuple[Label, ...] = get_args(Label)
+"""The classes; the first is what is scored."""
+LEAST = 4
+"""Pictures of each class, at least: fewer cannot be parted into training and test."""
+_TOLD = 5
+
+
+class StyleError(MetricError):
+    """A style scorer or a set for one that cannot be used; says how to fix it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPicture:
+    """One picture of a set."""
+
+    file: Path
+    """Where it lies."""
+    label: Label
+    """Its class."""
+    split: Split | None = None
+    """Its part of the set; none: it is drawn."""
+    digest: str = ""
+    """Hash of its pixels; empty until :func:`checked`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StyleSet:
+    """A set that was read whole."""
+
+    train: tuple[LabelledPicture, ...]
+    """What is learned from."""
+    test: tuple[LabelledPicture, ...]
+    """What is held out."""
+    repeated: int = 0
+    """Pictures that were left out since the set holds the same pixels already."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of contents, labels and parts; not of where the files lie."""
+        rows = [
+            f"{part}\0{one.label}\0{one.digest}\n"
+            for part, pictures in (("train", self.train), ("test", self.test))
+            for one in pictures
+        ]
+        return hashlib.sha256("".join(rows).encode()).hexdigest()
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    image: str = Field(min_length=1)
+    label: Label
+    split: Split | None = None
+
+
+def read_labelled(source: Path) -> list[LabelledPicture]:
+    """Return the pictures that a folder or a file of JSON lines names; they are not opened.
+
+    Raises ``StyleError`` or ``DatasetError`` for what is not there or not such a set.
+    """
+    if source.is_dir():
+        return [
+            LabelledPicture(file, label) for label in LABELS for file in _of_folder(source, label)
+        ]
+    if not source.is_file():
+        raise StyleError(
+            f"there is no {source}: give a folder with the folders {' and '.join(LABELS)}, or a "
+            'file of JSON lines {"image": …, "label": …}'
+        )
+    found = []
+    for place, row in json_lines(source):
+        try:
+            line = _Line.model_validate(row)
+        except ValidationError as error:
+            raise DatasetError(f"{place}: {first_problem(error)}") from error
+        found.append(LabelledPicture(source.parent / line.image, line.label, line.split))
+    return found
+
+
+def _of_folder(source: Path, label: Label) -> list[Path]:
+    folder = source / label
+    if not folder.is_dir():
+        raise StyleError(
+            f"{source} has no folder {label!r}: put the pictures of each class into "
+            f"{' and '.join(LABELS)}"
+        )
+    try:
+        return pictures_in(folder)
+    except OSError as error:
+        raise StyleError(f"{folder} cannot be read: {error.strerror or error}") from error
+
+
+def checked(
+    pictures: Sequence[LabelledPicture],
+    held_out: float = 0.2,
+    seed: int = 0,
+    tell: Callable[[int], None] = lambda done: None,
+) -> StyleSet:
+    """Open every picture, and part the set into training and test.
+
+    Pictures without a split are drawn by content: a share of ``held_out`` of each class is for the
+    test, the same ones for the same ``seed`` wherever they lie. Of equal pictures the first stays,
+    so that no test picture was learned. ``tell`` gets how many were read. Raises ``StyleError``
+    that names all pictures at fault at once: unreadable ones, and equal ones of both classes; and
+    for a set with too few of a class or of a part.
+    """
+    if not 0.0 < held_out < 1.0:
+        raise StyleError(f"a share of {held_out:g} cannot be held out: use one between 0 and 1")
+    known: dict[str, LabelledPicture] = {}
+    faults: list[str] = []
+    repeated = 0
+    read = digests(one.file for one in pictures)
+    for done, (one, (_, found)) in enumerate(zip(pictures, read, strict=True), start=1):
+        tell(done)
+        if not isinstance(found, str):
+            faults.append(str(found))
+            continue
+        first = known.setdefault(found, replace(one, digest=found))
+        if first.file is one.file:
+            continue
+        if first.label != one.label:
+            faults.append(f"{one.file} is labelled {one.label}, the equal {first.file} is not")
+        elif None not in (first.split, one.split) and first.split != one.split:
+            faults.append(f"{one.file} and the equal {first.file} are in both train and test")
+        else:
+            repeated += 1
+    if faults:
+        more = f"; and {len(faults) - _TOLD} more" if len(faults) > _TOLD else ""
+        raise StyleError(
+            f"{len(faults)} pictures of the set cannot be used: {'; '.join(faults[:_TOLD])}{more}. "
+            "Mend or take them out"
+        )
+    train: list[LabelledPicture] = []
+    test: list[LabelledPicture] = []
+    for label in LABELS:
+        inside = [one for one in known.values() if one.label == label]
+        if len(inside) < LEAST:
+            raise StyleError(
+                f"the set has {len(inside)} different pictures of the class {label!r}: both "
+                f"classes are needed, with {LEAST} or more each"
+            )
+        drawn = sorted((one for one in inside if one.split is None), key=lambda o: _draw(o, seed))
+        cut = max(1, round(held_out * len(drawn))) if drawn else 0
+        test += [one for one in inside if one.split == "test"] + drawn[:cut]
+        train += [one for one in inside if one.split == "train"] + drawn[cut:]
+    for name, part in (("train", train), ("test", test)):
+        if {one.label for one in part} != set(LABELS):
+            raise StyleError(
+                f"the part {name!r} lacks a class: leave `split` away, or give both parts both"
+            )
+    return StyleSet(tuple(train), tuple(test), repeated)
+
+
+def _draw(one: LabelledPicture, seed: int) -> str:
+    return hashlib.sha256(f"{seed}\0{one.digest}".encode()).hexdigest()
+
 
 TEXTS_FILE = "style.json"
 """Beside a trained scorer's weights: the texts that it was trained with."""
@@ -68,7 +334,7 @@ class StyleScore:
 
 
 def texts_of(folder: Path) -> StyleTexts:
-    """The texts that the scorer in ``folder`` was trained with; the usual ones if it says none.
+    """Return the texts that the scorer in ``folder`` was trained with, else the usual ones.
 
     Raises ``StyleError`` for a damaged file.
     """
@@ -87,7 +353,7 @@ class LoadedStyle:
     """A loaded CLIP with its preparation of pictures. Not thread-safe: one thread uses it."""
 
     def __init__(self, folder: Path, device: str, texts: StyleTexts) -> None:
-        """From ``folder``, in single precision; ``StyleError`` if that fails or it is no CLIP."""
+        """Load ``folder`` in single precision; ``StyleError`` if that fails or it is not a CLIP."""
         import transformers
         from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel
         from transformers.utils import logging
@@ -124,17 +390,17 @@ class LoadedStyle:
             )
 
     def pixels(self, images: Sequence[Image.Image]) -> Any:
-        """What the model takes of RGB pictures, (n, 3, side, side) on its device."""
+        """Return RGB pictures as the model takes them, (n, 3, side, side) on its device."""
         found = self.processor(images=list(images), return_tensors="pt")["pixel_values"]
         return found.to(self.model.device)
 
     def logits(self, pixels: Any) -> Any:
-        """Scaled cosines of pictures with the texts, (n, 2)."""
+        """Return the scaled cosines of pictures with the texts, (n, 2)."""
         output = self.model(pixel_values=pixels, **self.given)
         return output.logits_per_image.float()
 
     def scores(self, images: Sequence[Image.Image]) -> Features:
-        """(n, 1) P(photo)."""
+        """Return (n, 1) P(photo)."""
         import torch
 
         with torch.inference_mode():
@@ -155,11 +421,11 @@ class StyleScorer:
         batch: int = 32,
         store: Path | None = None,
     ) -> None:
-        """``model``: a folder, or a repository that was fetched before (nothing is downloaded);
-        ``texts``: by default those that it was trained with; ``batch``: pictures in one pass;
-        ``store``: a file that keeps scores, so that nothing is computed twice.
+        """Score with ``model``: a folder, or a repository that was fetched before.
 
-        Raises ``MetricError`` if the model is not on this machine.
+        Nothing is downloaded. ``texts``: by default those that it was trained with; ``batch``:
+        pictures in one pass; ``store``: a file that keeps scores, so that nothing is computed
+        twice. Raises ``MetricError`` if the model is not on this machine.
         """
         if batch < 1:
             raise StyleError(f"{batch} pictures cannot be one pass: use 1 or more")
@@ -192,21 +458,24 @@ class StyleScorer:
         return fingerprint(_VERSION, digest(self._folder), self._worker.device, *self._texts.both)
 
     async def score(self, images: Sequence[Image.Image]) -> list[float]:
-        """P(photo) of RGB pictures, in [0, 1]; ``StyleError`` if the model cannot be loaded."""
+        """Return P(photo) of RGB pictures, in [0, 1].
+
+        Raises ``StyleError`` if the model cannot be loaded.
+        """
         if not images:
             return []
         rows = await self._worker.rows(images, self._batch, lambda model, part: model.scores(part))
         return [float(row[0]) for row in rows]
 
     async def photo(self, image: Image.Image) -> float:
-        """P(photo) of one RGB picture."""
+        """Return P(photo) of one RGB picture."""
         return (await self.score([image]))[0]
 
     async def score_files(self, files: Sequence[Path]) -> AsyncIterator[StyleScore]:
-        """The same of files, one after the other in their order.
+        """Yield the scores of files in their order.
 
-        Of a file that cannot be read the score says why. What the store knows is not computed,
-        also after a kill.
+        A file that cannot be read has the reason in place of a score. What the store knows is not
+        computed, also after a kill.
         """
         store = StyleStore(self._store) if self._store is not None else None
         try:

@@ -1,38 +1,278 @@
-"""Fine-tunes a CLIP to tell photos from illustrations (REAL, Sections 3.3 and 5.3).
+"""Fine-tune a CLIP to tell photos from illustrations (REAL, Sections 3.3 and 5.3).
 
 The defaults are the paper's: rate 5e-5, batches of 8, 5 epochs. The optimizer is AdamW at a
-constant rate. The result is a folder that transformers, and this package, load as any CLIP.
+constant rate. The result is a folder that transformers, and this package, load as any CLIP. A
+checkpoint is one safetensors file: weights, optimizer and random state.
+
+CLIP's own contrastive objective pairs every picture of a batch with a text of its own, and takes
+all other texts for wrong. With one text a class that would call a picture's own text wrong for
+every neighbour of its class. So each text stands once, and all pictures of its class are its
+positives.
+
+The painted world has a style scorer too: its flat paintings are the photos, its pencil drawings the
+illustrations. It is a small CLIP of the ordinary class, from random weights. The miniature's
+generator draws flat pictures, smeared by its autoencoder. So that smear does not pass for a style,
+a part of the flat paintings goes through that autoencoder, and in a part of both styles the pixels
+are smeared, noisy or shifted in colour. Pencil drawings stay out of the autoencoder: it gives them
+back flat.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import os
+import random
 import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn import functional
 
 from scenewright.core.images import load_image
 from scenewright.evals.metrics.weights import digest, find_model, fingerprint
-from scenewright.evals.studies.real.style import TEXTS_FILE, LoadedStyle, StyleTexts
-from scenewright.evals.studies.real.style_checkpoint import (
-    Checkpoint,
-    load_checkpoint,
-    save_checkpoint,
+from scenewright.evals.statistics.correlation import kendall, spearman
+from scenewright.evals.statistics.figures import LEVEL, Array, Figure
+from scenewright.evals.studies.real.style import (
+    LABELS,
+    TEXTS_FILE,
+    Label,
+    LoadedStyle,
+    StyleError,
+    StyleSet,
+    StyleTexts,
 )
-from scenewright.evals.studies.real.style_data import LABELS, StyleError, StyleSet
-from scenewright.evals.studies.real.style_loss import batches, style_loss
-from scenewright.evals.studies.real.style_report import StyleFigures, StyleReport, figures_of
 from scenewright.miniature.training.loop import autocast, forget_origin, pick_device
 from scenewright.runs.folder import write_json
+
+
+def style_loss(logits: Tensor, classes: Tensor) -> Tensor:
+    """Return the mean of both directions of the contrast.
+
+    ``logits``: (pictures, texts) scaled cosines, ``classes``: (pictures,) number of each picture's
+    text. Picture to text: cross-entropy over all texts. Text to picture: for each text with
+    pictures in the batch, the cross-entropy between its softmax over the batch's pictures and an
+    equal share for each picture of its class (the positives outside of the logarithm, as Khosla et
+    al., 2020, Equation 2). With one picture a class this is CLIP's objective. A text without
+    pictures is a wrong answer for them and asks nothing itself.
+    """
+    to_text = functional.cross_entropy(logits, classes)
+    own = functional.one_hot(classes, logits.shape[1]).to(logits.dtype)
+    count = own.sum(0)
+    there = count > 0
+    shares = own[:, there] / count[there]
+    to_picture = -(shares * logits[:, there].log_softmax(0)).sum(0).mean()
+    return (to_text + to_picture) / 2
+
+
+def batches(classes: list[int], batch: int, seed: int, epoch: int) -> list[list[int]]:
+    """Return the places of all pictures once, in batches, in an order drawn for ``epoch``.
+
+    ``classes`` are those of the pictures. Each class is shuffled and spread evenly over the epoch,
+    so that batches hold the classes as the set does; a smaller last batch is kept.
+    """
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    places: list[tuple[float, float, int]] = []
+    for name in sorted(set(classes)):
+        inside = [at for at, found in enumerate(classes) if found == name]
+        order = torch.randperm(len(inside), generator=generator).tolist()
+        ties = torch.rand(len(inside), generator=generator).tolist()
+        places += [
+            ((rank + 0.5) / len(inside), ties[rank], inside[at]) for rank, at in enumerate(order)
+        ]
+    drawn = [at for _, _, at in sorted(places)]
+    return [drawn[start : start + batch] for start in range(0, len(drawn), batch)]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Metadata beside the tensors."""
+
+    step: int
+    """Steps done."""
+    seconds: float
+    """Time that they took."""
+    before: str
+    """Figures of the model as it was, as JSON."""
+
+
+def save_checkpoint(
+    file: Path, key: str, model: nn.Module, optimizer: torch.optim.Optimizer, stand: Checkpoint
+) -> None:
+    """Write all that a training needs to go on as if it had not been stopped.
+
+    ``key`` names the training; the file is whole or the former one. Raises ``OSError``.
+    """
+    tensors: dict[str, Tensor] = {
+        f"model.{name}": value.detach().cpu().contiguous().clone()
+        for name, value in model.state_dict().items()
+    }
+    for at, values in optimizer.state_dict()["state"].items():
+        for name, value in values.items():
+            tensors[f"optimizer.{at}.{name}"] = torch.as_tensor(value).detach().cpu().contiguous()
+    tensors["random.cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        save_file(tensors, draft, {"key": key, "stand": json.dumps(asdict(stand))})
+        with draft.open("rb+") as written:
+            os.fsync(written.fileno())
+        os.replace(draft, file)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def load_checkpoint(
+    file: Path, key: str, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> Checkpoint | None:
+    """Put a checkpoint's state into ``model`` and ``optimizer``; none if there is no file.
+
+    Raises ``StyleError`` for a damaged file, or one of a training with another ``key``.
+    """
+    if not file.exists():
+        return None
+    try:
+        with safe_open(file, "pt") as opened:
+            about = opened.metadata() or {}
+            if about.get("key") != key:
+                raise StyleError(
+                    f"{file.parent} holds a training that was begun otherwise (other pictures, "
+                    "model, settings or library versions): name another folder, or delete it"
+                )
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+            stand = Checkpoint(**json.loads(about["stand"]))
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
+        if isinstance(error, StyleError):
+            raise
+        raise StyleError(f"{file} is damaged ({error}): delete it to begin anew") from error
+    model.load_state_dict(_part(tensors, "model."))
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in _part(tensors, "optimizer.").items():
+        at, _, field = name.partition(".")
+        state.setdefault(int(at), {})[field] = value
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    torch.set_rng_state(tensors["random.cpu"])
+    if "random.cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors["random.cuda"])
+    return stand
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+RESAMPLES = 1000
+
+
+class StyleFigures(BaseModel):
+    """A scorer on held-out pictures; intervals are a bootstrap over pictures (95 %)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    accuracy: Figure
+    """Share of pictures whose P(photo) lies on the right side of 1/2."""
+    auc: Figure
+    """Chance that a photo scores above an illustration; equal scores count half."""
+    spearman: Figure
+    """Rank correlation of P(photo) with the labels (the paper's Table 8)."""
+    kendall: Figure
+    """τ-b of the same."""
+
+
+class StyleReport(BaseModel):
+    """Report beside a trained scorer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: str
+    """Names model, pictures, settings and library versions."""
+    model: str
+    """What was fine-tuned, as it was named."""
+    weights: str
+    """Digest of its files."""
+    plan: dict[str, Any]
+    """How it was trained."""
+    pictures: dict[str, dict[str, int]]
+    """Part → class → pictures."""
+    repeated: int
+    """Pictures that were left out since others are equal."""
+    data: str
+    """Digest of the pictures."""
+    steps: int
+    """Optimizer steps."""
+    seconds: float
+    """Time of the steps."""
+    device: str
+    """Where it was trained."""
+    before: StyleFigures
+    """On the held-out pictures, as the model was."""
+    after: StyleFigures
+    """On the same pictures, trained."""
+
+
+def figures_of(scores: Sequence[float], labels: Sequence[Label], seed: int = 0) -> StyleFigures:
+    """Return the figures of ``scores`` (P(photo)) of pictures with ``labels``.
+
+    Raises ``ValueError`` for lists of different lengths, or without pictures.
+    """
+    if len(scores) != len(labels) or not scores:
+        raise ValueError(f"{len(scores)} scores and {len(labels)} labels: give one each, or more")
+    given = np.asarray(scores, np.float64)
+    truth = np.array([label == LABELS[0] for label in labels], np.float64)
+    picks = np.random.default_rng(seed).integers(0, len(given), (RESAMPLES, len(given)))
+
+    def figure(statistic: Callable[[Array, Array], float]) -> Figure:
+        value = statistic(given, truth)
+        if np.isnan(value):
+            return Figure(value=None, n=len(given))
+        drawn = np.array([statistic(given[at], truth[at]) for at in picks])
+        known = drawn[~np.isnan(drawn)]
+        if len(given) < 2 or 2 * len(known) < len(drawn):
+            return Figure(value=value, n=len(given))
+        low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        return Figure(value=value, low=float(low), high=float(high), n=len(given))
+
+    return StyleFigures(
+        accuracy=figure(_accuracy),
+        auc=figure(auc),
+        spearman=figure(spearman),
+        kendall=figure(kendall),
+    )
+
+
+def auc(scores: Array, truth: Array) -> float:
+    """Return the area under the ROC curve by mean ranks; NaN with one class alone."""
+    from scipy.stats import rankdata
+
+    positive = truth > 0.5
+    n, m = int(positive.sum()), int((~positive).sum())
+    if n == 0 or m == 0:
+        return float("nan")
+    ranks = rankdata(scores)
+    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * m))
+
+
+def _accuracy(scores: Array, truth: Array) -> float:
+    return float(((scores > 0.5) == (truth > 0.5)).mean())
+
 
 REPORT = "report.json"
 """Beside the weights: what was learned, and how well."""
@@ -61,7 +301,7 @@ class StylePlan(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class StyleStand:
+class StyleProgress:
     """How far a training is."""
 
     doing: str
@@ -74,7 +314,7 @@ class StyleStand:
     """Of the last step."""
 
 
-OnStand = Callable[[StyleStand], None]
+OnStyleProgress = Callable[[StyleProgress], None]
 
 
 def train_style(
@@ -87,7 +327,7 @@ def train_style(
     save_seconds: float = 120.0,
     most_steps: int | None = None,
     name: str = "",
-    tell: OnStand = lambda stand: None,
+    tell: OnStyleProgress = lambda stand: None,
 ) -> StyleReport | None:
     """Train ``model`` (a folder, or a repository that was fetched before) on ``data`` into ``out``.
 
@@ -146,7 +386,7 @@ class _Training:
         file: Path,
         key: str,
         where: torch.device,
-        tell: OnStand,
+        tell: OnStyleProgress,
     ) -> None:
         self._loaded, self._data, self._plan = loaded, data, plan
         self._file, self._key, self._where, self._tell = file, key, where, tell
@@ -178,7 +418,7 @@ class _Training:
                 loss = self._learn(pictures, images)
                 self._step += 1
                 self._seconds = before + time.monotonic() - started
-                self._tell(StyleStand("training", self._step, self._steps, loss))
+                self._tell(StyleProgress("training", self._step, self._steps, loss))
                 if time.monotonic() - saved > save_seconds:
                     self._save()
                     saved = time.monotonic()
@@ -187,7 +427,7 @@ class _Training:
         return self._step >= self._steps
 
     def report(self, model: str, source: Path) -> StyleReport:
-        """What there is to say when all is trained."""
+        """Return the report of the finished training."""
         assert self._before is not None
         return StyleReport(
             key=self._key,
@@ -227,7 +467,7 @@ class _Training:
     def _stream(
         self, threads: ThreadPoolExecutor, last: int
     ) -> Iterator[tuple[list[int], list[Image.Image]]]:
-        """Batches from the present step on; the next one is read while one is learned."""
+        """Yield batches from the present step on; the next is read while one is learned."""
         waiting: list[tuple[list[int], list[Any]]] = []
         order: list[list[int]] = []
         known = -1
@@ -245,7 +485,7 @@ class _Training:
             yield pictures, [one.result() for one in found]
 
     def _measured(self, doing: str) -> StyleFigures:
-        self._tell(StyleStand(doing, self._step, self._steps))
+        self._tell(StyleProgress(doing, self._step, self._steps))
         self._loaded.model.eval()
         scores: list[float] = []
         test = self._data.test
@@ -268,7 +508,7 @@ class _Training:
 
 
 def _export(loaded: LoadedStyle, plan: StylePlan, report: StyleReport, out: Path) -> None:
-    """The whole folder appears at once, or not at all."""
+    """Write the whole folder at once, or not at all."""
     draft = out.with_name(f".{out.name}.{secrets.token_hex(4)}.tmp")
     loaded.model.cpu().save_pretrained(draft)
     loaded.processor.save_pretrained(draft)
@@ -279,3 +519,142 @@ def _export(loaded: LoadedStyle, plan: StylePlan, report: StyleReport, out: Path
     if out.is_dir():
         out.rmdir()
     os.replace(draft, out)
+
+
+STYLES: dict[Label, str] = {"photo": "flat", "illustration": "pencil"}
+"""Class → the painter's style."""
+SIDE = 64
+"""Pixels a side that the model sees."""
+PLAN = StylePlan(rate=1e-3, batch=16, epochs=14, weight_decay=0.05)
+"""A model without any knowledge learns at a higher rate than CLIP is fine-tuned with."""
+_WIDTH = 64
+_MEAN, _SPREAD = 0.85, 0.12
+_PASSED = 0.4
+_WEATHERED = 0.5
+_BATCH = 16
+
+
+def new_style_clip(folder: Path, seed: int = 0) -> Path:
+    """Write a CLIP with random weights, its tokenizer and its preparation to ``folder``."""
+    from transformers import CLIPConfig, CLIPImageProcessorPil, CLIPModel
+
+    from scenewright.miniature.vocabulary import new_tokenizer
+    from scenewright.miniature.world import SIZE
+
+    tokenizer = new_tokenizer()
+    config = CLIPConfig(
+        text_config={
+            "vocab_size": len(tokenizer),
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "max_position_embeddings": 32,
+            "bos_token_id": tokenizer.bos_token_id,
+            "eos_token_id": tokenizer.eos_token_id,
+            "pad_token_id": tokenizer.pad_token_id,
+        },
+        vision_config={
+            "hidden_size": _WIDTH,
+            "intermediate_size": 2 * _WIDTH,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "image_size": SIDE,
+            "patch_size": 8,
+        },
+        projection_dim=32,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = CLIPModel(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    # The middle of a picture at its own scale: made small, pencil strokes would be lost.
+    CLIPImageProcessorPil(
+        size={"shortest_edge": SIZE},
+        crop_size={"height": SIDE, "width": SIDE},
+        image_mean=[_MEAN] * 3,
+        image_std=[_SPREAD] * 3,
+    ).save_pretrained(folder)
+    return folder
+
+
+def paint_styles(folder: Path, n: int, seed: int = 0) -> int:
+    """Paint ``n`` pictures of each style; return how many were new.
+
+    Flat paintings go to ``folder/photo``, pencil drawings of other scenes to
+    ``folder/illustration``, as PNG. Started again it goes on. The same arguments give the same
+    pictures. Raises ``ValueError`` for fewer than one, ``OSError``.
+    """
+    if n < 1:
+        raise ValueError(f"{n} paintings of a style: use 1 or more")
+    made = 0
+    for label in LABELS:
+        (folder / label).mkdir(parents=True, exist_ok=True)
+        files = [folder / label / f"{at:05d}.png" for at in range(n)]
+        lost = [at for at, file in enumerate(files) if not file.exists()]
+        for start in range(0, len(lost), _BATCH):
+            part = lost[start : start + _BATCH]
+            for at, image in zip(part, _painted(label, part, seed), strict=True):
+                draft = files[at].with_suffix(".tmp")
+                image.save(draft, "PNG")
+                draft.replace(files[at])
+        made += len(lost)
+    return made
+
+
+def _painted(label: Label, numbers: Sequence[int], seed: int) -> list[Image.Image]:
+    from scenewright.miniature.sampler import sample_painting
+
+    images: list[Image.Image] = []
+    passed: list[int] = []
+    weathered: list[int] = []
+    for place, at in enumerate(numbers):
+        rng = random.Random(f"style {label} {seed}/{at}")
+        images.append(sample_painting(rng, style=STYLES[label]).image)
+        if label == "photo" and rng.random() < _PASSED:
+            passed.append(place)
+        if rng.random() < _WEATHERED:
+            weathered.append(place)
+    if passed:
+        for place, image in zip(passed, autoencoded([images[at] for at in passed]), strict=True):
+            images[place] = image
+    for place in weathered:
+        images[place] = _worse(images[place], f"{label} {seed}/{numbers[place]}")
+    return images
+
+
+def autoencoded(images: Sequence[Image.Image]) -> list[Image.Image]:
+    """Return the pictures of the world's size as the generator's autoencoder gives them back."""
+    from scenewright.miniature.training.judge_pixels import to_pixels
+
+    model = _autoencoder()
+    with torch.inference_mode():
+        found = model.decode(model.encode(to_pixels(list(images))).latent_dist.mode()).sample
+    return _images(found)
+
+
+def _worse(image: Image.Image, name: str) -> Image.Image:
+    from scenewright.miniature.training.judge_pixels import to_pixels, weather
+
+    generator = torch.Generator().manual_seed(random.Random(name).getrandbits(31))
+    return _images(weather(to_pixels([image]), generator, 1.0))[0]
+
+
+def _images(pixels: Any) -> list[Image.Image]:
+    found = ((pixels.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 2, 3, 1).numpy()
+    return [Image.fromarray(one) for one in found]
+
+
+@functools.cache
+def _autoencoder() -> Any:
+    from diffusers import AutoencoderKL
+
+    import scenewright.miniature as world
+
+    folder = Path(world.__file__).parent / "weights" / "generator"
+    model = AutoencoderKL.from_pretrained(
+        folder, subfolder="vae", local_files_only=True, torch_dtype=torch.float32
+    )
+    return model.eval()

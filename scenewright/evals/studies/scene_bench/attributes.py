@@ -2,53 +2,168 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import random
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scenewright.config.settings import Settings
+from scenewright.core.scene import Attributes, SceneGraph, SceneObject
+from scenewright.evals.datasets.base import Item
 from scenewright.evals.statistics.estimates import Array, Estimate, contrast, mean
 from scenewright.evals.studies import plots
-from scenewright.evals.studies.claims import Claim
-from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.paper import models_beside, paper
+from scenewright.evals.studies.layout import Cell, Layout, Row, columns_of
+from scenewright.evals.studies.paper import Claim, models_beside, paper
 from scenewright.evals.studies.readings import Readings
-from scenewright.evals.studies.scene_bench.instances import (
-    WITH,
-    WITHOUT,
-    Objects,
-    known_objects,
-    objects_of,
-    painted_objects,
-)
-from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import (
     OBJECTS_FAMILY,
     Outcome,
+    Setup,
     StudyDefinition,
+    StudyError,
     StudyRequirement,
 )
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CONDITIONS = ("triplets", "composition")
-"""The words alone (``red apple``), as in the paper, and the composed description."""
+WITHOUT, WITH = "without", "with"
+"""Groups of items: the bare object, and the object with an attribute."""
+EACH = 3
+"""Instances of a class, as in the paper."""
+_KEY = "look"
+"""Attribute key of an instance that a file names: it says no kind of attribute."""
+
+
+@dataclass(frozen=True)
+class Objects:
+    """A set of single objects, a bare one and its instances with an attribute in turn."""
+
+    instances: Mapping[str, tuple[tuple[str, str], ...]]
+    """Class → (attribute key, value) of its instances."""
+    source: str
+    """Where they come from."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Nothing is."""
+
+    name: str = "objects"
+    """As in results."""
+    licence: str = ""
+    """None is named."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of classes and instances."""
+        text = json.dumps({k: list(v) for k, v in self.instances.items()}, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __iter__(self) -> Iterator[Item]:
+        for name, instances in self.instances.items():
+            yield _item(name, None)
+            for instance in instances:
+                yield _item(name, instance)
+
+    def first(self, n: int | None) -> Objects:
+        """Return the objects of the first ``n`` classes, or all."""
+        if n is None:
+            return self
+        kept = dict(list(self.instances.items())[:n])
+        return Objects(kept, self.source)
+
+
+def _item(name: str, attribute: tuple[str, str] | None) -> Item:
+    attributes = Attributes(() if attribute is None else [attribute])
+    scene = SceneGraph(objects=(SceneObject(id=f"{name}.1", name=name, attributes=attributes),))
+    group = WITHOUT if attribute is None else WITH
+    said = name if attribute is None else f"{attribute[1]} {name}"
+    return Item(id=said.replace("/", "_"), scene=scene, group=group, category=name)
+
+
+def painted_objects() -> Objects:
+    """Return every kind of the painted world, each in three of its six colours."""
+    from scenewright.miniature.world import COLORS, KINDS
+
+    found = {}
+    for kind in KINDS:
+        colors = random.Random(f"held-out/objects/{kind}").sample(sorted(COLORS), EACH)
+        found[kind] = tuple(("color", color) for color in colors)
+    return Objects(found, "scenewright.miniature.world")
+
+
+def known_objects() -> Objects:
+    """Return the 80 classes of COCO with three instances each."""
+    text = (
+        files("scenewright.evals.studies.scene_bench").joinpath("instances.toml").read_text("utf-8")
+    )
+    return Objects(_parsed(tomllib.loads(text), "instances.toml"), "instances.toml")
+
+
+def objects_of(path: str | Path) -> Objects:
+    """Return the instances in the JSON or TOML file ``path``.
+
+    Raises ``StudyError`` with the place of what cannot be read.
+    """
+    file = Path(path).expanduser()
+    try:
+        text = file.read_text(encoding="utf-8")
+        data = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise StudyError(f"{file} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        form = "JSON" if file.suffix == ".json" else "TOML"
+        raise StudyError(f"{file} is no {form}: {error}") from error
+    return Objects(_parsed(data, str(file)), file.name)
+
+
+def _parsed(data: object, where: str) -> dict[str, tuple[tuple[str, str], ...]]:
+    form = 'write {"apple": ["red apple", "ripe apple"]}'
+    if not isinstance(data, dict) or not data:
+        raise StudyError(f"{where} names no classes: {form}")
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    for name, instances in data.items():
+        if not isinstance(instances, list) or not instances:
+            raise StudyError(f"{where}: {name!r} has no list of instances: {form}")
+        some = []
+        for instance in instances:
+            words = instance.strip() if isinstance(instance, str) else ""
+            value = words.removesuffix(name).strip()
+            if not words.endswith(name) or not value:
+                raise StudyError(
+                    f"{where}: the instance {instance!r} of {name!r} is not 'ATTRIBUTE {name}': "
+                    "put the attribute before the class"
+                )
+            some.append((_KEY, value))
+        if len(set(some)) != len(some):
+            raise StudyError(f"{where}: {name!r} lists an instance twice: keep one")
+        found[name] = tuple(some)
+    return found
+
+
+CONDITIONS = {"triplets": "the words alone", "composition": "scene composition"}
+"""Way of drawing → how tables call it: the words alone (``red apple``) as in the paper, and the
+composed description."""
 _MINIMAL = 5.0
 """Points of recall that count as a minimal difference: the paper calls its 3.78 so."""
 
 
 def objects(setup: Setup) -> Objects:
-    """The setup's objects; ``n`` bounds the classes. Raises ``StudyError`` for its file."""
+    """Return the setup's objects; ``n`` bounds the classes. Raises ``StudyError`` for its file."""
     if setup.instances is not None:
         return objects_of(setup.instances).first(setup.n)
     return (painted_objects() if setup.synthetic else known_objects()).first(setup.n)
 
 
-def wants(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
-    """Single objects in both conditions."""
+def requirements(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
+    """Require single objects in both conditions."""
     return (
         StudyRequirement(
             OBJECTS_FAMILY,
-            CONDITIONS,
+            tuple(CONDITIONS),
             setup.report_panel(settings),
             setup.metrics(),
             setup.seeds,
@@ -59,7 +174,7 @@ def wants(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
 
 
 def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
-    """Two rows, a column a condition."""
+    """Return a table of two rows, with a column a condition."""
     (found,) = readings
     table, beside = paper().named("table9"), models_beside(setup.profile)
     groups = {
@@ -81,30 +196,19 @@ def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
         for group, title in groups.items()
     ]
     # Apart from the paper's rows: whether the thing is there at all when an attribute is asked.
+    alone = found.where("group", WITH)
     rows.append(
-        Row(
-            key="with/object",
-            title="w. attributes, the object alone",
-            cells=tuple(
-                Cell(
-                    measured=mean(
-                        found.of("sgscore", condition, "objects")[found.where("group", WITH)]
-                    ).times(100)
-                )
-                for condition in CONDITIONS
-            ),
+        Row.measured(
+            "with/object",
+            "w. attributes, the object alone",
+            (mean(found.of("sgscore", c, "objects")[alone]).times(100) for c in CONDITIONS),
         )
     )
     layout = Layout(
         id="table9",
         title=f"{table.number}: {table.title}",
         head=f"Model: {setup.profile}",
-        columns=tuple(
-            Column(key=name, title=f"{title}, recall ↑ (%)", digits=2)
-            for name, title in zip(
-                CONDITIONS, ("the words alone", "scene composition"), strict=True
-            )
-        ),
+        columns=columns_of({c: f"{said}, recall ↑ (%)" for c, said in CONDITIONS.items()}, 2),
         rows=tuple(rows),
     )
     return Outcome(
@@ -117,7 +221,7 @@ def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
 
 
 def _values(found: Readings, condition: str, group: str) -> Array:
-    """Recall of the bare objects, or of objects that are there with their attribute."""
+    """Return the recall of the bare objects, or of objects that are there with their attribute."""
     part = "objects" if group == WITHOUT else "attributes"
     return found.of("sgscore", condition, part)[found.where("group", group)]
 
@@ -125,11 +229,10 @@ def _values(found: Readings, condition: str, group: str) -> Array:
 def _claims(setup: Setup, found: Readings) -> tuple[Claim, ...]:
     table, beside = paper().named("table9"), models_beside(setup.profile)
     claims: list[Claim] = []
-    for condition in CONDITIONS:
+    for condition, how in CONDITIONS.items():
         gap = contrast(_values(found, condition, WITH), _values(found, condition, WITHOUT)).times(
             100
         )
-        how = "the words alone" if condition == "triplets" else "scene composition"
         gains = table.gains(WITH, WITHOUT, "recall", beside) if condition == "triplets" else ()
         claims += [
             Claim(
@@ -158,7 +261,7 @@ def _notes(setup: Setup) -> tuple[str, ...]:
     notes = [
         "With attributes an object counts if it is there and the judges say that it has its "
         "attribute; the third row, which the paper has not, counts it if it is there at all.",
-        "The paper's figures of SDXL are lost in the text of it that lies here.",
+        "The paper's figures of SDXL are missing in the text that was available.",
     ]
     if setup.synthetic:
         notes.append(
@@ -170,24 +273,22 @@ def _notes(setup: Setup) -> tuple[str, ...]:
 
 
 def _plot(setup: Setup, layout: Layout) -> Figure:
-    made, axes = plots.figure(size=(6.4, 4.2))
-    axis = axes[0][0]
-    series = {row.title: [cell.measured or Estimate() for cell in row.cells] for row in layout.rows}
-    plots.bars(axis, ["the words alone", "scene composition"], series)
-    axis.set_ylim(0, 100)
-    axis.set_ylabel("recall (%), 95 % interval over objects")
-    axis.set_xlabel("what is drawn from")
-    axis.set_title(f"Single objects with and without attributes, {setup.profile}")
-    plots.legend(made, axis, columns=2)
-    figure: Figure = made
-    return figure
+    return plots.percentages(
+        list(CONDITIONS.values()),
+        {row.title: [cell.measured or Estimate() for cell in row.cells] for row in layout.rows},
+        ylabel="recall (%), 95 % interval over objects",
+        xlabel="what is drawn from",
+        title=f"Single objects with and without attributes, {setup.profile}",
+        size=(6.4, 4.2),
+        columns=2,
+    )
 
 
-STUDY = StudyDefinition(
+ATTRIBUTES = StudyDefinition(
     "attributes",
     "table9",
     "Table 9",
     "recall of single objects, bare and with attributes",
-    wants,
+    requirements,
     outcome,
 )

@@ -1,4 +1,4 @@
-"""Fig. 7: FID, ObjectRecall, RelationRecall and SGScore over complexity, one relation at a time."""
+"""Figures 7 and 3: measures over complexity, one relation at a time, and SGScore by category."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from scenewright.config.settings import Settings
 from scenewright.evals.statistics.estimates import (
     Array,
     Estimate,
+    contrast,
     difference,
     mean,
     nothing,
-    over_seeds,
     slope,
 )
 from scenewright.evals.studies import plots
-from scenewright.evals.studies.claims import Claim
-from scenewright.evals.studies.layout import Cell, Column, Layout, Row
-from scenewright.evals.studies.paper import paper
+from scenewright.evals.studies.layout import Layout, Row, columns_of
+from scenewright.evals.studies.paper import Claim, paper
 from scenewright.evals.studies.readings import Readings
-from scenewright.evals.studies.setup import Setup
 from scenewright.evals.studies.study import (
     Outcome,
+    Setup,
     StudyDefinition,
     StudyRequirement,
-    scenes_wanted,
+    scene_requirement,
 )
 
 if TYPE_CHECKING:
@@ -43,13 +42,13 @@ _MEASURES = {
 }
 
 
-def wants(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
-    """Three conditions, with FID of each complexity."""
-    return scenes_wanted(setup, settings, CONDITIONS, "fid", scopes=("level", "complexity"))
+def complexity_requirements(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
+    """Require three conditions, with FID of each complexity."""
+    return scene_requirement(setup, settings, CONDITIONS, "fid", scopes=("level", "complexity"))
 
 
-def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
-    """A table of four blocks, a row a measure and condition, a column a complexity."""
+def complexity_outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
+    """Return a table of four blocks, a row a measure and condition, a column a complexity."""
     (found,) = readings
     sizes = _sizes(found)
     counts = {size: int(found.where("complexity", size).sum()) for size in sizes}
@@ -59,24 +58,21 @@ def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
         for condition in CONDITIONS
     }
     rows = tuple(
-        Row(
-            key=f"{measure or 'sgscore'}/{condition}",
-            title=f"{_MEASURES[measure]}: {plots.name_of(condition)}",
-            cells=tuple(Cell(measured=figure) for figure in cells[measure, condition]),
+        Row.measured(
+            f"{measure or 'sgscore'}/{condition}",
+            f"{_MEASURES[measure]}: {plots.name_of(condition)}",
+            figures,
         )
-        for measure in _MEASURES
-        for condition in CONDITIONS
+        for (measure, condition), figures in cells.items()
     )
     layout = Layout(
         id="fig7",
         title="Fig. 7: measures over complexity",
         head="Measure",
-        columns=tuple(
-            Column(key=f"{size:g}", title=f"{size:g} (# {counts[size]})") for size in sizes
-        ),
+        columns=columns_of({f"{size:g}": f"{size:g} (# {n})" for size, n in counts.items()}),
         rows=rows,
     )
-    said = paper().said("fig7")
+    said = paper().statement_of("fig7")
     notes = [
         f"The paper prints no numbers of this plot. Its text: {said.text}",
         "FID of so few pictures a complexity is far too high and says little (it falls as the "
@@ -85,7 +81,7 @@ def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
     return Outcome(
         (layout,),
         _claims(setup, found, sizes),
-        lambda: _plot(setup, sizes, cells),
+        lambda: _complexity_plot(setup, sizes, cells),
         tuple(notes),
     )
 
@@ -99,20 +95,15 @@ def _figure(setup: Setup, found: Readings, measure: str, condition: str, size: f
     if measure == "fid":
         if not setup.metrics_of_sets:
             return nothing("was left out")
-        scores = found.set_scores("fid", condition, f"complexity={size:g}")
-        why = next((score.reason for score in scores if score.reason), "")
-        n = max((score.n for score in scores), default=0)
-        return over_seeds([score.value for score in scores], n, why)
+        return found.of_set("fid", condition, f"complexity={size:g}")
     values = found.of("sgscore", condition, measure)
     return mean(values[found.where("complexity", size)]).times(100)
 
 
 def _claims(setup: Setup, found: Readings, sizes: list[float]) -> tuple[Claim, ...]:
-    said = paper().said("fig7")
+    said = paper().statement_of("fig7")
     chosen = found.where("complexity", *sizes)
-    x: Array = np.array(
-        [np.nan if size is None else size for size in found.columns["complexity"]], float
-    )[chosen]
+    x: Array = np.array(found.columns["complexity"], float)[chosen]
     claims = [
         Claim(
             where=said.number,
@@ -183,7 +174,9 @@ def _fid_slope(found: Readings, condition: str, sizes: list[float]) -> Estimate:
     return Estimate(value=float(np.polyfit(x, y, 1)[0]), n=len(found.items))
 
 
-def _plot(setup: Setup, sizes: list[float], cells: dict[tuple[str, str], list[Estimate]]) -> Figure:
+def _complexity_plot(
+    setup: Setup, sizes: list[float], cells: dict[tuple[str, str], list[Estimate]]
+) -> Figure:
     made, axes = plots.figure(2, 2, size=(9.0, 6.6))
     for axis, (measure, title) in zip(axes.flat, _MEASURES.items(), strict=True):
         plots.lines(
@@ -204,15 +197,125 @@ def _plot(setup: Setup, sizes: list[float], cells: dict[tuple[str, str], list[Es
             axis.set_ylabel("%, 95 % interval over scenes")
     made.suptitle(f"Over complexity, {setup.profile}")
     plots.legend(made, axes[1][1])
-    figure: Figure = made
-    return figure
+    return made
 
 
-STUDY = StudyDefinition(
+COMPLEXITY = StudyDefinition(
     "complexity",
     "fig7",
     "Fig. 7",
     "FID, recalls and SGScore over complexity",
-    wants,
-    outcome,
+    complexity_requirements,
+    complexity_outcome,
+)
+
+
+def category_requirements(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
+    """Require three conditions."""
+    return scene_requirement(setup, settings, CONDITIONS)
+
+
+def category_outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
+    """Return a row a category, a column a condition."""
+    (found,) = readings
+    categories = _categories(found)
+    said = paper().statement_of("fig3")
+    by = {
+        condition: [_score(found, condition, category) for category in categories]
+        for condition in CONDITIONS
+    }
+    counts = {name: int(found.where("category", name).sum()) for name in categories}
+    rows = tuple(
+        Row.measured(
+            category,
+            f"{category} (# {counts[category]}){_mark(category)}",
+            (by[condition][at] for condition in CONDITIONS),
+        )
+        for at, category in enumerate(categories)
+    )
+    layout = Layout(
+        id="fig3",
+        title="Fig. 3: SGScore by category of scenes",
+        head="Category",
+        columns=columns_of({c: f"{plots.name_of(c)}, SGScore ↑ (%)" for c in CONDITIONS}),
+        rows=rows,
+    )
+    easier, harder = (found.where("category", *names) for names in (said.better, said.worse))
+    claims = tuple(
+        Claim(
+            where=said.number,
+            says="categories that the paper calls easier score higher than those that it calls "
+            f"harder, drawn with {plots.name_of(name)}",
+            side="above",
+            measured=contrast(
+                found.of("sgscore", name)[easier], found.of("sgscore", name)[harder]
+            ).times(100),
+            note="Scenes of a category differ in their complexity too.",
+        )
+        for name in CONDITIONS
+    )
+    notes = [
+        f"The paper prints no numbers of this plot. Its text: {said.text}",
+        "Categories marked ↑ are those it calls easier, ↓ those it calls harder.",
+    ]
+    if setup.synthetic:
+        notes.append(
+            "Categories of painted scenes follow from what is in them, by rules "
+            "(docs/datasets.md): they are no more than a stand-in for those of photos."
+        )
+    complexity = np.array(found.columns["complexity"], float)
+    sizes = {name: complexity[found.where("category", name)] for name in categories}
+    means = [
+        f"{name} {np.nanmean(some):.1f}" for name, some in sizes.items() if not np.isnan(some).all()
+    ]
+    notes.append(f"Mean relations a scene: {', '.join(means)}.")
+    return Outcome(
+        (layout,), claims, lambda: _category_plot(setup, categories, counts, by), tuple(notes)
+    )
+
+
+def _categories(found: Readings) -> list[str]:
+    """Return the categories of the set, those of one group together, in the order of their size."""
+    order: dict[tuple[str, str], int] = {}
+    for pair in zip(found.columns["group"], found.columns["category"], strict=True):
+        if pair[1]:
+            order[pair] = order.get(pair, 0) + 1
+    return [name for (_, name), _ in sorted(order.items(), key=lambda e: (e[0][0], -e[1], e[0]))]
+
+
+def _score(found: Readings, condition: str, category: str) -> Estimate:
+    return mean(found.of("sgscore", condition)[found.where("category", category)]).times(100)
+
+
+def _mark(category: str) -> str:
+    said = paper().statement_of("fig3")
+    return " ↑" if category in said.better else " ↓" if category in said.worse else ""
+
+
+def _category_plot(
+    setup: Setup, categories: list[str], counts: dict[str, int], by: dict[str, list[Estimate]]
+) -> Figure:
+    made, axis = plots.chart(
+        f"SGScore by category, {setup.profile}",
+        "SGScore (%), 95 % interval over scenes",
+        size=(7.4, 1.6 + 0.62 * max(2, len(categories))),
+    )
+    plots.bars(
+        axis,
+        [f"{name} (n = {counts[name]})" for name in categories],
+        {plots.name_of(condition): estimates for condition, estimates in by.items()},
+        horizontal=True,
+    )
+    axis.set_xlim(0, 100)
+    plots.legend(made, axis)
+    return made
+
+
+CATEGORIES = StudyDefinition(
+    "categories",
+    "fig3",
+    "Fig. 3",
+    "SGScore by category of scenes",
+    category_requirements,
+    category_outcome,
 )

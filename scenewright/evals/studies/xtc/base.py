@@ -1,4 +1,4 @@
-"""The words and ports of XTC-Bench: questions, unified models, scores of facts."""
+"""Types and protocols of XTC-Bench: questions, unified models, graders, scores of facts."""
 
 from __future__ import annotations
 
@@ -97,15 +97,17 @@ class DrawnPicture:
 
 
 def picture_of(drawn: Image.Image | DrawnPicture) -> DrawnPicture:
-    """What a unified model drew, with what it tells of its prompt."""
+    """Return a unified model's picture with the count of its prompt, where it has one."""
     return drawn if isinstance(drawn, DrawnPicture) else DrawnPicture(drawn)
 
 
 @runtime_checkable
 class UnifiedModel(Protocol):
-    """A model that draws and understands: what XTC-Bench evaluates. A real one plugs in as one
-    class; :mod:`scenewright.evals.studies.xtc.models` makes one of a backend and a judge or chat
-    model."""
+    """A model that draws and understands: what XTC-Bench evaluates.
+
+    A real one plugs in as one class; :mod:`scenewright.evals.studies.xtc.models` makes one of a
+    backend and a judge or chat model.
+    """
 
     @property
     def id(self) -> str:
@@ -118,15 +120,19 @@ class UnifiedModel(Protocol):
         ...
 
     async def draw(self, scene: SceneGraph, prompt: str, seed: int) -> Image.Image | DrawnPicture:
-        """The picture of ``prompt``, which words ``scene``; as a :class:`DrawnPicture` where it is
-        known how much of the prompt was read. May raise: the facts of the scene are
-        then unscored on the side of generation, with the reason."""
+        """Return the picture of ``prompt``, which words ``scene``.
+
+        It is a :class:`DrawnPicture` where it is known how much of the prompt was read. May raise:
+        the facts of the scene are then unscored on the side of generation, with the reason.
+        """
         ...
 
     async def answer(self, image: Image.Image, questions: Sequence[Question]) -> list[Reply]:
-        """One reply a question about ``image``, in order. Looks at :attr:`Question.text` and, if it
-        must choose, at options of its own; never at the answer. Failures are replies without a
-        text."""
+        """Return one reply a question about ``image``, in order.
+
+        Looks at :attr:`Question.text` and, if it must choose, at options of its own; never at the
+        answer. Failures are replies without a text.
+        """
         ...
 
     async def aclose(self) -> None:
@@ -176,7 +182,7 @@ class Grader(Protocol):
         ...
 
     async def grade(self, pairs: Sequence[AnswerPair]) -> list[Grade]:
-        """One grade a pair, in order; failures are grades without a score."""
+        """Return one grade a pair, in order; failures are grades without a score."""
         ...
 
     async def aclose(self) -> None:

@@ -1,28 +1,380 @@
-"""The report of an evaluation by XTC-Bench: the paper's tables and plot, and where a model that
-draws and a model that understands part ways."""
+"""Results of an evaluation by XTC-Bench, and its report.
+
+The report has the paper's tables (measured models above the paper's), the plot of G and U, and the
+facts on which drawing and understanding differ most. To read the results::
+
+    from scenewright.evals.studies.xtc.report import XtcResults
+
+    frame = XtcResults("evals/mine").frame()
+"""
 
 from __future__ import annotations
 
-import functools
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jinja2 import PackageLoader
 from markupsafe import Markup
 
 from scenewright.core.flushing import write_text
 from scenewright.evals.errors import EvalError
+from scenewright.evals.reporting.render import asset, environment_of
 from scenewright.evals.reporting.thumbs import Thumbs
 from scenewright.evals.runner.dataset_predicates import told_of
-from scenewright.evals.studies import plots
-from scenewright.evals.studies.layout import Layout, as_csv
-from scenewright.evals.studies.xtc.results import XtcResults
-from scenewright.evals.studies.xtc.scores import QUADRANTS, XtcScores, quadrant_of
-from scenewright.evals.studies.xtc.study_tables import plot_of, tables_of
+from scenewright.evals.statistics.estimates import Estimate
+from scenewright.evals.store.parquet_files import drafted
+from scenewright.evals.store.results import IMAGES, MANIFEST
+from scenewright.evals.studies import plots, readings
+from scenewright.evals.studies.layout import Cell, Column, Layout, Row, as_csv
+from scenewright.evals.studies.paper import PaperTable, xtc_paper
+from scenewright.evals.studies.readings import PromptsRead
+from scenewright.evals.studies.xtc.base import FactScore
+from scenewright.evals.studies.xtc.scores import (
+    QUADRANTS,
+    NodeCount,
+    XtcScores,
+    quadrant_of,
+    xtc_scores,
+)
+from scenewright.evals.studies.xtc.units import READ
+from scenewright.runs.folder import write_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+BENCHMARK = "xtc"
+"""In the manifest: distinguishes the folder from one of ``scenewright eval run``."""
+SUMMARY = "summary.json"
+"""The figures of every model."""
+XtcTable = Literal["facts", "pictures", "items"]
+
+
+def _columns(kind: pa.DataType, *names: str) -> list[tuple[str, pa.DataType]]:
+    return [(name, kind) for name in names]
+
+
+_TEXT, _REAL, _WHOLE = pa.string(), pa.float64(), pa.int64()
+XTC_SCHEMAS: dict[XtcTable, pa.Schema] = {
+    # One row a question, model and seed. ``u`` and ``v`` are null for what could not be scored,
+    # with ``reason``; ``note`` says why the drawn picture gives no answer, or where it was found.
+    "facts": pa.schema(
+        [
+            *_columns(_TEXT, "item", "model"),
+            *_columns(_WHOLE, "seed"),
+            *_columns(_TEXT, "question", "kind", "category", "text", "expected"),
+            *_columns(pa.bool_(), "matched"),
+            *_columns(_REAL, "u", "v"),
+            *_columns(_TEXT, "drawn", "said", "note", "reason"),
+        ]
+    ),
+    # One row an item, model and seed: the drawn picture (empty and ``reason`` if it failed), and
+    # how much of the reference graph has a partner in the graph ``seen`` in it (JSON); ``dropped``
+    # is what the extractor left out, each with its reason, ``unread`` what a model failed to read
+    # (JSON lists); counts that depend on it are null. Of ``prompt_tokens`` of its prompt
+    # ``tokens_dropped`` were not read by what drew it, and with them the words of
+    # ``facts_dropped`` facts. Null: not known.
+    "pictures": pa.schema(
+        [
+            *_columns(_TEXT, "item", "model"),
+            *_columns(_WHOLE, "seed"),
+            *_columns(_TEXT, "image", "state", "reason"),
+            *_columns(_WHOLE, "nodes", "matched", "edges", "edges_matched"),
+            *_columns(_TEXT, "seen", "dropped", "unread"),
+            *_columns(_WHOLE, *READ),
+        ]
+    ),
+    # One row an item: its graph (JSON), its reference picture, the prompt and why its first writer
+    # did not write it, facts that the prompt lost and facts that no question asks for (both JSON
+    # lists); ``views``: objects that a language model saw cut out of the picture for its words.
+    "items": pa.schema(
+        [
+            *_columns(_TEXT, "item", "reference", "scene", "prompt", "author", "problem", "lost"),
+            *_columns(_WHOLE, "views", "questions"),
+            *_columns(_TEXT, "unasked"),
+        ]
+    ),
+}
+
+
+class XtcResults:
+    """The folder of an evaluation by XTC-Bench, to read from."""
+
+    def __init__(self, folder: str | Path) -> None:
+        """Open ``folder``.
+
+        Raises ``EvalError`` if it holds no results, or some that are not finished.
+        """
+        self.folder = Path(folder)
+        self.manifest: dict[str, Any] = read_xtc_manifest(self.folder)
+        if not all(self.path(table).exists() for table in XTC_SCHEMAS):
+            raise EvalError(
+                f"the evaluation in {self.folder} is not finished: run the same again, it goes on "
+                "where it was"
+            )
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the unified models, in the configuration's order."""
+        return tuple(self.manifest["models"]["order"])
+
+    def path(self, table: XtcTable) -> Path:
+        """Return the parquet file of ``table``."""
+        return self.folder / f"{table}.parquet"
+
+    def table(self, table: XtcTable = "facts") -> pa.Table:
+        """Return a whole table.
+
+        Raises ``EvalError`` for an unknown one or a file that cannot be read.
+        """
+        if table not in XTC_SCHEMAS:
+            raise EvalError(f"there is no table {table!r}: use one of {', '.join(XTC_SCHEMAS)}")
+        try:
+            return pq.read_table(self.path(table))
+        except (OSError, pa.ArrowException) as error:
+            raise EvalError(
+                f"{self.path(table)} cannot be read: {error}. Run the evaluation again: it writes "
+                "its tables anew from what it kept"
+            ) from error
+
+    def rows(self, table: XtcTable = "facts") -> list[dict[str, Any]]:
+        """Return the table as one dict a row."""
+        found: list[dict[str, Any]] = self.table(table).to_pylist()
+        return found
+
+    def frame(self, table: XtcTable = "facts") -> pd.DataFrame:
+        """Return the table as a pandas DataFrame.
+
+        Raises ``EvalError`` where pandas is not installed.
+        """
+        try:
+            import pandas  # noqa: F401
+        except ImportError as error:
+            raise EvalError(
+                "a DataFrame needs pandas: pip install 'scenewright[evals]', or use table()"
+            ) from error
+        return self.table(table).to_pandas()
+
+    def fact_scores(self) -> dict[str, list[FactScore]]:
+        """Return by model the scores of its facts, of all seeds."""
+        found: dict[str, list[FactScore]] = {model: [] for model in self.models}
+        for row in self.rows("facts"):
+            found[row["model"]].append(fact_score(row))
+        return found
+
+    def scores(self) -> dict[str, XtcScores]:
+        """Return by model its figures, worked out from the tables."""
+        facts = self.fact_scores()
+        nodes: dict[str, list[NodeCount]] = {model: [] for model in self.models}
+        drawn = self.rows("pictures")
+        for row in drawn:
+            if row["nodes"] is not None:
+                count = NodeCount(scene=row["item"], nodes=row["nodes"], matched=row["matched"])
+                nodes[row["model"]].append(count)
+        unasked = sum(len(json.loads(row["unasked"])) for row in self.rows("items"))
+        config = self.manifest["config"]
+        return {
+            model: xtc_scores(
+                *(facts[model], nodes[model], unasked, config["compared"], config["threshold"]),
+                prompts=PromptsRead.of(row for row in drawn if row["model"] == model),
+            )
+            for model in self.models
+        }
+
+    @property
+    def images(self) -> Path:
+        """Folder of the image store of all pictures."""
+        return self.folder / IMAGES
+
+
+def fact_score(row: dict[str, Any]) -> FactScore:
+    """Return a row of ``facts`` as a score."""
+    return FactScore(
+        scene=row["item"],
+        **{name: row[name] for name in FactScore.model_fields if name != "scene"},
+    )
+
+
+def read_xtc_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest in ``folder``; raises ``EvalError`` if it is not one of XTC-Bench."""
+    file = folder / MANIFEST
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EvalError(
+            f"{folder} holds no evaluation ({MANIFEST}: {error.strerror or error}): name the "
+            "folder that `scenewright eval xtc run` wrote"
+        ) from error
+    except ValueError as error:
+        raise EvalError(f"{file} is damaged: {error}") from error
+    if not isinstance(found, dict) or found.get("benchmark") != BENCHMARK:
+        raise EvalError(f"{file} is not a manifest of XTC-Bench: choose another folder")
+    return found
+
+
+def write_tables(folder: Path, tables: dict[XtcTable, Sequence[dict[str, Any]]]) -> None:
+    """Write the tables, each whole or not at all. Raises ``EvalError`` if that fails."""
+    for name, schema in XTC_SCHEMAS.items():
+        with drafted(folder, name) as draft:
+            made = pa.Table.from_pylist(list(tables[name]), schema=schema)
+            pq.write_table(made, draft, compression="zstd")
+
+
+def write_summary(results: XtcResults) -> dict[str, XtcScores]:
+    """Write the figures of every model as JSON, and give them."""
+    scores = results.scores()
+    content = {
+        "name": results.manifest["name"],
+        "models": {name: found.model_dump(mode="json") for name, found in scores.items()},
+        "totals": results.manifest.get("totals", {}),
+        "left_out": results.manifest.get("left_out", {}),
+        "model_changes": results.manifest.get("model_changes", []),
+    }
+    try:
+        write_json(results.folder / SUMMARY, content)
+    except OSError as error:
+        raise EvalError(
+            f"{results.folder / SUMMARY} cannot be written: {error.strerror or error}"
+        ) from error
+    return scores
+
+
+_TABLES: dict[str, dict[str, tuple[str, str]]] = {
+    "xtc2": {
+        "overall": ("Overall Gen. ↑", "overall.generation"),
+        "nodes": ("Matched Nodes ↑ (%)", "nodes"),
+        "attributes": ("Attr. ↑", "kinds.attribute.generation"),
+        "relations": ("Rel. ↑", "kinds.relation.generation"),
+        "matched_attributes": ("Matched Attr. ↑", "matched_kinds.attribute.generation"),
+        "matched_relations": ("Matched Rel. ↑", "matched_kinds.relation.generation"),
+    },
+    "xtc3": {
+        "overall": ("Overall Und. ↑", "overall.understanding"),
+        "retrieval": ("Obj. Retr. ↑", "kinds.retrieval.understanding"),
+        "attributes": ("Attr. Query ↑", "kinds.attribute.understanding"),
+        "relations": ("Rel. Query ↑", "kinds.relation.understanding"),
+        "matched_attributes": ("Matched Attr. ↑", "matched_kinds.attribute.understanding"),
+        "matched_relations": ("Matched Rel. ↑", "matched_kinds.relation.understanding"),
+    },
+    "xtc4": {
+        "ccta": ("CCTA ↑ overall", "overall.ccta"),
+        "ccta_attributes": ("attributes", "kinds.attribute.ccta"),
+        "ccta_relations": ("relations", "kinds.relation.ccta"),
+        "aw_ccta": ("AW-CCTA ↑ overall", "overall.aw_ccta"),
+        "aw_ccta_attributes": ("attributes", "kinds.attribute.aw_ccta"),
+        "aw_ccta_relations": ("relations", "kinds.relation.aw_ccta"),
+    },
+}
+"""Table → key of a column → its title, and where :class:`XtcScores` has its figure."""
+
+
+def _figure(scores: XtcScores, path: str) -> Estimate:
+    found: Any = scores
+    for name in path.split("."):
+        found = found[name] if isinstance(found, dict) else getattr(found, name)
+    estimate: Estimate = found.times(100) if path == "nodes" else found
+    return estimate
+
+
+def tables_of(scores: Mapping[str, XtcScores]) -> tuple[Layout, ...]:
+    """Return the three tables: a row for each of ``scores``, then the paper's rows.
+
+    ``scores``: model → its figures.
+    """
+    return tuple(_layout(xtc_paper().named(name), scores) for name in _TABLES)
+
+
+def _layout(table: PaperTable, scores: Mapping[str, XtcScores]) -> Layout:
+    wanted = _TABLES[table.id]
+    columns = tuple(
+        Column(key=key, title=title, digits=digits)
+        for (key, (title, _)), digits in zip(wanted.items(), table.digits, strict=True)
+    )
+    # What is drawn depends on the prompt that was read; what is understood does not.
+    more = () if table.id == "xtc3" else readings.COLUMNS
+    rows = [
+        Row.measured(
+            model,
+            model,
+            (_figure(found, path) for _, path in wanted.values()),
+            *(readings.cells(found.prompts) if more else ()),
+        )
+        for model, found in scores.items()
+    ]
+    rows += [
+        Row.printed(
+            said.name,
+            said.name,
+            (table.printed(said, column.key) for column in columns),
+            *(Cell() for _ in more),
+        )
+        for said in table.rows
+    ]
+    return Layout(
+        id=table.id,
+        title=f"{table.number}: {table.title}",
+        head="Model",
+        columns=(*columns, *more),
+        rows=tuple(rows),
+        # Its rows are other models: none of them has a figure of a row that is measured.
+        of_paper=False,
+    )
+
+
+def plot_of(scores: Mapping[str, XtcScores], title: str) -> Figure:
+    """Plot U over G, a mark a model, coloured by AW-CCTA, with the paper's models (Fig. 4)."""
+    import matplotlib as mpl
+
+    made, axis = plots.chart(
+        title,
+        "generation G, 95 % interval over scenes",
+        "understanding U, 95 % interval over scenes",
+        (8.2, 5.6),
+    )
+    shades = mpl.colormaps["viridis"]
+    axis.plot([0, 1], [0, 1], color="#888888", linestyle="--", linewidth=1.0, label="parity")
+    for at, (model, found) in enumerate(scores.items()):
+        g, u, aw = found.overall.generation, found.overall.understanding, found.overall.aw_ccta
+        if g.value is None or u.value is None:
+            continue
+        axis.errorbar(
+            [g.value],
+            [u.value],
+            xerr=plots.errors([g]),
+            yerr=plots.errors([u]),
+            marker=plots.MARKERS[at % len(plots.MARKERS)],
+            color=shades(aw.value or 0.0),
+            markeredgecolor="black",
+            markersize=9,
+            linestyle="none",
+            capsize=2.5,
+            elinewidth=0.9,
+            label=f"{model} (AW-CCTA {aw.text(2) if aw.low is None else f'{aw.value:.2f}'})",
+        )
+    g_said, u_said = (xtc_paper().named(name).column("overall") for name in ("xtc2", "xtc3"))
+    aw_said = xtc_paper().named("xtc4").column("aw_ccta")
+    both = [model for model in g_said if model in aw_said]
+    axis.scatter(
+        [g_said[model] for model in both],
+        [u_said[model] for model in both],
+        c=[shades(aw_said[model]) for model in both],
+        marker=".",
+        s=60,
+        label="models of the paper",
+    )
+    axis.set_xlim(0, 1)
+    axis.set_ylim(0, 1)
+    scale = mpl.cm.ScalarMappable(norm=mpl.colors.Normalize(0, 1), cmap=shades)
+    made.colorbar(scale, ax=axis, label="AW-CCTA")
+    plots.legend(made, axis, columns=2)
+    return made
+
 
 PAGE, TABLES, CSV, PLOT = "index.html", "tables.md", "tables.csv", "agreement.svg"
 PICTURES = "pictures"
@@ -41,7 +393,7 @@ class Disagreement:
     row: Mapping[str, Any]
     """Of the table ``facts``."""
     quadrant: str
-    """Where it lies."""
+    """Its quadrant."""
     drawn: str
     """Thumbnail of the drawn picture; empty if there is none."""
     reference: str
@@ -56,8 +408,8 @@ def write_report(
     """Write ``index.html``, the tables as Markdown and CSV and the plot; the page's path.
 
     ``folder``: by default ``report`` in the results' folder. ``paper``: whether the paper's rows
-    stand below the measured ones. ``most``: how many disagreements are shown. Raises ``EvalError``
-    if the folder cannot be written.
+    are shown below the measured ones. ``most``: how many disagreements are shown. Raises
+    ``EvalError`` if the folder cannot be written.
     """
     place = results.folder / "report" if folder is None else folder
     scores = results.scores()
@@ -83,7 +435,7 @@ def write_report(
 
 
 def markdown(tables: Sequence[Layout]) -> str:
-    """The tables, one below the other."""
+    """Return the tables, one below the other."""
     parts = [f"## {table.title}\n\n{table.markdown()}" for table in tables]
     if any(row.paper_only for table in tables for row in table.rows):
         parts.append(f"Rows of the paper are {_MARK}.")
@@ -92,8 +444,10 @@ def markdown(tables: Sequence[Layout]) -> str:
 
 
 def disagreements(results: XtcResults, thumbs: Thumbs, most: int) -> list[Disagreement]:
-    """The facts with the largest |v - u|, each once; of equal ones those of other models, then in
-    the tables' order, come in turn."""
+    """Return the facts with the largest |v - u|, each once.
+
+    Of equal ones those of other models, then in the tables' order, come in turn.
+    """
     compared = results.manifest["config"]["compared"]
     threshold = results.manifest["config"]["threshold"]
     images = {
@@ -137,35 +491,33 @@ def page(
     shown: Sequence[Disagreement],
     lost: int,
 ) -> str:
-    """The page; all text is escaped."""
-    style = (
-        files("scenewright.runs.report").joinpath("assets", "style.css").read_text(encoding="utf-8")
+    """Return the page; all text is escaped."""
+    pages = environment_of(
+        PackageLoader("scenewright.evals.studies.xtc", "assets"),
+        lines=lambda text: Markup("<br>").join(str(text).split("<br>")),
+        plain=lambda text: str(text).replace("*", ""),
     )
-    return (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            manifest=results.manifest,
-            predicates=told_of(results.manifest),
-            items=results.table("items").num_rows,
-            writers=_writers(results.rows("items")),
-            scores=scores,
-            first=next(iter(scores.values())),
-            tables=tables,
-            quadrants=QUADRANTS,
-            categories=_categories(scores),
-            shown=shown,
-            lost=lost,
-            plot=PLOT,
-            pictures=PICTURES,
-            mark=_MARK,
-            style=Markup(style),
-        )
+    return pages.get_template("report.html.j2").render(
+        manifest=results.manifest,
+        predicates=told_of(results.manifest),
+        items=results.table("items").num_rows,
+        writers=_writers(results.rows("items")),
+        scores=scores,
+        first=next(iter(scores.values())),
+        tables=tables,
+        quadrants=QUADRANTS,
+        categories=sorted({name for found in scores.values() for name in found.categories}),
+        shown=shown,
+        lost=lost,
+        plot=PLOT,
+        pictures=PICTURES,
+        mark=_MARK,
+        style=Markup(asset("style.css")),
     )
 
 
 def _writers(items: Sequence[Mapping[str, Any]]) -> str:
-    """Who wrote how many prompts, and why not all were written by the first one."""
+    """Return how many prompts each author wrote, and why others wrote some."""
     authors = Counter(row["author"] or "nobody" for row in items)
     problems = Counter(row.get("problem") for row in items if row.get("problem"))
     said = ", ".join(f"{author} ({n})" for author, n in authors.most_common())
@@ -174,21 +526,3 @@ def _writers(items: Sequence[Mapping[str, Any]]) -> str:
 
 def _measured_alone(table: Layout) -> Layout:
     return table.model_copy(update={"rows": tuple(row for row in table.rows if not row.paper_only)})
-
-
-def _categories(scores: Mapping[str, XtcScores]) -> list[str]:
-    return sorted({name for found in scores.values() for name in found.categories})
-
-
-@functools.cache
-def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("scenewright.evals.studies.xtc", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters["lines"] = lambda text: Markup("<br>").join(str(text).split("<br>"))
-    made.filters["plain"] = lambda text: str(text).replace("*", "")
-    return made

@@ -1,7 +1,12 @@
-"""Runs an evaluation by XTC-Bench: every scene is drawn and understood by every unified model.
+"""Run an evaluation by XTC-Bench: every unified model draws and understands every scene.
 
-The same call again goes on where a kill or an interruption left it, and pays for nothing twice.
-Failures are rows with their reasons, and are tried again when that is asked.
+The same call again continues where a kill or an interruption left it, and pays for nothing twice.
+Failures are rows with their reasons, and are tried again on request.
+
+The plan estimates what the evaluation takes before anything is drawn. Calls are counted with the
+very questions that will be asked. Tokens follow the providers' published rules, and dollars their
+prices; what a reading of a picture by language models takes depends on what is seen in it, so that
+only the pictures to be read are counted there.
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +30,7 @@ from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.runner.arms import digest
 from scenewright.evals.runner.dataset_predicates import MARK, dataset_predicates, keep, relates
+from scenewright.evals.runner.estimating import photo_size
 from scenewright.evals.runner.manifest_writing import finish_manifest, write_manifest
 from scenewright.evals.runner.measuring import error_text
 from scenewright.evals.runner.progress import FailureLimit, OnProgress, ProgressReporter
@@ -34,11 +40,23 @@ from scenewright.evals.store.manifest import make_folder
 from scenewright.evals.store.paths import JOURNAL
 from scenewright.evals.store.results import IMAGES
 from scenewright.evals.studies.xtc import units as work
-from scenewright.evals.studies.xtc.base import QuestionSheet, UnifiedModel
-from scenewright.evals.studies.xtc.categories import category_of
-from scenewright.evals.studies.xtc.config import XtcConfig
-from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides, build_xtc_models
-from scenewright.evals.studies.xtc.results import (
+from scenewright.evals.studies.xtc.base import Question, QuestionSheet, UnifiedModel
+from scenewright.evals.studies.xtc.config import (
+    RULES,
+    XtcConfig,
+    XtcModelOverrides,
+    XtcModels,
+    build_xtc_models,
+)
+from scenewright.evals.studies.xtc.lookup import outside_of
+from scenewright.evals.studies.xtc.models import (
+    JudgeUnderstander,
+    Paired,
+    drawing_mark,
+    understanding_mark,
+)
+from scenewright.evals.studies.xtc.questions import category_of, questions_of
+from scenewright.evals.studies.xtc.report import (
     BENCHMARK,
     XtcResults,
     XtcTable,
@@ -47,6 +65,7 @@ from scenewright.evals.studies.xtc.results import (
     write_tables,
 )
 from scenewright.evals.studies.xtc.units import UnitRunner
+from scenewright.providers.usage import Expected
 from scenewright.providers.versions import SERVED_FILE, FollowedVersions, following
 from scenewright.runs.folder import RunFolder
 
@@ -74,7 +93,7 @@ async def run_xtc(
     Relative paths of the configuration begin at ``root`` (default: the working folder). ``retry``
     tries again what failed or was left unscored before. ``given`` and ``dataset`` replace models
     and the set; all items of the set are held in memory, without their pictures. Raises what
-    :func:`~scenewright.evals.studies.xtc.model_setup.build_xtc_models` raises and ``DatasetError``
+    :func:`~scenewright.evals.studies.xtc.config.build_xtc_models` raises and ``DatasetError``
     before anything is drawn, later ``EvalError`` where the folder cannot be written or failures do
     not end. Cancelling keeps all that is done.
     """
@@ -123,7 +142,7 @@ async def run_xtc(
 
 
 def xtc_dataset(config: XtcConfig, folder: Path, root: Path) -> Dataset:
-    """The set of ``config``; the paintings of a painted one go into ``folder``.
+    """Return the set of ``config``; the paintings of a painted one go into ``folder``.
 
     Raises ``DatasetError``.
     """
@@ -144,7 +163,7 @@ class _Rows:
 
 
 class _Runner:
-    """One sitting of an evaluation."""
+    """One call of an evaluation."""
 
     def __init__(
         self,
@@ -157,14 +176,14 @@ class _Runner:
     ) -> None:
         self._config = config
         self._served = served
-        self._desk = unit_runner
+        self._units = unit_runner
         self._journal = journal
         self._retry = retry
-        self._tell = ProgressReporter(show)
-        self._patience = FailureLimit(config.stop_after_failures)
+        self._report = ProgressReporter(show)
+        self._failures = FailureLimit(config.stop_after_failures)
         self._rows: dict[int, _Rows] = {}
         self._spent: dict[str, Mapping[str, float]] = {}
-        # Units that this sitting has made or tried: models that share a side share its failure.
+        # Units that this call has made or tried: models that share a side share its failure.
         self._tried: dict[str, Unit] = {}
         self.left_out: Counter[str] = Counter()
 
@@ -173,11 +192,11 @@ class _Runner:
         twice = next((name for name, count in ids.items() if count > 1), None)
         if twice is not None:
             raise EvalError(f"the set holds the item {twice!r} twice: give each an id of its own")
-        self._tell(doing="loading the models", at_once=True)
-        await self._desk.xtc_models.warm()
-        self._tell(doing="drawing and asking", at_once=True)
+        self._report(doing="loading the models", at_once=True)
+        await self._units.xtc_models.warm()
+        self._report(doing="drawing and asking", at_once=True)
         await side_by_side(enumerate(items), self._item, self._config.concurrency)
-        self._tell(at_once=True)
+        self._report(at_once=True)
         if not self._rows:
             why = "; ".join(self.left_out) or "the set is empty"
             raise EvalError(
@@ -185,7 +204,7 @@ class _Runner:
             )
 
     def tables(self) -> dict[XtcTable, Sequence[dict[str, Any]]]:
-        """The rows of all tables, in the order of the set."""
+        """Return the rows of all tables, in the order of the set."""
         rows = [self._rows[at] for at in sorted(self._rows)]
         return {
             "items": [found.item for found in rows],
@@ -194,7 +213,7 @@ class _Runner:
         }
 
     def totals(self) -> dict[str, float]:
-        """What everything took so far, earlier sittings included."""
+        """Return what everything took so far, earlier calls included."""
         sums = {name: sum(one.get(name, 0) for one in self._spent.values()) for name in _SPENT}
         rows = [row for found in self._rows.values() for row in found.pictures]
         return {"pictures": len({row["image"] for row in rows if row["image"]}), **sums}
@@ -202,43 +221,43 @@ class _Runner:
     async def _item(self, numbered: tuple[int, Item]) -> None:
         position, item = numbered
         try:
-            key = self._desk.sheet_key(item)
+            key = self._units.sheet_key(item)
         except (EvalError, OSError) as error:
             what = error_text(error).replace(f"the item {item.id!r}", "an item")
             self.left_out[what] += 1
-            self._tell(items=1)
+            self._report(items=1)
             return
-        sheet = await self._unit(key, work.SHEET, lambda _: self._desk.sheet(key, item))
+        sheet = await self._unit(key, work.SHEET, lambda _: self._units.sheet(key, item))
         if sheet.state == "failed":
             self.left_out[f"the photo could not be read: {sheet.reason}"] += 1
-            self._tell(items=1)
+            self._report(items=1)
             return
         rows = _Rows(_described(item, sheet))
         scene = SceneGraph.model_validate_json(sheet.facts["scene"])
-        for model in self._desk.xtc_models.models:
+        for model in self._units.xtc_models.models:
             understood = await self._understood(model, sheet)
             for seed in self._config.seeds:
                 drawn = await self._drawn(model, item, sheet, scene, seed)
                 self._join(rows, item, model, seed, sheet, drawn, understood)
         self._rows[position] = rows
-        self._tell(items=1)
+        self._report(items=1)
 
     async def _drawn(
         self, model: UnifiedModel, item: Item, sheet: Unit, scene: SceneGraph, seed: int
     ) -> Unit:
-        """The grades of the drawn picture, or the failure that keeps them from being made."""
-        unit_runner, prompt, own = self._desk, sheet.facts["prompt"], work.seed_of(seed, item)
+        """Return the grades of the drawn picture, or the failure that prevents them."""
+        unit_runner, prompt, own = self._units, sheet.facts["prompt"], work.seed_of(seed, item)
         if (open_ := unit_runner.undrawn(sheet)) is not None:
-            self._tell(pictures=1, unscored=1)
+            self._report(pictures=1, unscored=1)
             return open_
         if sheet.state != "done":
-            self._tell(pictures=1, unscored=1)
+            self._report(pictures=1, unscored=1)
             return Unit("", work.GENERATION, "failed", f"the prompt failed: {sheet.reason}")
         key = unit_runner.drawing_key(model, scene, prompt, own)
         picture = await self._unit(
             key, work.DRAWING, lambda _: unit_runner.drawing(key, model, scene, prompt, own)
         )
-        self._tell(pictures=1)
+        self._report(pictures=1)
         if picture.state == "failed":
             return replace(picture, reason=f"the drawing failed: {picture.reason}")
         image = picture.facts["image"]
@@ -253,13 +272,13 @@ class _Runner:
         return replace(found, facts={**found.facts, **read})
 
     async def _understood(self, model: UnifiedModel, sheet: Unit) -> Unit:
-        """The grades of the model's answers, or the failure that keeps them from being made."""
-        unit_runner = self._desk
+        """Return the grades of the model's answers, or the failure that prevents them."""
+        unit_runner = self._units
         key = unit_runner.answers_key(model, sheet)
         answers = await self._unit(
             key, work.ANSWERS, lambda before: unit_runner.answers(key, model, sheet, before)
         )
-        self._tell(judged=1)
+        self._report(judged=1)
         if answers.state == "failed":
             return replace(answers, reason=f"the answering failed: {answers.reason}")
         graded = unit_runner.understanding_key(sheet, answers)
@@ -273,12 +292,12 @@ class _Runner:
     async def _unit(
         self, key: str, kind: str, make: Callable[[Unit | None], Awaitable[Unit]]
     ) -> Unit:
-        """The finished unit of ``key``, or a new one; a failure is a unit too."""
+        """Return the finished unit of ``key``, or a new one; a failure is a unit too."""
         if key in self._tried:
             return self._tried[key]
         known = self._journal.get(key)
         if known is not None and not (self._retry and known.state != "done"):
-            self._tell(found=int(kind == work.DRAWING))
+            self._report(found=int(kind == work.DRAWING))
             return self._ended(known, new=False)
         before = None if known is None or known.state == "failed" else known
         try:
@@ -301,10 +320,10 @@ class _Runner:
         self._spent[unit.key] = spent
         if new:
             self._journal.put([unit])
-            self._tell(usd=spent.get("usd", 0.0), tokens=int(spent.get("tokens_in", 0)))
-        self._tell(failed=int(unit.state == "failed"), unscored=int(unit.state == "unscored"))
+            self._report(usd=spent.get("usd", 0.0), tokens=int(spent.get("tokens_in", 0)))
+        self._report(failed=int(unit.state == "failed"), unscored=int(unit.state == "unscored"))
         if new:
-            self._patience.note(unit)
+            self._failures.note(unit)
         return unit
 
     def _join(
@@ -317,7 +336,7 @@ class _Runner:
         drawn: Unit,
         understood: Unit,
     ) -> None:
-        """Both sides of every question of one picture."""
+        """Add the rows of one picture: both sides of every question."""
         mine = {"item": item.id, "model": model.id, "seed": seed}
         ours = {row["question"]: row for row in drawn.facts.get("rows", ())}
         theirs = {row["question"]: row for row in understood.facts.get("rows", ())}
@@ -369,3 +388,152 @@ def _described(item: Item, sheet: Unit) -> dict[str, Any]:
         "questions": len(asked.questions),
         "unasked": json.dumps([u.model_dump() for u in asked.unasked], ensure_ascii=False),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class XtcModelEstimate:
+    """What one model is expected to take."""
+
+    who: str
+    """Its id."""
+    what: str
+    """``words prompts``, ``draws``, ``reads pictures``, ``answers`` or ``grades``."""
+    times: int
+    """Prompts, pictures, questions or pairs of answers."""
+    expected: Expected
+    """Calls, tokens and dollars; none of models on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class XtcPlan:
+    """What an evaluation will take if nothing of it is done yet."""
+
+    items: int
+    """Items with a scene and a photo."""
+    questions: int
+    """Questions about all of them."""
+    unasked: int
+    """Facts that no question can ask for."""
+    models: int
+    """Unified models."""
+    pictures: int
+    """Pictures to be drawn: models that share what draws share them."""
+    lines: tuple[XtcModelEstimate, ...]
+    """Model by model."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Why items of the set cannot be evaluated → how many."""
+    outside: dict[str, int] = field(default_factory=dict)
+    """Extractor or understander, and why it cannot answer → questions that will be unscored."""
+
+    @property
+    def usd(self) -> float:
+        """Dollars of all models whose price is known."""
+        return sum(line.expected.usd or 0.0 for line in self.lines)
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """Models without a known price, whose dollars are not counted."""
+        return tuple(dict.fromkeys(n.who for n in self.lines if n.expected.usd is None))
+
+
+async def plan_of(config: XtcConfig, xtc_models: XtcModels, items: Sequence[Item]) -> XtcPlan:
+    """Return the plan of :func:`run_xtc`; no model is called and nothing is drawn.
+
+    Raises ``XtcError`` for a scene that cannot be asked about.
+    """
+    return await asyncio.to_thread(_plan, config, xtc_models, items)
+
+
+Asked = Sequence[tuple[Item, tuple[Question, ...]]]
+"""Items with the questions about them."""
+
+
+def _plan(config: XtcConfig, xtc_models: XtcModels, items: Sequence[Item]) -> XtcPlan:
+    left_out: Counter[str] = Counter()
+    asked: list[tuple[Item, tuple[Question, ...]]] = []
+    drawn: list[tuple[Item, tuple[Question, ...]]] = []
+    outside: Counter[str] = Counter()
+    unasked = 0
+    for item in items:
+        if not item.scene or item.image is None:
+            left_out["no photo" if item.scene else "no scene"] += 1
+            continue
+        sheet = questions_of(item.scene)
+        unasked += len(sheet.unasked)
+        asked.append((item, sheet.questions))
+        lost = outside_of(sheet.questions, item.scene, xtc_models.extractor, config.converses)
+        outside.update(lost.values())
+        # A picture that nothing can be read of is not drawn.
+        if not sheet.questions or len(lost) < len(sheet.questions):
+            drawn.append((item, sheet.questions))
+    unread = outside.total()
+    drawing = {drawing_mark(model): model for model in xtc_models.models}
+    understanding = {understanding_mark(model): model for model in xtc_models.models}
+    for model in understanding.values():
+        who = model.understander if isinstance(model, Paired) else None
+        if isinstance(who, JudgeUnderstander):
+            reasons = (who.outside(question) for _, questions in asked for question in questions)
+            outside.update(f"{who.id}: {reason}" for reason in reasons if reason)
+    lines = _lines(
+        config, xtc_models, drawing.values(), understanding.values(), asked, drawn, unread
+    )
+    return XtcPlan(
+        items=len(asked),
+        questions=sum(len(questions) for _, questions in asked),
+        unasked=unasked,
+        models=len(xtc_models.models),
+        pictures=len(drawn) * len(config.seeds) * len(drawing),
+        lines=tuple(lines),
+        left_out=dict(left_out),
+        outside=dict(outside),
+    )
+
+
+def _lines(
+    config: XtcConfig,
+    xtc_models: XtcModels,
+    drawing: Collection[UnifiedModel],
+    understanding: Collection[UnifiedModel],
+    asked: Asked,
+    drawn: Asked,
+    unread: int,
+) -> Iterator[XtcModelEstimate]:
+    """Yield the estimate of every model.
+
+    ``drawn`` are the questions about pictures that are drawn, ``unread`` counts the questions that
+    no graph of a picture can answer.
+    """
+    n, sides = len(asked), len(config.seeds) * len(drawing)
+
+    def of_plugin(model: UnifiedModel, calls: int) -> Expected:
+        spec = config.models.get(model.id)
+        return Expected(calls, usd=None) if spec is not None and spec.plugin else Expected()
+
+    if config.prompt != RULES:
+        # The whole once, each object once; a second try of the whole is not counted.
+        calls = n + sum(len(item.scene.objects) for item, _ in asked if item.scene)
+        words = Expected(calls, usd=None)
+        yield XtcModelEstimate(xtc_models.composer.id, "words prompts", n, words)
+    for model in drawing:
+        times = len(drawn) * len(config.seeds)
+        who, expected = model.id, of_plugin(model, times)
+        if isinstance(model, Paired):
+            who = model.drawer
+            texts = (item.prompt or str(item.scene)[:1000] for item, _ in drawn)
+            expected = sum(map(model.expected_drawing, texts), Expected()) * len(config.seeds)
+        yield XtcModelEstimate(who, "draws", times, expected)
+    reads = len(drawn) * sides
+    yield XtcModelEstimate(xtc_models.extractor.id, "reads pictures", reads, Expected())
+    total = sum(len(questions) for _, questions in asked)
+    for model in understanding:
+        who, expected = model.id, of_plugin(model, n)
+        if isinstance(model, Paired):
+            who = model.understander.id
+            tell = getattr(model.understander, "expected", lambda size, questions: Expected())
+            sizes = (tell(photo_size(item), questions) for item, questions in asked)
+            expected = sum(sizes, Expected())
+        yield XtcModelEstimate(who, "answers", total, expected)
+    pairs = (total - unread) * sides + total * len(understanding)
+    grader: Any = xtc_models.grader
+    grading = grader.expected(pairs) if hasattr(grader, "expected") else Expected()
+    yield XtcModelEstimate(grader.id, "grades", pairs, grading)

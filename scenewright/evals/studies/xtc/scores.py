@@ -35,7 +35,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.evals.statistics.estimates import RESAMPLES, Estimate, nothing
 from scenewright.evals.statistics.figures import Bootstrap, Statistic
-from scenewright.evals.studies.prompts_read import PromptsRead
+from scenewright.evals.studies.readings import PromptsRead
 from scenewright.evals.studies.xtc.base import QUESTION_KINDS, FactScore, QuestionKind
 
 Array = NDArray[np.float64]
@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 Quadrant = Literal[
     "aligned-correct", "aligned-hallucination", "generation-deficit", "understanding-deficit"
 ]
-"""Where a fact lies: both sides high, both low, understood but not drawn, drawn but not
+"""Quadrant of a fact: both sides high, both low, understood but not drawn, drawn but not
 understood."""
 QUADRANTS: tuple[Quadrant, ...] = get_args(Quadrant)
 THRESHOLD = 0.6
@@ -119,13 +119,13 @@ class XtcScores(BaseModel):
     unasked: int = Field(default=0, ge=0)
     """Facts of the scenes that no question asks for."""
     prompts: PromptsRead | None = None
-    """What of the prompts of its pictures was not read; None where nothing tells it."""
+    """What of the prompts of its pictures was not read; None where that is not known."""
     reasons: dict[str, int] = Field(default_factory=dict)
     """Why sides are unscored → how often, the commonest first."""
 
 
 def quadrant_of(u: float, v: float, threshold: float = THRESHOLD) -> Quadrant:
-    """Where a fact lies; a side is high from ``threshold`` on."""
+    """Return the quadrant of a fact; a side is high from ``threshold`` on."""
     if u >= threshold:
         return "aligned-correct" if v >= threshold else "understanding-deficit"
     return "generation-deficit" if v >= threshold else "aligned-hallucination"
@@ -136,7 +136,7 @@ def scores_of(
     compared: Collection[QuestionKind] = QUESTION_KINDS,
     threshold: float = THRESHOLD,
 ) -> Scores:
-    """The figures of ``facts``.
+    """Return the figures of ``facts``.
 
     U is over all of them that have a ``v``; G, CCTA, AW-CCTA and quadrants over those of the kinds
     ``compared`` that have what they need. Facts of several seeds belong to their scene.
@@ -165,13 +165,15 @@ def scores_of(
 
 
 def is_absent(fact: FactScore) -> bool:
-    """Whether what the question asks for is missing in the drawn picture's graph."""
+    """Return whether what the question asks for is missing in the drawn picture's graph."""
     return fact.u == 0.0 and not fact.drawn
 
 
 def is_matched(fact: FactScore) -> bool:
-    """Whether what is asked about has a partner in the drawn picture: all objects, and of a
-    relation the edge too (edges are matched where they are present, Sec. 3.2.6)."""
+    """Return whether the question's objects, and edge, have a partner in the drawn picture.
+
+    Edges are matched where they are present (Sec. 3.2.6).
+    """
     return fact.matched and not (fact.kind == "relation" and is_absent(fact))
 
 
@@ -184,13 +186,14 @@ def xtc_scores(
     *,
     prompts: PromptsRead | None = None,
 ) -> XtcScores:
-    """All figures of one model; ``nodes`` has one entry a drawn picture that was read, ``prompts``
-    tells how much of the pictures' prompts was read.
+    """Return all figures of one model.
 
-    Raises ``ValueError`` for a threshold outside (0, 1] and for nothing to compare.
+    ``nodes`` has one entry a drawn picture that was read, ``prompts`` tells how much of the
+    pictures' prompts was read. Raises ``ValueError`` for a threshold outside (0, 1] and for nothing
+    to compare.
     """
     if not 0.0 < threshold <= 1.0:
-        raise ValueError(f"the threshold is {threshold}: it must lie above 0 and not above 1")
+        raise ValueError(f"the threshold is {threshold}: it must be above 0 and at most 1")
     if not compared:
         raise ValueError(f"nothing is compared: name one or more of {', '.join(QUESTION_KINDS)}")
     read = [fact for fact in facts if fact.u is not None]

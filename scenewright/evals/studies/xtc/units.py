@@ -1,14 +1,20 @@
-"""The pieces of work of an evaluation by XTC-Bench, each kept in the journal under what decides it.
+"""Pieces of work of an evaluation by XTC-Bench, each kept in the journal under what decides it.
 
 Of an item: its questions and prompt (``sheet``). Of a drawing side and seed: the picture
 (``drawing``), and what its graph answers, graded (``generation``). Of an understanding side: what
 it answers about the reference picture (``answers``), graded (``understanding``). Models that share
 a side share its units.
+
+For the prompt (Sec. 3.2.4) the paper linearizes the graph, has a language model refine each object,
+then the whole. A :class:`~scenewright.agents.composers.language.LanguageComposer` in stages does
+so; any other composer serves where there is no language model. Facts that do not survive in the
+prompt are counted.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +24,19 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from scenewright.agents.composers.check import dropped_facts
+from scenewright.agents.composers.check import lost_facts
+from scenewright.agents.composers.dropped_facts import dropped_facts
+from scenewright.agents.composers.language import LanguageComposer
+from scenewright.agents.composers.sentences import SentenceComposer
+from scenewright.agents.composers.stages import linearize
 from scenewright.core.images import ImageStore, to_rgb
+from scenewright.core.placement import canonical_predicate
 from scenewright.core.ports.backend import PromptCount
-from scenewright.core.ports.vision import Detection
+from scenewright.core.ports.composer import Composer, LostFact, worded
+from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.extractor import ExtractionError
 from scenewright.core.questions import facts_of
+from scenewright.core.regions import Region
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
@@ -41,21 +55,139 @@ from scenewright.evals.studies.xtc.base import (
     QuestionSheet,
     Reply,
     UnifiedModel,
+    XtcError,
     picture_of,
 )
-from scenewright.evals.studies.xtc.lookup import answer_of, with_converses
-from scenewright.evals.studies.xtc.model_setup import XtcModels
+from scenewright.evals.studies.xtc.config import XtcModels
+from scenewright.evals.studies.xtc.lookup import Unknown, answer_of, outside_of, with_converses
 from scenewright.evals.studies.xtc.models import drawing_mark, understanding_mark
-from scenewright.evals.studies.xtc.prompts import XtcPrompt, prompt_of, takes_views, views_of
 from scenewright.evals.studies.xtc.questions import QUESTIONS_VERSION, questions_of
-from scenewright.evals.studies.xtc.unknown import Unknown, outside_of
-from scenewright.providers.sdk_clients import identified
-from scenewright.providers.usage import Meter, metered
+from scenewright.providers.idempotency import identified
+from scenewright.providers.metering import Meter, metered
+from scenewright.tools.vision.extraction.views import detail_crop
+
+_NEAR = 0.5
+"""Of the picture's side: the middles of neighbouring cells, corner to corner, lie closer."""
+
+
+@dataclass(frozen=True, slots=True)
+class XtcPrompt:
+    """A prompt, and how it came about."""
+
+    text: str
+    """What the model is asked to draw."""
+    author: str
+    """``model``, ``model again`` (its second text), or a composer's id."""
+    lost: tuple[LostFact, ...]
+    """Facts of the scene that the text does not say; empty if all survived. What a composer says
+    by places counts as said."""
+    linearized: str
+    """The scene in lines: an object each, with the relations in which it is the subject."""
+    problem: str = ""
+    """Why it was not written in the first way; empty if it was."""
+
+
+def takes_views(composer: Composer) -> bool:
+    """Return whether ``composer`` looks at pictures of single objects."""
+    return isinstance(composer, LanguageComposer) and composer.stages
+
+
+def views_of(item: Item, picture: Image.Image) -> dict[str, Image.Image]:
+    """Return the detail crops of the objects of ``item`` in its photo, by object id.
+
+    By the boxes or masks of :attr:`~scenewright.evals.datasets.base.Item.detections`: all of them
+    where they are those of the scene's objects one by one, else those of classes that the scene and
+    the boxes have once. A box outside of the photo gives no view.
+    """
+    objects = item.scene.objects if item.scene is not None else ()
+    names = [one.name for one in objects]
+    found = [one.name for one in item.detections]
+    if names == found:
+        places = dict(zip((one.id for one in objects), item.detections, strict=True))
+    else:
+        alone = {one.name: one for one in item.detections if found.count(one.name) == 1}
+        places = {
+            one.id: alone[one.name]
+            for one in objects
+            if names.count(one.name) == 1 and one.name in alone
+        }
+    views = {}
+    for id_, place in places.items():
+        with contextlib.suppress(ExtractionError):
+            views[id_] = detail_crop(picture, place)
+    return views
+
+
+async def prompt_of(
+    scene: SceneGraph,
+    composer: Composer | None = None,
+    views: Mapping[str, Image.Image] | None = None,
+    seed: int = 0,
+) -> XtcPrompt:
+    """Return the prompt of ``scene`` by ``composer`` (default: plain sentences).
+
+    ``views``: object id → its detail crop, for the refinement of single objects; only a language
+    model that composes looks at them. ``seed`` picks among equally good placements. Raises
+    ``XtcError`` for a view of an object that is not in the scene.
+    """
+    unknown = sorted(set(views or ()) - {item.id for item in scene.objects})
+    if unknown:
+        raise XtcError(
+            f"views of objects that are not in the scene: {unknown[:12]}: leave them out"
+        )
+    composer = composer or SentenceComposer()
+    if isinstance(composer, LanguageComposer):
+        told = await composer.word(scene, seed, views=views)
+    else:
+        told = await worded(composer, scene, seed)
+    lost = lost_facts(_without_places(scene, composer.places(scene, seed)), told.prompt)
+    return XtcPrompt(told.prompt, told.author, lost, linearized(scene), told.problem)
+
+
+def linearized(scene: SceneGraph) -> str:
+    """Return the paper's linearization: every fact of ``scene``, a line an object."""
+    return "\n".join(", ".join([line.object, *line.relations]) for line in linearize(scene))
+
+
+def _without_places(scene: SceneGraph, places: Mapping[str, Region]) -> SceneGraph:
+    """Return ``scene`` without the relations that ``places`` say."""
+    kept = tuple(
+        relation
+        for relation in scene.relations
+        if relation.source not in places
+        or relation.target not in places
+        or not _says(
+            canonical_predicate(relation.predicate),
+            places[relation.source],
+            places[relation.target],
+        )
+    )
+    return SceneGraph(objects=scene.objects, relations=kept)
+
+
+def _says(predicate: str, source: Region, target: Region) -> bool:
+    """Return whether two places make a direction or nearness plain."""
+    across = (source.left + source.right - target.left - target.right) / 2
+    down = (source.top + source.bottom - target.top - target.bottom) / 2
+    match predicate:
+        case "left of":
+            return across < 0
+        case "right of":
+            return across > 0
+        case "above":
+            return down < 0
+        case "below":
+            return down > 0
+        case "near":
+            return max(abs(across), abs(down)) < _NEAR
+        case _:
+            return False
+
 
 SHEET, DRAWING, GENERATION = "sheet", "drawing", "generation"
 ANSWERS, UNDERSTANDING = "answers", "understanding"
 READ = ("prompt_tokens", "tokens_dropped", "facts_dropped")
-"""What a drawing tells of its prompt, where that is known."""
+"""How much of the prompt a drawing read, where that is known."""
 _VERSION = 1
 _GENERATION_VERSION = 3
 """Raised when the same graph would give other answers."""
@@ -81,7 +213,7 @@ class UnitRunner:
     """How incident edges are compared when graphs are matched."""
 
     def sheet_key(self, item: Item) -> str:
-        """What decides the questions, the prompt and the reference picture of ``item``.
+        """Return the key of the questions, the prompt and the reference picture of ``item``.
 
         Raises ``EvalError`` if it has no scene, or its photo is not there.
         """
@@ -105,7 +237,7 @@ class UnitRunner:
         )
 
     async def sheet(self, key: str, item: Item) -> Unit:
-        """Questions, prompt and reference picture; raises what files raise.
+        """Make questions, prompt and reference picture; raises what files raise.
 
         A composer that fails leaves the prompt open: the questions need none, and the photo can be
         asked about.
@@ -139,13 +271,16 @@ class UnitRunner:
         return Unit(key, SHEET, state, reason, facts=facts | _spent(spent))
 
     def drawing_key(self, model: UnifiedModel, scene: SceneGraph, prompt: str, seed: int) -> str:
-        """What decides a picture."""
+        """Return the key of a picture."""
         return digest(DRAWING, _VERSION, drawing_mark(model), scene.digest, prompt, seed)
 
     async def drawing(
         self, key: str, model: UnifiedModel, scene: SceneGraph, prompt: str, seed: int
     ) -> Unit:
-        """The picture, kept under its key before the unit is; raises what the model raises."""
+        """Return the picture, kept under its key before the unit is kept.
+
+        Raises what the model raises.
+        """
         found = await asyncio.to_thread(self.images.recall, key)
         if found is None:
             with metered() as spent, identified(f"{key}:draw"):
@@ -172,7 +307,7 @@ class UnitRunner:
         return name, meta
 
     def generation_key(self, sheet: Unit, image: str) -> str:
-        """What decides the grades of a drawn picture."""
+        """Return the key of the grades of a drawn picture."""
         xtc_models = self.xtc_models
         used = [
             xtc_models.extractor.fingerprint,
@@ -183,8 +318,10 @@ class UnitRunner:
         return digest(GENERATION, _GENERATION_VERSION, sheet.key, image, *used, *rules)
 
     def undrawn(self, sheet: Unit) -> Unit | None:
-        """The grades of a picture that need not be drawn: the extractor has no words for any of
-        its questions; None if it has for one."""
+        """Return the grades of a picture that need not be drawn; None if it must be.
+
+        It need not be where the extractor has no words for any of its questions.
+        """
         questions, outside = questions_in(sheet), self._outside(sheet)
         if not questions or len(outside) < len(questions):
             return None
@@ -197,10 +334,10 @@ class UnitRunner:
         return outside_of(questions_in(sheet), scene, self.xtc_models.extractor, self.converses)
 
     async def generation(self, key: str, sheet: Unit, image: str) -> Unit:
-        """What the graph of the drawn picture answers, graded; raises what extractors raise.
+        """Grade what the graph of the drawn picture answers; raises what extractors raise.
 
-        What hangs on a part that could not be read, or is outside of the extractor's words, is
-        unscored, with the reason.
+        An answer that depends on a part that could not be read, or is outside of the extractor's
+        words, is unscored, with the reason.
         """
         scene = SceneGraph.model_validate_json(sheet.facts["scene"])
         questions, outside = questions_in(sheet), self._outside(sheet)
@@ -261,7 +398,7 @@ class UnitRunner:
         return Unit(key, GENERATION, state, reason, facts=facts | _spent(spent))
 
     def answers_key(self, model: UnifiedModel, sheet: Unit) -> str:
-        """What decides a model's answers about the reference picture."""
+        """Return the key of a model's answers about the reference picture."""
         asked = [[q.id, q.text, q.kind, q.key, q.phrases] for q in questions_in(sheet)]
         reference = sheet.facts["reference"]
         return digest(ANSWERS, _VERSION, understanding_mark(model), reference, asked)
@@ -269,7 +406,7 @@ class UnitRunner:
     async def answers(
         self, key: str, model: UnifiedModel, sheet: Unit, before: Unit | None = None
     ) -> Unit:
-        """The model's answers; of those of ``before`` only what has no text is asked again.
+        """Return the model's answers; of those of ``before`` only what has no text is asked again.
 
         Raises what the model raises, and ``EvalError`` if it answers too few or too many.
         """
@@ -293,7 +430,7 @@ class UnitRunner:
         return Unit(key, ANSWERS, state, reason, facts=facts | _spent(spent))
 
     def understanding_key(self, sheet: Unit, answers: Unit) -> str:
-        """What decides the grades of a model's answers."""
+        """Return the key of the grades of a model's answers."""
         said = [reply.text for reply in replies_in(answers)]
         right = [question.answer for question in questions_in(sheet)]
         return digest(
@@ -301,7 +438,7 @@ class UnitRunner:
         )
 
     async def understanding(self, key: str, sheet: Unit, answers: Unit) -> Unit:
-        """The grades of a model's answers."""
+        """Return the grades of a model's answers."""
         questions, replies = questions_in(sheet), replies_in(answers)
         texts = [(at, reply.text) for at, reply in enumerate(replies) if reply.text is not None]
         with metered() as spent, identified(f"{key}:grade"):
@@ -325,7 +462,7 @@ class UnitRunner:
 
 
 def _read_of(scene: SceneGraph, prompt: str, count: PromptCount | None) -> dict[str, Any]:
-    """How much of a prompt was read, as columns; nothing where that is not known."""
+    """Return how much of a prompt was read, as columns; nothing where that is not known."""
     if count is None:
         return {}
     dropped = dropped_facts(scene, facts_of(scene), prompt, count.read) if count.dropped else ()
@@ -334,19 +471,19 @@ def _read_of(scene: SceneGraph, prompt: str, count: PromptCount | None) -> dict[
 
 
 def _unscored_row(question: str, reason: str) -> dict[str, Any]:
-    """A question that no graph of a picture could answer."""
+    """Return a question that no graph of a picture could answer."""
     row = {"question": question, "u": None, "drawn": "", "matched": False, "note": ""}
     return {**row, "reason": reason}
 
 
 def _place(one: Detection) -> list[Any]:
-    """What decides a detail crop of the photo."""
+    """Return what decides a detail crop of the photo."""
     mask = None if one.mask is None else hashlib.sha256(np.packbits(one.mask).tobytes()).hexdigest()
     return [one.name, list(one.box), mask]
 
 
 def seed_of(seed: int, item: Item) -> int:
-    """What ``item`` is drawn with: the same for every model."""
+    """Return the seed of ``item``: the same for every model."""
     return item_seed(seed, item.id)
 
 
@@ -368,17 +505,17 @@ async def graded(grader: Grader, pairs: Sequence[tuple[Question, str]]) -> list[
 
 
 def share_of(grade: Grade) -> float | None:
-    """A grade from 0 to 5 as a number in [0, 1]; None if there is none (Sec. 3.3.1)."""
+    """Return a grade from 0 to 5 as a number in [0, 1]; None if there is none (Sec. 3.3.1)."""
     return None if grade.score is None else grade.score / _MOST
 
 
 def questions_in(sheet: Unit) -> tuple[Question, ...]:
-    """The questions of a sheet."""
+    """Return the questions of a sheet."""
     return QuestionSheet.model_validate(sheet.facts["sheet"]).questions
 
 
 def replies_in(answers: Unit) -> tuple[Reply, ...]:
-    """A model's replies, one a question."""
+    """Return a model's replies, one a question."""
     return tuple(Reply.model_validate(reply) for reply in answers.facts["replies"])
 
 
@@ -399,6 +536,6 @@ def _state(reasons: Sequence[str]) -> tuple[UnitState, str]:
 
 
 def spent_of(unit: Unit) -> Mapping[str, float]:
-    """What a unit took: calls of models with accounts, their tokens and dollars."""
+    """Return what a unit took: calls of models with accounts, their tokens and dollars."""
     found: Mapping[str, float] = unit.facts.get("spent", {})
     return found

@@ -8,10 +8,19 @@ import pytest
 import torch
 
 from scenewright.evals.human_ratings.objects.data import RatedObject
-from scenewright.evals.studies.olip.ablations import FULL, TITLES, VARIANTS, ablate, markdown
 from scenewright.evals.studies.olip.evaluation import FLOORS
 from scenewright.evals.studies.olip.splits import split_objects
-from scenewright.evals.studies.olip.training import Prepared, evaluate_heads, fit, training_report
+from scenewright.evals.studies.olip.training import (
+    FULL,
+    TITLES,
+    VARIANTS,
+    Prepared,
+    ablate,
+    evaluate_heads,
+    fit,
+    markdown,
+    training_report,
+)
 from scenewright.tools.vision.realism.olip import OlipConfig
 from scenewright.tools.vision.realism.olip_training import Features, TrainingOptions
 

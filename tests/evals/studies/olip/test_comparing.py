@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.core.ports.vision import ObjectRealism, RealismError
+from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
 from scenewright.evals.human_ratings.objects.data import RatedObject
 from scenewright.evals.studies.olip.comparing import compare, examples_of
 from tests.tools.vision.realism.rated import PixelScorer
@@ -40,7 +40,7 @@ async def test_predictions_come_in_the_order_of_the_set(
     mixed = [objects[at] for at in (4, 0, 3, 1, 5, 2)]
     scorers = [PixelScorer(exact, "1"), PixelScorer(lambda s, t: ObjectRealism(s, None), "2")]
     first, second = await compare(
-        scorers, tmp_path, mixed, kept=tmp_path / "kept", heard=lambda *said: heard.append(said)
+        scorers, tmp_path, mixed, kept=tmp_path / "kept", on_scored=lambda *said: heard.append(said)
     )
     assert [(s.shape, s.texture) for s in first.scores] == [(o.shape, o.texture) for o in mixed]
     assert [s.texture for s in second.scores] == [None] * 6

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from scenewright.config.settings import Settings
-from scenewright.core.ports.vision import RealismError
+from scenewright.core.ports.realism_scorer import RealismError
 from scenewright.evals.human_ratings.objects.data import RatedObject
-from scenewright.evals.studies.olip.few_shot import expanded, scorers_with, takes_examples
+from scenewright.evals.studies.olip.comparing import expanded, scorers_with, takes_examples
 from scenewright.tools.vision.realism.calibrated import CalibratedScorer
 from scenewright.tools.vision.realism.vlm import STRATEGIES, VlmScorer
 from tests.tools.vision.realism.rated import BOX, example

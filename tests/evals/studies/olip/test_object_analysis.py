@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from scenewright.core.ports.vision import RealismError
+from scenewright.core.ports.realism_scorer import RealismError
 from scenewright.evals.human_ratings.objects.analysis import (
     by_picture,
     discrepancy,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenewright.core.ports.vision import RealismError
+from scenewright.core.ports.realism_scorer import RealismError
 from scenewright.evals.human_ratings.objects.data import RatedObject
-from scenewright.evals.studies.olip.salience import eliminated, select_ranks
+from scenewright.evals.studies.olip.evaluation import eliminated, select_ranks
 
 WEIGHTS = (0.5, 0.3, 0.2, 0.0, 0.0, 0.0)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.core.ports.vision import RealismError
+from scenewright.core.ports.realism_scorer import RealismError
 from scenewright.evals.human_ratings.objects.data import RatedObject, Split
 from scenewright.evals.studies.olip.splits import split_objects
 

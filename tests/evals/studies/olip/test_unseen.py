@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError
+from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
 from scenewright.evals.human_ratings.objects.data import RatedObject, write_objects
 from scenewright.evals.studies.olip.comparing import examples_of
-from scenewright.evals.studies.olip.splits import picture_digests, split_objects, trained_on
-from scenewright.evals.studies.olip.unseen import choose, seen_of
+from scenewright.evals.studies.olip.splits import (
+    choose,
+    picture_digests,
+    seen_of,
+    split_objects,
+    trained_on,
+)
 from scenewright.tools.vision.realism.calibrated import CalibratedScorer
 from scenewright.tools.vision.realism.trained_on import TrainedOn
 

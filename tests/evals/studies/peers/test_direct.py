@@ -11,18 +11,19 @@ import pytest
 from scenewright.core.facts import Answer, Fact
 from scenewright.evals.metrics.base import ItemMetric, MetricError
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.studies.peers.direct import DirectScore
-from scenewright.evals.studies.peers.raters import (
+from scenewright.evals.studies.peers.direct_scoring import (
     ARTIFACTS,
     CONSISTENCY,
     MARKS,
     NATURALNESS,
     ChatRater,
+    DirectScore,
     OptionRater,
     mark_fact,
     read_marks,
 )
-from scenewright.providers.usage import Usage, count
+from scenewright.providers.metering import count
+from scenewright.providers.usage import Usage
 from tests.agents.replying import ReplyingChat
 from tests.evals.studies.peers.saying import SayingJudge, bench, sample
 

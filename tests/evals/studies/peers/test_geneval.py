@@ -11,15 +11,20 @@ import pytest
 from PIL import Image, ImageDraw
 
 from scenewright.config.settings import Settings
-from scenewright.core.ports.vision import Detection, DetectionError
+from scenewright.core.ports.detector import Detection, DetectionError
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets import geneval as geneval_set
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore
 from scenewright.evals.metrics.encoders import EncodedTexts
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.studies.peers.colors import ClipColors, alone, colors_of
-from scenewright.evals.studies.peers.geneval import DetectorJudge, GenEval
-from scenewright.evals.studies.peers.geneval_demands import clause_facts, demands_of
+from scenewright.evals.studies.peers.geneval import (
+    ClipColors,
+    DetectorJudge,
+    GenEval,
+    alone,
+    colors_of,
+)
+from scenewright.evals.studies.peers.geneval_rules import clause_facts, demands_of
 from scenewright.miniature.sampler import sample_painting
 from tests.evals.studies.peers.saying import bench, sample
 from tests.tools.vision.realism.scripted import ScriptedDetector

@@ -6,23 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.core.ports.vision import Box, Detection
+from scenewright.core.ports.detector import Box, Detection
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import MetricError
-from scenewright.evals.studies.peers.geneval_demands import (
+from scenewright.evals.studies.peers.geneval_rules import (
     Demand,
     Demands,
     Position,
+    Rules,
     clause_facts,
+    clauses,
+    counted,
     demands_in,
     demands_of,
     demands_of_scene,
-)
-from scenewright.evals.studies.peers.geneval_rules import (
-    Rules,
-    clauses,
-    counted,
     relative_positions,
     to_color,
 )
@@ -180,8 +178,8 @@ def test_the_demands_of_the_release() -> None:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("{", "is no demand of GenEval"),
-        ('{"include": [{"count": 1}]}', "is no demand of GenEval"),
+        ("{", "is not a demand of GenEval"),
+        ('{"include": [{"count": 1}]}', "is not a demand of GenEval"),
         ('{"include": [{"class": "a", "count": 1, "position": ["near", 0]}]}', "use left of"),
         ('{"include": [{"class": "a", "count": 1, "position": ["above", 4]}]}', "number of an"),
     ],

@@ -19,9 +19,15 @@ from scenewright.cli.main import app
 from scenewright.evals.errors import EvalError
 from scenewright.evals.store.results import Results
 from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.peers.matrix import PeerMatrix, kendall_of_counts, matrix_of
-from scenewright.evals.studies.peers.matrix_page import findings, layouts, write
-from scenewright.evals.studies.peers.scores import peer_scores
+from scenewright.evals.studies.peers.matrix import (
+    PeerMatrix,
+    findings,
+    kendall_of_counts,
+    layouts,
+    matrix_of,
+    peer_scores,
+    write,
+)
 from tests.evals.studies.peers.scored import evaluation
 
 ITEMS = tuple("abcdefgh")

@@ -17,10 +17,16 @@ from scenewright.evals.datasets import dsg as dsg_set
 from scenewright.evals.datasets import tifa as tifa_set
 from scenewright.evals.metrics.base import MetricError
 from scenewright.evals.store.ledger import Ledger
-from scenewright.evals.studies.peers import dsg_questions, tifa_questions, writing
-from scenewright.evals.studies.peers.dsg_questions import DsgMaker, read_tuples
-from scenewright.evals.studies.peers.item_questions import ItemQuestions, QuestionMaker
-from scenewright.evals.studies.peers.tifa_questions import TifaMaker, read_questions, word_f1
+from scenewright.evals.studies.peers import questions
+from scenewright.evals.studies.peers.questions import (
+    DsgMaker,
+    ItemQuestions,
+    QuestionMaker,
+    TifaMaker,
+    read_questions,
+    read_tuples,
+    word_f1,
+)
 from tests.agents.replying import ReplyingChat
 
 TEXT = "a red dog and two balls"
@@ -69,7 +75,7 @@ def test_questions_stay_whose_choice_the_text_gives(tmp_path: Path) -> None:
         ("yes", "animal/human"),
         ("2", "counting"),
     ]
-    assert found.dropped == {tifa_questions.OTHER_CHOICE: 1}
+    assert found.dropped == {questions.OTHER_CHOICE: 1}
     # The model that filters is not told which choice was meant to be right.
     assert '"answer"' not in chat.said()
     again, chat = made(tmp_path, [RuntimeError("not called")], TifaMaker)
@@ -83,7 +89,7 @@ def test_free_answers_must_say_the_same_words(tmp_path: Path) -> None:
     replies = [GOOD, choices("yes", "red", "2"), answers("a dark blue", "two")]
     found, _ = made(tmp_path, replies, both)
     assert [fact.expected for fact in found.facts] == ["yes", "2"]
-    assert found.dropped == {tifa_questions.OTHER_WORDS: 1}
+    assert found.dropped == {questions.OTHER_WORDS: 1}
 
 
 def test_without_a_filter_all_stay(tmp_path: Path) -> None:
@@ -95,18 +101,18 @@ def test_what_the_filter_leaves_out_is_counted_once(tmp_path: Path) -> None:
     half = {"answers": [{"number": 1, "choice": "yes"}, {"number": 9, "choice": "x"}]}
     found, chat = made(tmp_path, [GOOD, half, half], TifaMaker)
     assert [fact.question for fact in found.facts] == ["Is there a dog?"]
-    assert found.dropped == {writing.MISSING: 2, writing.UNKNOWN_NUMBER: 1}
+    assert found.dropped == {questions.MISSING: 2, questions.UNKNOWN_NUMBER: 1}
     # Once for the questions, twice for the filter: it was told what was wrong.
     assert len(chat.sent) == 3
-    assert writing.MISSING in chat.said()
+    assert questions.MISSING in chat.said()
 
 
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        ("no row", writing.NO_ROW),
-        ({**DOG, "question": " "}, tifa_questions.NO_QUESTION),
-        ({**DOG, "type": "verb"}, tifa_questions.UNKNOWN_TYPE),
+        ("no row", questions.NO_ROW),
+        ({**DOG, "question": " "}, questions.NO_QUESTION),
+        ({**DOG, "type": "verb"}, questions.UNKNOWN_TYPE),
         ({**DOG, "choices": ["yes"]}, tifa_set.FEW_CHOICES),
         ({**DOG, "choices": ["yes", "Yes"]}, tifa_set.FEW_CHOICES),
         ({**DOG, "choices": "yes, no"}, tifa_set.FEW_CHOICES),
@@ -214,7 +220,7 @@ def test_dependencies_that_cannot_be_are_cut_and_counted(tmp_path: Path) -> None
         dsg_set.CIRCLE: 1,
         dsg_set.ITSELF: 1,
         dsg_set.LOST: 1,
-        dsg_questions.NO_PARENT: 1,
+        questions.NO_PARENT: 1,
     }
     order = [fact.id for fact in found.facts]
     assert all(order.index(p) < order.index(f.id) for f in found.facts for p in f.parents)
@@ -236,12 +242,12 @@ def test_a_text_of_nothing_has_no_questions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        (tuple_("2", "entity", "whole", "cat"), dsg_questions.NO_ID),
-        (tuple_(True, "entity", "whole", "cat"), dsg_questions.NO_ID),
-        (tuple_(1, "entity", "whole", "cat"), dsg_questions.NO_ID),
-        (tuple_(2, "thing", "whole", "cat"), dsg_questions.UNKNOWN_CATEGORY),
-        (tuple_(2, "entity", "whole", " "), dsg_questions.NO_ARGUMENTS),
-        (tuple_(2, "entity", "whole", "Dog"), dsg_questions.SAME_TUPLE),
+        (tuple_("2", "entity", "whole", "cat"), questions.NO_ID),
+        (tuple_(True, "entity", "whole", "cat"), questions.NO_ID),
+        (tuple_(1, "entity", "whole", "cat"), questions.NO_ID),
+        (tuple_(2, "thing", "whole", "cat"), questions.UNKNOWN_CATEGORY),
+        (tuple_(2, "entity", "whole", " "), questions.NO_ARGUMENTS),
+        (tuple_(2, "entity", "whole", "Dog"), questions.SAME_TUPLE),
     ],
 )
 def test_unusable_tuples_are_counted(row: dict[str, Any], why: str) -> None:

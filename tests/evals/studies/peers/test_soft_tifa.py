@@ -13,8 +13,8 @@ from scenewright.core.facts import Fact
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.base import MetricError
-from scenewright.evals.studies.peers.item_questions import QuestionSource
-from scenewright.evals.studies.peers.soft_tifa import SoftTifa, soft_tifa
+from scenewright.evals.studies.peers.question_metrics import SoftTifa, soft_tifa
+from scenewright.evals.studies.peers.questions import QuestionSource
 from tests.evals.studies.peers.saying import SayingJudge, bench, sample
 
 SCENE = SceneGraph(

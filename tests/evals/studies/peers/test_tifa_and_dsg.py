@@ -21,13 +21,23 @@ from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore,
 from scenewright.evals.metrics.registry import metric_of
 from scenewright.evals.store.ledger import Ledger
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
-from scenewright.evals.studies.peers.dsg import Dsg, dsg_score, void_rows
-from scenewright.evals.studies.peers.item_questions import ItemQuestions, QuestionSource, dealt
 from scenewright.evals.studies.peers.panel_metric import MetricJudges
-from scenewright.evals.studies.peers.tifa import Tifa, tifa_score
-from scenewright.evals.studies.peers.tifa_questions import TifaMaker
+from scenewright.evals.studies.peers.question_metrics import (
+    Dsg,
+    Tifa,
+    dsg_score,
+    tifa_score,
+    void_rows,
+)
+from scenewright.evals.studies.peers.questions import (
+    ItemQuestions,
+    QuestionSource,
+    TifaMaker,
+    dealt,
+)
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import Usage, count
+from scenewright.providers.metering import count
+from scenewright.providers.usage import Usage
 from tests.agents.replying import ReplyingChat
 from tests.doubles import ScriptedJudge
 

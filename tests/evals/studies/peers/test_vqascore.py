@@ -8,7 +8,7 @@ import pytest
 
 from scenewright.evals.metrics.base import ItemMetric, MetricError
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.studies.peers.vqascore import VqaScore
+from scenewright.evals.studies.peers.question_metrics import VqaScore
 from tests.evals.studies.peers.saying import SayingJudge, bench, sample
 
 

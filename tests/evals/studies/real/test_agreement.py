@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import kendalltau, spearmanr
 
-from scenewright.evals.studies.real.agreement import HumanAnswer, agreement, labels_of, read_labels
+from scenewright.evals.studies.real.ranking import HumanAnswer, agreement, labels_of, read_labels
 from scenewright.evals.studies.real.schema import SchemaError
 
 PEOPLE = {"a": 0.1, "b": 0.4, "c": 0.4, "d": 0.8, "e": 1.0}

@@ -10,23 +10,19 @@ import pytest
 import torch
 from PIL import Image
 
-from scenewright.evals.studies.real.augmentation import AugmentationError
-from scenewright.evals.studies.real.augmentation_relations import (
+from scenewright.evals.studies.real.augmentation import AugmentationError, AugmentationStudy, Recipe
+from scenewright.evals.studies.real.ranking import Ranked
+from scenewright.evals.studies.real.relation_recognition import (
+    Annotated,
     PairClassifier,
     Relations,
     _coverage,
+    compare_relations,
     learn_relations,
     mean_recall,
     ordered_pairs,
     proposals,
 )
-from scenewright.evals.studies.real.augmentation_study import (
-    Annotated,
-    AugmentationStudy,
-    compare_relations,
-)
-from scenewright.evals.studies.real.augmentation_training import Recipe
-from scenewright.evals.studies.real.ranking import Ranked
 from tests.evals.studies.real.augmentation_start import tiny_encoder
 
 PREDICATES = ("above", "left of")
@@ -116,7 +112,8 @@ def test_a_pair_is_judged_alike_alone_and_in_a_batch(start: Path) -> None:
     model = PairClassifier(start, PREDICATES, seed=0).eval()
     one, two = sketches(1, 5)
     alone = proposals(model, one)
-    from scenewright.evals.studies.real.augmentation_relations import _shares, pixels_of
+    from scenewright.evals.studies.real.augmentation import pixels_of
+    from scenewright.evals.studies.real.relation_recognition import _shares
 
     with torch.inference_mode():
         pixels = pixels_of([two.image, one.image], model.side)

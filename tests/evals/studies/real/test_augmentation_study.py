@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from scenewright.evals.studies.real import augmentation_study
-from scenewright.evals.studies.real.augmentation import AugmentationError, macro_f1
-from scenewright.evals.studies.real.augmentation_study import AugmentationStudy, compare_classifiers
-from scenewright.evals.studies.real.augmentation_training import Recipe, classify, new_classifier
+from scenewright.evals.studies.real import augmentation
+from scenewright.evals.studies.real.augmentation import (
+    AugmentationError,
+    AugmentationStudy,
+    Recipe,
+    classify,
+    compare_classifiers,
+    macro_f1,
+    new_classifier,
+)
 from scenewright.evals.studies.real.ranking import Ranked
 from tests.evals.studies.real.augmentation_start import colored, tiny_encoder
 
@@ -80,7 +86,12 @@ def test_misleading_pictures_do_harm_and_right_ones_do_not(start: Path) -> None:
     real = [colored(2, seed) for seed in (1, 2)]
     told: list[tuple[int, int]] = []
     found = compare_classifiers(
-        study, real, pool, ranked, colored(4, 9), told=lambda done, of: told.append((done, of))
+        study,
+        real,
+        pool,
+        ranked,
+        colored(4, 9),
+        on_progress=lambda done, of: told.append((done, of)),
     )
     high, low = found.mean("high").value, found.mean("low").value
     assert high is not None
@@ -102,7 +113,7 @@ def test_what_was_trained_is_not_trained_again(
         trained.append(1)
         return classify(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(augmentation_study, "classify", counted)
+    monkeypatch.setattr(augmentation, "classify", counted)
     again = compare_classifiers(study, real, pool, ranked, test, sets=("high", "none"))
     assert again == first
     assert not trained

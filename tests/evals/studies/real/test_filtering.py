@@ -11,21 +11,19 @@ from pyarrow import parquet
 from pydantic import ValidationError
 
 from scenewright.core.images import ImageError, hash_of_image, load_image
-from scenewright.evals.studies.real.filter_writing import (
+from scenewright.evals.studies.real.filtering import (
     ABOUT,
     KEPT,
     MANIFEST,
     PARQUET,
-    write_filtered,
-)
-from scenewright.evals.studies.real.filtering import (
     Filtered,
     FilterError,
     FilterPlan,
     filter_rows,
     tallies,
+    write_filtered,
 )
-from scenewright.evals.studies.real.rows import RealRow
+from scenewright.evals.studies.real.real_scorer import RealRow
 
 
 def row(
@@ -212,7 +210,7 @@ def test_a_stopped_run_leaves_nothing_unaccounted_for(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("scenewright.evals.studies.real.filter_writing._write_parquet", stop)
+        patch.setattr("scenewright.evals.studies.real.filtering._write_parquet", stop)
         with pytest.raises(KeyboardInterrupt):
             written(tmp_path, rows, 3, parquet=True)
     assert sum(one.kept for one in manifest(tmp_path)) == 1

@@ -7,7 +7,6 @@ import pytest
 from scenewright.agents.panel.panel import next_wave, void_verdicts
 from scenewright.core.facts import Verdict
 from scenewright.core.questions import NO_RELATION
-from scenewright.evals.studies.real.questions import questions_of
 from scenewright.evals.studies.real.schema import (
     EXISTENCE,
     AttributeSchema,
@@ -15,6 +14,7 @@ from scenewright.evals.studies.real.schema import (
     SchemaAttribute,
     SchemaRelation,
 )
+from scenewright.evals.studies.real.scoring import questions_of
 
 BIRD = AttributeSchema(
     name="owl",

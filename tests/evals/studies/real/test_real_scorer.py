@@ -13,16 +13,22 @@ from PIL import Image
 
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import JudgeCaps
-from scenewright.evals.studies.real.real_scorer import Picture, RealScorer, score_pictures
-from scenewright.evals.studies.real.rows import RealRow, read_rows
+from scenewright.evals.studies.real.real_scorer import (
+    Picture,
+    RealRow,
+    RealScorer,
+    read_rows,
+    score_pictures,
+)
 from scenewright.evals.studies.real.schema import (
     AttributeSchema,
+    ClassSchema,
     RelationSchema,
     SchemaAttribute,
     SchemaError,
     SchemaRelation,
+    classes_of,
 )
-from scenewright.evals.studies.real.schema_files import ClassSchema, classes_of
 from scenewright.providers import AnswerStore
 from tests.doubles import ScriptedJudge
 
@@ -191,7 +197,7 @@ def test_started_again_nothing_is_asked(tmp_path: Path) -> None:
     judge.sheets.clear()
     kept: list[bool] = []
     told: Callable[[RealRow, bool], None] = lambda row, was: kept.append(was)  # noqa: E731
-    rows = scored([judge], pictures, file, told=told)
+    rows = scored([judge], pictures, file, on_row=told)
     assert rows[0] == first[0]
     assert sorted(kept) == [False, True]
     assert len(judge.sheets) == 2

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.studies.real.rows import RealRow, append_row, combine, read_rows, write_rows
+from scenewright.evals.studies.real.real_scorer import (
+    RealRow,
+    append_row,
+    combine,
+    read_rows,
+    write_rows,
+)
 
 SHARES = st.none() | st.floats(0, 1)
 ROWS = [
@@ -61,5 +67,5 @@ def test_a_bad_line_is_named(tmp_path: Path) -> None:
     with pytest.raises(EvalError, match="line 2"):
         read_rows(file)
     file.write_text("{oops\n" + ROWS[0].model_dump_json() + "\n")
-    with pytest.raises(EvalError, match="line 1: no JSON"):
+    with pytest.raises(EvalError, match="line 1: not valid JSON"):
         read_rows(file)

@@ -17,8 +17,6 @@ from scenewright.evals.studies.real.schema import (
     SchemaAttribute,
     SchemaError,
     SchemaRelation,
-)
-from scenewright.evals.studies.real.schema_files import (
     check_schemas,
     classes_of,
     digest_of,
@@ -110,7 +108,7 @@ def test_every_fault_is_named(tmp_path: Path) -> None:
         "classes[2]: name: Field required",
         "classes[2]: attributes.0.description",
         "classes[3] (owl): attributes of this class stand in classes[0] too",
-        "classes[4] is no table",
+        "classes[4] is not a table",
     ):
         assert said in told
     with pytest.raises(SchemaError, match="cat"):

@@ -14,18 +14,19 @@ from PIL import Image
 
 from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.store.ledger import Ledger
-from scenewright.evals.studies.real.direct import DirectScorer, description_of
 from scenewright.evals.studies.real.schema import AttributeSchema, SchemaAttribute, SchemaError
-from scenewright.evals.studies.real.schema_cub import attribute_of, cub_schemas
 from scenewright.evals.studies.real.schema_making import (
     PIECE,
     ClassText,
     Made,
+    attribute_of,
+    cub_schemas,
     make_schemas,
     pieces,
     read_attributes,
 )
-from scenewright.mock_providers.vision_tools import described
+from scenewright.evals.studies.real.scoring import DirectScorer, description_of
+from scenewright.mock_providers.pointing import described
 from tests.agents.replying import ReplyingChat
 
 TEXT = "The owl is large. Its bill is “hooked and\nyellow”; the legs are red."

@@ -10,14 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.core.facts import State
-from scenewright.evals.studies.real.questions import questions_of
 from scenewright.evals.studies.real.schema import (
     AttributeSchema,
     RelationSchema,
     SchemaAttribute,
     SchemaRelation,
 )
-from scenewright.evals.studies.real.scoring import attribute_score, relation_score, score_of
+from scenewright.evals.studies.real.scoring import (
+    attribute_score,
+    questions_of,
+    relation_score,
+    score_of,
+)
 
 Y: State = "yes"
 N: State = "no"

@@ -17,10 +17,22 @@ from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel
 from benchmarks._metrics_models import save_clip, save_dinov2
 from scenewright.core.images import load_image
 from scenewright.evals.metrics.base import MetricError
-from scenewright.evals.studies.real.style import TEXTS_FILE, StyleScorer, StyleTexts
-from scenewright.evals.studies.real.style_data import StyleError, StyleSet, checked, read_labelled
-from scenewright.evals.studies.real.style_report import auc, figures_of
-from scenewright.evals.studies.real.style_training import REPORT, StylePlan, train_style
+from scenewright.evals.studies.real.style import (
+    TEXTS_FILE,
+    StyleError,
+    StyleScorer,
+    StyleSet,
+    StyleTexts,
+    checked,
+    read_labelled,
+)
+from scenewright.evals.studies.real.style_training import (
+    REPORT,
+    StylePlan,
+    auc,
+    figures_of,
+    train_style,
+)
 
 PLAN = StylePlan(rate=3e-3, batch=4, epochs=6)
 

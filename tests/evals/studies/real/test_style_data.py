@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from scenewright.evals.datasets.base import DatasetError
-from scenewright.evals.studies.real.style_data import StyleError, checked, read_labelled
+from scenewright.evals.studies.real.style import StyleError, checked, read_labelled
 
 
 def filled(folder: Path, n: int = 10) -> Path:

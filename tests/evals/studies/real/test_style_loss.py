@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.evals.studies.real.style_loss import batches, style_loss
+from scenewright.evals.studies.real.style_training import batches, style_loss
 
 
 def test_the_loss_by_hand() -> None:

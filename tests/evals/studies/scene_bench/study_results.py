@@ -14,11 +14,10 @@ import pyarrow.parquet as pq
 
 from scenewright.evals.store.results import MANIFEST, Results
 from scenewright.evals.store.schema import SCHEMAS, Table, arm_name
-from scenewright.evals.studies.context import Context
-from scenewright.evals.studies.planning import Evaluation, PlannedTrial
-from scenewright.evals.studies.prompts_read import PromptsRead
-from scenewright.evals.studies.psg.damage_edits import DAMAGES, MOST_EDITS
-from scenewright.evals.studies.psg.graph_damage import SCORES, Measured
+from scenewright.evals.studies.psg.graph_damage import DAMAGES, MOST_EDITS, SCORES, Measured
+from scenewright.evals.studies.readings import PromptsRead
+from scenewright.evals.studies.running import Evaluation, PlannedTrial
+from scenewright.evals.studies.study import Context
 from scenewright.evals.studies.xtc import study as xtc
 from scenewright.evals.studies.xtc.scores import NodeCount, xtc_scores
 from tests.evals.studies.scene_bench.xtc_facts import made_facts

@@ -13,13 +13,10 @@ import pytest
 from scenewright.config.settings import Settings
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.config import EvalConfig
-from scenewright.evals.studies.claims import Claim
-from scenewright.evals.studies.errors import StudyError
-from scenewright.evals.studies.paper import paper
-from scenewright.evals.studies.planning import plan
+from scenewright.evals.studies.paper import Claim, paper
 from scenewright.evals.studies.registry import STUDIES, studies_named
-from scenewright.evals.studies.running import Finished, run_studies
-from scenewright.evals.studies.setup import Setup
+from scenewright.evals.studies.running import Finished, plan, run_studies
+from scenewright.evals.studies.study import Setup, StudyError
 from tests.evals.studies.scene_bench.study_results import FALL, Made
 
 SETTINGS = Settings()
@@ -232,7 +229,7 @@ async def test_studies_that_are_run_later_join_the_index(tmp_path: Path) -> None
 async def test_a_damaged_file_is_named_and_stays(tmp_path: Path) -> None:
     file = tmp_path / "table4.json"
     file.write_text("{", encoding="utf-8")
-    with pytest.raises(EvalError, match=r"table4\.json is no result of a study"):
+    with pytest.raises(EvalError, match=r"table4\.json is not a result of a study"):
         await run(tmp_path, "attributes")
     assert file.read_text(encoding="utf-8") == "{"
 
@@ -291,11 +288,11 @@ def test_studies_of_graphs_name_what_they_lack(
     assert STUDIES[name] not in studies_named("all", setup=setup)
     assert STUDIES["graph_damage"] in studies_named("all", setup=setup)
     with pytest.raises(StudyError, match=said):
-        STUDIES[name].wants(setup, SETTINGS)
+        STUDIES[name].requirements(setup, SETTINGS)
 
 
 def test_an_unknown_study_is_named_with_the_known() -> None:
-    with pytest.raises(StudyError, match=r"no study 'tabel4'.*feedback.*or all"):
+    with pytest.raises(StudyError, match=r"unknown study 'tabel4'.*feedback.*or all"):
         studies_named("tabel4")
 
 

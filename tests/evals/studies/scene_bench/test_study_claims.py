@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.evals.statistics.estimates import Estimate
-from scenewright.evals.studies.claims import Claim, Side, Verdict
-from scenewright.evals.studies.paper import Printed
+from scenewright.evals.studies.paper import Claim, Printed, Side, Verdict
 
 
 def claim(side: Side, low: float | None, high: float | None, n: int = 50, **more: float) -> Claim:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.evals.studies.psg.damage_edits import (
+from scenewright.evals.studies.psg.graph_damage import (
     DAMAGES,
     MOST_EDITS,
     Damage,

@@ -9,7 +9,7 @@ import pytest
 from scenewright.evals.store.results import Results
 from scenewright.evals.studies.registry import studies_named
 from scenewright.evals.studies.running import WORK, run_studies
-from scenewright.evals.studies.setup import Setup
+from scenewright.evals.studies.study import Setup
 
 
 @pytest.mark.slow

@@ -10,16 +10,17 @@ import pytest
 from scenewright.config.settings import Settings
 from scenewright.evals.metrics.graph_matching.similarities import similarity_of
 from scenewright.evals.runner.progress import Progress
-from scenewright.evals.studies.psg.damage_edits import DAMAGES, MOST_EDITS
 from scenewright.evals.studies.psg.graph_damage import (
+    DAMAGES,
+    MOST_EDITS,
     MOST_GRAPHS,
     STUDY,
     Measured,
     measure,
     outcome,
 )
-from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.xtc.graders import grader_of
+from scenewright.evals.studies.study import Setup
+from scenewright.evals.studies.xtc.grading import grader_of
 from tests.evals.studies.scene_bench.study_results import made_damage
 
 
@@ -75,5 +76,5 @@ def test_the_outcome_says_what_is_not_seen() -> None:
 
 def test_it_draws_nothing_and_bounds_its_graphs() -> None:
     for n, graphs in ((2, 2), (100, MOST_GRAPHS)):
-        (trial,) = STUDY.wants(Setup(n=n), Settings())
+        (trial,) = STUDY.requirements(Setup(n=n), Settings())
         assert (trial.items, trial.unit) == (graphs, "graphs")  # type: ignore[union-attr]

@@ -8,8 +8,7 @@ import pytest
 
 from scenewright.core.questions import facts_of
 from scenewright.evals.datasets.base import Dataset
-from scenewright.evals.studies.errors import StudyError
-from scenewright.evals.studies.scene_bench.instances import (
+from scenewright.evals.studies.scene_bench.attributes import (
     EACH,
     WITH,
     Objects,
@@ -17,6 +16,7 @@ from scenewright.evals.studies.scene_bench.instances import (
     objects_of,
     painted_objects,
 )
+from scenewright.evals.studies.study import StudyError
 from scenewright.miniature.world import COLORS, KINDS
 
 

@@ -56,7 +56,7 @@ def test_a_part_leaves_the_figures_alone(
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["--scenes", "1"], "must be 2 or more"), (["--only", "table99"], "no study 'table99'")],
+    [(["--scenes", "1"], "must be 2 or more"), (["--only", "table99"], "unknown study 'table99'")],
 )
 def test_wrong_arguments(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenewright.evals.studies.scene_bench.sensitivity import spreads
+from scenewright.evals.studies.scene_bench.reliability import spreads
 
 
 def test_spreads_fall_with_the_root_of_the_size() -> None:

@@ -15,13 +15,10 @@ from scenewright.config.settings import Settings
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.progress import OnProgress, Progress
 from scenewright.evals.studies import plots
-from scenewright.evals.studies.context import Context
 from scenewright.evals.studies.paper import xtc_paper
-from scenewright.evals.studies.planning import Job, plan, planned_trials
 from scenewright.evals.studies.registry import STUDIES
-from scenewright.evals.studies.running import run_studies
-from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import Outcome, StudyDefinition, Trial
+from scenewright.evals.studies.running import Job, plan, planned_trials, run_studies
+from scenewright.evals.studies.study import Context, Outcome, Setup, StudyDefinition, Trial
 from tests.evals.studies.scene_bench.study_results import Made
 
 SETUP = Setup(n=10, seeds=(0,))
@@ -40,7 +37,7 @@ def counting(name: str, seen: dict[str, Any], title: str = "counting") -> StudyD
             set_name=title, fingerprint="f", items=1, seeds=(0,), draws=False, models={"by": what}
         )
 
-    def wants(setup: Setup, settings: Settings) -> tuple[Trial, ...]:
+    def requirements(setup: Setup, settings: Settings) -> tuple[Trial, ...]:
         return tuple(
             Trial(f"{name}-{what}", title, 1, "things", partial(run, what)) for what in ("a", "b")
         )
@@ -49,7 +46,7 @@ def counting(name: str, seen: dict[str, Any], title: str = "counting") -> StudyD
         seen[name] = found
         return Outcome((), (), _figure, notes=found)
 
-    return StudyDefinition(name, name, "Ours", "counting", wants, outcome, paper=xtc_paper)
+    return StudyDefinition(name, name, "Ours", "counting", requirements, outcome, paper=xtc_paper)
 
 
 def _figure() -> Figure:
@@ -95,8 +92,11 @@ async def test_the_page_says_who_took_part_and_whose_figures_these_are(tmp_path:
 
 def test_plans_hold_either_kind_alone() -> None:
     studies = (counting("one", {}), STUDIES["feedback"])
-    assert [e.wants for e in plan(studies, SETUP, Settings())] == [((1, 0),)]
-    assert [s.wants for s in planned_trials(studies, SETUP, Settings())] == [((0, 0),), ((0, 1),)]
+    assert [e.requirements for e in plan(studies, SETUP, Settings())] == [((1, 0),)]
+    assert [s.requirements for s in planned_trials(studies, SETUP, Settings())] == [
+        ((0, 0),),
+        ((0, 1),),
+    ]
 
 
 async def test_a_trial_that_fails_stops_before_anything_is_written(tmp_path: Path) -> None:

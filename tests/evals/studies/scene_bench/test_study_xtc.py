@@ -9,7 +9,7 @@ import pytest
 
 from scenewright.config.settings import Settings, find_profile
 from scenewright.evals.studies.paper import xtc_paper
-from scenewright.evals.studies.setup import Setup
+from scenewright.evals.studies.study import Setup
 from scenewright.evals.studies.xtc.scores import NodeCount, xtc_scores
 from scenewright.evals.studies.xtc.study import (
     MOST_SCENES,
@@ -101,10 +101,10 @@ async def test_models_behind_accounts_are_priced_and_those_here_cost_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "key")
-    (free,) = STUDY.wants(Setup(n=2), Settings())
+    (free,) = STUDY.requirements(Setup(n=2), Settings())
     assert free.price is None  # type: ignore[union-attr]
     setup = Setup(n=2, understanders=("chat:openai:gpt-4.1-mini",))
-    (paid,) = STUDY.wants(setup, Settings())
+    (paid,) = STUDY.requirements(setup, Settings())
     price = await paid.price()  # type: ignore[union-attr, misc]
     assert 0.0 < price.usd < 0.1
 
@@ -129,5 +129,5 @@ def test_another_profile_names_who_reads_and_who_understands() -> None:
     assert list(config.models)[:2] == ["composed + openai:gpt", "composed + gemini:flash"]
     assert config.extractor == "two-stage:openai:gpt"
     assert not STUDY.unsupported_reason(setup)
-    (trial,) = STUDY.wants(setup, Settings())
+    (trial,) = STUDY.requirements(setup, Settings())
     assert (trial.items, trial.unit) == (50, "scenes")  # type: ignore[union-attr]

@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.evals.statistics.estimates import rank_agreement, rank_correlation
-from scenewright.evals.studies.claims import Claim
-from scenewright.evals.studies.paper import psg_paper, xtc_paper
+from scenewright.evals.studies.paper import Claim, psg_paper, xtc_paper
 from scenewright.evals.studies.xtc.base import FactScore
 from scenewright.evals.studies.xtc.scores import COMPARED, xtc_scores
-from scenewright.evals.studies.xtc.study_claims import claims_of
-from scenewright.evals.studies.xtc.study_sheet import Sheet
+from scenewright.evals.studies.xtc.study import Sheet, claims_of
 from tests.evals.studies.scene_bench.xtc_facts import HEIGHTS, made_facts
 
 TEXT = Path(__file__).parents[5] / "shared" / "seeds" / "xtc-bench.txt"

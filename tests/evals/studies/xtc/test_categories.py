@@ -7,7 +7,7 @@ import pytest
 from scenewright.core.formats import load_scene
 from scenewright.core.vocabulary import FAIR_PSG as PREDICATES
 from scenewright.core.vocabulary import is_handling
-from scenewright.evals.studies.xtc.categories import (
+from scenewright.evals.studies.xtc.questions import (
     ATTRIBUTE_DIMENSIONS,
     OTHER,
     PREDICATE_NAMES,
@@ -15,10 +15,10 @@ from scenewright.evals.studies.xtc.categories import (
     dimension_of,
     form_of,
     predicate_class,
+    questions_of,
     says_a_place,
     spoken_label,
 )
-from scenewright.evals.studies.xtc.questions import questions_of
 
 TABLE_11 = """
 upper clothing type/color, lower clothing type/color, held object type, headwear/eyewear,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.core.formats import load_scene
-from scenewright.evals.studies.xtc.descriptions import Namer, Unclear, fewest, overlap, tells
+from scenewright.evals.studies.xtc.questions import Namer, Unclear, fewest, overlap, tells
 
 
 @pytest.mark.parametrize(

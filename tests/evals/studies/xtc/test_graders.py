@@ -19,18 +19,19 @@ from scenewright.agents.chat.accounts import account_chat
 from scenewright.evals.metrics.graph_matching.base import MatchingError
 from scenewright.evals.metrics.graph_matching.lexical import LexicalSimilarity
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade, Grader, XtcError
-from scenewright.evals.studies.xtc.graders import (
+from scenewright.evals.studies.xtc.grading import (
+    CUT_OFFS,
     ChatGrader,
+    PanelGrade,
     PanelGrader,
     SimilarityGrader,
     grader_of,
+    score_of,
 )
-from scenewright.evals.studies.xtc.grading_panel import PanelGrade
-from scenewright.evals.studies.xtc.grading_similarity import CUT_OFFS, score_of
 from scenewright.evals.studies.xtc.lookup import MISSING
 from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
 from scenewright.providers.caller import Caller
-from scenewright.providers.retry import CallError, PermanentError
+from scenewright.providers.decisions import CallError, PermanentError
 from tests.agents.replying import Reply, ReplyingChat, TalkingChat
 from tests.evals.studies.xtc.grader_conformance import GraderConformance, pair
 

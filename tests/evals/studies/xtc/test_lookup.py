@@ -179,8 +179,8 @@ def test_a_perfect_drawing_answers_everything_right() -> None:
     [
         (asked("attribute", "dog.1"), "names no key"),
         (asked("relation", "dog.1"), "names no target"),
-        (asked("retrieval", "zebra"), "no question of the reference graph"),
-        (asked("relation", "dog.1", target="zebra"), "no question of the reference graph"),
+        (asked("retrieval", "zebra"), "not a question of the reference graph"),
+        (asked("relation", "dog.1", target="zebra"), "not a question of the reference graph"),
     ],
 )
 def test_a_question_of_something_else_is_refused(question: Question, says: str) -> None:

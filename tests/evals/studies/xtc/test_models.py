@@ -12,21 +12,21 @@ import pytest
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.composers.rules import TripletComposer
+from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import JudgeCaps
 from scenewright.core.questions import NO_RELATION
 from scenewright.evals.studies.xtc.base import Question, UnifiedModel, XtcError
-from scenewright.evals.studies.xtc.models import Paired, drawing_mark, understanding_mark
-from scenewright.evals.studies.xtc.understanding import (
+from scenewright.evals.studies.xtc.models import (
     ChatUnderstander,
-    Understander,
-    read_answers,
-)
-from scenewright.evals.studies.xtc.understanding_judges import (
     JudgeUnderstander,
+    Paired,
+    Understander,
     Vocabulary,
+    drawing_mark,
+    read_answers,
+    understanding_mark,
     vocabulary_of,
 )
 from tests.agents.replying import Reply, ReplyingChat
@@ -233,7 +233,7 @@ def test_the_vocabulary_is_that_of_the_set_or_of_the_painted_world() -> None:
     assert words.predicates == ("left of",)
     assert "person" in vocabulary_of("miniature", []).labels
     assert vocabulary_of(WORDS, [SCENE]) is WORDS
-    with pytest.raises(XtcError, match="there is no vocabulary 'all'"):
+    with pytest.raises(XtcError, match="unknown vocabulary 'all'"):
         vocabulary_of("all", [])
 
 

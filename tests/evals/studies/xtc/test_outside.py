@@ -9,20 +9,17 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.config.settings import load_settings
 from scenewright.core.closed_vocabulary import ClosedVocabulary
-from scenewright.core.ports.vision import Extraction
+from scenewright.core.ports.extractor import Extraction
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade
-from scenewright.evals.studies.xtc.config import XtcConfig
-from scenewright.evals.studies.xtc.graders import SimilarityGrader
-from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides, XtcModels
-from scenewright.evals.studies.xtc.planning import plan_of
+from scenewright.evals.studies.xtc.config import XtcConfig, XtcModelOverrides, XtcModels
+from scenewright.evals.studies.xtc.grading import SimilarityGrader
+from scenewright.evals.studies.xtc.lookup import outside_of
 from scenewright.evals.studies.xtc.questions import questions_of
-from scenewright.evals.studies.xtc.results import XtcResults
-from scenewright.evals.studies.xtc.running import run_xtc
-from scenewright.evals.studies.xtc.unknown import outside_of
+from scenewright.evals.studies.xtc.report import XtcResults
+from scenewright.evals.studies.xtc.running import plan_of, run_xtc
 from tests.evals.eval_sets import ListedSet
 from tests.evals.studies.xtc.unified_doubles import KnowingExtractor, ScriptedUnified, World, items
 
@@ -175,7 +172,7 @@ async def test_the_plan_tells_them_and_counts_the_pictures_that_are_drawn(tmp_pa
         (ScriptedUnified("model", world),), FewWords(world), Counting(), ExactSimilarity(),
         composer=None,  # type: ignore[arg-type]
     )  # fmt: skip
-    found = await plan_of(CONFIG, xtc_models, items(tmp_path, [PART, NOTHING]), load_settings())
+    found = await plan_of(CONFIG, xtc_models, items(tmp_path, [PART, NOTHING]))
     assert found.pictures == 1
     lost = len(outside(PART)) + len(outside(NOTHING))
     assert sum(found.outside.values()) == lost

@@ -45,9 +45,8 @@ from numpy.typing import NDArray
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.graph_matching.matching import match_graphs
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade
-from scenewright.evals.studies.xtc.config import XtcConfig
-from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides
-from scenewright.evals.studies.xtc.results import XtcResults
+from scenewright.evals.studies.xtc.config import XtcConfig, XtcModelOverrides
+from scenewright.evals.studies.xtc.report import XtcResults
 from scenewright.evals.studies.xtc.running import run_xtc
 from tests.evals.eval_sets import ListedSet
 from tests.evals.studies.xtc.unified_doubles import KnowingExtractor, ScriptedUnified, World, items

@@ -18,8 +18,7 @@ from scenewright.core.questions import attribute_fact_id, facts_of, object_fact_
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets import dsg
 from scenewright.evals.studies.xtc.base import QUESTION_KINDS, Question, QuestionSheet, XtcError
-from scenewright.evals.studies.xtc.questions import questions_of
-from scenewright.evals.studies.xtc.wording import object_phrase, retrieval_text
+from scenewright.evals.studies.xtc.questions import object_phrase, questions_of, retrieval_text
 
 DATA = Path(__file__).resolve().parents[5] / "shared" / "data"
 LABELS = ("car", "dog", "orange")
@@ -390,9 +389,9 @@ def test_questions_of_real_scene_graphs() -> None:
 
 
 def test_the_example_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).resolve().parents[4] / "docs" / "xtc.md").read_text("utf-8")
-    ((code, printed),) = re.findall(
-        r"```python\n((?:(?!```).)*questions_of\(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL
+    page = (Path(__file__).resolve().parents[4] / "docs" / "xtc-questions.md").read_text("utf-8")
+    code, printed = (
+        re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)[0] for kind in ("python", "text")
     )
     exec(code, {})
     assert capsys.readouterr().out == printed

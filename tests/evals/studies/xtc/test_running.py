@@ -13,20 +13,17 @@ from langchain_core.messages import BaseMessage
 from PIL import Image
 
 from scenewright.agents.composers.language import LanguageComposer
-from scenewright.core.ports.vision import Detection
+from scenewright.core.ports.detector import Detection
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.studies.xtc.base import Grade, Question, Reply, UnifiedModel
-from scenewright.evals.studies.xtc.config import XtcConfig, with_on_model_change
-from scenewright.evals.studies.xtc.graders import SimilarityGrader
-from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides
-from scenewright.evals.studies.xtc.models import Paired
-from scenewright.evals.studies.xtc.report import write_report
-from scenewright.evals.studies.xtc.results import XtcResults
+from scenewright.evals.studies.xtc.config import XtcConfig, XtcModelOverrides, with_on_model_change
+from scenewright.evals.studies.xtc.grading import SimilarityGrader
+from scenewright.evals.studies.xtc.models import JudgeUnderstander, Paired, Vocabulary
+from scenewright.evals.studies.xtc.report import XtcResults, write_report
 from scenewright.evals.studies.xtc.running import run_xtc
-from scenewright.evals.studies.xtc.understanding_judges import JudgeUnderstander, Vocabulary
 from tests.agents.replying import ReplyingChat
 from tests.doubles import ScriptedBackend
 from tests.evals.eval_sets import ListedSet
@@ -398,7 +395,7 @@ async def test_folders_of_other_evaluations_are_refused(place: Place) -> None:
         XtcResults(out)
     out.mkdir()
     (out / "manifest.json").write_text('{"format": 1, "plan": "x"}', encoding="utf-8")
-    with pytest.raises(EvalError, match="no manifest of XTC-Bench"):
+    with pytest.raises(EvalError, match="not a manifest of XTC-Bench"):
         await place.run(place.unified())
 
 

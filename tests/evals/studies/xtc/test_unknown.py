@@ -11,9 +11,9 @@ from PIL import Image
 
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.core.ports.composer import Wording
-from scenewright.core.ports.vision import (
+from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.extractor import (
     Candidate,
-    Detection,
     Extraction,
     PairScores,
     ReadAttribute,
@@ -25,14 +25,12 @@ from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.metrics.graph_matching.matching import match_graphs
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade, Question
-from scenewright.evals.studies.xtc.config import XtcConfig
-from scenewright.evals.studies.xtc.graders import PanelGrader, SimilarityGrader
-from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides
+from scenewright.evals.studies.xtc.config import XtcConfig, XtcModelOverrides
+from scenewright.evals.studies.xtc.grading import PanelGrader, SimilarityGrader
+from scenewright.evals.studies.xtc.lookup import Unknown
 from scenewright.evals.studies.xtc.questions import questions_of
-from scenewright.evals.studies.xtc.report import write_report
-from scenewright.evals.studies.xtc.results import XtcResults
+from scenewright.evals.studies.xtc.report import XtcResults, write_report
 from scenewright.evals.studies.xtc.running import run_xtc
-from scenewright.evals.studies.xtc.unknown import Unknown
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from tests.evals.eval_sets import ListedSet
 from tests.evals.studies.xtc.unified_doubles import ScriptedUnified, World, items

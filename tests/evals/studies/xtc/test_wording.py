@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scenewright.core.scene import Attributes, SceneObject
-from scenewright.evals.studies.xtc.wording import (
+from scenewright.evals.studies.xtc.questions import (
     attribute_text,
     is_many,
     joined,

@@ -1,31 +1,45 @@
-"""Who gives a picture marks from 0 to 10, as judges: a mark's tenth stands for the probability.
+"""Direct scoring from 0 to 10 (VIEScore, Ku et al., 2024): consistency and perceptual quality.
 
-A language model is shown the picture and calls a tool with its reasons and its marks, one call for
-consistency and one for quality (VIEScore asks apart, so that the text does not colour what is said
-of the looks). A judge that answers questions by options is offered the eleven marks: where it gives
-token probabilities, its mark is their expected value, else the one that it chose.
+``O = sqrt(SC · PQ)``, each the least of its marks: consistency has one, quality two (naturalness,
+and freedom from artifacts). Here ``O`` is divided by ten, so that it lies in [0, 1] as the other
+metrics do. Aggregators combine the tenths of the judges' marks, mark by mark.
+
+Raters are judges: a tenth of a mark stands for the probability. A language model is shown the
+picture and calls a tool with its reasons and its marks, one call for consistency and one for
+quality (VIEScore asks apart, so that the text does not colour what is said of the looks). A judge
+that answers questions by options is offered the eleven marks: where it gives token probabilities,
+its mark is their expected value, else the one that it chose.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
 from PIL import Image
 
+from scenewright.agents.chat.language_replies import as_data, ask_for, digest_of, name_of, tool_of
+from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
+from scenewright.agents.panel.aggregation import Array
+from scenewright.config.accounts import DECISION_KIND
+from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, Settings, split_judge
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, JudgeCaps, unscored
+from scenewright.evals.metrics.base import MetricError, Sample
+from scenewright.evals.metrics.options import switch
+from scenewright.evals.studies.peers.panel_metric import MetricJudges, PanelMetric, metric_judges_of
 from scenewright.prompts import Prompt, load_prompt
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
-    from scenewright.config.settings import Settings
+from scenewright.providers.metering import metered
+from scenewright.runs.model_factory.profiles import chat_of, judge_of
 
 HIGHEST = 10
 MARKS = tuple(str(mark) for mark in range(HIGHEST + 1))
@@ -42,9 +56,12 @@ _QUESTIONS = {
     ARTIFACTS: "From 0 (full of them) to 10 (none at all), how free of artifacts is the picture?",
 }
 
+_COSTS = ("tokens_in", "tokens_out", "usd", "seconds")
+_SPENT = {*_COSTS, "model", "prompt_id"}
+
 
 def mark_fact(key: str, said: str = "") -> Fact:
-    """What is asked for one mark; ``said`` is the text, of consistency alone."""
+    """Return the fact that asks for one mark; ``said`` is the text, for consistency alone."""
     return Fact(
         id=f"direct:{key}",
         kind="object",
@@ -59,8 +76,10 @@ def mark_fact(key: str, said: str = "") -> Fact:
 
 @dataclass(frozen=True)
 class ChatRater:
-    """Implements :class:`~scenewright.core.ports.judge.Judge` for the facts of
-    :func:`mark_fact`, by a language model that takes pictures."""
+    """Judge of the facts of :func:`mark_fact`: a language model that takes pictures.
+
+    Implements :class:`~scenewright.core.ports.judge.Judge`.
+    """
 
     chat: BaseChatModel
     """The language model."""
@@ -70,14 +89,12 @@ class ChatRater:
     @property
     def id(self) -> str:
         """That of the model, ``account:model``."""
-        from scenewright.agents.chat.language_replies import name_of
 
         return name_of(self.chat)
 
     @cached_property
     def fingerprint(self) -> str:
         """Model and its settings, prompts, and the picture's preparation."""
-        from scenewright.agents.chat.language_replies import digest_of
 
         prompts = [load_prompt(prompt_id).hash for prompt_id in MARKS_OF]
         return f"rater@1 {self.id}#{digest_of(self.chat, *prompts, repr(self.preparation))}"
@@ -95,7 +112,7 @@ class ChatRater:
         )
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """As the port says: one call for each prompt whose marks are asked for."""
+        """Answer as the port says: one call for each prompt whose marks are asked for."""
         wanted = [
             (prompt_id, tuple(fact for fact in facts if fact.key in keys))
             for prompt_id, keys in MARKS_OF.items()
@@ -104,7 +121,7 @@ class ChatRater:
             *(self._rated(image, prompt_id, asked) for prompt_id, asked in wanted if asked)
         )
         found = {answer.fact_id: answer for answers in given for answer in answers}
-        return [found.get(f.id) or unscored(self.id, [f], "is no mark")[0] for f in facts]
+        return [found.get(f.id) or unscored(self.id, [f], "is not a mark")[0] for f in facts]
 
     async def aclose(self) -> None:
         """Close the model's connections where it has some."""
@@ -115,10 +132,6 @@ class ChatRater:
     async def _rated(
         self, image: Image.Image, prompt_id: str, facts: Sequence[Fact]
     ) -> list[Answer]:
-        from langchain_core.messages import HumanMessage
-
-        from scenewright.agents.chat.language_replies import as_data, ask_for, tool_of
-        from scenewright.providers.usage import metered
 
         prompt = load_prompt(prompt_id)
         text = prompt.render(**({"text": as_data(facts[0].statement)} if prompt.variables else {}))
@@ -140,7 +153,8 @@ class ChatRater:
                 # A call that fails costs its own marks, not those of the other prompt.
                 failure = f"{type(error).__name__}: {error}"
         seconds = spent.seconds if spent.calls else time.perf_counter() - started
-        first = _costs(spent.usage.tokens_in, spent.usage.tokens_out, spent.usd, seconds)
+        numbers = (spent.usage.tokens_in, spent.usage.tokens_out, spent.usd, seconds)
+        first = dict(zip(_COSTS, numbers, strict=True))
         given = (
             unscored(self.id, facts, failure)
             if failure
@@ -155,11 +169,12 @@ class ChatRater:
 
 @dataclass(frozen=True)
 class OptionRater:
-    """Implements :class:`~scenewright.core.ports.judge.Judge` for the facts of
-    :func:`mark_fact`, by a judge that chooses among options."""
+    """Judge of the facts of :func:`mark_fact`: a judge that chooses among options.
+
+    Implements :class:`~scenewright.core.ports.judge.Judge`.
+    """
 
     judge: Judge
-    """Who is asked."""
 
     @property
     def id(self) -> str:
@@ -177,13 +192,11 @@ class OptionRater:
         return self.judge.caps
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """As the port says; a fact is eleven questions where probabilities are to be had."""
-        if self.caps.probability == "decision":
-            given = await self.judge.answer(image, facts)
-            return [self._weighed(fact, said) for fact, said in zip(facts, given, strict=True)]
+        """Answer as the port says; a fact is eleven questions where there are probabilities."""
         if self.caps.probability != "logprob":
             given = await self.judge.answer(image, facts)
-            return [self._chosen(fact, said) for fact, said in zip(facts, given, strict=True)]
+            read = self._weighed if self.caps.probability == "decision" else self._chosen
+            return [read(fact, said) for fact, said in zip(facts, given, strict=True)]
         asked = [
             fact.model_copy(update={"id": f"{fact.id}={mark}", "expected": mark})
             for fact in facts
@@ -196,24 +209,22 @@ class OptionRater:
         ]
 
     async def aclose(self) -> None:
-        """The judge stays its owner's."""
+        """Return the judge stays its owner's."""
 
     def _chosen(self, fact: Fact, said: Answer) -> Answer:
         if said.state not in ("yes", "no") or said.choice not in MARKS:
             why = said.reason or "chose no mark"
             return unscored(self.id, [fact], why)[0]
         found = _answer(fact, self.id, float(said.choice), "verbalized", None, said.rationale)
-        spent = ("tokens_in", "tokens_out", "usd", "seconds", "model", "prompt_id")
-        return found.model_copy(update={name: getattr(said, name) for name in spent})
+        return found.model_copy(update=said.model_dump(include=_SPENT))
 
     def _weighed(self, fact: Fact, said: Answer) -> Answer:
-        """The mark by one answer that holds the probability of each."""
+        """Return the mark by one answer that holds the probability of each."""
         if said.distribution is None:
             return unscored(self.id, [fact], said.reason or "gave no probability of each mark")[0]
         mark = sum(float(option) * share for option, share in said.distribution.items())
         found = _answer(fact, self.id, mark, "decision", None, said.rationale)
-        spent = ("tokens_in", "tokens_out", "usd", "seconds", "model", "prompt_id")
-        return found.model_copy(update={name: getattr(said, name) for name in spent})
+        return found.model_copy(update=said.model_dump(include=_SPENT))
 
     def _expected(self, fact: Fact, given: Sequence[Answer]) -> Answer:
         silent = next((a for a in given if a.probability is None), None)
@@ -222,23 +233,17 @@ class OptionRater:
             why = "" if silent is None else silent.reason
             return unscored(self.id, [fact], why or "gave no probability of each mark")[0]
         mark = sum(at * (a.probability or 0.0) for at, a in enumerate(given)) / total
-        spent = _costs(
-            sum(a.tokens_in for a in given),
-            sum(a.tokens_out for a in given),
-            sum(a.usd for a in given),
-            sum(a.seconds for a in given),
-        )
+        spent: dict[str, Any] = {name: sum(getattr(a, name) for a in given) for name in _COSTS}
         named = {"model": given[0].model, "prompt_id": given[0].prompt_id}
         return _answer(fact, self.id, mark, "logprob", None, "").model_copy(update=spent | named)
 
 
 def rater_of(spec: str, settings: Settings) -> Judge:
-    """Who rates by the name ``ACCOUNT:MODEL``: a language model where the account's provider has
-    them, else a judge. Raises ``SettingsError`` and ``JudgeError`` as ``judge_of``."""
-    from scenewright.agents.judges.models import caps_of
-    from scenewright.config.accounts import DECISION_KIND
-    from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, split_judge
-    from scenewright.runs.model_factory.profiles import chat_of, judge_of
+    """Return the rater of the name ``ACCOUNT:MODEL``.
+
+    That is a language model where the account's provider has them, else a judge. Raises
+    ``SettingsError`` and ``JudgeError`` as ``judge_of``.
+    """
 
     kind, model = split_judge(spec)
     if kind in (*JUDGE_KINDS, DECISION_KIND):
@@ -252,7 +257,7 @@ def rater_of(spec: str, settings: Settings) -> Judge:
 
 
 def read_marks(data: Mapping[str, Any], keys: Sequence[str]) -> tuple[dict[str, float], str]:
-    """The marks of ``keys`` in the arguments of a tool, and its reasons.
+    """Return the marks of ``keys`` in the arguments of a tool, and its reasons.
 
     Raises ``ValueError`` for a mark that is missing, no number, or out of range.
     """
@@ -285,5 +290,58 @@ def _answer(
     )
 
 
-def _costs(tokens_in: int, tokens_out: int, usd: float, seconds: float) -> dict[str, Any]:
-    return {"tokens_in": tokens_in, "tokens_out": tokens_out, "usd": usd, "seconds": seconds}
+class DirectScore(PanelMetric):
+    """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
+
+    name = "direct"
+
+    def __init__(self, bench: MetricJudges, *, quality: bool = True) -> None:
+        """Score with the judges of ``bench``, which answer the facts of :func:`mark_fact`.
+
+        ``quality``: whether perceptual quality counts; without it the score is SC / 10.
+        """
+        super().__init__(bench)
+        self._quality = switch("quality", quality)
+
+    def wording(self) -> str:
+        """Return whether quality counts."""
+        return f"quality={self._quality}"
+
+    async def facts_for(self, sample: Sample) -> Sequence[Fact]:
+        """Return one mark for consistency, and two for quality."""
+        said = " ".join(sample.prompt.split())
+        if not said:
+            raise MetricError("there is no text to rate the picture by")
+        looks = (NATURALNESS, ARTIFACTS) if self._quality else ()
+        return (mark_fact(CONSISTENCY, said), *(mark_fact(key) for key in looks))
+
+    def reduce(self, facts: Sequence[Fact], likely: Array) -> float | None:
+        """Return O / 10; None where a mark is missing."""
+        if np.isnan(likely).any():
+            return None
+        consistency = float(likely[0])
+        return math.sqrt(consistency * float(likely[1:].min())) if self._quality else consistency
+
+    def noted(
+        self, facts: Sequence[Fact], answers: Mapping[str, Sequence[Answer]], likely: Array
+    ) -> dict[str, float | None]:
+        """Return the aggregator's marks by name, each 0 to 10."""
+        return {
+            str(fact.key): None if np.isnan(tenth) else HIGHEST * float(tenth)
+            for fact, tenth in zip(facts, likely, strict=True)
+        }
+
+
+def make(
+    settings: Settings | None,
+    quality: Any = True,
+    judges: Any = None,
+    profile: Any = None,
+    aggregator: Any = "mean",
+    folder: Any = None,
+) -> DirectScore:
+    """Make the metric of the registry; raises ``MetricError`` for a wrong option."""
+    bench = metric_judges_of(
+        DirectScore.name, settings, judges, profile, aggregator, folder, made_by=rater_of
+    )
+    return DirectScore(bench, quality=quality)

@@ -1,18 +1,18 @@
-"""Recognition of relations, learned from one training set and read on held-out pictures.
+"""Recognition of relations, learned from training sets that REAL scores augment.
 
-A picture comes with the boxes of its objects, and a network tells the predicate of each ordered
-pair of them, as a scene-graph generator with given boxes does (the task *predicate
-classification*; REAL's Section 4.4.3 fine-tunes RelTR, which finds the boxes too).
+A picture comes with the boxes of its objects, and a network names the predicate of each ordered
+pair of them, as a scene-graph generator with given boxes does (*predicate classification*; REAL's
+Section 4.4.3 fine-tunes RelTR, which finds the boxes too).
 
-Mean recall at k (Table 4): all (pair, predicate) proposals of a picture are ranked together by
-their probability; a relation is recalled if it is among the first k. Recall is taken for each
-predicate over all pictures, then averaged over the predicates that the test has.
+Mean recall at k (Table 4) ranks all (pair, predicate) proposals of a picture by their probability;
+a relation is recalled if it is among the first k. Recall is taken for each predicate over all
+pictures, then averaged over the predicates of the test.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,22 +24,37 @@ from PIL import Image
 from torch import nn
 from torch.nn import functional
 
-from scenewright.evals.studies.real.augmentation import AugmentationError
-from scenewright.evals.studies.real.augmentation_training import (
+from scenewright.core.images import hash_of_image
+from scenewright.evals.studies.real.augmentation import (
     CLIP_TOWER,
+    SETS,
+    AugmentationError,
+    AugmentationStudy,
+    Comparison,
+    OnProgress,
     Recipe,
     batches,
+    check_apart,
     descend,
+    digest_of_rows,
     load_config,
     pixels_of,
     side_of,
+    trained_sets,
     vision_tower,
 )
+from scenewright.evals.studies.real.ranking import How, Ranked
 
 Array = NDArray[np.float64]
+
+
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom in pixels; right and bottom outside."""
+
+
 _WIDTH = 128
+
+
 _GEOMETRY = 12
 
 
@@ -68,7 +83,7 @@ class Relations:
 
 
 def ordered_pairs(n: int) -> list[tuple[int, int]]:
-    """All (subject, object) of ``n`` objects, in one fixed order."""
+    """Return all (subject, object) of ``n`` objects, in one fixed order."""
     return [(a, b) for a in range(n) for b in range(n) if a != b]
 
 
@@ -80,7 +95,10 @@ class PairClassifier(nn.Module):
     """
 
     def __init__(self, folder: Path, predicates: Sequence[str], seed: int) -> None:
-        """Encoder from ``folder``, head drawn from ``seed``. Raises ``AugmentationError``."""
+        """Load the encoder from ``folder`` and draw the head from ``seed``.
+
+        Raises ``AugmentationError``.
+        """
         super().__init__()
         from transformers import AutoModel
 
@@ -93,7 +111,7 @@ class PairClassifier(nn.Module):
                     folder, local_files_only=True, dtype=torch.float32
                 )
             except (OSError, ValueError) as error:
-                raise AugmentationError(f"{folder} is no image encoder: {error}") from error
+                raise AugmentationError(f"{folder} is not an image encoder: {error}") from error
         self.side = side_of(config)
         self.predicates = tuple(predicates)
         torch.manual_seed(seed)
@@ -105,7 +123,7 @@ class PairClassifier(nn.Module):
         )
 
     def forward(self, pixels: torch.Tensor, owners: torch.Tensor, ends: torch.Tensor) -> Any:
-        """(n_pairs, n_predicates) logits.
+        """Return (n_pairs, n_predicates) logits.
 
         ``pixels`` (n, 3, side, side); ``owners`` (n_pairs,) the picture of each pair; ``ends``
         (n_pairs, 2, 4) boxes of subject and object as shares of the picture's sides.
@@ -122,7 +140,7 @@ class PairClassifier(nn.Module):
 
 
 def _coverage(boxes: torch.Tensor, grid: int) -> torch.Tensor:
-    """(pairs, regions, grid²) share of each region's area that lies in each patch."""
+    """Return (pairs, regions, grid²) share of each region's area that lies in each patch."""
     edges = torch.arange(grid + 1, dtype=boxes.dtype) / grid
 
     def along(low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
@@ -138,7 +156,7 @@ def _coverage(boxes: torch.Tensor, grid: int) -> torch.Tensor:
 
 
 def _places(ends: torch.Tensor) -> torch.Tensor:
-    """(pairs, 12): both boxes, the step between their middles, and their sizes' logarithms."""
+    """Return (pairs, 12): both boxes, the step between middles, and the sizes' logarithms."""
     first, second = ends[:, 0], ends[:, 1]
     middles = (second[:, :2] + second[:, 2:] - first[:, :2] - first[:, 2:]) / 2
     sizes = (second[:, 2:] - second[:, :2]) / (first[:, 2:] - first[:, :2])
@@ -177,12 +195,12 @@ def learn_relations(
 
     def loss_of(members: torch.Tensor) -> torch.Tensor:
         chosen = [examples[at] for at in members.tolist()]
-        told = [(n, s, p, o) for n, e in enumerate(chosen) for s, p, o in e.triplets]
-        if not told:
+        given = [(n, s, p, o) for n, e in enumerate(chosen) for s, p, o in e.triplets]
+        if not given:
             return sum((p.sum() * 0.0 for p in model.parameters()), torch.zeros(()))
-        owners = torch.tensor([n for n, *_ in told])
-        ends = torch.cat([_shares(chosen[n], [(s, o)]) for n, s, _, o in told])
-        wanted = torch.tensor([known[p] for _, _, p, _ in told])
+        owners = torch.tensor([n for n, *_ in given])
+        ends = torch.cat([_shares(chosen[n], [(s, o)]) for n, s, _, o in given])
+        wanted = torch.tensor([known[p] for _, _, p, _ in given])
         return functional.cross_entropy(model(pixels[members], owners, ends), wanted)
 
     steps = list(batches(len(examples), recipe.batch, epochs, seed))
@@ -191,7 +209,7 @@ def learn_relations(
 
 
 def proposals(model: PairClassifier, picture: Relations) -> Array:
-    """(n_pairs, n_predicates) probabilities for :func:`ordered_pairs` of the picture's objects."""
+    """Return probabilities (n_pairs, n_predicates) for :func:`ordered_pairs` of the objects."""
     pairs = ordered_pairs(len(picture.boxes))
     with torch.inference_mode():
         owners = torch.zeros(len(pairs), dtype=torch.long)
@@ -206,7 +224,7 @@ def mean_recall(
     predicates: Sequence[str],
     k: int,
 ) -> float:
-    """Mean recall at ``k`` of ``given`` proposals (one array a picture, as :func:`proposals`).
+    """Return mean recall at ``k`` of proposals, one array of :func:`proposals` a picture.
 
     Equal probabilities are ordered by pair, then by predicate. Raises ``AugmentationError`` if
     ``k`` is below 1, the test has no relation, or an array has another shape.
@@ -229,3 +247,60 @@ def mean_recall(
     if not hits:
         raise AugmentationError("the test has no relation: nothing can be recalled")
     return math.fsum(sum(found) / len(found) for found in hits.values()) / len(hits)
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """A picture for a query, with the relations that it is said to show."""
+
+    relations: Relations
+    """Picture, boxes and relations."""
+    label: str
+    """The query within which the picture is ranked."""
+
+
+def compare_relations(
+    study: AugmentationStudy,
+    real: Sequence[Sequence[Annotated]],
+    pool: Mapping[str, Relations],
+    ranked: Sequence[Ranked],
+    test: Sequence[Relations],
+    predicates: Sequence[str],
+    ks: Sequence[int],
+    *,
+    sets: Sequence[How] = SETS,
+    on_progress: OnProgress = lambda done, of: None,
+) -> dict[int, Comparison]:
+    """Return k → mean recall at k of every set on ``test`` (Table 4).
+
+    The arguments are those of :func:`compare_classifiers`.
+    """
+    labelled = [[(one.relations, one.label) for one in some] for some in real]
+    learned = [one.image for some in labelled for one, _ in some]
+    check_apart([one.image for one in test], [*learned, *(one.image for one in pool.values())])
+
+    def content(one: Relations, label: str = "") -> tuple[Any, ...]:
+        return hash_of_image(one.image), one.boxes, one.triplets
+
+    def train(
+        examples: Sequence[tuple[Relations, str]], epochs: int, seed: int
+    ) -> dict[str, float]:
+        shown = [one for one, _ in examples]
+        model = learn_relations(
+            study.start, shown, predicates, recipe=study.recipe, epochs=epochs, seed=seed
+        )
+        tables = [proposals(model, one) for one in test]
+        return {str(k): mean_recall(test, tables, predicates, k) for k in ks}
+
+    key = {
+        "task": "relations",
+        "predicates": list(predicates),
+        "ks": list(ks),
+        "test": digest_of_rows([content(one) for one in test]),
+    }
+    found: dict[int, dict[How, list[float]]] = {k: {how: [] for how in sets} for k in ks}
+    results = trained_sets(study, key, labelled, pool, ranked, sets, on_progress, content, train)
+    for how, result in results:
+        for k in ks:
+            found[k][how].append(float(result[str(k)]))
+    return {k: Comparison(f"mR@{k}", found[k], len(test)) for k in ks}
