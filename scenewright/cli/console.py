@@ -1,4 +1,4 @@
-"""What every command shares: consoles, exit codes, and errors as one line with a remedy."""
+"""Shared by all commands: consoles, tables, signals, exit codes, and errors as one line."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import json
 import logging
 import os
 import re
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import typer
 from rich.console import Console
@@ -19,10 +22,11 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from scenewright.providers.retry import FailedAttempt
+    from scenewright.providers.retry_events import FailedAttempt
 
 PLAIN_WIDTH = 120
 """Columns of output that goes into a file or a pipe."""
+T = TypeVar("T")
 
 
 class Exit(IntEnum):
@@ -45,12 +49,12 @@ EXIT_HELP = (
 
 
 def debugging() -> bool:
-    """Whether ``scenewright --debug`` was asked for."""
+    """Return whether the command was started as ``scenewright --debug``."""
     return os.environ.get("SCENEWRIGHT_DEBUG") == "1"
 
 
 def console(stderr: bool = False) -> Console:
-    """A console for results (standard output) or for progress (standard error)."""
+    """Return a console for results (standard output) or for progress (standard error)."""
     stream = sys.stderr if stderr else sys.stdout
     # Names come from users and may hold any script; a pipe may be ASCII.
     if hasattr(stream, "reconfigure"):
@@ -61,8 +65,24 @@ def console(stderr: bool = False) -> Console:
     return made
 
 
+def say(text: str | Text, style: str = "", where: Console | None = None) -> None:
+    """Print a line that stays in one piece, on standard output or on ``where``."""
+    (where or console()).print(text, style=style or None, soft_wrap=True)
+
+
+def note(text: str | Text, style: str = "") -> None:
+    """Print a line on standard error."""
+    say(text, style, console(stderr=True))
+
+
+def labelled(lines: Iterable[tuple[str, str]], width: int, where: Console | None = None) -> None:
+    """Print lines of a label of ``width`` columns and a text."""
+    for label, text in lines:
+        say(Text.assemble((f"{label:<{width}}", "bold"), text), "", where)
+
+
 class _LostOnce(logging.Filter):
-    """Lets each reason of lost calls pass once: a study may lose thousands of calls."""
+    """Filter that lets each reason of lost calls pass once: a study may lose thousands of calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,8 +100,7 @@ class _LostOnce(logging.Filter):
 
 
 class _CallLines(logging.Formatter):
-    """A line a record; of a call that was lost or failed once in words, unless every call is
-    shown."""
+    """Formatter of calls: lost and failed ones in words, all of them as logged with ``--debug``."""
 
     def format(self, record: logging.LogRecord) -> str:
         lost = getattr(record, "lost", None)
@@ -98,7 +117,7 @@ class _CallLines(logging.Formatter):
 
 
 class _ToStandardError(logging.StreamHandler[TextIO]):
-    """Writes to what standard error is at each line: it may be another one, or closed, by then."""
+    """Handler that looks up standard error for each line: tests and servers may replace it."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
@@ -106,10 +125,10 @@ class _ToStandardError(logging.StreamHandler[TextIO]):
 
 
 def quiet_libraries() -> None:
-    """Keep the model libraries' own chatter off the screen; ``--debug`` keeps it.
+    """Hide the messages of model libraries, unless ``--debug`` is given.
 
-    It also shows each call to an API as a line on standard error; without it each reason for which
-    calls were lost is shown once a command.
+    With ``--debug`` each call to an API is a line on standard error; without it each reason for
+    which calls were lost is shown once a command.
     """
     calls = logging.getLogger("scenewright.providers")
     before = [one for one in calls.handlers if isinstance(one, _ToStandardError)]
@@ -133,57 +152,116 @@ def quiet_libraries() -> None:
 
 
 def print_json(data: Any) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON object on standard output."""
     sys.stdout.write(json.dumps(data, ensure_ascii=True, indent=2, allow_nan=False) + "\n")
     sys.stdout.flush()
 
 
-def plain_table(*columns: str) -> Table:
-    """Return a table without lines; its first column wraps, the others do not."""
+def table_of(*heads: str, wraps: bool = False) -> Table:
+    """Return a table without lines. A head that begins with ``>`` has its column aligned right.
+
+    The first column wraps; the others do only if ``wraps``.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column(columns[0], overflow="fold")
-    for column in columns[1:]:
-        table.add_column(column, no_wrap=True)
+    for at, head in enumerate(heads):
+        right = head.startswith(">")
+        table.add_column(
+            head.removeprefix(">"),
+            justify="right" if right else "left",
+            overflow="fold" if at == 0 else "ellipsis",
+            no_wrap=at > 0 and not wraps,
+        )
     return table
 
 
-def print_table(where: Console, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print ``rows`` below an empty line; nothing where there are none."""
-    if not rows:
-        return
-    table = plain_table(*heads)
+def print_table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    where: Console | None = None,
+    *,
+    wraps: bool = False,
+) -> None:
+    """Print ``rows`` below ``heads`` (see :func:`table_of`); nothing where there are none."""
+    table = table_of(*heads, wraps=wraps)
     for row in rows:
-        table.add_row(*map(Text, row))
-    where.print()
-    where.print(table)
+        table.add_row(*row)
+    if table.row_count:
+        (where or console()).print(table)
+
+
+def split_list(text: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return the parts of an option that holds several, with commas between them."""
+    given = (text,) if isinstance(text, str) else text or ()
+    return tuple(part.strip() for one in given for part in one.split(",") if part.strip())
+
+
+def stop_on_signal(event: asyncio.Event | None = None) -> asyncio.Event:
+    """Return ``event``, or a new one, that SIGINT and SIGTERM set; see :func:`restore_signals`."""
+    stop, loop = event or asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+def restore_signals() -> None:
+    """Let the next SIGINT or SIGTERM end the process at once."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().remove_signal_handler(number)
+
+
+def run_and_free(work: Coroutine[Any, Any, T]) -> T:
+    """Run ``work`` in an event loop and free the shared models and connections there."""
+    from scenewright.runs.model_factory.local_models import SHARED
+
+    async def whole() -> T:
+        try:
+            return await work
+        finally:
+            await SHARED.aclose()
+
+    return asyncio.run(whole())
+
+
+def write_file(path: Path, write: Callable[[Path], object], kind: str = "file") -> None:
+    """Call ``write`` with ``path``; the command ends with a clear error if that fails.
+
+    ``kind`` is what the user should name instead, such as "folder" or ".png or .jpg file".
+    """
+    try:
+        write(path)
+    except (OSError, ValueError) as error:
+        if describe(error)[1] is Exit.USAGE:
+            raise
+        why = getattr(error, "strerror", None) or error
+        raise fail(
+            f"{path} cannot be written: {why}; name a writable {kind}", Exit.USAGE
+        ) from error
 
 
 def fail(message: str, code: Exit) -> typer.Exit:
-    """Print ``message`` as the one red line on standard error; the exception to raise."""
+    """Print ``message`` in red on standard error and return the exception to raise."""
     where = console(stderr=True)
-    where.print(
-        Text.assemble(("error: ", "bold red"), (message, "red" if where.is_terminal else "")),
-        soft_wrap=True,
-    )
+    red = "red" if where.is_terminal else ""
+    say(Text.assemble(("error: ", "bold red"), (with_suggestion(message), red)), "", where)
     return typer.Exit(int(code))
 
 
 @contextmanager
 def clear_errors(again: str = "") -> Iterator[None]:
-    """Turn every failure into one line and an exit code; ``--debug`` lets the traceback through.
+    """Turn every failure into one line and an exit code; ``--debug`` keeps the traceback.
 
-    ``again`` is printed after an interruption.
+    ``again`` is printed after an interruption. Messages of model libraries are hidden.
     """
+    quiet_libraries()
     try:
         yield
     except (typer.Exit, typer.Abort):
         raise
     except (KeyboardInterrupt, asyncio.CancelledError):
-        where = console(stderr=True)
-        where.print(Text("interrupted." + (f" {again}" if again else "")), soft_wrap=True)
+        note("interrupted." + (f" {again}" if again else ""))
         raise typer.Exit(int(Exit.INTERRUPTED)) from None
     except BrokenPipeError:
-        # The reader has gone (`| head`): nothing more can be said to it.
+        # The reader has gone (`| head`): nothing more can be written to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(int(Exit.FAILED)) from None
     except Exception as error:
@@ -193,15 +271,40 @@ def clear_errors(again: str = "") -> Iterator[None]:
         raise fail(message, code) from None
 
 
+EXITS: dict[str, Exit] = {
+    **dict.fromkeys(
+        (
+            *("ChoiceError", "DatasetError", "EditError", "FormatError", "ImageError"),
+            *("LabError", "LabelError", "MatchingError", "MetricError", "PageError"),
+            *("PanelStudyError", "PredicateError", "RatingError", "RealismError", "SceneError"),
+            *("SchemaError", "ServiceError", "SettingsError", "StudyError", "UnknownSceneError"),
+            "XtcError",
+        ),
+        Exit.USAGE,
+    ),
+    **dict.fromkeys(
+        (
+            *("BackendError", "CallError", "Cancelled", "ChatError", "DatabaseError"),
+            *("DetectionError", "DownloadError", "EvalError", "ExtractionError", "HubError"),
+            *("JudgeError", "LogError", "ReplyError", "RunError", "ServingFailed", "StoreError"),
+        ),
+        Exit.FAILED,
+    ),
+}
+"""Exit code by the name of an error's class, or of its nearest base class that has one.
+
+Names, so that a failing command imports nothing more.
+"""
+
+
 def describe(error: BaseException) -> tuple[str, Exit]:
-    """The line and the exit code for ``error``."""
+    """Return the message and the exit code for ``error``."""
     if isinstance(error, ExceptionGroup) and error.exceptions:
         return describe(error.exceptions[0])
     text = str(error).strip() or type(error).__name__
-    if isinstance(error, _wrong_input()):
-        return text, Exit.USAGE
-    if isinstance(error, _could_not_run()):
-        return text, Exit.FAILED
+    for base in type(error).__mro__:
+        if base.__module__.startswith("scenewright.") and base.__name__ in EXITS:
+            return text, EXITS[base.__name__]
     if isinstance(error, MemoryError):
         return "out of memory: close other programs, or use a smaller profile", Exit.FAILED
     if isinstance(error, OSError):
@@ -214,51 +317,23 @@ def describe(error: BaseException) -> tuple[str, Exit]:
     )
 
 
-def _wrong_input() -> tuple[type[BaseException], ...]:
-    from scenewright.config.settings import SettingsError
-    from scenewright.core.images import ImageError
-    from scenewright.core.ports.vision import RealismError
-    from scenewright.core.predicate_statistics import PredicateError
-    from scenewright.core.scene import SceneError
-    from scenewright.evals.datasets.base import DatasetError
-    from scenewright.evals.human_ratings.study import RatingError
-    from scenewright.evals.metrics.base import MetricError
-    from scenewright.evals.metrics.graph_matching.base import MatchingError
-    from scenewright.evals.reporting.errors import ChoiceError
-    from scenewright.evals.studies.errors import StudyError
-    from scenewright.evals.studies.panel.errors import PanelStudyError
-    from scenewright.evals.studies.real.schema import SchemaError
-    from scenewright.evals.studies.xtc.base import XtcError
-    from scenewright.graphs.errors import EditError
-    from scenewright.runs.coverage import UnknownSceneError
-    from scenewright.runs.report.record import PageError
-
-    return (
-        *(ChoiceError, DatasetError, EditError, ImageError, MetricError, PageError, SceneError),
-        PredicateError,
-        *(MatchingError, RatingError, RealismError, SchemaError, SettingsError, StudyError),
-        *(PanelStudyError, UnknownSceneError, XtcError),
-    )
+_UNKNOWN = re.compile(
+    r"""(?P<quote>['"`])(?P<name>[^'"`\s]+)(?P=quote)[^'"`]*?"""
+    r"""\b(?:one of|there are|use)\s+"""
+    r"""(?P<known>['"]?[\w./:@+-]+['"]?(?:(?:,| or| and)\s+['"]?[\w./:@+-]+['"]?)+)"""
+)
 
 
-def _could_not_run() -> tuple[type[BaseException], ...]:
-    from scenewright.core.ports.backend import BackendError, Cancelled
-    from scenewright.core.ports.judge import JudgeError
-    from scenewright.evals.datasets.transfer import DownloadError
-    from scenewright.evals.errors import EvalError
-    from scenewright.graphs.eventlog import LogError
-    from scenewright.providers import StoreError
-    from scenewright.providers.hub.pull import HubError
-    from scenewright.runs.folder import RunError
+def with_suggestion(message: str) -> str:
+    """Return ``message`` with "did you mean …?" where it lists the values near an unknown one.
 
-    return (
-        BackendError,
-        Cancelled,
-        DownloadError,
-        EvalError,
-        HubError,
-        JudgeError,
-        LogError,
-        RunError,
-        StoreError,
-    )
+    Errors of all rooms name the unknown value in quotes and the valid ones after "use one of".
+    """
+    found = _UNKNOWN.search(message)
+    if found is None or "did you mean" in message:
+        return message
+    known = [part.strip("'\".") for part in re.split(r",? or |,? and |,\s+", found["known"])]
+    near = get_close_matches(found["name"], known, n=1)
+    if not near or near[0] == found["name"]:
+        return message
+    return f"{message.rstrip('.')}; did you mean {near[0]!r}?"

@@ -1,22 +1,29 @@
-"""What work may cost: told in words, and asked about above a limit."""
+"""Costs of a command: forecasts in tables and JSON, and the question above a limit."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.console import Console
 
-from scenewright.cli.console import Exit, fail
+from scenewright.cli.console import Exit, fail, say
 from scenewright.evals.reporting.words import dollars
+
+if TYPE_CHECKING:
+    from scenewright.providers.usage import Expected
+
+COST_HEADS = (">calls", ">tokens in", ">tokens out", ">dollars")
+"""Heads of the columns of :func:`cost_cells`."""
 
 
 def agree(usd: float, limit: float | None, yes: bool, cheaper: str) -> None:
-    """Ask before work that may cost ``usd`` dollars if that is more than ``limit``; a no ends the
-    command.
+    """Ask before work that may cost more than ``limit`` dollars; a no ends the command.
 
-    Without a limit, or with ``yes``, nothing is asked. Where nobody can be asked the command ends
-    as wrong input; ``cheaper`` is then what else to do, such as "raise limit_usd".
+    Without a limit, or with ``yes``, nothing is asked. Where no person can answer, the command
+    ends as wrong input; ``cheaper`` is the alternative that it names, such as "raise limit_usd".
     """
     if yes or limit is None or usd <= limit:
         return
@@ -27,23 +34,68 @@ def agree(usd: float, limit: float | None, yes: bool, cheaper: str) -> None:
         raise typer.Exit(int(Exit.USAGE))
 
 
+def count_range(least: int, most: int) -> str:
+    """Return ``least``–``most``, or the one number that both are."""
+    return f"{most:,}" if least == most else f"{least:,}–{most:,}"
+
+
+def dollar_range(least: float | None, most: float | None) -> str:
+    """Return ``least``–``most`` in dollars, or a question mark where a price is not known."""
+    if least is None or most is None:
+        return "?"
+    low, high = dollars(least), dollars(most)
+    return high if low == high else f"{low}–{high}"
+
+
+def cost_cells(least: Expected, most: Expected | None = None) -> list[str]:
+    """Return the cells of :data:`COST_HEADS`; a model of this machine costs nothing."""
+    most = most or least
+    if not (most.calls or most.usage.images or least.usd is None or most.usd is None):
+        return ["here", "", "", ""]
+    return [
+        count_range(least.calls, most.calls),
+        count_range(least.usage.tokens_in, most.usage.tokens_in),
+        count_range(least.usage.tokens_out, most.usage.tokens_out),
+        dollar_range(least.usd, most.usd),
+    ]
+
+
+def cost_data(expected: Expected) -> dict[str, Any]:
+    """Return a forecast as JSON data."""
+    return {
+        "calls": expected.calls,
+        "tokens_in": expected.usage.tokens_in,
+        "tokens_out": expected.usage.tokens_out,
+        "usd": expected.usd,
+    }
+
+
+def cost_line(model: str, expected: Expected) -> str:
+    """Return a forecast in a sentence."""
+    usd = "price unknown" if expected.usd is None else dollars(expected.usd)
+    used = expected.usage
+    return (
+        f"{model}: {expected.calls:,} calls, about {used.tokens_in:,} tokens in and "
+        f"{used.tokens_out:,} out, {usd}"
+    )
+
+
 def day_notes(calls: Iterable[tuple[str, float]]) -> list[str]:
-    """Return a note for each account that would pass its requests of a day; ``calls``: id of a
-    model and how often it is called, at most."""
+    """Return a note for each account that would exceed its requests a day.
+
+    ``calls``: id of a model and the number of its calls, at most.
+    """
     from scenewright.config.settings import load_settings
     from scenewright.evals.runner.sizing.days import short_days
 
     return [f"note: {limit.text}" for limit in short_days(calls, load_settings())]
 
 
-def count_range(least: int, most: int) -> str:
-    """From ``least`` to ``most``, or the one number that both are."""
-    return f"{most:,}" if least == most else f"{least:,}–{most:,}"
-
-
-def dollar_range(least: float | None, most: float | None) -> str:
-    """From ``least`` to ``most`` dollars; a question mark where a price is not known."""
-    if least is None or most is None:
-        return "?"
-    low, high = dollars(least), dollars(most)
-    return high if low == high else f"{low}–{high}"
+def print_cost_notes(
+    unpriced: Iterable[str], calls: Iterable[tuple[str, float]], where: Console
+) -> None:
+    """Print the models without a known price and the accounts that would pass a day's requests."""
+    for name in unpriced:
+        say(f"note: no price is known for {name}: its dollars are not counted", "", where)
+    for note in day_notes(calls):
+        say(note, "", where)

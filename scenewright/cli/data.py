@@ -1,23 +1,31 @@
-"""``scenewright data``: sets of scenes and prompts, listed, counted, sampled and fetched."""
+"""``scenewright data``: list, show, count, sample and fetch data sets."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from scenewright.cli.console import Exit, clear_errors, console, fail, plain_table, print_json
+from scenewright.cli.console import (
+    Exit,
+    clear_errors,
+    console,
+    fail,
+    note,
+    print_json,
+    print_table,
+    say,
+)
 from scenewright.cli.data_synthesize import classify, synthesize
-from scenewright.cli.options import JsonOption
-from scenewright.cli.progress import confirm_transfer, show_transfer
+from scenewright.cli.options import DryRunOption, JsonOption, NoQuestionOption
+from scenewright.cli.progress import confirm_transfer, show_progress, show_transfer
 
 if TYPE_CHECKING:
     from scenewright.evals.datasets.base import Dataset, DatasetSpec, Item
@@ -25,22 +33,21 @@ if TYPE_CHECKING:
     from scenewright.evals.datasets.statistics import Statistics
 
 app = typer.Typer(
-    help="Sets of scenes and prompts: list, show, count and sample them.", no_args_is_help=True
+    help="List, show, count, sample, fetch and build data sets.", no_args_is_help=True
 )
 
 app.command()(synthesize)
 app.command()(classify)
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A set, as `scenewright data list` names it.")
+    str, typer.Argument(metavar="NAME", help="A data set of `scenewright data list`.")
 ]
 PathOption = Annotated[
     Path | None,
     typer.Option(
         "--path",
         metavar="PATH",
-        help="Its file or folder; default: where `scenewright data get` puts it.",
-        show_default=False,
+        help="File or folder of the set; default: that of `scenewright data get`.",
     ),
 ]
 SetOption = Annotated[
@@ -48,31 +55,27 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="OPTION=VALUE",
-        help="An option of the set, such as split=test (may be repeated).",
-        show_default=False,
+        help="An option of the set, such as split=test; can be given several times.",
     ),
 ]
 
 
 @app.command("list")
 def list_sets(as_json: JsonOption = False) -> None:
-    """All sets: what they hold, where they come from, and whether they are on this machine."""
+    """List all data sets: contents, source, and whether they are on this machine."""
     with clear_errors():
-        pass
-
         if as_json:
             print_json(set_entries())
             return
-        where = console()
         for line in set_blocks(set_entries()):
-            where.print(line, soft_wrap=True)
+            say(line)
         hint = "`scenewright data show NAME` shows items, `data options NAME` what --set can say."
-        where.print(Text(f"\n{hint}", "dim"), soft_wrap=True)
+        say(f"\n{hint}", "dim")
 
 
 @app.command()
 def options(name: NameArgument, as_json: JsonOption = False) -> None:
-    """The options of a set, for --set and for the options of a configuration's dataset."""
+    """List the options of a set, for --set and for a configuration's dataset."""
     with clear_errors():
         from scenewright.evals.datasets.registry import loader_of
 
@@ -81,10 +84,7 @@ def options(name: NameArgument, as_json: JsonOption = False) -> None:
             print_json(dict(loader.options))
             return
 
-        table = plain_table("option", "what it means")
-        for option, means in loader.options.items():
-            table.add_row(Text(option, "bold"), means)
-        console().print(table)
+        print_table(("option", "meaning"), loader.options.items(), wraps=True)
 
 
 @app.command()
@@ -95,9 +95,8 @@ def show(
     count: Annotated[int, typer.Option("-n", "--count", min=1, help="How many items.")] = 5,
     as_json: JsonOption = False,
 ) -> None:
-    """The first items of a set: prompt, scene and questions."""
+    """Show the first items of a set: prompt, scene and questions."""
     with clear_errors():
-        pass
         from scenewright.evals.datasets.rows import row_of
 
         items = _open(name, path, set_, limit=count)
@@ -109,7 +108,7 @@ def show(
             if at:
                 where.print()
             for line in item_block(item):
-                where.print(line, soft_wrap=True)
+                say(line)
         _say_left_out(items)
 
 
@@ -118,25 +117,23 @@ def stats(
     name: NameArgument,
     path: PathOption = None,
     set_: SetOption = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Count the first items alone.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N items.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="FOLDER", help="Write plots and word clouds into this folder."
+            "--out", "-o", metavar="FOLDER", help="Write plots and word clouds to this folder."
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What a set holds: sizes, vocabulary, levels and classes, as tables, plots and word clouds."""
+    """Show statistics of a set: sizes, vocabulary, levels and classes, as tables and plots."""
     with clear_errors():
-        pass
         from scenewright.evals.datasets.statistics import collect
 
         dataset = _open(name, path, set_, limit=limit)
-        with _counting("counting") as tick:
-            found = collect(dataset, tick)
+        with show_progress(console(stderr=True), "counting items", False, lines=False) as show:
+            done = itertools.count(1)
+            found = collect(dataset, lambda _: show(next(done), None))
         written: list[Path] = []
         if out is not None:
             from scenewright.evals.datasets.statistics_plots import write_clouds, write_plots
@@ -145,13 +142,9 @@ def stats(
         if as_json:
             print_json({**found.as_json(), "files": [str(file) for file in written]})
             return
-        where = console()
-        for at, part in enumerate(statistics_tables(found)):
-            if at:
-                where.print()
-            where.print(part)
+        _print_statistics(found)
         for file in written:
-            where.print(Text(f"wrote {file}"), soft_wrap=True)
+            say(f"wrote {file}")
 
 
 @app.command()
@@ -160,17 +153,15 @@ def predicates(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="JSON file to write.")],
     path: PathOption = None,
     set_: SetOption = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Only the first N items.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N items.")] = None,
     alone: Annotated[
-        bool, typer.Option("--alone", help="Without the general counts of the package.")
+        bool, typer.Option("--alone", help="Leave out the general counts of the package.")
     ] = False,
 ) -> None:
-    """Count which predicates join which classes in a set, for `predicates = FILE`.
+    """Count the predicates between each pair of classes in a set, for `predicates = FILE`.
 
-    Wrong options of relation questions are drawn from such counts: those of the pair of classes
-    first. The set's counts are added to the general ones.
+    Wrong options of relation questions are drawn from such counts, those of the same pair of
+    classes first. The set's counts are added to the general ones.
     """
     with clear_errors():
         from scenewright.core.predicate_statistics import (
@@ -186,7 +177,7 @@ def predicates(
         if not alone:
             counted += load_predicates()
         out.write_text(as_json(counted), encoding="utf-8")
-        console().print(Text(f"{relations} relations of {name} counted: wrote {out}"))
+        say(f"{relations} relations of {name} counted: wrote {out}")
 
 
 @app.command()
@@ -195,7 +186,10 @@ def sample(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", metavar="FILE", help="JSON lines file, which the set `table` reads."
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="JSON lines file to write; the set `table` reads it.",
         ),
     ],
     path: PathOption = None,
@@ -203,33 +197,32 @@ def sample(
     counts: Annotated[
         str | None,
         typer.Option(
-            "--counts",
-            metavar="CLASS=N,…",
-            help="Items of each class, such as simple=15,medium=20,hard=15.",
-            show_default=False,
+            metavar="CLASS=N,…", help="Items of each class, such as simple=15,medium=20,hard=15."
         ),
     ] = None,
     each: Annotated[
-        int | None, typer.Option("--each", min=1, help="As many items of every class, instead.")
+        int | None, typer.Option(min=1, help="The same number of items of every class, instead.")
     ] = None,
     by: Annotated[
-        str, typer.Option("--by", help="What classes are: complexity, group or category.")
+        Literal["complexity", "group", "category"], typer.Option(help="Classes to balance.")
     ] = "complexity",
     gamma: Annotated[
         float,
-        typer.Option("--gamma", min=0.0, max=1.0, help="γ of complexity: 0 relations, 1 objects."),
+        typer.Option(min=0.0, max=1.0, help="γ of complexity: 0 counts relations, 1 objects."),
     ] = 0.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="At most so many items, after the draw.")
+        int | None, typer.Option(min=1, help="At most this many items, after the draw.")
     ] = None,
     short: Annotated[
         str,
-        typer.Option("--short", help="A class with too few items: error, or take what it has."),
+        typer.Option(
+            help="For a class with too few items: error ends the command, take takes all it has."
+        ),
     ] = "error",
     as_json: JsonOption = False,
 ) -> None:
-    """Draw a balanced sample of a set and write it as a table: as many items of each class."""
+    """Draw a balanced sample of a set and write it as a table."""
     with clear_errors():
         from scenewright.evals.datasets.base import SampleSpec
         from scenewright.evals.datasets.rows import write_items
@@ -238,7 +231,7 @@ def sample(
         if out.suffix.lower() not in (".jsonl", ".ndjson"):
             raise fail(f"{out} must end in .jsonl: samples are JSON lines", Exit.USAGE)
         if short not in ("error", "take"):
-            raise fail(f"--short is {short!r}: use error or take", Exit.USAGE)
+            raise fail(f"--short {short!r}: use error or take", Exit.USAGE)
         spec = SampleSpec(
             by=by,
             counts=_counts(counts),
@@ -250,23 +243,22 @@ def sample(
         chosen = sampled(_open(name, path, set_), spec)
         if limit is not None:
             chosen = limited(chosen, limit)
-        held: dict[str, int] = {}
-        with _counting("writing") as tick:
+        held: Counter[str] = Counter()
+        with show_progress(console(stderr=True), "writing items", False, lines=False) as show:
 
-            def told() -> Iterator[Item]:
+            def counted() -> Iterator[Item]:
                 for item in chosen:
-                    held[class_of(item, spec)] = held.get(class_of(item, spec), 0) + 1
-                    tick(item)
+                    held[class_of(item, spec)] += 1
+                    show(held.total(), None)
                     yield item
 
-            count = write_items(told(), out)
+            count = write_items(counted(), out)
         if as_json:
             print_json({"file": str(out), "items": count, "classes": dict(sorted(held.items()))})
             return
         classes = ", ".join(f"{label or 'no class'} {n}" for label, n in sorted(held.items()))
-        where = console()
-        where.print(Text(f"wrote {count:,} items to {out} ({classes})"), soft_wrap=True)
-        where.print(Text(f'read it again: name = "table", path = "{out}"'), soft_wrap=True)
+        say(f"wrote {count:,} items to {out} ({classes})")
+        say(f'read it with: name = "table", path = "{out}"')
 
 
 def _open(
@@ -280,14 +272,14 @@ def _open(
 def spec_of(
     name: str, path: Path | None, given: list[str] | None, limit: int | None = None
 ) -> DatasetSpec:
-    """The set that NAME, ``--path`` and ``--set`` of a command mean."""
+    """Return the data set that NAME, ``--path`` and ``--set`` of a command select."""
     from scenewright.evals.datasets.base import DatasetSpec
 
     options: dict[str, Any] = {}
     for each in given or ():
         option, equals, value = each.partition("=")
         if not equals or not option.strip():
-            raise fail(f"--set {each!r} is no OPTION=VALUE, such as split=test", Exit.USAGE)
+            raise fail(f"--set {each!r}: write OPTION=VALUE, such as split=test", Exit.USAGE)
         options[option.strip()] = _value(value)
     return DatasetSpec(
         name=name, path=None if path is None else str(path), options=options, limit=limit
@@ -295,7 +287,7 @@ def spec_of(
 
 
 def _value(text: str) -> Any:
-    """JSON, so that numbers, truth values and lists can be given; anything else is text."""
+    """Return the JSON value of ``text``, or ``text`` itself where it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -316,29 +308,7 @@ def _counts(text: str | None) -> dict[str, int]:
 
 def _say_left_out(dataset: Dataset) -> None:
     for reason, n in dataset.left_out.items():
-        console(stderr=True).print(Text(f"note: left out so far: {n} × {reason}"), soft_wrap=True)
-
-
-@contextmanager
-def _counting(doing: str) -> Iterator[Any]:
-    """Shows on a terminal how many items went by; how many there are is known at the end."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description} {task.completed:,.0f} items"),
-        TimeElapsedColumn(),
-    )
-    where = console(stderr=True)
-    with Progress(
-        *columns, console=where, transient=True, disable=not where.is_terminal
-    ) as progress:
-        task = progress.add_task(doing, total=None)
-
-        def tick(item: Item) -> None:
-            progress.advance(task)
-
-        yield tick
+        note(f"note: left out so far: {n} × {reason}")
 
 
 _TOP = 10
@@ -347,7 +317,7 @@ _MOST_FACTS = 12
 
 
 def set_entries() -> list[dict[str, Any]]:
-    """All sets as plain values."""
+    """Return all data sets as plain values."""
     from scenewright.evals.datasets.catalogue import CATALOGUE
     from scenewright.evals.datasets.registry import LOADERS, place_of
 
@@ -371,7 +341,7 @@ def set_entries() -> list[dict[str, Any]]:
 
 
 def set_blocks(entries: list[dict[str, Any]]) -> Iterator[Text]:
-    """For each set its name and what it is, then source, size, licence and whether it is here."""
+    """Yield for each set its name and contents, then source, size, licence and place."""
     width = max(len(entry["name"]) for entry in entries) + 2
     for entry in entries:
         if entry["here"] is not None:
@@ -379,14 +349,14 @@ def set_blocks(entries: list[dict[str, Any]]) -> Iterator[Text]:
         elif not entry["needs_path"] and entry["name"] != "huggingface":
             here = Text("needs no file", "green")
         else:
-            here = Text("name a path" if not entry["size"] else "not on this machine", "yellow")
+            here = Text("needs --path" if not entry["size"] else "not on this machine", "yellow")
         yield Text.assemble((entry["name"].ljust(width), "bold"), entry["about"])
         more = filter(None, (entry["source"], entry["size"], entry["licence"]))
         yield Text.assemble(" " * width, (" · ".join(more), "dim"), " · ", here)
 
 
 def item_block(item: Item) -> Iterator[Text]:
-    """The lines that show ``item``."""
+    """Yield the lines that show ``item``."""
     from scenewright.core.questions import noun_phrase
 
     level = f"  {item.level}" if item.level else ""
@@ -406,11 +376,11 @@ def item_block(item: Item) -> Iterator[Text]:
         said = ", ".join(f"{name} {n}" if n > 1 else name for name, n in counts.items())
         yield Text.assemble(("boxes     ", "dim"), said)
     for fact in item.facts[:_MOST_FACTS]:
-        given = "" if fact.is_binary and fact.expected == "yes" else f" → {fact.expected}"
+        expected = "" if fact.is_binary and fact.expected == "yes" else f" → {fact.expected}"
         options = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"
         after = f"  after {', '.join(fact.parents)}" if fact.parents else ""
         yield Text.assemble(
-            (f"  {fact.id} ", "bold"), fact.question, options, given, (after, "dim")
+            (f"  {fact.id} ", "bold"), fact.question, options, expected, (after, "dim")
         )
     if len(item.facts) > _MOST_FACTS:
         yield Text(f"  … and {len(item.facts) - _MOST_FACTS} more questions", "dim")
@@ -418,91 +388,90 @@ def item_block(item: Item) -> Iterator[Text]:
         yield Text(f"{key}: {value}", "dim")
 
 
-def statistics_tables(found: Statistics) -> Iterator[Table | Text]:
-    """The tables of ``found``: the paper's Table 1, sizes, levels, vocabulary, classes."""
+def _print_statistics(found: Statistics) -> None:
+    """Print the paper's Table 1, sizes, levels, vocabulary and classes."""
     head = found.table1()
-    first = plain_table(*head)
-    first.add_row(*head.values())
-    yield first
-    yield _sizes(found)
+    _print_sizes(found, head)
     if found.scenes:
-        yield _levels(found)
+        _print_levels(found)
     if found.names or found.predicates:
-        yield _vocabulary(found)
+        _print_vocabulary(found)
     if any(group or category for group, category in found.classes):
-        yield _classes(found)
+        _print_classes(found)
     if found.left_out:
         reasons = "; ".join(f"{n:,} × {reason}" for reason, n in found.left_out.items())
-        yield Text(f"left out: {reasons}", "dim")
+        say(f"\nleft out: {reasons}", "dim")
 
 
-def _sizes(found: Statistics) -> Table:
+def _print_sizes(found: Statistics, head: Mapping[str, str]) -> None:
     from scenewright.evals.datasets.statistics import mean
 
-    table = plain_table("of the items", "count", "mean of a scene", "most")
-    table.add_row("with a prompt", f"{found.prompts:,}")
-    table.add_row("with a scene", f"{found.scenes:,}")
-    for what, sizes in (
-        ("objects", found.objects),
-        ("relations", found.relations),
-        ("attributes", found.attributes),
-    ):
-        total = sum(size * n for size, n in sizes.items())
-        if found.scenes:
-            table.add_row(f"  {what}", f"{total:,}", f"{mean(sizes) or 0:.2f}", f"{max(sizes):,}")
-    table.add_row("with questions of its own", f"{found.asked:,}")
-    for kind, n in sorted(found.facts.items()):
-        table.add_row(f"  of {kind}s", f"{n:,}")
-    table.add_row("with a photo here", f"{found.images:,}")
+    print_table(tuple(head), [tuple(head.values())])
+    say("")
+    rows = [
+        ("with a prompt", f"{found.prompts:,}", "", ""),
+        ("with a scene", f"{found.scenes:,}", "", ""),
+    ]
+    if found.scenes:
+        sizes = (found.objects, found.relations, found.attributes)
+        for what, counts in zip(("objects", "relations", "attributes"), sizes, strict=True):
+            total = sum(size * n for size, n in counts.items())
+            means = f"{mean(counts) or 0:.2f}", f"{max(counts):,}"
+            rows.append((f"  {what}", f"{total:,}", *means))
+    rows.append(("with questions of its own", f"{found.asked:,}", "", ""))
+    rows += [(f"  of {kind}s", f"{n:,}", "", "") for kind, n in sorted(found.facts.items())]
+    rows.append(("with a photo here", f"{found.images:,}", "", ""))
     if found.boxes:
-        table.add_row("  boxes", f"{found.boxes:,}")
-    return table
+        rows.append(("  boxes", f"{found.boxes:,}", "", ""))
+    print_table(("items", "count", "mean of a scene", "most"), rows)
 
 
-def _levels(found: Statistics) -> Table:
+def _print_levels(found: Statistics) -> None:
     from scenewright.evals.datasets.statistics import LEVELS
 
-    table = plain_table("level", "relations", "scenes", "share")
-    for level, said in zip(LEVELS, ("0 to 3", "4 to 7", "8 or more"), strict=True):
-        n = found.levels[level]
-        table.add_row(level, said, f"{n:,}", f"{n / found.scenes:.1%}")
-    return table
+    say("")
+    print_table(
+        ("level", "relations", "scenes", "share"),
+        [
+            (
+                level,
+                relations,
+                f"{found.levels[level]:,}",
+                f"{found.levels[level] / found.scenes:.1%}",
+            )
+            for level, relations in zip(LEVELS, ("0 to 3", "4 to 7", "8 or more"), strict=True)
+        ],
+    )
 
 
-def _vocabulary(found: Statistics) -> Table:
+def _print_vocabulary(found: Statistics) -> None:
     from scenewright.evals.datasets.statistics import commonest
 
-    columns = [
-        (f"objects ({len(found.names):,})", commonest(found.names, _TOP)),
-        (f"relations ({len(found.predicates):,})", commonest(found.predicates, _TOP)),
-        (
-            f"attributes ({len(found.values):,})",
-            [(f"{key}: {value}", n) for (key, value), n in commonest(found.values, _TOP)],
-        ),
-    ]
-    table = plain_table(*(head for head, _ in columns))
-    for at in range(max(len(entries) for _, entries in columns)):
-        cells = [
-            f"{entries[at][0]} {entries[at][1]:,}" if at < len(entries) else ""
-            for _, entries in columns
-        ]
-        table.add_row(*map(Text, cells))
-    return table
+    values = [(f"{key}: {value}", n) for (key, value), n in commonest(found.values, _TOP)]
+    columns = {
+        f"objects ({len(found.names):,})": commonest(found.names, _TOP),
+        f"relations ({len(found.predicates):,})": commonest(found.predicates, _TOP),
+        f"attributes ({len(found.values):,})": values,
+    }
+    cells = [[f"{name} {n:,}" for name, n in entries] for entries in columns.values()]
+    say("")
+    print_table(tuple(columns), list(itertools.zip_longest(*cells, fillvalue="")))
 
 
-def _classes(found: Statistics) -> Table:
-    table = plain_table("group", "category", "items")
+def _print_classes(found: Statistics) -> None:
     ordered = sorted(found.classes.items(), key=lambda entry: (entry[0][0], -entry[1], entry[0]))
-    for (group, category), n in ordered[:_MOST_CLASSES]:
-        table.add_row(Text(group), Text(category), f"{n:,}")
+    say("")
+    print_table(
+        ("group", "category", "items"),
+        [(group, category, f"{n:,}") for (group, category), n in ordered[:_MOST_CLASSES]],
+    )
     if len(ordered) > _MOST_CLASSES:
-        table.add_row(Text(f"… and {len(ordered) - _MOST_CLASSES} more classes", "dim"))
-    return table
+        say(f"… and {len(ordered) - _MOST_CLASSES} more classes", "dim")
 
 
 ASK_ABOVE = 100_000_000
-"""Bytes above which one is asked first."""
-_AGAIN = "What has come stays: the same command goes on from there."
+"""Bytes above which the command asks first."""
+_AGAIN = "Fetched files stay: the same command goes on from there."
 
 
 def get(
@@ -510,7 +479,7 @@ def get(
         str,
         typer.Argument(
             metavar="[NAME]",
-            help="A public set; without one, all of them are listed.",
+            help="A public data set; without a name, all of them are listed.",
             show_default=False,
         ),
     ] = "",
@@ -520,25 +489,22 @@ def get(
             "--out",
             "-o",
             help="Its folder. Default: NAME in SCENEWRIGHT_DATA, or in "
-            "~/.local/share/scenewright/data, where sets are looked for.",
-            show_default=False,
+            "~/.local/share/scenewright/data, where sets are searched.",
         ),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", help="Only this file, extras too; may be repeated."),
+        typer.Option(help="Only this file, extras included; can be given several times."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it starts.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell what would be fetched, and stop.")
-    ] = False,
+    yes: NoQuestionOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Fetch a public set: its licence and size first, then its files, each checked.
+    """Fetch a public data set: show its licence and size, then fetch its files and check each.
 
-    Digests are those of the table that ships with scenewright; of files that it does not vouch
-    for, the first download's is written down and holds from then on. After an interruption the
-    same command goes on where it stopped. Exit codes: 0 all is here and as it should be; 2 wrong
+    Files are compared with the digests that ship with scenewright; for a file without one, the
+    digest of the first download is recorded and compared from then on. After an interruption the
+    same command goes on where it stopped. Exit codes: 0 all is here and correct; 2 wrong
     input; 3 could not be fetched; 130 interrupted.
     """
     with clear_errors(_AGAIN):
@@ -590,38 +556,37 @@ def _print_sources(as_json: bool) -> None:
             }
         )
         return
-    where = console()
     width = max(map(len, sources()))
     for name, source in sources().items():
-        where.print(Text.assemble((name.ljust(width), "bold"), "  ", source.about), soft_wrap=True)
-        where.print(Text(f"{' ' * width}  {source.licence}", "dim"), soft_wrap=True)
-    where.print("fetch one with `scenewright data get NAME`", soft_wrap=True)
+        say(Text.assemble((name.ljust(width), "bold"), "  ", source.about))
+        say(f"{' ' * width}  {source.licence}", "dim")
+    say("fetch one with `scenewright data get NAME`")
 
 
 def _print_plan(plan: Plan, where: Console) -> None:
-    from scenewright.providers.hub.needs import size_words
+    from scenewright.providers.hub.known import size_words
 
     source = plan.source
-    where.print(Text(f"{plan.name}: {source.about}", "bold"), soft_wrap=True)
-    where.print(Text(f"licence: {source.licence}; {source.page}"), soft_wrap=True)
+    say(f"{plan.name}: {source.about}", "bold", where)
+    say(f"licence: {source.licence}; {source.page}", "", where)
     if source.note:
-        where.print(Text(source.note), soft_wrap=True)
-    table = plain_table("file", "about", "size", "here", "digest")
-    for wanted in plan.files:
-        table.add_row(
-            wanted.file.name,
-            wanted.file.about,
-            size_words(wanted.size),
-            size_words(wanted.here) if wanted.here else "",
-            "known" if wanted.file.sha256 else "of the first download",
-        )
-    where.print(table)
+        say(source.note, "", where)
+    print_table(
+        ("file", "contents", "size", "here", "digest"),
+        [
+            (one.file.name, one.file.about, size_words(one.size),
+             size_words(one.here) if one.here else "",
+             "known" if one.file.sha256 else "of the first download")
+            for one in plan.files
+        ],
+        where,
+    )  # fmt: skip
     chosen = {wanted.file.name for wanted in plan.files}
     extra = [file.name for file in source.files if file.extra and file.name not in chosen]
     if extra:
-        where.print(Text(f"extras (--only): {', '.join(extra)}", "dim"), soft_wrap=True)
+        say(f"extras (--only): {', '.join(extra)}", "dim", where)
     more = ", and files of unknown size" if plan.open_sizes else ""
-    where.print(Text(f"{size_words(plan.rest)}{more} to fetch into {plan.folder}"), soft_wrap=True)
+    say(f"{size_words(plan.rest)}{more} to fetch into {plan.folder}", "", where)
 
 
 def _print_done(plan: Plan, done: Done, where: Console) -> None:
@@ -631,12 +596,9 @@ def _print_done(plan: Plan, done: Done, where: Console) -> None:
     if done.first:
         from scenewright.evals.datasets.downloads import RECORD
 
-        where.print(
-            Text(
-                f"Nobody vouches for {', '.join(done.first)}: what came first counts from now on "
-                f"({plan.folder / RECORD})."
-            ),
-            soft_wrap=True,
+        say(
+            f"No digest is known for {', '.join(done.first)}: that of this download is recorded "
+            f"and compared from now on ({plan.folder / RECORD})."
         )
 
 

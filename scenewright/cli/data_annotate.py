@@ -1,32 +1,35 @@
-"""``scenewright data annotate``, ``quality`` and ``spotcheck``: sets built from photos."""
+"""``scenewright data annotate``, ``quality`` and ``spotcheck``: data sets from photos."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from scenewright.cli.console import (
     Exit,
     clear_errors,
     console,
     fail,
-    plain_table,
+    note,
     print_json,
-    quiet_libraries,
+    print_table,
+    run_and_free,
+    say,
+    split_list,
 )
-from scenewright.cli.costs import agree
+from scenewright.cli.costs import COST_HEADS, agree, cost_cells, cost_data, print_cost_notes
 from scenewright.cli.options import (
     AddressOption,
     EngineOption,
     JsonOption,
+    PlanOption,
     QuietOption,
+    RetryOption,
     WorkersOption,
     YesOption,
 )
@@ -36,17 +39,17 @@ from scenewright.evals.reporting.words import dollars
 if TYPE_CHECKING:
     from scenewright.core.ports.judge import Judge
     from scenewright.evals.annotation.config import AnnotateConfig
-    from scenewright.evals.annotation.pipeline import Building, Summary
+    from scenewright.evals.annotation.pipeline import Summary
     from scenewright.evals.annotation.plan import Plan
     from scenewright.evals.annotation.voters import TextModel, Voter
 
-app = typer.Typer(help="Build sets of scene graphs from photos, and measure them.")
+app = typer.Typer(help="Build data sets of scene graphs from photos, and measure them.")
 
 BuiltArgument = Annotated[
     Path,
     typer.Argument(
         metavar="BUILT",
-        help="A folder of `scenewright data annotate`, or a file of graphs in the MegaSG style.",
+        help="A folder of `scenewright data annotate`, or a file of graphs in MegaSG's format.",
         show_default=False,
     ),
 ]
@@ -58,48 +61,34 @@ def annotate(
         Path | None,
         typer.Argument(
             metavar="CONFIG",
-            help="A TOML file: its paths begin at its own folder (docs/building-datasets.md).",
-            show_default=False,
+            help="A TOML file; its paths are relative to its folder (docs/annotating.md).",
         ),
     ] = None,
-    photos: Annotated[
-        Path | None,
-        typer.Option("--photos", help="Folder of photos, without CONFIG.", show_default=False),
-    ] = None,
+    photos: Annotated[Path | None, typer.Option(help="Folder of photos, without CONFIG.")] = None,
     detections: Annotated[
         Path | None,
-        typer.Option(
-            "--detections",
-            help="Their detections in COCO's form (instances JSON), without CONFIG.",
-            show_default=False,
-        ),
+        typer.Option(help="Their detections in COCO's format (instances JSON), without CONFIG."),
     ] = None,
     panel: Annotated[
         list[str] | None,
         typer.Option(
-            "--panel",
             metavar="ACCOUNT:MODEL[,…]",
             help="Multimodal language models that annotate; can be given several times.",
-            show_default=False,
         ),
     ] = None,
     rare: Annotated[
-        int | None,
-        typer.Option("--rare", min=0, help="Drop rarer predicates.", show_default=False),
+        int | None, typer.Option(min=0, help="Drop predicates with fewer relations.")
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder; by default built/NAME.", show_default=False),
+        Path | None, typer.Option("--out", "-o", help="Folder; by default built/NAME.")
     ] = None,
-    plan_only: Annotated[
-        bool, typer.Option("--plan", help="Show what it will take, and stop.")
-    ] = False,
+    plan_only: PlanOption = False,
     limit_usd: Annotated[
         float | None,
-        typer.Option("--limit-usd", min=0.0, help="Ask above so many dollars.", show_default=False),
+        typer.Option(min=0.0, help="Ask before work that costs more than this many dollars."),
     ] = None,
     yes: YesOption = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Ask again what failed.")] = False,
+    retry: RetryOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
     engine: EngineOption = "local",
@@ -108,11 +97,12 @@ def annotate(
 ) -> None:
     """Build scene graphs from photos with detections, by a panel of language models.
 
-    Shows photos, calls, tokens and dollars first, and asks above the limit. Started again it goes
-    on, and pays for nothing twice; what failed is kept with its reason and asked again with
-    --retry. Edit synonyms.json in the folder and run again to merge predicates in your own way.
+    Shows photos, calls, tokens and dollars first, and asks above the limit. The same command
+    continues an interrupted one and pays for nothing twice; failures are recorded with their
+    reasons and asked again with --retry. Edit synonyms.json in the folder and run again to merge
+    predicates in your own way.
 
-    Examples:
+    Examples of use:
 
       scenewright data annotate annotate.toml --plan
 
@@ -122,7 +112,6 @@ def annotate(
     Exit codes: 0 built; 1 built, but some replies failed; 2 wrong input; 3 could not run;
     4 no photo got a graph; 130 interrupted.
     """
-    quiet_libraries()
     with clear_errors("the same command goes on: what was paid for is kept"):
         from scenewright.evals.annotation.engines.registry import engine_of
         from scenewright.evals.annotation.pipeline import Building
@@ -135,7 +124,7 @@ def annotate(
             dataset = open_dataset(asked.dataset, root)
         folder = out if out is not None else Path("built") / asked.name
         where = console(stderr=True)
-        with show_annotation_progress(where, quiet) as told:
+        with show_progress(where, "", quiet) as show:
             building = Building(
                 asked,
                 dataset,
@@ -144,45 +133,35 @@ def annotate(
                 text,
                 judges,
                 retry=retry,
-                told=told,
+                told=lambda stage, done, of: show(done, of, STAGES.get(stage, stage)),
                 engine=place,
             )
             try:
                 found = building.plan()
                 if plan_only and as_json:
-                    print_json(plan_data(found))
+                    print_json(_plan_data(found))
                     return
                 if plan_only or not quiet:
-                    print_plan(found, asked, console() if plan_only else where)
+                    _print_plan(found, asked, console() if plan_only else where)
                 if plan_only:
                     return
                 agree(found.usd, asked.limit_usd, yes, "raise --limit-usd")
-                made = asyncio.run(_run(building, found))
+                made = run_and_free(building.run(found))
             finally:
                 building.close()
         if as_json:
-            print_json(summary_data(made))
+            print_json(_summary_data(made))
         else:
-            print_summary(made, console())
+            _print_summary(made)
         if not made.graphs:
             raise typer.Exit(int(Exit.UNJUDGED))
         if made.problems:
             raise typer.Exit(int(Exit.MISSING))
 
 
-async def _run(building: Building, found: Plan) -> Summary:
-    try:
-        return await building.run(found)
-    finally:
-        # Connections belong to this event loop.
-        from scenewright.runs.model_factory.local_models import SHARED
-
-        await SHARED.aclose()
-
-
 @contextmanager
 def _wrong_input() -> Iterator[None]:
-    """A file that cannot be read is wrong input, whatever it was for."""
+    """Report annotations that cannot be read as wrong input."""
     from scenewright.evals.errors import AnnotationError
 
     try:
@@ -195,20 +174,17 @@ def _wrong_input() -> Iterator[None]:
 def quality(
     built: BuiltArgument,
     reference: Annotated[
-        Path | None,
-        typer.Argument(metavar="REFERENCE", help="Graphs of the same photos.", show_default=False),
+        Path | None, typer.Argument(metavar="REFERENCE", help="Graphs of the same photos.")
     ] = None,
     spotcheck: Annotated[
         Path | None,
         typer.Option(
-            "--spotcheck",
-            help="Answers exported from the page of `scenewright data spotcheck` (CSV or JSON).",
-            show_default=False,
+            help="Answers exported from the page of `scenewright data spotcheck` (CSV or JSON)."
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a built set: R@K and mR@K against a REFERENCE, or what people found.
+    """Measure a built set: R@K and mR@K against a REFERENCE, or precision by a spot check.
 
     Objects are matched by photo and id, predicates by their words. R@K and mR@K are those of
     predicate classification with graph constraint (one predicate a pair); ng- is without.
@@ -229,11 +205,11 @@ def quality(
             if as_json:
                 print_json(checked.model_dump(mode="json"))
                 return
-            where.print(Text(f"precision  {checked.precision.text()}", "bold"))
+            say(f"precision  {checked.precision.text()}", "bold")
             where.print(f"{checked.answers} relations on {checked.photos} photos; "
                         f"{checked.unsure} unsure, which count in nothing")  # fmt: skip
             for predicate, (right, n) in checked.predicates.items():
-                where.print(Text(f"  {predicate:<24}{right} of {n}"))
+                say(f"  {predicate:<24}{right} of {n}")
             return
         assert reference is not None
         found = measured(read_graphs(built), by_id(read_graphs(reference)))
@@ -241,7 +217,7 @@ def quality(
             print_json(found.model_dump(mode="json"))
             return
         for name, value in as_rows(found):
-            where.print(Text(f"{name:<24}{value}"))
+            say(f"{name:<24}{value}")
         where.print(
             f"\n{found.photos} photos in both sets, {found.built} relations against "
             f"{found.reference}; {found.missing} photos are missing in the built set (they count "
@@ -256,10 +232,10 @@ def spotcheck(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the page.")] = Path(
         "spotcheck"
     ),
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Of the sample.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the sample.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a page on which people check a random sample of a built set.
+    """Make a page for people to check a random sample of a built set.
 
     A folder of plain files: open index.html, answer with Y, N and U, export the answers, and count
     them with `scenewright data quality BUILT --spotcheck answers.csv`.
@@ -285,8 +261,8 @@ def spotcheck(
             return
         where = console()
         for lost in page.lost:
-            console(stderr=True).print(Text(f"note: left out: {lost}"), soft_wrap=True)
-        where.print(f"page       {page.path}", soft_wrap=True)
+            note(f"note: left out: {lost}")
+        say(f"page       {page.path}")
         where.print(f"to check   {page.relations} relations on {page.photos} photos")
 
 
@@ -298,14 +274,14 @@ def _asked(
     rare: int | None,
     limit_usd: float | None,
 ) -> tuple[AnnotateConfig, Path]:
-    """The configuration, and where its paths begin."""
+    """Return the configuration, and the folder of its paths."""
     from pydantic import ValidationError
 
     from scenewright.core.validation import first_problem
     from scenewright.evals.annotation.config import AnnotateConfig, load_annotate_config
 
     changes: dict[str, Any] = {}
-    named = tuple(one for text in panel or () for one in text.split(",") if one)
+    named = split_list(panel)
     if named:
         changes["panel"] = named
     if rare is not None:
@@ -361,95 +337,59 @@ STAGES = {
 }
 
 
-@contextmanager
-def show_annotation_progress(
-    where: Console, quiet: bool
-) -> Iterator[Callable[[str, int, int | None], None]]:
-    """Yield what is to be told of progress: stage, done, of how many."""
-    with show_progress(where, "", quiet) as told:
-        yield lambda stage, done, of: told(done, of, STAGES.get(stage, stage))
-
-
-def print_plan(plan: Plan, config: AnnotateConfig, where: Console) -> None:
-    """Photos, then a line a model and stage."""
-    kept = plan.photos.get("kept", 0)
-    where.print(Text(f"{kept:,} photos", "bold"))
+def _print_plan(plan: Plan, config: AnnotateConfig, where: Console) -> None:
+    """Print the photos, then a line for each model and stage."""
+    say(f"{plan.photos.get('kept', 0):,} photos", "bold", where)
     for why, count in sorted(plan.photos.items()):
         if why != "kept":
-            where.print(Text(f"  left out: {count:,} × {why}"))
+            say(f"  left out: {count:,} × {why}", "", where)
     if plan.done:
         failed = f", {plan.failed:,} of them failed (--retry asks again)" if plan.failed else ""
-        where.print(Text(f"{plan.done:,} replies are there{failed}"))
-    from scenewright.cli.costs import day_notes
-
-    table = plain_table("to be asked", "calls", "tokens in", "tokens out", "dollars")
-    for name, line in plan.lines.items():
-        table.add_row(
-            Text(name), f"{line.calls:,}", f"{line.usage.tokens_in:,}",
-            f"{line.usage.tokens_out:,}", "?" if line.usd is None else dollars(line.usd),
-        )  # fmt: skip
-    total = plan.total
-    table.add_row(
-        Text("together", "bold"), f"{total.calls:,}", f"{total.usage.tokens_in:,}",
-        f"{total.usage.tokens_out:,}", dollars(plan.usd),
-    )  # fmt: skip
-    where.print(table)
-    if plan.unpriced:
-        names = ", ".join(plan.unpriced)
-        where.print(Text(f"no price is known of: {names}; it is not in the sum"), soft_wrap=True)
-    # A line is named MODEL, or with what the model does before it.
-    for note in day_notes((name.split()[-1], line.calls) for name, line in plan.lines.items()):
-        where.print(Text(note), soft_wrap=True)
+        say(f"{plan.done:,} replies are stored{failed}", "", where)
+    rows = [(name, *cost_cells(line)) for name, line in plan.lines.items()]
+    rows.append(("together", *cost_cells(plan.total)[:-1], dollars(plan.usd)))
+    print_table(("model", *COST_HEADS), rows, where)
+    # A line is named MODEL, or with the model's task before it.
+    calls = ((name.split()[-1], line.calls) for name, line in plan.lines.items())
+    print_cost_notes(plan.unpriced, calls, where)
 
 
-def plan_data(plan: Plan) -> dict[str, Any]:
-    """The plan as JSON data."""
+def _plan_data(plan: Plan) -> dict[str, Any]:
     return {
         "photos": plan.photos,
         "replies_there": plan.done,
         "replies_failed": plan.failed,
-        "lines": {
-            name: {
-                "calls": line.calls,
-                "tokens_in": line.usage.tokens_in,
-                "tokens_out": line.usage.tokens_out,
-                "usd": line.usd,
-            }
-            for name, line in plan.lines.items()
-        },
+        "lines": {name: cost_data(line) for name, line in plan.lines.items()},
         "usd": plan.usd,
         "unpriced": plan.unpriced,
     }
 
 
-def print_summary(made: Summary, where: Console) -> None:
-    """What was built and what failed."""
+def _print_summary(made: Summary) -> None:
+    """Print what was built and what failed."""
     found = made.statistics
-    where.print(Text(f"{made.graphs:,} scene graphs in {made.folder}", "bold"), soft_wrap=True)
-    where.print(
+    say(f"{made.graphs:,} scene graphs in {made.folder}", "bold")
+    say(
         f"{found['objects']:,} objects of {found['categories']} categories, "
         f"{found['relations']:,} relations with {found['predicates']} predicates"
     )
-    where.print("  ".join(f"{part} {count:,}" for part, count in made.parts.items()))
+    say("  ".join(f"{part} {count:,}" for part, count in made.parts.items()))
     if made.synonyms:
-        where.print(f"{len(made.synonyms)} predicates merged (synonyms.json, to be edited)")
+        say(f"{len(made.synonyms)} predicates merged (edit synonyms.json to change that)")
     if made.dropped:
-        where.print(
-            f"{len(made.dropped)} rare predicates dropped, {sum(made.dropped.values())} relations"
-        )
+        say(f"{len(made.dropped)} rare predicates dropped, {sum(made.dropped.values())} relations")
     if made.below_quorum:
-        where.print(f"{made.below_quorum} photos without a graph: too few usable replies")
+        say(f"{made.below_quorum} photos without a graph: too few usable replies")
     for kind, model, reason, count in made.problems:
-        where.print(Text(f"failed: {count} × {kind} by {model}: {reason}", "red"), soft_wrap=True)
+        say(f"failed: {count} × {kind} by {model}: {reason}", "red")
     if made.problems:
-        where.print("what failed is asked again with --retry")
+        say("--retry asks again for what failed")
     for change in made.model_changes:
-        where.print(Text(change, "yellow"), soft_wrap=True)
-    where.print(f"paid so far: {dollars(made.usd)}")
+        say(change, "yellow")
+    say(f"paid so far: {dollars(made.usd)}")
 
 
-def summary_data(made: Summary) -> dict[str, Any]:
-    """The same as JSON data."""
+def _summary_data(made: Summary) -> dict[str, Any]:
     return {
         "folder": str(made.folder),
         "graphs": made.graphs,

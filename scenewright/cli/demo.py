@@ -1,4 +1,4 @@
-"""``scenewright demo``: three scenes of growing complexity, drawn, checked, repaired, shown."""
+"""``scenewright demo``: three scenes of growing complexity, drawn, verified and repaired."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from scenewright.cli.console import (
     Exit,
     clear_errors,
     console,
-    plain_table,
     print_json,
-    quiet_libraries,
+    print_table,
+    say,
 )
-from scenewright.cli.options import JsonOption, QuietOption
+from scenewright.cli.options import JsonOption, ProfileOption, QuietOption, chosen_profile
 from scenewright.cli.refine import exit_code, run_json
 
 if TYPE_CHECKING:
@@ -38,31 +38,31 @@ SCENES: dict[str, str] = {
         "red lamp above blue dog; black house below red tree; red person on black house"
     ),
 }
-"""Level → scene, in the words of the miniature world."""
+"""Scenes by level, in the words of the miniature world."""
 
 
 def demo(
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where the three runs and the page go.")
+        Path, typer.Option("--out", "-o", help="Folder of the three runs and the page.")
     ] = Path("out/demo"),
-    profile: Annotated[str | None, typer.Option("--profile", "-p", help="Which models.")] = None,
-    rounds: Annotated[int, typer.Option("--rounds", "-r", min=1, max=100)] = 3,
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0)] = 0,
+    profile: ProfileOption = None,
+    rounds: Annotated[
+        int, typer.Option("--rounds", "-r", min=1, max=100, help="Most rounds of each run.")
+    ] = 3,
+    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the runs.")] = 0,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Draw three scenes (simple, medium, hard), check and repair them, and write one page of all.
+    """Draw, verify and repair three scenes (simple, medium, hard), and write one page of all.
 
-    Nothing is opened; the last line tells where the page is. The same command again continues
-    a demo that was cut off.
+    The last line is the path of the page; nothing is opened. The same command continues an
+    interrupted demo.
 
     Exit codes: 0 the page is written (the scenes may have missing facts, the page shows them);
     2 wrong input or usage; 3 could not run; 130 interrupted.
     """
     with clear_errors("The same command continues the demo."):
-        quiet_libraries()
-        progress = console(stderr=True)
-        folders = asyncio.run(_draw(out, profile, rounds, seed, progress, quiet))
+        folders = asyncio.run(_draw(out, profile, rounds, seed, console(stderr=True), quiet))
         from scenewright.runs.report import read_run, write_index, write_page
 
         views = {level: read_run(folder) for level, folder in folders.items()}
@@ -86,16 +86,14 @@ def demo(
 async def _draw(
     out: Path, profile: str | None, rounds: int, seed: int, progress: Console, quiet: bool
 ) -> dict[str, Path]:
-    from scenewright.cli.run_progress import show_run_progress
-    from scenewright.config.settings import find_profile, load_settings
+    from scenewright.cli.run_display import show_run_progress
     from scenewright.runs.api import refine
     from scenewright.runs.folder import short_digest
     from scenewright.runs.model_factory.profiles import build_run_models, warm
 
-    settings = load_settings()
-    chosen = find_profile(profile or settings.profile, settings)
+    settings, chosen = chosen_profile(profile)
     if not quiet:
-        progress.print(Text(f"loading the models of profile {chosen.name}"))
+        say(f"loading the models of profile {chosen.name}", "", progress)
     run_models = await build_run_models(chosen)
     await warm(run_models)
     # Other models or options make another folder: an old demo never passes for a new one.
@@ -114,7 +112,7 @@ async def _draw(
     results: dict[str, RunResult] = {}
     for level, scene in SCENES.items():
         if not quiet:
-            progress.print(Text.assemble((f"\n{level}: ", "bold"), scene), soft_wrap=True)
+            say(Text.assemble((f"\n{level}: ", "bold"), scene), "", progress)
         with show_run_progress(progress, quiet) as watcher:
             results[level] = await refine(
                 scene,
@@ -131,19 +129,19 @@ async def _draw(
 def _print(views: dict[str, RunView], index: Path) -> None:
     from scenewright.runs.report import words
 
-    where = console()
-    table = plain_table("scene", "facts that hold", "loop", "report", "rounds", "time")
+    rows = []
     for level, view in views.items():
         loop, report = view.card("loop"), view.card("report")
         change = words.signed(view.change("loop"))
-        table.add_row(
-            level,
-            words.verdict_line(loop),
-            f"{words.score(loop.sgscore if loop else None)} {f'({change})' if change else ''}",
-            words.score(report.sgscore if report else None),
-            str(len(view.rounds)),
-            words.duration(view.seconds),
+        rows.append(
+            (
+                level,
+                words.verdict_line(loop),
+                f"{words.score(loop.sgscore if loop else None)} {f'({change})' if change else ''}",
+                words.score(report.sgscore if report else None),
+                str(len(view.rounds)),
+                words.duration(view.seconds),
+            )
         )
-    where.print(table)
-    where.print()
-    where.print(f"The page: {index.resolve()}", soft_wrap=True)
+    print_table(("scene", "facts that hold", "loop", "report", "rounds", "time"), rows)
+    say(f"\nThe page: {index.resolve()}")

@@ -1,4 +1,4 @@
-"""``scenewright doctor``: what is installed, and which profiles would run here and why not."""
+"""``scenewright doctor``: the installation, and which profiles would run here and why not."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from scenewright.cli.console import (
     console,
     describe,
     print_json,
-    quiet_libraries,
+    say,
 )
 from scenewright.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scenewright.agents.judges.families import JudgeMemory
+    from scenewright.agents.judges.memory import JudgeMemory
     from scenewright.config.settings import Profile, Settings
 
 PACKAGES = (
@@ -59,28 +59,27 @@ GIB = 2**30
 def doctor(
     as_json: JsonOption = False,
     profile: Annotated[
-        str | None, typer.Option("--profile", "-p", help="Look at this profile only.")
+        str | None, typer.Option("--profile", "-p", help="Check only this profile.")
     ] = None,
     online: Annotated[
         bool,
         typer.Option(
             "--online",
-            help="Ask OpenAI and Anthropic for their lists of models and when each ends.",
+            help="Ask OpenAI and Anthropic for their lists of models and when each is retired.",
         ),
     ] = False,
 ) -> None:
-    """Tell what is installed, and for each profile whether it would run and how to fix it.
+    """Show what is installed, and for each profile whether it would run and how to fix it.
 
     For each profile: which models of the hub are here, their sizes and licences; whether the
-    keys of its accounts are set (never what they are); how its model would lie in memory; and which
-    of its models end within 60 days, by the table that ships with scenewright and, with --online,
-    by the providers' own lists. Asks no network without it.
+    keys of its accounts are set (never their values); how its image model would be placed in
+    memory; and which of its models are retired within 60 days, by the table that ships with
+    scenewright and, with --online, by the providers' own lists. Uses no network without --online.
 
-    Exit codes: 0 the looked at profile (else the default one) would run; 3 it would not;
+    Exit codes: 0 the checked profile (else the default one) would run; 3 it would not;
     2 wrong input.
     """
     with clear_errors():
-        quiet_libraries()
         from scenewright.config.settings import find_profile, load_settings, read_profiles
 
         settings = load_settings()
@@ -111,7 +110,7 @@ def doctor(
 
 
 def installed(name: str) -> str | None:
-    """The version of a package; none if it is not installed."""
+    """Return the version of a package; None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -119,7 +118,7 @@ def installed(name: str) -> str | None:
 
 
 def machine(runs: Path) -> dict[str, Any]:
-    """Platform, processors, memory and free disk in bytes, and devices."""
+    """Return platform, processors, devices, and memory and free disk in bytes."""
     place = runs.absolute()
     while not place.exists():
         place = place.parent
@@ -157,7 +156,7 @@ def _devices() -> list[str]:
 
 
 def embedded_weights() -> dict[str, int]:
-    """Bytes of each embedded model that is there, by its folder's name."""
+    """Return the bytes of each embedded model that is here, by its folder's name."""
     from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 
     sizes: dict[str, int] = {}
@@ -169,14 +168,14 @@ def embedded_weights() -> dict[str, int]:
 
 
 def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict[str, Any]:
-    """Whether each part of a profile can be built here, and if not, why and what to do.
+    """Return whether each part of a profile can be built here, and if not, why and what to do.
 
-    ``models`` are those of the hub, ``accounts`` those that it asks, ``memory`` is how the
-    model that draws would lie there (None if it is not on this machine), ``judges_memory`` what the
-    weights of the judges take, ``ends`` are its models
-    that end soon and, with ``online``, why a list of models could not be read.
+    ``models`` are those of the hub, ``accounts`` those that it calls, ``memory`` is how the image
+    model would be placed there (None if it is not on this machine), ``judges_memory`` the size of
+    the judges' weights, ``ends`` its models that are retired soon and, with ``online``, why a list
+    of models could not be read.
     """
-    from scenewright.agents.judges.families import JudgeMemory
+    from scenewright.agents.judges.memory import JudgeMemory
     from scenewright.cli.models import present_json
     from scenewright.providers.hub.cache import survey
     from scenewright.providers.hub.needs import needs_of
@@ -189,7 +188,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
     drawing = None
     judges: dict[str, JudgeMemory] = {}
     for name, needs, build in _parts(profile, settings):
-        # What would be said of these is in the table of models and the lines of accounts.
+        # The table of models and the lines of accounts say this already.
         if lost := sorted(needs & absent):
             problem = f"not on this machine: {', '.join(lost)}"
         elif lost := sorted(needs & keyless):
@@ -199,7 +198,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
             continue
         try:
             built = build()
-            # Files are looked for when the fingerprint is asked, not when the model is named.
+            # Files are read when the fingerprint is computed, not when the model is named.
             _ = getattr(built, "fingerprint", None)
             drawing = getattr(built, "plan", None) or drawing
             if isinstance(kept := getattr(built, "memory", None), JudgeMemory):
@@ -221,8 +220,8 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
 
 
 def _judges_memory(judges: Mapping[str, JudgeMemory], drawing: int) -> dict[str, Any]:
-    """Weights of the judges on this machine in bytes, and what all takes on one device."""
-    from scenewright.agents.judges.families import together
+    """Return the bytes of each judge's weights, and of all models together on one device."""
+    from scenewright.agents.judges.memory import together
 
     return {
         "judges": {
@@ -236,10 +235,10 @@ def _judges_memory(judges: Mapping[str, JudgeMemory], drawing: int) -> dict[str,
 def _ends(
     profile: Profile, settings: Settings, accounts: Mapping[str, Any], online: bool
 ) -> list[str]:
-    """Sentences on the models of accounts that end soon."""
-    from scenewright.agents.judges.models import listed_ends
+    """Return sentences on the models of accounts that are retired soon."""
+    from scenewright.agents.judges.listing import listed_ends
     from scenewright.config.settings import reached_by
-    from scenewright.providers.known_models import ModelEnd, endings
+    from scenewright.providers.model_ends import ModelEnd, endings
 
     specs = _specs(profile)
     if profile.backend.kind in accounts:
@@ -260,7 +259,7 @@ def _ends(
 
 
 def _unusable(problem: str) -> dict[str, Any]:
-    """What is told of a profile that cannot be read, in the form of :func:`check`."""
+    """Return the result of :func:`check` for a profile that cannot be read."""
     part = {"part": "settings", "ok": False, "problem": problem, "told": False}
     return {
         "about": "",
@@ -277,7 +276,7 @@ def _unusable(problem: str) -> dict[str, Any]:
 def _parts(
     profile: Profile, settings: Settings
 ) -> Iterator[tuple[str, set[str], Callable[[], object]]]:
-    """Each part's name, the repositories and the account that it needs, and what builds it."""
+    """Yield each part's name, the repositories and the account that it needs, and its builder."""
     from scenewright.config.settings import reached_by, settings_with
     from scenewright.providers.hub.needs import needs_of, needs_of_spec
     from scenewright.runs.model_factory.profiles import backend_of, chat_of, composer_of, judge_of
@@ -295,12 +294,12 @@ def _parts(
 
 
 def _specs(profile: Profile) -> list[str]:
-    """The judges and the language model of a profile."""
+    """Return the judges and the language model of a profile."""
     return [*profile.judges, *profile.report_judges, *filter(None, (profile.chat,))]
 
 
 def _accounts(profile: Profile, settings: Settings) -> dict[str, Any]:
-    """The accounts that a profile asks: which variables may hold the key, and if one does."""
+    """Return the accounts of a profile: the variables of the key, and whether one is set."""
     from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, LOCAL_BACKEND, reached_by
 
     kinds = [profile.backend.kind, *(reached_by(spec)[0] for spec in _specs(profile))]
@@ -318,7 +317,7 @@ def _accounts(profile: Profile, settings: Settings) -> dict[str, Any]:
 
 def _print(report: dict[str, Any], where: Console) -> None:
     def line(label: str, value: str, style: str = "") -> None:
-        where.print(Text.assemble((f"{label:<14}", "bold"), (value, style)), soft_wrap=True)
+        say(Text.assemble((f"{label:<14}", "bold"), (value, style)), "", where)
 
     python, found = report["python"], report["machine"]
     line("python", f"{python['version']}  {python['executable']}")
@@ -343,25 +342,25 @@ def _print(report: dict[str, Any], where: Console) -> None:
 def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Console) -> None:
     from scenewright.cli.models import models_table
     from scenewright.providers.hub.cache import PULL
-    from scenewright.providers.hub.needs import size_words
+    from scenewright.providers.hub.known import size_words
 
     def line(text: str, style: str = "") -> None:
-        where.print(Text(f"  {text}", style), soft_wrap=True)
+        say(f"  {text}", style, where)
 
     where.print()
     verdict = ("would run", "green") if profile["runs"] else ("would not run", "red")
-    where.print(Text.assemble((name, "bold"), ", default" if default else "", ": ", verdict))
+    say(Text.assemble((name, "bold"), ", default" if default else "", ": ", verdict), "", where)
     if profile["about"]:
         line(profile["about"], "dim")
     if profile["models"]:
         where.print(models_table(profile["models"]))
         if not all(model["complete"] for model in profile["models"]):
-            line(f"get what is missing with `{PULL} {name}`")
+            line(f"fetch what is missing with `{PULL} {name}`")
     for account, found in profile["accounts"].items():
         variables = " or ".join(found["key_variables"])
-        told = f"{variables} is {'set' if found['key'] else 'not set'}"
-        told = told if variables else f"{found['base_url']}, needs no key"
-        line(f"account {account}: {told}", "" if found["key"] else "yellow")
+        state = f"{variables} is {'set' if found['key'] else 'not set'}"
+        state = state if variables else f"{found['base_url']}, needs no key"
+        line(f"account {account}: {state}", "" if found["key"] else "yellow")
     for ending in profile["ends"]:
         line(ending, "yellow")
     if profile["memory"]:
@@ -370,7 +369,7 @@ def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Con
         line(f"memory of {judge}: {kept['told']}")
     if len(profile["judges_memory"]["judges"]) > 0:
         total = size_words(profile["judges_memory"]["together_bytes"])
-        line(f"memory together: about {total} on one device, besides what judging computes")
+        line(f"memory together: about {total} on one device, without the memory that judging needs")
     for part in profile["parts"]:
         if not part["ok"] and not part["told"]:
             line(f"{part['part']}: {part['problem']}")

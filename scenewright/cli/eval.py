@@ -1,4 +1,4 @@
-"""``scenewright eval``: models scored on facts, at scale; ``run``, ``metrics`` and ``export``."""
+"""``scenewright eval``: evaluate text-to-image models on facts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from scenewright.cli.console import Exit, clear_errors, console, print_json, quiet_libraries
+from scenewright.cli.console import Exit, clear_errors, console, print_json, print_table, say
 from scenewright.cli.costs import agree
-from scenewright.cli.eval_plan import HELP as PLAN_HELP
-from scenewright.cli.eval_plan import ConfigArgument, OutOption, asked_in, plan, tell_estimate
+from scenewright.cli.eval_plan import ConfigArgument, OutOption, asked_in, plan, print_estimate
 from scenewright.cli.eval_report import compare, peers, report
 from scenewright.cli.eval_xtc import app as xtc
 from scenewright.cli.options import (
@@ -22,9 +20,11 @@ from scenewright.cli.options import (
     JsonOption,
     OnModelChangeOption,
     QuietOption,
+    RetryOption,
     SentinelsOption,
     WorkersOption,
     YesOption,
+    given,
 )
 from scenewright.cli.progress import show_eval_progress
 
@@ -36,9 +36,7 @@ def run(
     config: ConfigArgument,
     out: OutOption = None,
     yes: YesOption = False,
-    retry: Annotated[
-        bool, typer.Option("--retry", help="Try again what failed or was left unscored.")
-    ] = False,
+    retry: RetryOption = False,
     on_model_change: OnModelChangeOption = None,
     sentinels: SentinelsOption = None,
     quiet: QuietOption = False,
@@ -47,15 +45,14 @@ def run(
     workers: WorkersOption = None,
     address: AddressOption = "",
 ) -> None:
-    """Run the evaluation that CONFIG describes, or go on with it.
+    """Run the evaluation that CONFIG describes, or continue it.
 
-    Shows what it will take and asks above the limit (limit_usd). Started again it goes on; what
-    failed is kept with its reason, and tried again with --retry.
+    Shows what it will take and asks above the limit (limit_usd). The same command continues an
+    interrupted evaluation; failures are recorded with their reasons, and tried again with --retry.
 
     Exit codes: 0 all is scored; 1 finished, but something failed or is unscored; 2 wrong input;
     3 could not run; 130 interrupted.
     """
-    quiet_libraries()
     export_it = f"`scenewright eval export {_shown(config, out)}`"
     again = f"the same command goes on; {export_it} writes tables of what is done"
     with clear_errors(again):
@@ -66,20 +63,16 @@ def run(
 
         place = engine_of(engine, workers, address)
         asked, folder = asked_in(config, out)
-        if on_model_change is not None:
-            asked = asked.model_copy(update={"on_model_change": on_model_change})
-        if sentinels is not None:
-            asked = asked.model_copy(update={"sentinels": sentinels})
-        # Opened once: some sets read all of their files to know their vocabulary.
+        asked = asked.model_copy(update=given(on_model_change=on_model_change, sentinels=sentinels))
+        # Opened once: some sets read all their files for their vocabulary.
         items = open_dataset(asked.dataset, config.parent)
         found = asyncio.run(estimate(asked, folder, root=config.parent, dataset=items, retry=retry))
         where = console(stderr=True)
         if not quiet:
-            tell_estimate(found, asked, folder, stderr=True)
+            print_estimate(found, asked, folder, where)
         rest = (found.most.usd or 0.0) * found.remaining
         agree(rest, asked.limit_usd, yes, "raise limit_usd")
-        total = found.items
-        with show_eval_progress(where, total, quiet) as show:
+        with show_eval_progress(where, found.items, quiet) as show:
             results = asyncio.run(
                 run_eval(
                     asked,
@@ -101,21 +94,20 @@ def run(
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER")],
 ) -> None:
-    """Write the tables of what is done so far in FOLDER, of an evaluation that was cut off."""
+    """Write the tables of the finished items in FOLDER, for an interrupted evaluation."""
     with clear_errors():
         from scenewright.evals.runner.runner import export_folder
         from scenewright.evals.store.schema import TABLES
 
         results = export_folder(folder)
-        where = console()
         for table in TABLES:
-            where.print(Text(f"{results.path(table)}: {results.table(table).num_rows} rows"))
+            say(f"{results.path(table)}: {results.table(table).num_rows} rows")
 
 
 def metrics(as_json: JsonOption = False) -> None:
-    """List the metrics that a configuration may name, with their options."""
+    """List the metrics that a configuration can name, with their options."""
     with clear_errors():
         from scenewright.evals.metrics.registry import METRICS
 
@@ -127,11 +119,10 @@ def metrics(as_json: JsonOption = False) -> None:
                 }
             )
             return
-        where = console()
         for name, entry in METRICS.items():
-            where.print(Text.assemble((f"{name:<12} ", "bold"), entry.about))
+            say(Text.assemble((f"{name:<12} ", "bold"), entry.about))
             for option, meaning in entry.options.items():
-                where.print(Text(f"{'':<12}   {option}: {meaning}"))
+                say(f"{'':<12}   {option}: {meaning}")
 
 
 def _shown(config: Path, out: Path | None) -> str:
@@ -139,7 +130,7 @@ def _shown(config: Path, out: Path | None) -> str:
 
 
 def _summary(results: Results) -> dict[str, Any]:
-    """Means of every metric by arm, and what is not whole."""
+    """Return the means of every metric by arm, and counts of failures."""
     from scenewright.evals.reporting.blind import blind_of
     from scenewright.evals.runner.dataset_predicates import told_of
     from scenewright.evals.runner.independence import told_self_reports
@@ -195,8 +186,7 @@ def _summary(results: Results) -> dict[str, Any]:
 
 
 def _dropped(row: dict[str, Any]) -> str:
-    """Facts and tokens of the arm's prompts that were not read, facts without room included; empty
-    where it is not known."""
+    """Return the dropped facts and tokens of an arm's prompts; empty where that is not known."""
     if row["tokens_dropped"] is None:
         return ""
     facts = "?" if row["facts_dropped"] is None else row["facts_dropped"]
@@ -205,68 +195,53 @@ def _dropped(row: dict[str, Any]) -> str:
 
 
 def _show_summary(results: Results, summary: dict[str, Any]) -> None:
-    where = console()
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("arm", "panel", "metric"):
-        table.add_column(name)
-    table.add_column("value", justify="right")
-    table.add_column("items", justify="right")
-    table.add_column("dropped", justify="right")
-    for row in summary["scores"]:
-        count = "all" if row["of"] == "set" else str(row["n"])
-        table.add_row(
-            row["arm"], row["panel"], row["metric"], f"{row['value']:.4g}", count, _dropped(row)
-        )
-    where.print(table)
     from scenewright.evals.runner.independence import reporter
 
+    print_table(
+        ("arm", "panel", "metric", ">value", ">items", ">dropped"),
+        [
+            (row["arm"], row["panel"], row["metric"], f"{row['value']:.4g}",
+             "all" if row["of"] == "set" else str(row["n"]), _dropped(row))
+            for row in summary["scores"]
+        ],
+    )  # fmt: skip
     for panel, arms in summary["self_reports"].items():
         for arm, models in arms.items():
-            who = f"self-report: {', '.join(models)} of {reporter(panel)}"
-            text = f"{who} steered the loop of {arm}: its scores there are too good"
-            where.print(Text(text, "yellow"))
-    for note in summary["model_changes"]:
-        where.print(Text(note, "yellow"))
+            judges = f"{', '.join(models)} of {reporter(panel)}"
+            say(f"self-report: {judges} steered the loop of {arm}: scores too good", "yellow")
+    for change in summary["model_changes"]:
+        say(change, "yellow")
     for judge, took in summary["sentinels"].items():
-        said = f"{took['pictures']} sentinel pictures, {took['questions']} questions answered"
-        where.print(Text(f"{judge}: {said}, ${took['usd']:.4f}", "dim"))
+        counts = f"{took['pictures']} sentinel pictures, {took['questions']} questions answered"
+        say(f"{judge}: {counts}, ${took['usd']:.4f}", "dim")
     if summary["blind"] is not None:
-        said = f"{summary['blind']['sentence']} {summary['predicates']}"
-        where.print(Text(said.rstrip(), "dim"))
+        say(f"{summary['blind']['sentence']} {summary['predicates']}".rstrip(), "dim")
     if any(row["tokens_dropped"] for row in summary["scores"]):
-        where.print(
-            Text(
-                "dropped: facts (tokens) of prompts that the image model did not read to the end; "
-                "the column `dropped` of the table of verdicts marks these facts"
-            )
+        say(
+            "dropped: facts (tokens) of prompts that the image model did not read to the end; "
+            "the column `dropped` of the table of verdicts marks these facts"
         )
     if summary["failed"] or summary["unscored"] or summary["partly"]:
-        where.print(
-            Text(
-                f"{summary['failed']} drawings failed, {summary['unscored']} scores are unscored, "
-                f"{summary['partly']} leave out parts that failed: the tables hold the reasons; "
-                "--retry tries them again"
-            )
+        say(
+            f"{summary['failed']} drawings failed, {summary['unscored']} scores are unscored, "
+            f"{summary['partly']} leave out parts that failed: the tables hold the reasons; "
+            "--retry tries them again"
         )
     totals = summary["totals"]
-    if totals.get("images"):
-        each = totals["images"]
-        where.print(
-            Text(
-                f"a picture took {totals['tokens_in'] / each:,.0f} tokens in, "
-                f"{totals['tokens_out'] / each:,.0f} out, ${totals['usd'] / each:.5f}"
-            )
+    if images := totals.get("images"):
+        say(
+            f"a picture took {totals['tokens_in'] / images:,.0f} tokens in, "
+            f"{totals['tokens_out'] / images:,.0f} out, ${totals['usd'] / images:.5f}"
         )
-    where.print(Text(f"results in {results.folder}; `scenewright eval report {results.folder}`"))
+    say(f"results in {results.folder}; `scenewright eval report {results.folder}`")
 
 
 app = typer.Typer(
     name="eval",
-    help="Score text-to-image models on facts: a set of scenes × ways of drawing × judges × "
-    "metrics, as a TOML file says it.",
+    help="Evaluate text-to-image models on facts: a data set × models and strategies × judges × "
+    "metrics, as configured in a TOML file.",
     no_args_is_help=True,
 )
-for _command in (run, report, compare, metrics, export, peers):
+for _command in (run, report, compare, metrics, export, peers, plan):
     app.command()(_command)
-app.command(help=PLAN_HELP)(plan)
 app.add_typer(xtc)

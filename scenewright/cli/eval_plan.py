@@ -1,20 +1,28 @@
-"""``scenewright eval plan``: what an evaluation takes, and how long on how many machines."""
+"""``scenewright eval plan``: estimates of cost, time, machines and disk of an evaluation."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
-from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, quiet_libraries
-from scenewright.cli.costs import count_range, day_notes, dollar_range
+from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, print_table, say
+from scenewright.cli.costs import (
+    COST_HEADS,
+    cost_cells,
+    cost_data,
+    count_range,
+    day_notes,
+    print_cost_notes,
+)
 from scenewright.cli.options import JsonOption
 from scenewright.evals.reporting.words import dollars
 
@@ -23,30 +31,18 @@ if TYPE_CHECKING:
     from scenewright.evals.runner.estimating import Estimate
     from scenewright.evals.runner.sizing.figures import Figures
     from scenewright.evals.runner.sizing.plan import Plan, Size, Workload
-    from scenewright.providers.usage import ExpectedUsage
 
 GIB = 2**30
-HELP = """Show what an evaluation will take: pictures, calls, tokens, dollars.
-
-With measured figures also hours, machines, disk, and the limit that holds it up: figures of a
-pilot of a few items (--pilot), of a finished evaluation (--from), or in a file (--figures).
---images with numbers stands in for CONFIG. Limits are those of the accounts in the settings.
-docs/scaling.md tells how it is worked out.
-
-Exit codes: 0 counted or sized; 1 the deadline or the disk does not do; 2 wrong input; 3 could not
-run.
-"""
 ConfigArgument = Annotated[
     Path,
     typer.Argument(
         metavar="CONFIG",
-        help="A TOML file: its paths begin at its own folder (docs/evaluating.md).",
+        help="A TOML file; its paths are relative to its folder (docs/evaluating.md).",
         show_default=False,
     ),
 ]
 OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", help="The folder; by default evals/NAME.", show_default=False),
+    Path | None, typer.Option("--out", "-o", help="The folder; by default evals/NAME.")
 ]
 
 
@@ -56,76 +52,71 @@ _OF_COUNTS = frozenset({"config", "out", "as_json"})
 def plan(
     context: typer.Context,
     config: Annotated[
-        Path | None,
-        typer.Argument(metavar="[CONFIG]", help="What `eval run` takes.", show_default=False),
+        Path | None, typer.Argument(metavar="[CONFIG]", help="As for `eval run`.")
     ] = None,
     out: OutOption = None,
-    images: Annotated[
-        int | None, typer.Option("--images", min=1, help="Scenes, in place of CONFIG.")
-    ] = None,
+    images: Annotated[int | None, typer.Option(min=1, help="Scenes, in place of CONFIG.")] = None,
     backends: Annotated[
-        int, typer.Option("--backends", min=1, help="With --images: ways in which each is drawn.")
+        int, typer.Option(min=1, help="With --images: pictures of each scene.")
     ] = 1,
-    judges: Annotated[
-        int | None, typer.Option("--judges", min=0, help="Judges of each kept picture.")
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option("--rounds", min=1, help="Most rounds of each loop.")
-    ] = None,
+    judges: Annotated[int | None, typer.Option(min=0, help="Judges of each kept picture.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Most rounds of each loop.")] = None,
     pilot: Annotated[
         int | None,
-        typer.Option("--pilot", metavar="N", help="Measure N items of CONFIG now; it pays."),
+        typer.Option(metavar="N", help="Measure N items of CONFIG now; their calls cost money."),
     ] = None,
     source: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FOLDER", help="Measured in a finished evaluation."),
+        typer.Option("--from", metavar="FOLDER", help="Figures of a finished evaluation."),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option("--figures", metavar="FILE", help="Measured figures as TOML.")
+        Path | None, typer.Option(metavar="FILE", help="Figures in a TOML file.")
     ] = None,
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Keep the figures as TOML.")
+        Path | None, typer.Option(metavar="FILE", help="Write the figures to a TOML file.")
     ] = None,
-    workers: Annotated[
-        str, typer.Option("--workers", metavar="N,N,…", help="Numbers of machines.")
-    ] = "1,2,4,8",
+    workers: Annotated[str, typer.Option(metavar="N,N,…", help="Numbers of machines.")] = "1,2,4,8",
     at_work: Annotated[
         int | None,
-        typer.Option(
-            "--at-work", min=1, help="Items at work on a machine; CONFIG's concurrency, else 8."
-        ),
+        typer.Option(min=1, help="Concurrent items on a machine; CONFIG's concurrency, else 8."),
     ] = None,
     deadline: Annotated[
-        float | None, typer.Option("--deadline", metavar="HOURS", help="Machines for this time.")
+        float | None, typer.Option(metavar="HOURS", help="Estimate the machines for this time.")
     ] = None,
     machine_usd: Annotated[
-        float | None,
-        typer.Option("--machine-usd", min=0.0, help="Dollars of one machine an hour."),
+        float | None, typer.Option(min=0.0, help="Dollars an hour of one machine.")
     ] = None,
     disk: Annotated[
-        float | None,
-        typer.Option("--disk", min=0.0, help="GiB of disk; what is free here by default."),
+        float | None, typer.Option(min=0.0, help="GiB of disk; by default what is free here.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what an evaluation will take."""
-    quiet_libraries()
+    """Estimate what an evaluation will take: pictures, calls, tokens, dollars.
+
+    With measured figures also time, machines, disk and the bottleneck: figures of a pilot of a few
+    items (--pilot), of a finished evaluation (--from), or in a file (--figures). --images with
+    numbers replaces CONFIG. Limits are those of the accounts in the settings. docs/sizing.md
+    explains the calculation.
+
+    Exit codes: 0 estimated; 1 the deadline or the disk does not suffice; 2 wrong input; 3 could not
+    run.
+    """
     with clear_errors():
         if config is not None and _only_counted(context):
             _count(config, out, as_json)
             return
         counts = _counts(workers)
         if (config is None) == (images is None):
-            raise fail("name a CONFIG, or --images N: one of both", Exit.USAGE)
+            raise fail("name a CONFIG, or --images N, not both", Exit.USAGE)
         if sum(one is not None for one in (pilot, source, figures)) != 1:
             raise fail(
-                "where are the figures from? Give one of --pilot N, --from FOLDER, --figures FILE",
+                "choose the source of the figures: --pilot N, --from FOLDER, --figures FILE",
                 Exit.USAGE,
             )
         if pilot is not None and config is None:
             raise fail("a pilot runs items of a CONFIG: name one, or --figures FILE", Exit.USAGE)
         if deadline is not None and not deadline > 0:
-            raise fail("--deadline is in hours, and above 0", Exit.USAGE)
+            raise fail("--deadline is a number of hours above 0", Exit.USAGE)
         from scenewright.config.settings import load_settings
         from scenewright.evals.runner.sizing.figures import save_figures
         from scenewright.evals.runner.sizing.plan import Plan, resized
@@ -137,20 +128,20 @@ def plan(
             save_figures(measured, save)
         if rounds is not None or judges is not None:
             measured = resized(measured, rounds=rounds, judges=judges)
-        room = disk * GIB if disk is not None else _free()
+        room = disk * GIB if disk is not None else float(shutil.disk_usage(".").free)
         sized = Plan(study, measured, settings, room)
-        told = _as_data(sized, counts, deadline, machine_usd)
+        data = _as_data(sized, counts, deadline, machine_usd)
         if as_json:
-            print_json(told)
+            print_json(data)
         else:
-            _show(sized, told)
-        late = told["deadline"] is not None and told["deadline"]["workers"] is None
+            _show(sized, data)
+        late = data["deadline"] is not None and data["deadline"]["workers"] is None
         if late or sized.fits is False:
             raise typer.Exit(int(Exit.MISSING))
 
 
 def _only_counted(context: typer.Context) -> bool:
-    """Whether no option is given that needs measured figures."""
+    """Return whether no option is given that needs measured figures."""
     given = {
         param.name
         for param in context.command.params
@@ -167,74 +158,45 @@ def _count(config: Path, out: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(_estimate_data(found))
     else:
-        tell_estimate(found, asked, folder)
+        print_estimate(found, asked, folder, console())
 
 
 def asked_in(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
-    """The evaluation of ``config``, and its folder."""
+    """Return the evaluation of ``config``, and its folder."""
     from scenewright.evals.runner.config import load_config
 
     asked = load_config(config)
     return asked, out if out is not None else Path("evals") / asked.name
 
 
-def tell_estimate(found: Estimate, asked: EvalConfig, folder: Path, stderr: bool = False) -> None:
-    """The plan, for people."""
-    where = console(stderr=stderr)
-    where.print(Text.assemble((asked.name, "bold"), f"  {asked.about}" if asked.about else ""))
-    where.print(Text(f"folder    {folder}"))
-    said = f"{found.items:,} items × {found.arms} arms"
+def print_estimate(found: Estimate, asked: EvalConfig, folder: Path, where: Console) -> None:
+    """Print an estimate by model."""
+    say(Text.assemble((asked.name, "bold"), f"  {asked.about}" if asked.about else ""), "", where)
+    size = f"{found.items:,} items × {found.arms} arms"
     if found.done:
-        said += f"; {found.done:,} items are done, what follows is of all"
-    where.print(Text(f"set       {asked.dataset.name}: {said}"))
-    for reason, count in found.left_out.items():
-        where.print(Text(f"          left out: {count:,} ({reason})"))
-    where.print(Text(f"pictures  {count_range(*found.pictures)}"))
-    where.print(
-        Text(f"facts     about {found.facts:,} in the set; looks {count_range(*found.looks)}")
-    )
+        size += f"; {found.done:,} items are done, the numbers below are for all"
+    for line in (
+        f"folder    {folder}",
+        f"set       {asked.dataset.name}: {size}",
+        *(f"          left out: {count:,} ({reason})" for reason, count in found.left_out.items()),
+        f"pictures  {count_range(*found.pictures)}",
+        f"facts     about {found.facts:,} in the set; judged pictures {count_range(*found.looks)}",
+    ):
+        say(line, "", where)
     if found.lines:
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        table.add_column("model")
-        table.add_column("does")
-        for name in ("calls", "tokens in", "tokens out", "dollars"):
-            table.add_column(name, justify="right")
-        for line in found.lines:
-            table.add_row(line.who, line.what, *_cells(line.least, line.most))
-        table.add_row("all", "", *_cells(found.least, found.most), style="bold")
-        where.print(table)
+        rows = [(n.who, n.what, *cost_cells(n.least, n.most)) for n in found.lines]
+        rows.append(("all", "", *cost_cells(found.least, found.most)))
+        print_table(("model", "role", *COST_HEADS), rows, where)
     for gap in found.outside:
-        where.print(Text(f"note: {gap.text}"))
-    for name in found.unpriced:
-        where.print(Text(f"note: no price is known for {name}: its dollars are not counted"))
-    for note in _day_notes(found):
-        where.print(Text(note), soft_wrap=True)
+        say(f"note: {gap.text}", "", where)
+    print_cost_notes(found.unpriced, _calls(found), where)
 
 
-def _day_notes(found: Estimate) -> list[str]:
-    return day_notes((line.who, line.most.calls * found.remaining) for line in found.lines)
-
-
-def _cells(least: ExpectedUsage, most: ExpectedUsage) -> list[str]:
-    if not most.calls and not most.usage.images:
-        return ["here", "", "", ""]
-    return [
-        count_range(least.calls, most.calls),
-        count_range(least.usage.tokens_in, most.usage.tokens_in),
-        count_range(least.usage.tokens_out, most.usage.tokens_out),
-        dollar_range(least.usd, most.usd),
-    ]
+def _calls(found: Estimate) -> list[tuple[str, float]]:
+    return [(line.who, line.most.calls * found.remaining) for line in found.lines]
 
 
 def _estimate_data(found: Estimate) -> dict[str, Any]:
-    def cost(expected: ExpectedUsage) -> dict[str, Any]:
-        return {
-            "calls": expected.calls,
-            "tokens_in": expected.usage.tokens_in,
-            "tokens_out": expected.usage.tokens_out,
-            "usd": expected.usd,
-        }
-
     return {
         "items": found.items,
         "done": found.done,
@@ -245,12 +207,17 @@ def _estimate_data(found: Estimate) -> dict[str, Any]:
         "left_out": found.left_out,
         "outside": [{**asdict(gap), "text": gap.text} for gap in found.outside],
         "models": [
-            {"model": n.who, "does": n.what, "least": cost(n.least), "most": cost(n.most)}
+            {
+                "model": n.who,
+                "does": n.what,
+                "least": cost_data(n.least),
+                "most": cost_data(n.most),
+            }
             for n in found.lines
         ],
-        "least": cost(found.least),
-        "most": cost(found.most),
-        "notes": _day_notes(found),
+        "least": cost_data(found.least),
+        "most": cost_data(found.most),
+        "notes": day_notes(_calls(found)),
     }
 
 
@@ -298,13 +265,6 @@ async def _figures(
     return await pilot(load_config(config), items, root=config.parent)
 
 
-def _free() -> float:
-    """Bytes that are free in the working folder."""
-    import shutil
-
-    return float(shutil.disk_usage(".").free)
-
-
 _REMEDIES = {
     "drawing": "more machines, or a faster way of drawing (fewer steps, an accelerator)",
     "judging": "more machines, or a smaller judge",
@@ -315,14 +275,14 @@ _REMEDIES = {
     "day": "a higher requests_per_day of the account, a second account, or fewer judges and rounds",
     "tokens": "a higher tokens_per_minute of the account, or fewer judges and rounds",
     "calls": "a higher `concurrent` of the account, if the provider allows it",
-    "items": "more items at work (concurrency, --at-work), or more machines",
+    "items": "more concurrent items (concurrency, --at-work), or more machines",
 }
 
 
 def _as_data(
     plan: Plan, workers: Sequence[int], deadline: float | None, machine_usd: float | None
 ) -> dict[str, Any]:
-    """All that is told, as JSON data. ``deadline`` in hours, ``machine_usd`` for each of them."""
+    """Return the plan as JSON data; ``deadline`` in hours, ``machine_usd`` an hour."""
     figures = plan.figures
     return {
         "cells": plan.study.cells,
@@ -400,73 +360,64 @@ def _needed(limit: int | None, factor: float) -> int | None:
     return None if limit is None or math.isinf(factor) else math.ceil(limit * factor)
 
 
-def _show(plan: Plan, told: dict[str, Any]) -> None:
-    """The plan, for people."""
-    where = console()
+def _show(plan: Plan, data: dict[str, Any]) -> None:
     figures, study = plan.figures, plan.study
     measured = f" ({figures.cells:,} pictures)" if figures.cells else ""
-    lines = [
-        f"figures   {figures.source or 'a file'}{measured}",
-        f"study     {study.cells:,} pictures to keep, about {told['pictures']:,} drawn, "
-        f"{figures.rounds:.2f} rounds each; {study.at_work} items at work on a machine",
-        f"accounts  {_usd(plan)}",
-        f"disk      {_gib(plan)}",
-    ]
+    say(f"figures   {figures.source or 'a file'}{measured}")
+    say(
+        f"study     {study.cells:,} pictures to keep, about {data['pictures']:,} drawn, "
+        f"{figures.rounds:.2f} rounds each; {study.at_work} concurrent items on a machine"
+    )
+    say(f"accounts  {_usd(plan)}")
+    say(f"disk      {_gib(plan)}")
     if figures.void_share is not None:
-        lines.append(f"void      {figures.void_share:.1%} of the facts need no question")
+        say(f"void      {figures.void_share:.1%} of the facts need no question")
     if figures.peak_mib is not None:
-        lines.append(f"memory    {figures.peak_mib:,.0f} MiB at most in the pilot's process")
-    for line in lines:
-        where.print(Text(line))
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("stage")
-    for name in ("limit", "pictures an hour"):
-        table.add_column(name, justify="right")
-    for row in told["stages"]:
-        limit = "" if row["limit"] is None else f"{row['limit']:,}"
-        rate = row["cells_per_hour"]
-        table.add_row(row["stage"], limit, "–" if rate is None else f"{rate:,.0f}")
-    where.print(table)
-    where.print(_sweep(told["sweep"]))
-    for size in told["sweep"][:1]:
-        where.print(Text(sentence(size), style="bold"), soft_wrap=True)
-    if told["deadline"] is not None:
-        where.print(Text(_of_deadline(told["deadline"]), style="bold"), soft_wrap=True)
-    for note in _notes(plan):
-        where.print(Text(f"note: {note}"), soft_wrap=True)
+        say(f"memory    {figures.peak_mib:,.0f} MiB at most in the pilot's process")
+    print_table(
+        ("stage", ">limit", ">pictures an hour"),
+        [
+            (row["stage"], "" if row["limit"] is None else f"{row['limit']:,}",
+             "–" if row["cells_per_hour"] is None else f"{row['cells_per_hour']:,.0f}")
+            for row in data["stages"]
+        ],
+    )  # fmt: skip
+    _show_sweep(data["sweep"])
+    for size in data["sweep"][:1]:
+        say(sentence(size), "bold")
+    if data["deadline"] is not None:
+        say(_of_deadline(data["deadline"]), "bold")
+    for text in _notes(plan):
+        say(f"note: {text}")
 
 
 def sentence(size: dict[str, Any]) -> str:
-    """What holds the study up, and what would move it."""
+    """Return the bottleneck of the study, and what would move it."""
     machines = "1 machine" if size["workers"] == 1 else f"{size['workers']} machines"
-    said = (
-        f"On {machines} it takes {_hours(size['hours'])}, and what holds it up is "
-        f"{size['binding']['stage']}. What would move it: {size['remedy']}."
+    text = (
+        f"On {machines} it takes {_hours(size['hours'])}. The bottleneck is "
+        f"{size['binding']['stage']}. Remedy: {size['remedy']}."
     )
     following = size["next"]
     if following["stage"] == size["binding"]["stage"]:
-        return said
+        return text
     return (
-        f"{said} Without that limit it would take {_hours(following['hours'])}, held up by "
+        f"{text} Without that limit it would take {_hours(following['hours'])}, limited by "
         f"{following['stage']}."
     )
 
 
-def _sweep(sizes: Sequence[dict[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
+def _show_sweep(sizes: Sequence[dict[str, Any]]) -> None:
     priced = sizes[0]["machine_usd"] is not None
-    names = ["machines", "time", "from", "to", "machine hours"]
-    for name in (*names, "GPU hours", *(["dollars of machines"] if priced else [])):
-        table.add_column(name, justify="right")
-    table.add_column("held up by")
+    heads = ["machines", ">time", ">from", ">to", ">machine hours", ">GPU hours"]
+    rows = []
     for size in sizes:
         hours = [_hours(size[name]) for name in ("hours", "least_hours", "most_hours")]
         cells = [f"{size['workers']:,}", *hours, f"{size['machine_hours']:,.2f}"]
         cells.append(f"{size['accelerator_hours']:,.2f}")
-        if priced:
-            cells.append(dollars(size["machine_usd"]))
-        table.add_row(*cells, size["binding"]["stage"])
-    return table
+        cells += [dollars(size["machine_usd"])] if priced else []
+        rows.append([*cells, size["binding"]["stage"]])
+    print_table([*heads, *([">dollars of machines"] if priced else []), "bottleneck"], rows)
 
 
 def _of_deadline(found: dict[str, Any]) -> str:
@@ -476,48 +427,49 @@ def _of_deadline(found: dict[str, Any]) -> str:
         return (
             f"{within}: {found['workers']:,} machines"
             + (f" with {gpus:,} GPUs" if gpus else "")
-            + f", held up by {found['size']['binding']['stage']}."
+            + f", limited by {found['size']['binding']['stage']}."
         )
     if not found["limits"]:
-        return f"{within}: no number of machines does it: a single picture takes too long."
+        return f"{within}: no number of machines suffices: a single picture takes too long."
     needed = "; ".join(
         f"{limit['stage']} must be {limit['needed']:,}, not {limit['limit']:,}"
         if limit["needed"] is not None
         else f"{limit['stage']}: no limit is high enough"
         for limit in found["limits"]
     )
-    return f"{within}: no number of machines does it, all share the limits of an account: {needed}."
+    return (
+        f"{within}: no number of machines suffices, all share the limits of an account: {needed}."
+    )
 
 
 def _notes(plan: Plan) -> list[str]:
     notes = [*plan.figures.notes]
-    notes += [f"no price is known for {who}: its dollars are not counted" for who in plan.unpriced]
+    notes += [
+        f"no price is known for {model}: its dollars are not counted" for model in plan.unpriced
+    ]
     notes += [limit.text for limit in plan.day_limits]
     if plan.fits is False:
-        room = (plan.disk or 0.0) / 2**30
+        room = (plan.disk or 0.0) / GIB
+        fitting = int((plan.disk or 0.0) / plan.bytes.mean * plan.study.cells)
         notes.append(
-            f"the disk binds first: {room:,.1f} GiB hold about "
-            f"{_that_fit(plan):,} of {plan.study.cells:,} pictures; take a larger one, or put "
+            f"the disk is too small: {room:,.1f} GiB hold about "
+            f"{fitting:,} of {plan.study.cells:,} pictures; take a larger one, or put "
             "keep_runs = false into the configuration"
         )
     return notes
 
 
-def _that_fit(plan: Plan) -> int:
-    return int((plan.disk or 0.0) / plan.bytes.mean * plan.study.cells)
-
-
 def _usd(plan: Plan) -> str:
     found = plan.usd
     if not any(use.account for use in plan.figures.models.values()):
-        return "none is needed"
+        return "none needed"
     low, high = dollars(found.low), dollars(found.high)
     return dollars(found.mean) + ("" if low == high else f" ({low}–{high})")
 
 
 def _gib(plan: Plan) -> str:
-    found = plan.bytes * (1 / 2**30)
-    free = "" if plan.disk is None else f"; there are {plan.disk / 2**30:,.1f} GiB"
+    found = plan.bytes * (1 / GIB)
+    free = "" if plan.disk is None else f"; there are {plan.disk / GIB:,.1f} GiB"
     return f"{found.mean:,.2f} GiB ({found.low:,.2f}–{found.high:,.2f}){free}"
 
 

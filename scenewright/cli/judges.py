@@ -1,13 +1,14 @@
-"""``scenewright judges``: how good judges are, and the calibration of their panels."""
+"""``scenewright judges``: report cards of judges, and the calibration of their panels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from scenewright.cli.console import (
@@ -16,66 +17,53 @@ from scenewright.cli.console import (
     console,
     describe,
     fail,
-    plain_table,
+    note,
     print_json,
-    quiet_libraries,
-)
-from scenewright.cli.judges_asking import (
-    embedded,
-    how_to_go_on,
-    prepare,
-    profile_of,
-    run,
+    print_table,
     run_and_free,
-    split,
-    store_of,
-    wanted_cascades,
+    say,
+    split_list,
 )
-from scenewright.cli.options import JsonOption, QuietOption
-from scenewright.cli.refine import ProfileOption
+from scenewright.cli.options import (
+    JsonOption,
+    JudgesOption,
+    ProfileOption,
+    QuietOption,
+    answers_file,
+    chosen_profile,
+)
+from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from scenewright.agents.panel.calibration import Calibration
-    from scenewright.agents.panel.guarantee import CascadeGuarantee
     from scenewright.config.accounts import AccountSpec
+    from scenewright.config.settings import CascadeSpec, Profile, Settings
     from scenewright.core.ports.judge import Judge
     from scenewright.evals.judge_reports.judge_card import JudgeReport
+    from scenewright.evals.judge_reports.judge_runs import JudgeRun, VariantPlan
+    from scenewright.evals.judge_reports.labelled_facts import LabelledFact
     from scenewright.evals.statistics.figures import Figure
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Measure judges on facts whose truth is known: a report card, a calibration.",
+    help="Measure judges on facts whose truth is known: report card and calibration.",
 )
-
-JudgesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--judges", "-j",
-        metavar="JUDGE[,JUDGE…]",
-        help="Which judges, as kind:model (`scenewright judges list`); can be given several times.",
-        show_default=False,
-    ),
-]  # fmt: skip
-LabelsOption = Annotated[
+EMBEDDED = "local:miniature/"
+LabelsFileOption = Annotated[
     Path | None,
     typer.Option(
         "--labels",
-        help="Your own labelled facts (CSV or parquet) instead of painted scenes. Columns: image, "
-        "holds (1 or 0), and question (with options a|b|c and expected) or subject (with value, "
-        "or with predicate and target); also kind, group and fact_id.",
-        show_default=False,
+        help="Your own labelled facts (CSV or parquet) instead of painted scenes. Columns: "
+        "image, holds (1 or 0), and question (with options a|b|c and expected) or subject "
+        "(with value, or with predicate and target); also kind, group and fact_id.",
     ),
 ]
 StoreOption = Annotated[
     Path | None,
-    typer.Option(
-        "--store",
-        help="Where answers are kept; by default in --out, or else in your settings folder.",
-        show_default=False,
-    ),
+    typer.Option(help="File of answers; by default in --out, or else in your settings folder."),
 ]
 SeedOption = Annotated[
-    int, typer.Option("--seed", "-s", min=0, help="Of the painted scenes and the intervals.")
+    int, typer.Option("--seed", "-s", min=0, help="Seed of the painted scenes and the intervals.")
 ]
 
 
@@ -84,21 +72,12 @@ def report(
     judges: JudgesOption = None,
     profile: ProfileOption = None,
     scenes: Annotated[
-        int | None,
-        typer.Option(
-            "--scenes",
-            min=1,
-            help="Painted scenes; default 20, or 6 with --quick.",
-            show_default=False,
-        ),
+        int | None, typer.Option(min=1, help="Painted scenes; default 20, or 6 with --quick.")
     ] = None,
-    labels: LabelsOption = None,
+    labels: LabelsFileOption = None,
     seed: SeedOption = 0,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="Folder for report.json and report.md.", show_default=False
-        ),
+        Path | None, typer.Option("--out", "-o", help="Folder for report.json and report.md.")
     ] = None,
     store: StoreOption = None,
     quick: Annotated[
@@ -107,30 +86,32 @@ def report(
     plain: Annotated[
         bool,
         typer.Option(
-            "--plain", help="Each question once, as it is: nothing on order, words and places."
+            "--plain",
+            help="Ask each question once, without variants: nothing is measured on order, wording "
+            "and position.",
         ),
     ] = False,
     cascade_first: Annotated[
         str | None,
         typer.Option(
-            "--cascade-first",
             metavar="JUDGE[,JUDGE…]",
-            show_default=False,
-            help="Also: what asking these first and the others only in doubt would save.",
+            help="Also show what a cascade would save that asks these judges first, and the "
+            "others only in doubt.",
         ),
     ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """A report card for each judge.
+    """Make a report card for each judge.
 
-    Rates of yes and of right answers, false premises, consistency under other orders of the
-    options and other words, position bias, agreement, cost and latency, all with 95 % intervals.
-    Without --labels on painted scenes of the miniature world, whose truth is exact.
+    It has rates of yes and of right answers, false premises, consistency under other orders of the
+    options and other wordings, position bias, agreement, cost and latency, all with 95 %
+    intervals. Without --labels the facts are those of painted scenes of the miniature world, whose
+    truth is exact.
 
-    Answers are kept: the same command again goes on where it was stopped.
+    Answers are kept: the same command goes on where it was stopped.
 
-    Examples:
+    Examples of use:
 
       scenewright judges report --quick
 
@@ -143,27 +124,22 @@ def report(
     Exit codes: 0 the report is made; 2 wrong input; 3 could not run; 4 nothing could be judged;
     130 interrupted.
     """
-    with clear_errors(how_to_go_on(store, out)):
-        quiet_libraries()
+    with clear_errors(_continues(answers_file(store, out))):
         from scenewright.config.settings import CascadeSpec
         from scenewright.evals.judge_reports.grading import Grading
         from scenewright.evals.judge_reports.judge_runs import PLAIN, VariantPlan
 
-        plan = (
-            PLAIN if plain else VariantPlan(turns=False, paraphrases=1) if quick else VariantPlan()
+        variants = VariantPlan(turns=False, paraphrases=1) if quick else VariantPlan()
+        task = _task(
+            judges, profile, labels, scenes or (6 if quick else 20), seed, answers_file(store, out)
         )
-        task = prepare(
-            judges, profile, labels, scenes or (6 if quick else 20), seed, store_of(store, out),
-            plan, quiet,
-        )  # fmt: skip
-        first = split([cascade_first] if cascade_first else [])
+        first = split_list(cascade_first)
         if first and (set(first) - set(task.judges) or set(first) >= set(task.judges)):
             raise fail(
                 f"--cascade-first names some of the judges ({', '.join(task.judges)}), not all",
                 Exit.USAGE,
             )
-        judge_runs = run(task)
-        ids = dict(zip(task.judges, (i.judge_id for i in judge_runs), strict=True))
+        judge_runs, ids = _asked(task, PLAIN if plain else variants, quiet)
         spec = CascadeSpec(first=tuple(ids[name] for name in first)) if first else None
         made = Grading(task.facts, seed).report(judge_runs, task.about, spec)
         if out is not None:
@@ -176,12 +152,9 @@ def report(
         if as_json:
             print_json(made.model_dump(mode="json"))
         else:
-            pass
-
-            where = console()
-            print_report(made, where)
+            _print_report(made)
             if out is not None:
-                where.print(f"\nreport   {out / 'report.md'}", soft_wrap=True)
+                say(f"\nreport   {out / 'report.md'}")
         answered = any(card.quality.n for card in made.cards)
     raise typer.Exit(int(Exit.OK if answered else Exit.UNJUDGED))
 
@@ -190,28 +163,26 @@ def report(
 def calibrate(
     judges: JudgesOption = None,
     profile: ProfileOption = None,
-    scenes: Annotated[int, typer.Option("--scenes", min=1, help="Painted scenes.")] = 60,
-    labels: LabelsOption = None,
+    scenes: Annotated[int, typer.Option(min=1, help="Painted scenes.")] = 60,
+    labels: LabelsFileOption = None,
     seed: SeedOption = 0,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The calibration to write.")] = Path(
-        "calibration.json"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File of the calibration to write.")
+    ] = Path("calibration.json"),
     store: StoreOption = None,
     cascade_first: Annotated[
         str | None,
         typer.Option(
-            "--cascade-first",
             metavar="JUDGE[,JUDGE…]",
-            show_default=False,
-            help="Also choose the bounds of a cascade that asks these first, for --risk; a profile "
-            "whose cascade has a risk needs no option.",
+            help="Also choose the bounds of a cascade that asks these judges first, for --risk; a "
+            "profile whose cascade has a risk needs no option.",
         ),
     ] = None,
     risk: Annotated[
-        float, typer.Option("--risk", help="Largest share of wrong verdicts that it may settle.")
+        float, typer.Option(help="Largest share of wrong verdicts among those settled first.")
     ] = 0.05,
     confidence: Annotated[
-        float, typer.Option("--confidence", help="Chance that the bounds keep to the risk.")
+        float, typer.Option(help="Probability that the bounds keep to the risk.")
     ] = 0.95,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -220,12 +191,12 @@ def calibrate(
 
     Writes the file that a profile names as `calibration`: with it the aggregations `calibrated`
     and `stacked` work, and scores are corrected for the judges' errors. Only facts are counted
-    that a run would ask: no attribute or relation of a thing that is absent. With --profile the
+    that a run would ask: no attribute or relation of an object that is absent. With --profile the
     panels of the loop and of the report are measured, else each judge alone and all together.
     The bounds of a cascade are chosen so that what its first judges settle alone is wrong in at
-    most the risk, of every kind of question that has enough facts.
+    most the risk, for every kind of question that has enough facts.
 
-    Examples:
+    Examples of use:
 
       scenewright judges calibrate --profile miniature --out calibration.json
 
@@ -236,8 +207,7 @@ def calibrate(
 
     Exit codes: 0 the calibration is written; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors(how_to_go_on(store, None)):
-        quiet_libraries()
+    with clear_errors(_continues(answers_file(store))):
         from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
         from scenewright.agents.panel.panel import Panel
         from scenewright.evals.judge_reports.judge_runs import PLAIN
@@ -245,19 +215,17 @@ def calibrate(
 
         if out.is_dir() or not out.absolute().parent.is_dir():
             raise fail(f"{out} cannot be written: name a file in a folder", Exit.USAGE)
-        task = prepare(
-            judges, profile, labels, scenes, seed, store_of(store, None), PLAIN, quiet,
+        task = _task(
+            judges, profile, labels, scenes, seed, answers_file(store),
             keep=lambda f: f.group != ABSENT or f.fact.kind == "object",
         )  # fmt: skip
-        chosen = None if judges else profile_of(profile, task.settings)
-        cascades = wanted_cascades(task.judges, chosen, cascade_first, risk, confidence)
-        judge_runs = run(task)
-        ids = dict(zip(task.judges, (i.judge_id for i in judge_runs), strict=True))
+        cascades = _cascades(task, cascade_first, risk, confidence)
+        judge_runs, ids = _asked(task, PLAIN, quiet)
         panels = panel = None
-        if chosen is not None:
-            groups = (chosen.judges, chosen.report_judges)
+        if task.profile is not None:
+            groups = (task.profile.judges, task.profile.report_judges)
             panels = [[ids[spec] for spec in group] for group in groups if group]
-            panel = Panel(chosen.aggregation, chosen.quorum)
+            panel = Panel(task.profile.aggregation, task.profile.quorum)
         made = calibrate(
             [
                 LabelledAnswer.of(known.picture.name, known.fact, row[0], known.holds)
@@ -277,27 +245,26 @@ def calibrate(
         if as_json:
             print_json(made.model_dump(mode="json"))
         else:
-            pass
-
-            where = console()
-            print_calibration(made, where)
-            where.print(f"\nwritten  {out}", soft_wrap=True)
-            where.print(f'use it   calibration = "{out}" in a profile', soft_wrap=True)
+            _print_calibration(made)
+            say(f"\nwritten  {out}")
+            say(f'use it   calibration = "{out}" in a profile')
     raise typer.Exit(int(Exit.OK))
 
 
 @app.command("list")
 def list_judges(
     specs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[JUDGE]…", help="Judges to look at.", show_default=False),
+        list[str] | None, typer.Argument(metavar="[JUDGE]…", help="Judges to look at.")
     ] = None,
     judges: JudgesOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Which judges there are; of those named, what they can do.
+    """List judges and their abilities.
 
-    Examples:
+    Without arguments all judges that can be named; of those named, whether they can be used here
+    and what they can do.
+
+    Examples of use:
 
       scenewright judges list
 
@@ -306,48 +273,169 @@ def list_judges(
     Exit codes: 0 all of them can be used; 3 one cannot; 2 wrong input.
     """
     with clear_errors():
-        quiet_libraries()
-        pass
-
-        code = Exit.OK
-        named = split([*(specs or ()), *(judges or ())])
-        if named:
-            rows = looked_at(named)
-            code = Exit.FAILED if any("problem" in row for row in rows) else Exit.OK
-            heads: tuple[str, ...] = ("judge", "can be used", "what it can do")
-            shown = [(r["judge"], r.get("problem", "yes"), r.get("caps", "")) for r in rows]
-        else:
-            rows = known_judges()
-            heads = ("judge", "what it is", "")
-            shown = [(r["judge"], r["about"], r["note"]) for r in rows]
+        named = split_list([*(specs or ()), *(judges or ())])
+        rows: Sequence[dict[str, Any]] = looked_at(named) if named else known_judges()
         if as_json:
             print_json({"judges": rows})
+        elif named:
+            shown = [(r["judge"], r.get("problem", "yes"), r.get("caps", "")) for r in rows]
+            print_table(("judge", "can be used", "abilities"), shown, wraps=True)
         else:
-            table = plain_table(*heads)
-            for column in table.columns:
-                column.no_wrap = False
-            for row in shown:
-                table.add_row(*map(Text, row))
-            console().print(table)
-    raise typer.Exit(int(code))
+            shown = [(r["judge"], r["about"], r["note"]) for r in rows]
+            print_table(("judge", "what it is", ""), shown, wraps=True)
+    raise typer.Exit(int(Exit.FAILED if any("problem" in row for row in rows) else Exit.OK))
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Questions to judges, and the file of the answers."""
+
+    judges: tuple[str, ...]
+    """Specs, each ``kind:model``."""
+    facts: tuple[LabelledFact, ...]
+    about: str
+    """The facts in words."""
+    settings: Settings
+    profile: Profile | None
+    """Profile of the judges; None where the judges are named."""
+    store: Path
+
+
+def _task(
+    judges: list[str] | None,
+    profile: str | None,
+    labels: Path | None,
+    scenes: int,
+    seed: int,
+    store: Path,
+    keep: Callable[[LabelledFact], bool] = lambda fact: True,
+) -> _Task:
+    """Return the task of a command's options; ``keep`` chooses among the labelled facts."""
+    from scenewright.config.settings import load_settings, settings_with
+    from scenewright.evals.judge_reports.labelled_facts import read_labels
+
+    if judges and profile:
+        raise fail("give --judges or --profile, not both", Exit.USAGE)
+    settings, chosen = (load_settings(), None) if judges else chosen_profile(profile)
+    specs = split_list(judges)
+    if chosen is not None:
+        settings = settings_with(chosen, settings) or settings
+        specs = (*chosen.judges, *chosen.report_judges)
+    twice = sorted({spec for spec in specs if specs.count(spec) > 1})
+    if twice or not specs:
+        raise fail(f"name each judge once, not {', '.join(twice) or 'none'}", Exit.USAGE)
+    known = embedded()
+    for spec in specs:
+        if spec.startswith(EMBEDDED) and spec not in known:
+            raise fail(f"there is no judge {spec!r}: use one of {', '.join(known)}", Exit.USAGE)
+    if labels is not None:
+        facts = read_labels(labels)
+        about = f"labels of {labels.name}"
+    else:
+        from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
+
+        facts = synthetic_facts(scenes, seed)
+        about = f"painted scenes of the miniature world, seed {seed}"
+    kept = tuple(fact for fact in facts if keep(fact))
+    if not kept:
+        raise fail("none of the labelled facts is one that a run would ask", Exit.USAGE)
+    store.parent.mkdir(parents=True, exist_ok=True)
+    return _Task(specs, kept, about, settings, chosen, store)
+
+
+def _cascades(task: _Task, first: str | None, risk: float, confidence: float) -> list[CascadeSpec]:
+    """Return the cascades to choose bounds for: the profile's if it has a risk, and the option's.
+
+    The command ends with a clear error for judges that are not asked or numbers out of range.
+    """
+    from pydantic import ValidationError
+
+    from scenewright.config.settings import CascadeSpec
+
+    found = []
+    if task.profile is not None and task.profile.cascade is not None:
+        found += [task.profile.cascade] if task.profile.cascade.risk is not None else []
+    named = split_list(first)
+    if set(named) - set(task.judges):
+        known = ", ".join(task.judges)
+        raise fail(f"--cascade-first names some of the judges ({known})", Exit.USAGE)
+    if named:
+        try:
+            found.append(CascadeSpec(first=named, risk=risk, confidence=confidence))
+        except ValidationError as error:
+            problem = error.errors()[0]
+            raise fail(f"--{problem['loc'][0]}: {problem['msg']}", Exit.USAGE) from error
+    return found
+
+
+def _asked(
+    task: _Task, variants: VariantPlan, quiet: bool
+) -> tuple[list[JudgeRun], dict[str, str]]:
+    """Ask all judges; return their answers, and the id of each spec."""
+    from scenewright.evals.judge_reports.judge_runs import count_questions, run_judges
+    from scenewright.providers import AnswerStore
+    from scenewright.runs.model_factory.profiles import panel_of
+
+    async def ask() -> list[JudgeRun]:
+        made = await panel_of(list(task.judges), settings=task.settings)
+        totals = {j.id: count_questions(j, task.facts, variants) for j in made}
+        done = dict.fromkeys(totals, 0)
+        if not quiet:
+            total = sum(totals.values())
+            note(f"{total} questions to {len(made)} judges; answers are kept in {task.store}")
+        with (
+            closing(AnswerStore(task.store)) as store,
+            show_progress(console(stderr=True), "asking", quiet, tenths=True) as show,
+        ):
+
+            def answered(judge: str, count: int) -> None:
+                done[judge] += count
+                each = "; ".join(
+                    f"{one}: {done[one]} of {n} questions" for one, n in totals.items()
+                )
+                show(sum(done.values()), sum(totals.values()), more=each)
+
+            return await run_judges(
+                made, task.facts,
+                store=store, plan=variants, limit=task.settings.judge_timeout, heard=answered,
+            )  # fmt: skip
+
+    judge_runs = run_and_free(ask())
+    return judge_runs, dict(zip(task.judges, (i.judge_id for i in judge_runs), strict=True))
+
+
+def _continues(store: Path) -> str:
+    """Return the hint after an interruption."""
+    return f"Answers so far are kept in {store}: the same command goes on from there."
+
+
+def embedded() -> list[str]:
+    """Return the specs of the judges that ship with the package."""
+    from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
+
+    folder = MINIATURE_WEIGHTS / "judges"
+    return sorted(f"{EMBEDDED}{path.parent.name}" for path in folder.glob("*/config.json"))
 
 
 def known_judges() -> list[dict[str, str]]:
-    """The embedded judges, the kinds, the accounts, and the judges that profiles name."""
-    from scenewright.agents.judges.decisions.models import deciding, host_of
+    """Return the embedded judges, the kinds, the accounts, and the judges that profiles name."""
+    from scenewright.agents.judges.decisions.hosts import host_of
+    from scenewright.agents.judges.decisions.models import deciding
     from scenewright.config.accounts import BUILT_IN_ACCOUNTS, DECISION_ACCOUNTS, DECISION_HOSTS
     from scenewright.config.settings import load_profiles, load_settings
 
     settings = load_settings()
-    rows = [_row(spec, "comes with scenewright") for spec in embedded()]
+    rows = [_row(spec, "ships with scenewright") for spec in embedded()]
     for profile in load_profiles(settings).values():
         known = {row["judge"] for row in rows}
-        for spec in (*profile.judges, *profile.report_judges):
-            if spec not in known:
-                rows.append(_row(spec, f"in the profile {profile.name}"))
-        for spec in (*profile.realism_judges, *profile.realism_report_judges):
-            if spec not in known:
-                rows.append(_row(spec, f"of realism, in the profile {profile.name}"))
+        for about, specs in (
+            ("in the profile", (*profile.judges, *profile.report_judges)),
+            (
+                "for realism, in the profile",
+                (*profile.realism_judges, *profile.realism_report_judges),
+            ),
+        ):
+            rows += [_row(spec, f"{about} {profile.name}") for spec in specs if spec not in known]
     rows += [
         _row("local:MODEL", "a vision-language model: a folder, or a hub repository owner/name"),
         _row(
@@ -359,7 +447,7 @@ def known_judges() -> list[dict[str, str]]:
     for name, account in {**BUILT_IN_ACCOUNTS, **settings.accounts}.items():
         if account.provider not in DECISION_HOSTS:
             about = f"a model over the API of {account.provider}"
-            rows.append(_row(f"{name}:MODEL", about, _note(account)))
+            rows.append(_row(f"{name}:MODEL", about, _key_note(account)))
     for name, account in {**BUILT_IN_ACCOUNTS, **DECISION_ACCOUNTS, **settings.accounts}.items():
         maker = account.decisions_of
         if maker in deciding():
@@ -367,12 +455,15 @@ def known_judges() -> list[dict[str, str]]:
             if maker in DECISION_HOSTS:
                 host = host_of(maker, account.host_settings)
                 about = f"a decision model of {host.title} at {account.base_url or host.base_url}"
-            rows.append(_row(f"decision:{name}/MODEL", about, _note(account)))
+            rows.append(_row(f"decision:{name}/MODEL", about, _key_note(account)))
     return rows
 
 
 def looked_at(specs: Sequence[str]) -> list[dict[str, Any]]:
-    """What the judges of ``specs`` can do, or why they cannot be used; nothing is asked."""
+    """Return the abilities of the judges of ``specs``, or why they cannot be used.
+
+    Nothing is asked.
+    """
     from scenewright.config.settings import load_settings
     from scenewright.runs.model_factory.profiles import judge_of
 
@@ -387,13 +478,13 @@ def looked_at(specs: Sequence[str]) -> list[dict[str, Any]]:
             except Exception as error:
                 rows.append({"judge": spec, "problem": describe(error)[0]})
                 continue
-            rows.append({"judge": judge.id, "fingerprint": fingerprint, "caps": _caps_words(judge)})
+            rows.append({"judge": judge.id, "fingerprint": fingerprint, "caps": _abilities(judge)})
         return rows
 
     return run_and_free(look())
 
 
-def _note(account: AccountSpec) -> str:
+def _key_note(account: AccountSpec) -> str:
     from scenewright.config.accounts import OWN_HOSTS
 
     if account.key() is None:
@@ -406,8 +497,7 @@ def _row(judge: str, about: str, note: str = "") -> dict[str, str]:
     return {"judge": judge, "about": about, "note": note}
 
 
-def _caps_words(judge: Judge) -> str:
-    """What a judge can do, in words."""
+def _abilities(judge: Judge) -> str:
     caps = judge.caps
     words = [
         f"probability by {caps.probability}",
@@ -428,24 +518,23 @@ def _caps_words(judge: Judge) -> str:
     return "; ".join(words)
 
 
-def print_report(report: JudgeReport, where: Console) -> None:
-    """The tables of a report; the interval stands below its figure."""
+def _print_report(report: JudgeReport) -> None:
+    """Print the tables of a report; the interval is below its figure."""
     from scenewright.evals.judge_reports.card_sections import sections, summary
 
-    where.print(Text(summary(report)), soft_wrap=True)
-    where.print(Text("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim"))
+    say(summary(report))
+    say("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim")
     for section in sections(report):
-        where.print()
-        where.print(Text(section.title, "bold"))
+        say("")
+        say(section.title, "bold")
         if section.remark:
-            where.print(Text(section.remark, "dim"))
-        table = plain_table(*section.heads)
-        for column in table.columns[1:]:
+            say(section.remark, "dim")
+        print_table(
+            section.heads,
+            [[c if isinstance(c, str) else _figure(c) for c in row] for row in section.rows],
             # Reasons may be long; figures never are.
-            column.no_wrap = len(section.heads) > 2
-        for row in section.rows:
-            table.add_row(*(Text(cell) if isinstance(cell, str) else _figure(cell) for cell in row))
-        where.print(table)
+            wraps=len(section.heads) <= 2,
+        )
 
 
 def _figure(figure: Figure) -> Text:
@@ -457,66 +546,43 @@ def _figure(figure: Figure) -> Text:
     return text
 
 
-def print_calibration(calibration: Calibration, where: Console) -> None:
-    """Rates of judges and panels by kind of fact."""
-    table = plain_table(
-        "judge", "facts", "true", "false", "sensitivity", "specificity", "T", "Brier", "ECE"
-    )
-    for judge in calibration.judges:
-        for kind, rates in judge.kinds.items():
-            table.add_row(
-                judge.judge_id,
-                kind,
-                str(rates.n_true),
-                str(rates.n_false),
-                f"{rates.sensitivity:.3f}",
-                f"{rates.specificity:.3f}",
-                f"{rates.temperature:.2f}",
-                _change(rates.brier, rates.brier_scaled),
-                _change(rates.ece, rates.ece_scaled),
-            )
-    for panel in calibration.panels:
-        for kind, found in panel.kinds.items():
-            table.add_row(
-                f"{' + '.join(panel.judges)} ({panel.aggregation})",
-                kind,
-                str(found.n_true),
-                str(found.n_false),
-                f"{found.sensitivity:.3f}",
-                f"{found.specificity:.3f}",
-            )
-    where.print(table)
-    where.print(
-        Text("T: the temperature; Brier and ECE without it, then with it.", "dim"), soft_wrap=True
-    )
+def _print_calibration(calibration: Calibration) -> None:
+    """Print the rates of judges and panels by kind of fact, and the bounds of cascades."""
+    rows = [
+        (*_rates(judge.judge_id, kind, rates), f"{rates.temperature:.2f}",
+         _change(rates.brier, rates.brier_scaled), _change(rates.ece, rates.ece_scaled))
+        for judge in calibration.judges
+        for kind, rates in judge.kinds.items()
+    ]  # fmt: skip
+    rows += [
+        (*_rates(f"{' + '.join(panel.judges)} ({panel.aggregation})", kind, found), "", "", "")
+        for panel in calibration.panels
+        for kind, found in panel.kinds.items()
+    ]
+    heads = ("judge", "facts", "true", "false", "sensitivity", "specificity", "T", "Brier", "ECE")
+    print_table(heads, rows)
+    say("T: temperature; Brier score and ECE without it, then with it.", "dim")
     for cascade in calibration.cascades:
-        _print_cascade(cascade, where)
-
-
-def _print_cascade(cascade: CascadeGuarantee, where: Console) -> None:
-    """The bounds of a cascade by side and kind."""
-    where.print(
-        Text(
+        say(
             f"\n{' + '.join(cascade.first)} first: settles {cascade.coverage:.0%} of "
             f"{cascade.facts} facts; wrong in at most {cascade.risk:g} of each row with "
             f"{cascade.confidence:.0%} confidence"
-        ),
-        soft_wrap=True,
-    )
-    table = plain_table("kinds", "accepted", "verdicts", "wrong", "at most", "surer than")
-    for found in cascade.kinds:
-        table.add_row(
-            ", ".join(found.kinds),
-            str(found.accepted),
-            str(found.n),
-            str(found.wrong),
-            f"{found.at_most:.3f}" if found.accepted else "–",
-            "never: too little could be shown" if found.level is None else f"{found.level:g}",
         )
-    where.print(table)
+        print_table(
+            ("kinds", "accepted", "verdicts", "wrong", "at most", "surer than"),
+            [
+                (", ".join(found.kinds), str(found.accepted), str(found.n), str(found.wrong),
+                 f"{found.at_most:.3f}" if found.accepted else "–",
+                 "never: too few facts" if found.level is None else f"{found.level:g}")
+                for found in cascade.kinds
+            ],
+        )  # fmt: skip
+
+
+def _rates(name: str, kind: str, rates: Any) -> tuple[str, ...]:
+    counts = str(rates.n_true), str(rates.n_false)
+    return name, kind, *counts, f"{rates.sensitivity:.3f}", f"{rates.specificity:.3f}"
 
 
 def _change(before: float | None, after: float | None) -> str:
-    if before is None or after is None:
-        return "–"
-    return f"{before:.3f}, {after:.3f}"
+    return "–" if before is None or after is None else f"{before:.3f}, {after:.3f}"

@@ -9,43 +9,50 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from rich.table import Table
 
-from scenewright.cli.console import Exit, clear_errors, console, fail, print_json
-from scenewright.cli.options import JsonOption
+from scenewright.cli.console import (
+    Exit,
+    clear_errors,
+    fail,
+    note,
+    print_json,
+    print_table,
+    say,
+)
+from scenewright.cli.options import JsonOption, given
 from scenewright.cli.serve import DatabaseOption, DataOption
 
 if TYPE_CHECKING:
     from scenewright.service.core.keys import ApiKey, KeyStore
 
-app = typer.Typer(no_args_is_help=True, help="API keys of the service: make, list, revoke.")
+app = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys of the service.")
 T = TypeVar("T")
 
 
 @app.command()
 def create(
     tenant: Annotated[
-        str, typer.Argument(help="Whose key it is: keys of one tenant see the same runs.")
+        str, typer.Argument(help="Tenant of the key: keys of one tenant see the same runs.")
     ],
-    label: Annotated[str, typer.Option(help="What it is for.")] = "",
+    label: Annotated[str, typer.Option(help="What the key is for.")] = "",
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            help="What it may do: refine, read, score, parse, admin; can be given several times. "
-            "By default all but admin."
+            help="Permission: refine, read, score, parse or admin; can be given several times. By "
+            "default all but admin."
         ),
     ] = None,
     requests_per_minute: Annotated[
         int | None, typer.Option(min=1, help="Most requests in any 60 s.")
     ] = None,
     running: Annotated[
-        int | None, typer.Option(min=1, help="Most runs that wait or run at once.")
+        int | None, typer.Option(min=1, help="Most runs waiting or running at once.")
     ] = None,
     usd: Annotated[
-        float | None, typer.Option(min=0, help="US dollars that it may spend in all.")
+        float | None, typer.Option(min=0, help="US dollars that it may spend in total.")
     ] = None,
     images: Annotated[
-        int | None, typer.Option(min=0, help="Images that it may have drawn in all.")
+        int | None, typer.Option(min=0, help="Images that it may draw in total.")
     ] = None,
     days: Annotated[
         float | None, typer.Option(min=0, help="Days until it expires; by default never.")
@@ -54,14 +61,15 @@ def create(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key. It is shown this once: only its hash is kept."""
+    """Create a key. It is shown only once: the service keeps its hash."""
     with clear_errors():
         from scenewright.service.core.identity import SCOPES
         from scenewright.service.core.keys import USUAL
 
         unknown = sorted(set(scope or ()) - set(SCOPES))
         if unknown:
-            raise fail(f"no scope {', '.join(unknown)}: there are {', '.join(SCOPES)}", Exit.USAGE)
+            names = ", ".join(map(repr, unknown))
+            raise fail(f"no scope {names}: use one of {', '.join(SCOPES)}", Exit.USAGE)
         scopes = tuple(known for known in SCOPES if known in scope) if scope else USUAL
         key, text = _with_keys(
             data,
@@ -80,36 +88,36 @@ def create(
         if as_json:
             print_json({"key": text, **_row(key)})
             return
-        console().print(text, soft_wrap=True)
-        console(stderr=True).print(
+        say(text)
+        note(
             f"The key of {key.tenant} ({', '.join(key.scopes)}). Keep it now: it is not shown "
-            f"again. `scenewright keys revoke {key.id}` ends it.",
-            soft_wrap=True,
+            f"again. `scenewright keys revoke {key.id}` ends it."
         )
 
 
 @app.command(name="list")
 def listed(
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only keys of this tenant.")] = None,
     data: DataOption = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the keys: what each may do, and what it has spent."""
+    """List the keys with their permissions, limits and spending."""
     with clear_errors():
         rows = _with_keys(data, database, lambda keys: _rows(keys, tenant))
         if as_json:
             print_json({"keys": rows})
             return
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name in ("id", "tenant", "label", "scopes", "limits", "spent", "state"):
-            table.add_column(name)
-        for row in rows:
-            table.add_row(
-                row["id"], row["tenant"], row["label"], " ".join(row["scopes"]), _limits(row),
-                f"{row['spent_usd']:.2f} USD, {row['spent_images']} images", row["state"],
-            )  # fmt: skip
-        console().print(table)
+        if not rows:
+            note("there are no keys: make one with `scenewright keys create TENANT`")
+        print_table(
+            ("id", "tenant", "label", "scopes", "limits", "spent", "state"),
+            [
+                (row["id"], row["tenant"], row["label"], " ".join(row["scopes"]), _limits(row),
+                 f"{row['spent_usd']:.2f} USD, {row['spent_images']} images", row["state"])
+                for row in rows
+            ],
+        )  # fmt: skip
 
 
 @app.command()
@@ -118,34 +126,25 @@ def revoke(
     data: DataOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Have a key open nothing any more. Its runs and what it has spent are kept."""
+    """Revoke a key. Its runs and its spending stay on record."""
     with clear_errors():
         number = key.split("_")[1] if key.startswith("sw_") and key.count("_") == 2 else key
         found = _with_keys(data, database, lambda keys: keys.revoke(number))
-        console().print(f"{found.id} of {found.tenant} is revoked.", soft_wrap=True)
+        say(f"{found.id} of {found.tenant} is revoked.")
 
 
 def _with_keys(
     data: Path | None, database: str | None, call: Callable[[KeyStore], Awaitable[T]]
 ) -> T:
-    from scenewright.service.core.database import DatabaseError, open_database
-    from scenewright.service.core.errors import ServiceError
+    from scenewright.service.core.database import opened
     from scenewright.service.core.keys import KeyStore
     from scenewright.service.core.settings import service_settings
 
-    given = {"data": data, "database": database}
-    settings = service_settings(**{k: v for k, v in given.items() if v is not None})
-
     async def called() -> T:
-        async with open_database(settings) as engine:
+        async with opened(service_settings(**given(data=data, database=database))) as engine:
             return await call(KeyStore(engine))
 
-    try:
-        return asyncio.run(called())
-    except ServiceError as error:
-        raise fail(error.detail, Exit.USAGE) from None
-    except DatabaseError as error:
-        raise fail(str(error), Exit.FAILED) from None
+    return asyncio.run(called())
 
 
 async def _rows(keys: KeyStore, tenant: str | None) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -18,13 +19,10 @@ from scenewright.cli.data_annotate import app as building
 from scenewright.cli.demo import demo
 from scenewright.cli.doctor import doctor
 from scenewright.cli.eval import app as evals
-from scenewright.cli.extract import HELP as EXTRACT_HELP
 from scenewright.cli.extract import extract
-from scenewright.cli.filter import HELP as FILTER_HELP
 from scenewright.cli.filter import filter_pictures
 from scenewright.cli.judges import app as judges
 from scenewright.cli.keys import app as keys
-from scenewright.cli.mcp import HELP as MCP_HELP
 from scenewright.cli.mcp import mcp
 from scenewright.cli.mock import app as mock
 from scenewright.cli.models import app as models
@@ -49,11 +47,11 @@ RENAMED = {
     "edit --holds": "edit --present",
     "edit --lacks": "edit --absent",
 }
-"""Old names and what they are called now."""
+"""Old names of commands and options, and the new ones."""
 
 
 def renamed(words: Sequence[str]) -> str | None:
-    """Return the line that tells the new name of a command line that begins with an old one."""
+    """Return a hint at the new name where a command line begins with an old one, else None."""
     for old, new in RENAMED.items():
         *command, last = old.split()
         rest = words[len(command) :]
@@ -64,20 +62,36 @@ def renamed(words: Sequence[str]) -> str | None:
     return None
 
 
+_UNKNOWN_CHOICE = re.compile(r"(?P<value>'.*') is not one of (?P<known>.*)\.$")
+
+
 class Commands(TyperGroup):
-    """The group of all commands, which knows their old names."""
+    """Group of all commands, which knows their old names and suggests valid values."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that ``args`` name; an old name ends with the new one."""
-        if told := renamed(args):
-            raise fail(told, Exit.USAGE)
+        """Return the command that ``args`` name; an old name ends with a hint at the new one."""
+        if hint := renamed(args):
+            raise fail(hint, Exit.USAGE)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an unknown value of an option is one line with the valid ones."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            # Typer's own classes of usage errors are private.
+            message, param = getattr(error, "message", None), getattr(error, "param", None)
+            found = _UNKNOWN_CHOICE.search(message) if isinstance(message, str) else None
+            if found is None or param is None:
+                raise
+            known = " or ".join(found["known"].replace("'", "").rsplit(", ", 1))
+            raise fail(f"{param.opts[0]} {found['value']}: use {known}", Exit.USAGE) from None
 
 
 app = typer.Typer(
     name="scenewright",
     cls=Commands,
-    help="Draws a scene, checks every fact of it with a panel of judges, and repairs what is "
+    help="Draw a scene, verify every fact of it with a panel of judges, and repair what is "
     "missing.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -109,12 +123,24 @@ def main(
     os.environ["SCENEWRIGHT_DEBUG"] = "1" if debug else "0"
 
 
-for _command in (refine, edit, score, demo, page, show, serve, worker, parse, strategies, doctor):
+for _command in (
+    refine,
+    edit,
+    score,
+    demo,
+    page,
+    show,
+    serve,
+    worker,
+    parse,
+    strategies,
+    doctor,
+    extract,
+    mcp,
+):
     app.command()(_command)
 
-app.command(help=MCP_HELP)(mcp)
-app.command(help=EXTRACT_HELP)(extract)
-app.command("filter", help=FILTER_HELP)(filter_pictures)
+app.command("filter")(filter_pictures)
 
 data.command("get")(data_get)
 data.add_typer(building)

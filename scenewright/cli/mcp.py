@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import sys
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenewright.cli.console import clear_errors, debugging, quiet_libraries
+from scenewright.cli.console import clear_errors, debugging, stop_on_signal
+from scenewright.cli.options import given
 from scenewright.cli.serve import DatabaseOption, DataOption, check_profiles
 
 if TYPE_CHECKING:
     from scenewright.service.core.settings import ServiceSettings
-
-HELP = """\
-Serve MCP on standard input and output, for an agent's client that starts it.
-
-Register it in a client whose configuration is JSON:
-
-\b
-  {"mcpServers": {"scenewright": {
-    "command": "scenewright",
-    "args": ["mcp", "--data", "/data/scenewright"]}}}
-
-or with one command:
-
-\b
-  claude mcp add scenewright -- scenewright mcp --data /data/scenewright
-
-The client may start it in any folder: name the data folder by its whole path. Runs are kept there;
-what is not done when the client ends goes on when it starts again. A service that others share
-has the same tools at its address /mcp (scenewright serve).
-"""
 
 
 def mcp(
@@ -46,12 +26,28 @@ def mcp(
         typer.Option(
             "--profile",
             "-p",
-            help="Only these profiles, the first by default; can be given several times.",
+            help="Only these profiles, the first is the default; can be given several times.",
         ),
     ] = None,
 ) -> None:
-    """Serve MCP on standard input and output."""
-    quiet_libraries()
+    """Serve MCP on standard input and output, for an agent's client that starts it.
+
+    Register it in a client whose configuration is JSON:
+
+    \b
+      {"mcpServers": {"scenewright": {
+        "command": "scenewright",
+        "args": ["mcp", "--data", "/data/scenewright"]}}}
+
+    or with one command:
+
+    \b
+      claude mcp add scenewright -- scenewright mcp --data /data/scenewright
+
+    The client may start it in any folder: give the data folder by its absolute path. Runs are kept
+    there; unfinished ones continue when the client starts it again. A shared service has the same
+    tools at its address /mcp (scenewright serve).
+    """
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO if debugging() else logging.WARNING,
@@ -60,10 +56,9 @@ def mcp(
     with clear_errors():
         from scenewright.service.core.settings import service_settings
 
-        given: dict[str, Any] = {
-            "data": data, "database": database, "profiles": tuple(profile) if profile else None,
-        }  # fmt: skip
-        asyncio.run(_serve(service_settings(**{k: v for k, v in given.items() if v is not None})))
+        profiles = tuple(profile) if profile else None
+        options = given(data=data, database=database, profiles=profiles)
+        asyncio.run(_serve(service_settings(**options)))
 
 
 async def _serve(settings: ServiceSettings) -> None:
@@ -81,16 +76,18 @@ async def _serve(settings: ServiceSettings) -> None:
         base = base.model_copy(update={"profile": settings.profiles[0]})
     async with AsyncExitStack() as stack:
         stack.push_async_callback(SHARED.aclose)
-        # First of all: from here on nothing but the protocol reaches standard output.
+        # First: from here on only the protocol is written to standard output.
         reading, writing = await stack.enter_async_context(stdio_server())
         service = await stack.enter_async_context(running(settings, base=base))
         server = mcp_server(service, await stack.enter_async_context(agent_sessions(service)))
         serving = asyncio.ensure_future(
             server.run(reading, writing, server.create_initialization_options())
         )
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, serving.cancel)
-        await asyncio.wait([serving])
-        if not serving.cancelled():
+        stopping = asyncio.create_task(stop_on_signal().wait())
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not serving.done():
+            serving.cancel()
+            await asyncio.wait([serving])
+        elif not serving.cancelled():
             serving.result()

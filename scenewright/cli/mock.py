@@ -1,14 +1,14 @@
-"""``scenewright mock``: the providers' formats on this machine, to rehearse a study."""
+"""``scenewright mock``: a local server with the wire formats of model providers."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenewright.cli.console import Exit, clear_errors, console, fail, quiet_libraries
+from scenewright.cli.console import Exit, clear_errors, fail, note, say, stop_on_signal
 from scenewright.core.sockets import is_loopback
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="A local server that speaks the formats of OpenAI, Anthropic and Gemini.",
+    help="Run a local server that speaks the formats of OpenAI, Anthropic and Gemini.",
 )
 
 _FAULTS = (
@@ -27,7 +27,7 @@ _FAULTS = (
 
 @app.callback()
 def lab() -> None:
-    """A local server that speaks the formats of OpenAI, Anthropic and Gemini."""
+    """Run a local server that speaks the formats of OpenAI, Anthropic and Gemini."""
 
 
 @app.command()
@@ -38,7 +38,9 @@ def serve(
     ] = 8765,
     requests_per_minute: Annotated[
         int | None,
-        typer.Option(min=1, help="Most requests of one API key in any 60 s; more get a 429."),
+        typer.Option(
+            min=1, help="Most requests of one API key in any 60 s; others get status 429."
+        ),
     ] = None,
     tokens_per_minute: Annotated[
         int | None,
@@ -48,105 +50,101 @@ def serve(
         float, typer.Option(min=0.1, max=60, help="Seconds over which the limits are counted.")
     ] = 60.0,
     concurrent: Annotated[
-        int | None, typer.Option(min=1, help="Most requests of one API key under way at once.")
+        int | None, typer.Option(min=1, help="Most concurrent requests of one API key.")
     ] = None,
     latency: Annotated[
-        float, typer.Option(min=0, help="Seconds that an answer takes at least.")
+        float, typer.Option(min=0, help="Least seconds that an answer takes.")
     ] = 0.2,
     jitter: Annotated[
-        float, typer.Option(min=0, help="Latency is drawn evenly from this many seconds around.")
+        float, typer.Option(min=0, help="Latency varies uniformly by up to this many seconds.")
     ] = 0.0,
     fault: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KIND=SHARE",
-            help="Share of the requests that meet a fault, as in 500=0.02; can be given several "
-            f"times. KIND is one of {_FAULTS}.",
+            help="Share of the requests that fail, as in 500=0.02; can be given several times. "
+            f"KIND is one of {_FAULTS}.",
         ),
     ] = None,
     swap: Annotated[
         list[str] | None,
         typer.Option(
             metavar="MODEL=OTHER@N:NAME",
-            help="After N requests for MODEL the model OTHER answers in its place, and its answers "
-            "tell NAME; without :NAME they tell MODEL as before. Can be given several times.",
+            help="After N requests for MODEL the model OTHER answers in its place and gives NAME "
+            "as the served model; without :NAME it gives MODEL as before. Can be given several "
+            "times.",
         ),
     ] = None,
     quirk: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KIND",
-            help="A way of servers that are not the provider's: string_choice, loose_choice, "
-            "no_tools, fenced_tokens, no_pictures or endless. Can be given several times.",
+            help="Behaviour of compatible servers that differs from the provider's: string_choice, "
+            "loose_choice, no_tools, fenced_tokens, no_pictures or endless; can be given again.",
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="Same seed, same faults at the same numbers of requests.")
+        int, typer.Option(help="Seed of the faults: the same requests fail each time.")
     ] = 0,
     allow_remote: Annotated[
         bool,
-        typer.Option("--allow-remote", help="Listen where other machines can reach it too."),
+        typer.Option(
+            "--allow-remote", help="Also listen on addresses that other machines can reach."
+        ),
     ] = False,
 ) -> None:
     """Serve the miniature's models behind the providers' formats until Ctrl-C.
 
     Point a provider's SDK, or an account of scenewright.toml, at the addresses it prints. Any
-    API key is taken; each key is an account with its own limits. Models: judge-a, judge-b,
+    API key is accepted; each key is an account with its own limits. Models: judge-a, judge-b,
     judge-c, judge-d, judge-weak, judge-eager, and instant, which answers at once from a hash;
     script:NAME, which talks and calls tools by rules; miniature and instant-image, which draw.
     Faults, swaps and quirks can be changed while it runs (POST /lab/faults, /lab/swaps,
-    /lab/quirks), and GET /lab/report says what every account did.
+    /lab/quirks), and GET /lab/report lists the requests of every account.
     """
-    if not (allow_remote or is_loopback(host)):
-        raise fail(
-            f"{host} can be reached from other machines, and the lab asks nobody who they are: "
-            "add --allow-remote if you mean it",
-            Exit.USAGE,
-        )
-    quiet_libraries()
     with clear_errors():
-        from scenewright.mock_providers.faults import LabError, parse_faults, parse_swaps
+        if not (allow_remote or is_loopback(host)):
+            raise fail(
+                f"{host} can be reached from other machines, and the mock server requires no "
+                "authentication: add --allow-remote if you want that",
+                Exit.USAGE,
+            )
+        from scenewright.mock_providers.faults import parse_faults
+        from scenewright.mock_providers.model_swaps import parse_swaps
         from scenewright.mock_providers.quirks import parse_quirks
         from scenewright.mock_providers.settings import LabSettings
 
-        try:
-            settings = LabSettings(
-                host=host,
-                port=port,
-                requests_per_minute=requests_per_minute,
-                tokens_per_minute=tokens_per_minute,
-                window=window,
-                concurrent=concurrent,
-                latency=latency,
-                jitter=jitter,
-                faults=parse_faults(fault or ()),
-                swaps=parse_swaps(swap or ()),
-                quirks=parse_quirks(quirk or ()),
-                seed=seed,
-            )
-            asyncio.run(_serve(settings))
-        except LabError as error:
-            raise fail(str(error), Exit.USAGE) from None
+        settings = LabSettings(
+            host=host,
+            port=port,
+            requests_per_minute=requests_per_minute,
+            tokens_per_minute=tokens_per_minute,
+            window=window,
+            concurrent=concurrent,
+            latency=latency,
+            jitter=jitter,
+            faults=parse_faults(fault or ()),
+            swaps=parse_swaps(swap or ()),
+            quirks=parse_quirks(quirk or ()),
+            seed=seed,
+        )
+        asyncio.run(_serve(settings))
 
 
 async def _serve(settings: LabSettings) -> None:
     from scenewright.mock_providers.serving import serving
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    stop = stop_on_signal()
     async with serving(settings) as lab:
-        out = console()
-        out.print(_welcome(lab.url), soft_wrap=True)
-        out.file.flush()
+        say(_welcome(lab.url))
+        sys.stdout.flush()
         await stop.wait()
-    console(stderr=True).print("stopped.")
+    note("stopped.")
 
 
 def _welcome(url: str) -> str:
     return f"""\
-The lab listens at {url}. Ctrl-C ends it.
+The mock server listens at {url}. Ctrl-C ends it.
 
 OpenAI's SDK          export OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=mine
 Anthropic's SDK       export ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=mine

@@ -1,9 +1,8 @@
-"""``scenewright models``: which models of the hub a profile needs, and fetching them."""
+"""``scenewright models``: list, fetch and serve models."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,11 +16,13 @@ from scenewright.cli.console import (
     clear_errors,
     console,
     fail,
-    plain_table,
+    note,
     print_json,
-    quiet_libraries,
+    say,
+    stop_on_signal,
+    table_of,
 )
-from scenewright.cli.options import JsonOption
+from scenewright.cli.options import DryRunOption, JsonOption, NoQuestionOption
 from scenewright.cli.progress import confirm_transfer, show_transfer
 
 if TYPE_CHECKING:
@@ -29,20 +30,21 @@ if TYPE_CHECKING:
 
     from scenewright.providers.hub.cache import Present
     from scenewright.providers.hub.needs import Need
-    from scenewright.providers.hub.pull import Pulled, RepositoryPlan
+    from scenewright.providers.hub.plan import RepositoryPlan
+    from scenewright.providers.hub.pull import Pulled
     from scenewright.service.model_serving.args import ServingArgs
     from scenewright.service.model_serving.running import Place
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Models: what a profile needs of the Hugging Face hub, fetching it, and serving models.",
+    help="List, fetch and serve models of the Hugging Face hub.",
 )
-_AGAIN = "What has arrived stays: the same command goes on from there."
+_AGAIN = "Fetched files stay: the same command goes on from there."
 
 
 @app.callback()
 def models() -> None:
-    """Models: what a profile needs of the Hugging Face hub, fetching it, and serving models."""
+    """List, fetch and serve models of the Hugging Face hub."""
 
 
 @app.command(name="list")
@@ -53,17 +55,15 @@ def list_(
             metavar="[PROFILE]",
             help="A profile, or a model as diffusers:OWNER/NAME, local:OWNER/NAME (a judge) or "
             "transformers:OWNER/NAME (a detector); by default all profiles.",
-            show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell what is on this machine: repository, part, size, licence, and what is missing.
+    """Show which models are on this machine: repository, part, size, licence, and what is missing.
 
-    Asks no network. Exit codes: 0 all of it is here; 1 something is missing; 2 wrong input.
+    Uses no network. Exit codes: 0 all of it is here; 1 something is missing; 2 wrong input.
     """
     with clear_errors():
-        quiet_libraries()
         from scenewright.providers.hub.cache import cache_folder, survey
 
         found = {title: [survey(need) for need in needs] for title, needs in _needs(name).items()}
@@ -93,22 +93,20 @@ def pull(
             "transformers:OWNER/NAME (a detector).",
         ),
     ],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it starts.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell what would be fetched, and stop.")
-    ] = False,
+    yes: NoQuestionOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Fetch the models that a profile needs, only the files that are used, and check each.
+    """Fetch the models that a profile needs: only the files that are used, each checked.
 
-    Large files are checked by SHA-256, small ones by git's object id, also those that were here
-    before; a damaged one comes again. After an interruption the same command goes on where it
-    stopped. Exit codes: 0 all is here and whole; 2 wrong input; 3 could not be fetched;
+    Large files are checked by SHA-256, small ones by git's object id, including files that were
+    here before; damaged ones are fetched again. After an interruption the same command goes on
+    where it stopped. Exit codes: 0 all is here and whole; 2 wrong input; 3 could not be fetched;
     130 interrupted.
     """
     with clear_errors(_AGAIN):
-        quiet_libraries()
-        from scenewright.providers.hub.pull import bytes_left, check_disk, plan_of
+        from scenewright.providers.hub.plan import check_disk, plan_of
+        from scenewright.providers.hub.pull import bytes_left
         from scenewright.providers.hub.pull import pull as fetch
 
         needs = [need for group in _needs(name).values() for need in group]
@@ -119,8 +117,8 @@ def pull(
             else:
                 console().print(f"{name} needs nothing from the hub.")
             return
-        with _asking(where) as told:
-            plans = plan_of(needs, told)
+        with _asking(where) as show:
+            plans = plan_of(needs, show)
         if not as_json:
             _print_plan(plans, console())
         rest = bytes_left(plans)
@@ -166,7 +164,7 @@ def _needs(name: str | None) -> dict[str, tuple[Need, ...]]:
 
 
 def present_json(present: Present) -> dict[str, Any]:
-    """What of a need is here, for scripts: sizes in bytes."""
+    """Return how much of a needed repository is here; sizes in bytes."""
     return {
         "repository": present.need.repository,
         "parts": list(present.need.parts),
@@ -182,11 +180,11 @@ def present_json(present: Present) -> dict[str, Any]:
 
 
 def models_table(models: Iterable[dict[str, Any]]) -> Table:
-    """A row for each of what :func:`present_json` says."""
+    """Return a table of models as :func:`present_json` describes them."""
     from scenewright.providers.hub.cache import about
-    from scenewright.providers.hub.needs import size_words
+    from scenewright.providers.hub.known import size_words
 
-    table = plain_table("  repository", "for", "size", "licence", "state")
+    table = table_of("  repository", "for", "size", "licence", "state")
     for model in models:
         here = model["complete"]
         table.add_row(
@@ -203,23 +201,23 @@ def _print_list(found: dict[str, list[Present]], where: Console) -> None:
     from scenewright.providers.hub.cache import PULL, cache_folder
 
     for title, group in found.items():
-        where.print(Text(title, "bold"))
+        say(title, "bold", where)
         if not group:
-            where.print(Text("  nothing from the hub", "dim"))
+            say("  nothing from the hub", "dim", where)
         else:
             where.print(models_table(map(present_json, group)))
             if not all(present.complete for present in group):
-                where.print(Text(f"  get it with `{PULL} {title}`", "dim"), soft_wrap=True)
+                say(f"  get it with `{PULL} {title}`", "dim", where)
         where.print()
-    where.print(Text(f"folder {cache_folder()}", "dim"), soft_wrap=True)
+    say(f"folder {cache_folder()}", "dim", where)
 
 
 def _print_plan(plans: Iterable[RepositoryPlan], where: Console) -> None:
     from scenewright.providers.hub.cache import cache_folder
-    from scenewright.providers.hub.needs import size_words
+    from scenewright.providers.hub.known import size_words
 
     plans = list(plans)
-    table = plain_table("repository", "for", "files", "size", "here", "licence")
+    table = table_of("repository", "for", "files", "size", "here", "licence")
     for plan in plans:
         table.add_row(
             plan.need.repository,
@@ -231,20 +229,19 @@ def _print_plan(plans: Iterable[RepositoryPlan], where: Console) -> None:
         )
     where.print(table)
     size, have = sum(p.size for p in plans), sum(p.size_here for p in plans)
-    where.print(
-        Text(
-            f"{size_words(size)} in all, {size_words(have)} here, {size_words(size - have)} to "
-            f"fetch into {cache_folder()}"
-        ),
-        soft_wrap=True,
+    say(
+        f"{size_words(size)} in all, {size_words(have)} here, {size_words(size - have)} to "
+        f"fetch into {cache_folder()}",
+        "",
+        where,
     )
     for plan in plans:
         if plan.refusal is not None:
-            where.print(Text(plan.refusal, "yellow"), soft_wrap=True)
+            say(plan.refusal, "yellow", where)
 
 
 def _print_done(plans: Iterable[RepositoryPlan], done: Pulled, where: Console) -> None:
-    from scenewright.providers.hub.needs import size_words
+    from scenewright.providers.hub.known import size_words
 
     plans = list(plans)
     files = sum(len(plan.files) for plan in plans)
@@ -299,24 +296,28 @@ def serve(
         list[str] | None,
         typer.Argument(
             metavar="[MODEL]...",
-            help="local:MODEL (a judge) or diffusers:MODEL (what draws); a folder or a fetched "
+            help="local:MODEL (a judge) or diffusers:MODEL (an image model); a folder or a fetched "
             "repository, or miniature/judge-a and miniature.",
-            show_default=False,
         ),
     ] = None,
     profile: Annotated[
-        str, typer.Option("--profile", "-p", help="Also what draws and judges in this profile.")
+        str,
+        typer.Option(
+            "--profile", "-p", help="Also serve the image model and the judges of this profile."
+        ),
     ] = "",
     replicas: Annotated[
         int, typer.Option(min=0, help="Replicas of each model; 0 with --max-replicas: on demand.")
     ] = 1,
     max_replicas: Annotated[
-        int | None, typer.Option(min=1, help="Start as many as this while there is work for them.")
+        int | None, typer.Option(min=1, help="Start up to this many while there is work for them.")
     ] = None,
-    gpus: Annotated[float, typer.Option(min=0, help="GPUs of a replica; 0.5 shares one.")] = 0.0,
+    gpus: Annotated[
+        float, typer.Option(min=0, help="GPUs of a replica; 0.5 shares one between two.")
+    ] = 0.0,
     cpus: Annotated[float, typer.Option(min=0, help="Processors of a replica.")] = 1.0,
     batch: Annotated[
-        int, typer.Option(min=1, max=256, help="Pictures that a judge answers about at once.")
+        int, typer.Option(min=1, max=256, help="Pictures that a judge sees in one batch.")
     ] = 8,
     address: Annotated[
         str, typer.Option(help="The Ray cluster, as HOST:PORT or auto; empty: this machine.")
@@ -333,16 +334,16 @@ def serve(
     Needs the extra "ray" of the package. Each model is a Ray Serve deployment with replicas of its
     own. When all are loaded it prints an account for scenewright.toml; with it a
     profile names them as judges = ["cluster:local:miniature/judge-a"] and
-    backend = "cluster:diffusers:miniature". They answer and draw as in one process.
+    backend = "cluster:diffusers:miniature". Results are the same as in one process.
 
-    Serves until Ctrl-C or SIGTERM; requests under way are finished first. Whoever reaches the
-    port may use the models, unless SCENEWRIGHT_SERVE_KEY is set on both sides (docs/scaling.md).
+    Serves until Ctrl-C or SIGTERM; requests in progress are finished first. Anyone who can reach
+    the port can use the models, unless SCENEWRIGHT_SERVE_KEY is set on both sides
+    (docs/serving.md).
 
-    Exit codes: 0 ended as asked; 2 wrong input; 3 could not serve.
+    Exit codes: 0 stopped by a signal; 2 wrong input; 3 could not serve.
 
     Example: scenewright models serve local:miniature/judge-a diffusers:miniature --replicas 2
     """
-    quiet_libraries()
     with clear_errors():
         from scenewright.service.model_serving.args import serving_args
         from scenewright.service.model_serving.running import Place
@@ -357,45 +358,42 @@ def serve(
 
 async def _serve(args: ServingArgs, place: Place) -> None:
     from scenewright.service.model_serving.args import specs_of
-    from scenewright.service.model_serving.running import ServingFailed, serving
+    from scenewright.service.model_serving.running import serving
 
-    where = console(stderr=True)
-    ending, up = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
+    ending, up = stop_on_signal(), asyncio.Event()
 
     def listen() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, ending.set)
-
-    def told(model: str, text: str) -> None:
-        where.print(Text(f"{model}: {text}"), soft_wrap=True)
+        # Ray installs handlers of its own.
+        stop_on_signal(ending)
 
     async def served() -> None:
-        async with serving(args, place, told, listen) as url:
+        async with serving(
+            args,
+            place,
+            lambda model, text: note(f"{model}: {text}"),
+            listen,
+        ) as url:
             up.set()
             _print_account(url, [spec.model for spec in specs_of(args)])
-            where.print("serving; Ctrl-C ends it")
+            note("serving; Ctrl-C ends it")
             await ending.wait()
-            where.print("ending: requests under way are finished first")
+            note("ending: requests in progress are finished first")
 
-    listen()
     work = asyncio.create_task(served())
-    told_to_end = asyncio.create_task(ending.wait())
+    stopping = asyncio.create_task(ending.wait())
     try:
-        await asyncio.wait((work, told_to_end), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((work, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not up.is_set():
-            # Nobody was served so far: what loads need not end.
+            # No requests so far: loading need not be finished.
             work.cancel()
         await work
-    except ServingFailed as error:
-        raise fail(str(error), Exit.FAILED) from None
     finally:
-        told_to_end.cancel()
+        stopping.cancel()
 
 
 def _print_account(url: str, models: list[str]) -> None:
-    lines: list[Any] = [
-        "# for scenewright.toml; more in docs/scaling.md",
+    lines = [
+        "# for scenewright.toml; more in docs/serving.md",
         "[accounts.cluster]",
         'provider = "serve"',
         f'base_url = "{url}"',
@@ -404,4 +402,4 @@ def _print_account(url: str, models: list[str]) -> None:
         "# models there, for profiles:",
         *(f"#   cluster:{model}" for model in models),
     ]
-    console().print(Text("\n".join(lines)), soft_wrap=True)
+    say("\n".join(lines))

@@ -1,47 +1,62 @@
-"""``scenewright object-realism``: how real the objects of pictures look, and who can tell."""
+"""``scenewright object-realism``: score the realism of objects, train and measure scorers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from scenewright.cli.console import clear_errors, console, plain_table, print_json, quiet_libraries
-from scenewright.cli.object_realism_score import HELP as SCORE_HELP
-from scenewright.cli.object_realism_score import score
-from scenewright.cli.options import JsonOption, QuietOption
-from scenewright.cli.progress import show_progress
+from scenewright.cli.console import (
+    Exit,
+    clear_errors,
+    console,
+    debugging,
+    fail,
+    note,
+    print_json,
+    print_table,
+    run_and_free,
+    say,
+    split_list,
+)
+from scenewright.cli.options import (
+    DetectorOption,
+    DeviceOption,
+    JsonOption,
+    LabelsOption,
+    QuietOption,
+)
+from scenewright.cli.progress import each_picture, show_progress
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from scenewright.evals.human_ratings.objects.analysis import Group, Raters
-    from scenewright.evals.human_ratings.objects.data import RatedObject, Split
+    from scenewright.core.ports.detector import Detector
+    from scenewright.core.ports.realism_scorer import RealismScorer
+    from scenewright.evals.human_ratings.object_analysis import Group, Raters
+    from scenewright.evals.human_ratings.rated_objects import RatedObject
     from scenewright.evals.statistics.figures import Figure
     from scenewright.evals.studies.olip.ablations import Ablation
     from scenewright.evals.studies.olip.evaluation import Evaluation
     from scenewright.evals.studies.olip.salience import Selected
-    from scenewright.tools.vision.realism.olip import BlipEncoder
+    from scenewright.evals.studies.olip.scores_file import ScoresFile
+    from scenewright.evals.studies.olip.training import Prepared
+    from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
     from scenewright.tools.vision.realism.olip_training import Epoch
+    from scenewright.tools.vision.realism.pictures import PictureRealism
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Object-centric realism: score objects, train OLIP on rated ones, and measure scorers "
     "against people.",
 )
-app.command(help=SCORE_HELP)(score)
-
 SetArgument = Annotated[
     Path,
     typer.Argument(
         metavar="SET",
-        help="Folder of rated objects: objects.jsonl and its pictures (docs/realism.md).",
+        help="Folder of rated objects: objects.jsonl and its pictures (docs/olip.md).",
         show_default=False,
     ),
 ]
@@ -55,43 +70,163 @@ EncoderOption = Annotated[
         "machine (for example Salesforce/blip-itm-base-coco).",
     ),
 ]
-CacheOption = Annotated[
+WorkOption = Annotated[
     Path | None,
     typer.Option(
         "--work",
         "-w",
         metavar="FOLDER",
-        help="Features and checkpoints: the same command goes on from here. Default: OUT/.work.",
-        show_default=False,
+        help="Folder of features, checkpoints or scores, from which the same command continues. "
+        "Default: OUT/.work, or the user's cache.",
     ),
 ]
-DeviceOption = Annotated[str, typer.Option("--device", help="Of the encoder: cpu, cuda or auto.")]
-BatchOption = Annotated[int, typer.Option("--batch", min=1, help="Objects in a step.")]
-EpochsOption = Annotated[
-    int, typer.Option("--epochs", min=1, help="Most passes over the training part.")
-]
-RateOption = Annotated[float, typer.Option("--rate", help="Learning rate of AdamW.")]
+BatchOption = Annotated[int, typer.Option(min=1, help="Objects in a step.")]
+EpochsOption = Annotated[int, typer.Option(min=1, help="Most passes over the training part.")]
+RateOption = Annotated[float, typer.Option(help="Learning rate of AdamW.")]
 PatienceOption = Annotated[
-    int,
-    typer.Option("--patience", min=1, help="Epochs without gain in validation that end it."),
+    int, typer.Option(min=1, help="Stop after this many epochs without gain in validation.")
 ]
 WidthsOption = Annotated[
-    str,
-    typer.Option("--widths", metavar="A,B,…", help="Hidden layers of the MLPs; the paper's."),
+    str, typer.Option(metavar="A,B,…", help="Hidden layers of the MLPs; default the paper's.")
 ]
-HeadsOption = Annotated[int, typer.Option("--heads", min=1, help="Heads of the attention.")]
+HeadsOption = Annotated[int, typer.Option(min=1, help="Heads of the attention.")]
 SeedOption = Annotated[
-    int, typer.Option("--seed", "-s", min=0, help="Of the parts, the weights and the order.")
+    int, typer.Option("--seed", "-s", min=0, help="Seed of the parts, the weights and the order.")
 ]
-_TRAIN_AGAIN = "What is done is kept: the same command goes on from there."
+_AGAIN = "Finished work is kept: the same command goes on from there."
+
+
+@app.command()
+def score(
+    images: Annotated[
+        list[Path], typer.Argument(metavar="IMAGE...", help="Picture files.", show_default=False)
+    ],
+    scorer: Annotated[
+        str,
+        typer.Option(
+            "--scorer",
+            "-s",
+            metavar="KIND:MODEL",
+            help="Scorer: olip:FOLDER_OR_OWNER/NAME, vlm:ACCOUNT:MODEL, clip:MODEL, "
+            "blip:MODEL, vqa:JUDGE, judge:JUDGE (docs/realism.md).",
+        ),
+    ] = "olip:miniature/olip-a",
+    detector: DetectorOption = "miniature",
+    labels: LabelsOption = None,
+    most: Annotated[
+        int, typer.Option(min=1, help="Score a picture by this many of its largest objects.")
+    ] = 5,
+    json_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--json",
+            metavar="FILE",
+            help="Write the scores here, one JSON line a picture; - is standard output, where "
+            "nothing else is then printed.",
+        ),
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Score the realism of the objects in pictures: shape and texture from 1 to 5.
+
+    The score of a picture is the mean over its largest objects (OcR). Without models of your own
+    it scores the miniature world.
+
+    Examples of use:
+
+      scenewright object-realism score painted.png
+
+      scenewright object-realism score *.jpg --scorer olip:FOLDER --detector transformers:OWNER/NAME
+      --json scores.jsonl
+
+    Exit codes: 0 scored; 2 wrong input; 3 could not run, or a picture could not be scored (the
+    others still are).
+    """
+    with clear_errors():
+        from scenewright.core.ports.detector import DetectionError
+        from scenewright.core.ports.realism_scorer import RealismError
+        from scenewright.evals.studies.olip.scores_file import ScoresFile
+        from scenewright.runs.model_factory.detectors import cached_detector_of
+        from scenewright.runs.model_factory.realism_scorers import scorer_of
+
+        names = split_list(labels)
+        if labels is not None and not names:
+            raise fail("--labels names no class: write for example --labels dog,ball", Exit.USAGE)
+        try:
+            models = scorer_of(scorer), cached_detector_of(detector or "miniature")
+            file = ScoresFile.of(json_file, *models, names)
+            scored, failed = run_and_free(_scored(images, *models, names, most, file, quiet))
+        except (DetectionError, RealismError) as error:
+            if debugging():
+                raise
+            raise fail(str(error), Exit.FAILED) from None
+        for at, (path, found) in enumerate(scored if not file.is_output else ()):
+            if len(images) > 1:
+                say(f"{chr(10) if at else ''}{path}", "bold underline")
+            _print_scores(found)
+        raise typer.Exit(int(Exit.FAILED if failed else Exit.OK))
+
+
+async def _scored(
+    images: Sequence[Path],
+    scorer: RealismScorer,
+    detector: Detector,
+    labels: Sequence[str],
+    most: int,
+    file: ScoresFile,
+    quiet: bool,
+) -> tuple[list[tuple[Path, PictureRealism]], int]:
+    """Return the scored pictures, and how many could not be."""
+    from scenewright.core.images import ImageError, hash_of_image, load_image
+    from scenewright.core.ports.detector import DetectionError
+    from scenewright.core.ports.realism_scorer import RealismError
+    from scenewright.tools.vision.realism.pictures import picture_realism
+
+    async def scored(path: Path) -> tuple[Path, PictureRealism]:
+        picture = await asyncio.to_thread(load_image, path)
+        digest = await asyncio.to_thread(hash_of_image, picture)
+        found = file.known(digest, most)
+        if found is None:
+            found = await picture_realism(
+                picture, detector, scorer, labels=tuple(labels), most=most
+            )
+            file.add(path, picture.size, digest, found)
+        return path, found
+
+    return await each_picture(images, scored, (DetectionError, RealismError, ImageError), quiet)
+
+
+def _print_scores(found: PictureRealism) -> None:
+    from scenewright.runs.report import words
+
+    rows = []
+    for place, (item, realism) in enumerate(found.objects):
+        box = " ".join(str(round(value)) for value in item.box)
+        remark = realism.reason or ("" if place < found.most else "not among the largest")
+        scores = (realism.shape, realism.texture, realism.average)
+        rows.append((item.name, box, *map(_score, scores), remark))
+    print_table(("object", "box", "shape", "texture", "OcR", "note"), rows)
+    if rows:
+        say("")
+    if found.ocr is None:
+        say(f"no realism: {found.reason}")
+        return
+    largest = words.count(min(found.most, len(found.objects)), "object")
+    say(
+        f"realism {_score(found.ocr)} of 5 (shape {_score(found.shape)}, texture "
+        f"{_score(found.texture)}) by the largest {largest}; "
+        f"{found.found - len(found.objects)} left out"
+    )
+
+
+def _score(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
 
 
 @app.command()
 def train(
     rated: SetArgument,
-    out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Folder of the heads.", show_default=False)
-    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the heads.")],
     encoder: EncoderOption = "miniature",
     epochs: EpochsOption = 60,
     batch: BatchOption = 64,
@@ -102,11 +237,11 @@ def train(
     literal: Annotated[
         bool,
         typer.Option(
-            "--literal", help="Attention as it is written, which does not see the full image."
+            "--literal", help="Attention as the paper writes it, which ignores the full image."
         ),
     ] = False,
     seed: SeedOption = 0,
-    work: CacheOption = None,
+    work: WorkOption = None,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -115,9 +250,9 @@ def train(
 
     Parts are drawn by picture: 5 % test, 5 % validation, unless the set names its own; they are
     saved with the heads. The encoder's features are computed once and kept. An interrupted
-    training goes on to the same weights.
+    training continues to the same weights.
 
-    Examples:
+    Examples of use:
 
       scenewright object-realism train rated/ olip/ --widths 128,96,48
 
@@ -125,13 +260,11 @@ def train(
 
     Exit codes: 0 trained; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors(_TRAIN_AGAIN):
-        quiet_libraries()
+    with clear_errors(_AGAIN):
         from scenewright.evals.studies.olip.evaluation import floors
         from scenewright.evals.studies.olip.training import (
             evaluate_heads,
             fit,
-            prepare,
             training_report,
         )
         from scenewright.tools.vision.realism.olip import OlipConfig
@@ -142,23 +275,19 @@ def train(
         options = TrainingOptions(
             epochs=epochs, batch=batch, rate=rate, patience=patience, seed=seed
         )
-        kept = work or out / ".work"
-        where = console(stderr=True)
-        with show_progress(where, "features of objects", quiet) as told:
-            prepared = asyncio.run(
-                prepare(rated, blip, cache=kept / "features", seed=seed, on_features=told)
-            )
+        kept, where = work or out / ".work", console(stderr=True)
+        prepared = _prepared(rated, blip, kept, seed, where, quiet)
         config = OlipConfig(
             embedding=prepared.features.full.shape[1],
             heads=heads,
             widths=_widths(widths),
             residual=not literal,
         )
-        with show_progress(where, "epoch", quiet) as told:
+        with show_progress(where, "epoch", quiet) as show:
 
             def epoch_ends(epoch: Epoch) -> None:
                 losses = f"loss {epoch.loss:.4f}  validation {epoch.validation:.4f}"
-                told(epoch.number, epochs, more=losses)
+                show(epoch.number, epochs, more=losses)
 
             trained = fit(
                 prepared, config, options, checkpoint=kept / "training.pt", on_epoch=epoch_ends
@@ -179,25 +308,18 @@ def train(
         if as_json:
             print_json(report)
             return
-        shown = console()
-        shown.print(evaluation_table(rows))
-        shown.print(
-            Text(f"best epoch {trained.best} of {len(trained.history)}; report {out / REPORT}"),
-            soft_wrap=True,
-        )
+        _print_evaluation(rows)
+        say(f"best epoch {trained.best} of {len(trained.history)}; report {out / REPORT}")
 
 
 @app.command()
 def ablate(
     rated: SetArgument,
     out: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OUT", help="Folder for ablations.json and ablations.md.", show_default=False
-        ),
+        Path, typer.Argument(metavar="OUT", help="Folder for ablations.json and ablations.md.")
     ],
     encoder: EncoderOption = "miniature",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Trainings of each variant.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each variant.")] = 1,
     epochs: EpochsOption = 60,
     batch: BatchOption = 64,
     rate: RateOption = 1e-4,
@@ -205,39 +327,33 @@ def ablate(
     widths: WidthsOption = "1024,768,384",
     heads: HeadsOption = 8,
     seed: SeedOption = 0,
-    work: CacheOption = None,
+    work: WorkOption = None,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """What each part of OLIP is worth (Table 3b), on the test part of a set.
+    """Measure the effect of each part of OLIP (Table 3b), on the test part of a set.
 
     Full OLIP; without the full image, with one head for all, with a linear projection, without
-    all three; and attention as it is written. The same features, parts and seeds for each; below
-    them constant and random scores.
+    all three; and attention as the paper writes it. The same features, parts and seeds for each;
+    below them constant and random scores.
 
     Exit codes: 0 measured; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors(_TRAIN_AGAIN):
-        quiet_libraries()
+    with clear_errors(_AGAIN):
         from scenewright.core.flushing import write_text
         from scenewright.evals.studies.olip import ablations
-        from scenewright.evals.studies.olip.training import prepare
         from scenewright.runs.folder import write_json
         from scenewright.tools.vision.realism.olip import OlipConfig
         from scenewright.tools.vision.realism.olip_training import TrainingOptions
 
         blip = _encoder(encoder, device)
-        kept = work or out / ".work"
-        where = console(stderr=True)
-        with show_progress(where, "features of objects", quiet) as told:
-            prepared = asyncio.run(
-                prepare(rated, blip, cache=kept / "features", seed=seed, on_features=told)
-            )
+        kept, where = work or out / ".work", console(stderr=True)
+        prepared = _prepared(rated, blip, kept, seed, where, quiet)
 
         def begins(variant: str, number: int) -> None:
             if not quiet:
-                where.print(Text(f"{ablations.TITLES[variant]}, seed {number}"), soft_wrap=True)
+                say(f"{ablations.TITLES[variant]}, seed {number}", "", where)
 
         rows = ablations.ablate(
             prepared,
@@ -256,7 +372,7 @@ def ablate(
         if as_json:
             print_json(content)
         else:
-            console().print(ablation_table(rows))
+            _print_ablations(rows)
 
 
 @app.command()
@@ -266,72 +382,67 @@ def evaluate(
         list[str],
         typer.Argument(
             metavar="SCORER...",
-            help="Who scores, as olip:FOLDER, vlm:ACCOUNT:MODEL:few-shot-crop-s5 or "
-            "few-shot:judge:local:miniature/judge-a (docs/realism.md).",
-            show_default=False,
+            help="Scorers, as olip:FOLDER, vlm:ACCOUNT:MODEL:few-shot-crop-s5 or "
+            "few-shot:judge:local:miniature/judge-a (docs/realism.md, docs/object-scorers.md).",
         ),
     ],
     part: Annotated[
         str,
         typer.Option(
-            "--part",
-            help="test, validation, train, or all: of the parts saved with the heads; where none "
-            "of the scorers was trained on the set, drawn as `train` does.",
+            help="Part to measure on: test, validation, train, or all. Parts are those saved with "
+            "the heads; if no scorer was trained on the set, they are drawn as `train` does."
         ),
     ] = "test",
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", help="Folder for evaluation.json and evaluation.md.", show_default=False
-        ),
+        typer.Option("--out", "-o", help="Folder for evaluation.json and evaluation.md."),
     ] = None,
     overlap: Annotated[
         bool,
         typer.Option(
             "--allow-overlap",
-            help="Measure heads also on pictures that they were trained on, or of which that is "
-            "not recorded; the table says so.",
+            help="Also measure heads on pictures that they were trained on, or that may have been "
+            "used; the table says so.",
         ),
     ] = False,
     seed: SeedOption = 0,
-    work: Annotated[
-        Path | None,
-        typer.Option(
-            "--work",
-            "-w",
-            metavar="FOLDER",
-            help="Where scores are kept: nothing is scored twice. Default: OUT/.work, or the "
-            "user's cache.",
-            show_default=False,
-        ),
-    ] = None,
+    work: WorkOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Measure scorers against a set's ratings: MAE, 5-class accuracy (Table 3a), and ranks.
 
-    With 95 % intervals over pictures, and beside rows that look at no picture: constants of the
-    training part, its most frequent class, and random scores. Heads are measured on the test part
-    of their training, and refused on pictures that it used. What a scorer cannot tell is counted
-    and left out, never taken for 0.
+    With 95 % intervals over pictures, and with rows for floors that see no picture: constants of
+    the training part, its most frequent class, and random scores. Heads are measured on the test
+    part of their training, and refused on pictures that it used. Objects without a score are
+    counted and left out, never counted as 0.
 
-    Example:
+    Example of use:
 
       scenewright object-realism evaluate rated/ olip:olip/ few-shot:judge:local:miniature/judge-a
 
     Exit codes: 0 measured; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors(_TRAIN_AGAIN):
-        quiet_libraries()
-        pass
+    with clear_errors(_AGAIN):
         from scenewright.core.flushing import write_text
         from scenewright.evals.studies.olip.evaluation import markdown, seen_text
+        from scenewright.evals.studies.olip.measuring import evaluate_scorers
         from scenewright.runs.folder import write_json
 
         kept = work or (out / ".work" if out is not None else None)
-        rows = asyncio.run(
-            evaluate_scorers(rated, scorers, part, seed, kept, console(stderr=True), quiet, overlap)
-        )
+        with show_progress(console(stderr=True), "objects scored", quiet) as show:
+            rows = run_and_free(
+                evaluate_scorers(
+                    rated,
+                    scorers,
+                    part,
+                    seed,
+                    kept,
+                    allow=overlap,
+                    saved=lambda: None if quiet else note(_SAVED_PARTS),
+                    scored=show,
+                )
+            )
         content = [row.model_dump(mode="json") for row in rows]
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
@@ -340,17 +451,30 @@ def evaluate(
         if as_json:
             print_json(content)
         else:
-            shown = console()
-            shown.print(evaluation_table(rows))
+            _print_evaluation(rows)
             for row in rows:
-                if told := seen_text(row):
-                    shown.print(Text(f"{row.name}{told}"), soft_wrap=True)
+                if text := seen_text(row):
+                    say(f"{row.name}{text}")
+
+
+_SAVED_PARTS = "parts: as saved with the heads; --seed has no effect on them"
+
+
+def _prepared(
+    rated: Path, blip: BlipEncoder, kept: Path, seed: int, where: Console, quiet: bool
+) -> Prepared:
+    from scenewright.evals.studies.olip.training import prepare
+
+    with show_progress(where, "features of objects", quiet) as show:
+        return asyncio.run(
+            prepare(rated, blip, cache=kept / "features", seed=seed, on_features=show)
+        )
 
 
 def _encoder(name: str, device: str) -> BlipEncoder:
-    from scenewright.core.ports.vision import RealismError
+    from scenewright.core.ports.realism_scorer import RealismError
     from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-    from scenewright.tools.vision.realism.olip import BlipEncoder
+    from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
 
     if name != "miniature":
         return BlipEncoder(name, device=device)
@@ -364,7 +488,7 @@ def _encoder(name: str, device: str) -> BlipEncoder:
 
 
 def _widths(text: str) -> tuple[int, ...]:
-    from scenewright.core.ports.vision import RealismError
+    from scenewright.core.ports.realism_scorer import RealismError
 
     try:
         found = tuple(int(part) for part in text.split(","))
@@ -378,145 +502,61 @@ def _widths(text: str) -> tuple[int, ...]:
 _MEASURES = (("MAE ↓", "mae"), ("ACC ↑", "acc"), ("rank ↑", "spearman"))
 
 
-def evaluation_table(rows: Sequence[Evaluation]) -> Table:
-    """Table 3a: value and interval of each figure, one line a scorer and measure."""
+def _print_evaluation(rows: Sequence[Evaluation]) -> None:
+    """Print Table 3a: value and interval of each figure, one line a scorer and measure."""
     from scenewright.evals.studies.olip.evaluation import COLUMNS
 
-    table = plain_table("method", "", *COLUMNS, "unscored")
+    lines = []
     for row in rows:
-        lost = f"{row.unscored} of {row.objects}"
-        ends = (lost, "", "")
-        for head, (name, shown), end in zip((row.name, "", ""), _MEASURES, ends, strict=True):
-            cells = [getattr(row.columns[column], shown).text() for column in COLUMNS]
-            table.add_row(head, name, *cells, end)
-    return table
+        ends = (f"{row.unscored} of {row.objects}", "", "")
+        for head, (name, field), end in zip((row.name, "", ""), _MEASURES, ends, strict=True):
+            cells = [getattr(row.columns[column], field).text() for column in COLUMNS]
+            lines.append((head, name, *cells, end))
+    print_table(("method", "", *COLUMNS, "unscored"), lines)
 
 
-def ablation_table(rows: Sequence[Ablation]) -> Table:
-    """Table 3b: the joint score, and how much worse than full OLIP."""
+def _print_ablations(rows: Sequence[Ablation]) -> None:
+    """Print Table 3b: the joint score, and how much worse than full OLIP."""
     from scenewright.evals.studies.olip.ablations import TITLES
 
-    table = plain_table(
-        "model design", "MAE ↓", "ACC ↑", "rank ↑", "MAE over full", "ACC under full"
-    )
+    lines = []
     for row in rows:
         joint = row.evaluation.columns["joint"]
-        over = [figure.text() if figure else "" for figure in (row.worse_mae, row.worse_acc)]
+        worse = [figure.text() if figure else "" for figure in (row.worse_mae, row.worse_acc)]
         measured = (joint.mae.text(), joint.acc.text(), joint.spearman.text())
-        table.add_row(TITLES[row.variant], *measured, *over)
-    return table
+        lines.append((TITLES[row.variant], *measured, *worse))
+    heads = ("model design", "MAE ↓", "ACC ↑", "rank ↑", "MAE over full", "ACC under full")
+    print_table(heads, lines)
 
 
-async def evaluate_scorers(
-    rated: Path,
-    scorers: Sequence[str],
-    part: str,
-    seed: int,
-    kept: Path | None,
-    where: Console,
-    quiet: bool,
-    allow: bool = False,
-) -> list[Evaluation]:
-    """The row of each scorer on a part of the set, and those that look at no picture.
-
-    ``kept``: where what was scored lies; None: in the user's cache. ``allow``: scorers may have
-    been trained on what they are measured on, and their rows say so.
-    """
-    from scenewright.config.settings import user_cache
-    from scenewright.core.ports.vision import RealismError
-    from scenewright.evals.human_ratings.objects.data import read_objects
-    from scenewright.evals.studies.olip.comparing import compare
-    from scenewright.evals.studies.olip.evaluation import evaluate as evaluation_of
-    from scenewright.evals.studies.olip.evaluation import floors
-    from scenewright.evals.studies.olip.few_shot import (
-        scorers_with,
-        takes_examples,
-        trained_scorers,
-    )
-    from scenewright.evals.studies.olip.splits import picture_digests
-    from scenewright.evals.studies.olip.unseen import Chosen, choose, seen_of
-    from scenewright.runs.model_factory.local_models import SHARED
-
-    if part not in ("train", "validation", "test", "all"):
-        raise RealismError(f"--part {part!r}: choose test, validation, train or all")
-    if part in ("train", "all") and takes_examples(scorers):
-        raise RealismError(
-            f"--part {part} holds the training part, from which few-shot examples are taken: "
-            "choose test or validation"
-        )
-    objects = read_objects(rated)
-    digests = await asyncio.to_thread(picture_digests, rated, objects)
-    records = [one.trained_on for one in trained_scorers(scorers)]
-    known = [record for record in records if record is not None]
-    chosen = (
-        Chosen(tuple(objects), (), False)
-        if part == "all"
-        else choose(objects, digests, cast("Split", part), known, seed)
-    )
-    made = scorers_with(scorers, rated, chosen.training)
-    try:
-        seen = seen_of(made, chosen.objects, digests, allow=allow)
-        if chosen.saved and not quiet:
-            where.print(Text("parts: as saved with the heads; --seed does not draw them anew"))
-        done = 0
-        with show_progress(where, "objects scored", quiet) as told:
-
-            def heard(_: str, count: int) -> None:
-                nonlocal done
-                done += count
-                told(done, len(chosen.objects) * len(made))
-
-            found = await compare(
-                made, rated, chosen.objects, kept=kept or user_cache("realism"), heard=heard
-            )
-    finally:
-        await SHARED.aclose()
-    rows = [
-        evaluation_of(one.scorer, chosen.objects, one.scores, seed=seed, seen=count)
-        for one, count in zip(found, seen, strict=True)
-    ]
-    training = () if part == "train" else chosen.training
-    return [*rows, *floors(chosen.objects, training, seed=seed).values()]
-
-
-HELP = """What a set of rated objects says: image realism by objects, discrepancy, agreement.
-
-Table 2 (rank correlation of object and image realism), Figure 8 (how many of the largest objects
-tell of the image), the discrepancy of shape and texture by source and category, and how far the
-raters agree. What the set has no ratings for is left out, with the reason.
-
-Example:
-
-  scenewright object-realism analyse rated/
-
-Exit codes: 0 done; 2 wrong input; 130 interrupted.
-"""
-
-
-@app.command(help=HELP)
+@app.command()
 def analyse(
-    rated: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SET",
-            help="Folder of rated objects: objects.jsonl and its pictures (docs/realism.md).",
-            show_default=False,
-        ),
-    ],
+    rated: SetArgument,
     seed: Annotated[
-        int, typer.Option("--seed", "-s", min=0, help="Of the resamples and the folds.")
+        int, typer.Option("--seed", "-s", min=0, help="Seed of the resamples and the folds.")
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Registered with :data:`HELP`."""
+    """Analyse a set of rated objects: image realism by objects, discrepancy, agreement.
+
+    Table 2 (rank correlation of object and image realism), Figure 8 (how many of the largest
+    objects predict the image), the discrepancy of shape and texture by source and category, and
+    the agreement of raters. Parts without ratings are left out, with the reason.
+
+    Example of use:
+
+      scenewright object-realism analyse rated/
+
+    Exit codes: 0 done; 2 wrong input; 130 interrupted.
+    """
     with clear_errors():
-        from scenewright.core.ports.vision import RealismError
-        from scenewright.evals.human_ratings.objects.analysis import (
+        from scenewright.core.ports.realism_scorer import RealismError
+        from scenewright.evals.human_ratings.object_analysis import (
             discrepancy,
             image_correlations,
             raters,
         )
-        from scenewright.evals.human_ratings.objects.data import read_objects
+        from scenewright.evals.human_ratings.rated_objects import read_objects
         from scenewright.evals.studies.olip.salience import select_ranks
 
         objects = read_objects(rated)
@@ -531,27 +571,30 @@ def analyse(
             }
             return {name: discrepancy(objects, by=by, seed=seed) for name, by in keys.items()}
 
-        parts: dict[str, tuple[Callable[[], Any], Callable[[Any], Table]]] = {
+        parts: dict[str, tuple[Callable[[], Any], Callable[[Any], _Table]]] = {
             "correlation": (lambda: image_correlations(objects, seed=seed), _correlation_table),
             "salience": (lambda: select_ranks(objects, seed=seed), _salience_table),
             "discrepancy": (apart, _discrepancy_table),
             "raters": (lambda: raters(objects, seed=seed), _raters_table),
         }
-        shown = console()
-        told: dict[str, Any] = {"objects": len(objects), "left_out": {}}
+        data: dict[str, Any] = {"objects": len(objects), "left_out": {}}
         for name, (work, table) in parts.items():
             try:
                 found = work()
             except RealismError as error:
-                told["left_out"][name] = str(error)
+                data["left_out"][name] = str(error)
                 if not as_json:
-                    shown.print(Text(f"{name}: {error}"), soft_wrap=True)
+                    say(f"{name}: {error}")
                 continue
-            told[name] = _plain(found)
+            data[name] = _plain(found)
             if not as_json:
-                shown.print(table(found))
+                print_table(*table(found))
         if as_json:
-            print_json(told)
+            print_json(data)
+
+
+_Table = tuple[Sequence[str], Iterable[Sequence[str]]]
+"""Heads and rows."""
 
 
 def _plain(found: Any) -> Any:
@@ -562,45 +605,40 @@ def _plain(found: Any) -> Any:
     return found.model_dump(mode="json")
 
 
-def _correlation_table(found: Mapping[str, Mapping[str, Figure]]) -> Table:
-
-    table = plain_table("objects", "shape", "texture", "joint", "n")
-    for row, figures in found.items():
-        n = str(figures["joint"].n)
-        shown = row.replace("_", " ")
-        table.add_row(shown, *(figures[a].text(2) for a in ("shape", "texture", "joint")), n)
-    return table
+def _correlation_table(found: Mapping[str, Mapping[str, Figure]]) -> _Table:
+    aspects = ("shape", "texture", "joint")
+    return ("objects", *aspects, "n"), [
+        (row.replace("_", " "), *(figures[a].text(2) for a in aspects), str(figures["joint"].n))
+        for row, figures in found.items()
+    ]
 
 
-def _salience_table(found: Sequence[Selected]) -> Table:
-
-    table = plain_table("objects", "MSE ↓", "R² ↑", "ranks by size")
-    for one in found:
-        ranks = ", ".join(map(str, one.kept)) or "none: a constant"
-        table.add_row(str(len(one.kept)), one.mse.text(2), one.r2.text(2), ranks)
-    return table
-
-
-def _discrepancy_table(found: Mapping[str, Mapping[str, Group]]) -> Table:
-
-    table = plain_table("of", "", "0", "1", "2", "≥ 3", "share ≥ 2", "shape ~ texture")
-    for by, groups in found.items():
-        for at, (name, one) in enumerate(groups.items()):
-            cells = [*map(str, one.counts), one.high.text(2), one.correlation.text(2)]
-            table.add_row(by if not at else "", name, *cells)
-    return table
+def _salience_table(found: Sequence[Selected]) -> _Table:
+    return ("objects", "MSE ↓", "R² ↑", "ranks by size"), [
+        (str(len(one.kept)), one.mse.text(2), one.r2.text(2),
+         ", ".join(map(str, one.kept)) or "none: a constant")
+        for one in found
+    ]  # fmt: skip
 
 
-def _raters_table(found: Raters) -> Table:
+def _discrepancy_table(found: Mapping[str, Mapping[str, Group]]) -> _Table:
+    return ("by", "", "0", "1", "2", "≥ 3", "share ≥ 2", "shape ~ texture"), [
+        (by if not at else "", name, *map(str, one.counts), one.high.text(2),
+         one.correlation.text(2))
+        for by, groups in found.items()
+        for at, (name, one) in enumerate(groups.items())
+    ]  # fmt: skip
 
-    table = plain_table("two raters", "shape", "texture")
-    for title, kappas in (
-        ("Cohen's κ", found.kappa),
-        ("κ, quadratic", found.weighted),
-        ("same score", found.same),
-        ("mean difference", found.distance),
-    ):
-        table.add_row(title, kappas["shape"].text(2), kappas["texture"].text(2))
-    table.add_row("3 or more apart", found.reviewed.text(2), "")
-    table.add_row("of them seen by a third", str(found.third), "")
-    return table
+
+def _raters_table(found: Raters) -> _Table:
+    figures = {
+        "Cohen's κ": found.kappa,
+        "κ, quadratic": found.weighted,
+        "same score": found.same,
+        "mean difference": found.distance,
+    }
+    return ("two raters", "shape", "texture"), [
+        *((name, both["shape"].text(2), both["texture"].text(2)) for name, both in figures.items()),
+        ("3 or more apart", found.reviewed.text(2), ""),
+        ("of them seen by a third", str(found.third), ""),
+    ]

@@ -1,56 +1,116 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the values that they stand for."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenewright.config import OnModelChange
+from scenewright.config.on_model_change import OnModelChange
+
+if TYPE_CHECKING:
+    from scenewright.config.settings import Profile, Settings
 
 JsonOption = Annotated[
-    bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")
+    bool, typer.Option("--json", help="Print JSON on standard output, nothing else.")
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, whatever it costs.")]
+NoQuestionOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it starts.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be fetched, and stop.")
+]
+PlanOption = Annotated[bool, typer.Option("--plan", help="Show what it will take, and stop.")]
+RetryOption = Annotated[
+    bool, typer.Option("--retry", help="Try again what failed or was left unscored.")
+]
+LimitUsdOption = Annotated[
+    float, typer.Option(min=0.0, help="Ask before work that costs more than this many dollars.")
+]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--profile", "-p", help="Models to use (`scenewright doctor` lists the profiles)."
+    ),
+]
+IndexOption = Annotated[
+    int | None, typer.Option(help="Which scene of a file that holds several, from 0.")
+]
+JudgesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judges",
+        "-j",
+        metavar="JUDGE[,JUDGE…]",
+        help="Judges as kind:model (`scenewright judges list`), in place of the profile's; can be "
+        "given several times.",
+    ),
+]
+DetectorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--detector",
+        "-d",
+        metavar="NAME",
+        help="Detector of objects: miniature, json:FILE, or transformers:FOLDER_OR_OWNER/NAME.",
+    ),
+]
+LabelsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,…",
+        help="Classes that the detector looks for; open-vocabulary detectors need them.",
+    ),
+]
+DeviceOption = Annotated[str, typer.Option(help="Device: auto, cpu, cuda, cuda:1, ….")]
 EngineOption = Annotated[
-    str, typer.Option("--engine", help="local, or ray: workers of a cluster (docs/scaling.md).")
+    str, typer.Option(help="local, or ray for workers of a cluster (docs/scaling.md).")
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option(
-        "--workers",
-        min=1,
-        help="Workers of --engine ray; by default one a GPU, else one a CPU.",
-        show_default=False,
-    ),
+    typer.Option(min=1, help="Workers of --engine ray; by default one a GPU, else one a CPU."),
 ]
 AddressOption = Annotated[
     str,
     typer.Option(
-        "--address",
-        help="Its cluster, as HOST:PORT or auto; empty: this machine.",
-        show_default=False,
+        help="Ray cluster, as HOST:PORT or auto; empty: this machine.", show_default=False
     ),
 ]
 OnModelChangeOption = Annotated[
     OnModelChange | None,
     typer.Option(
-        "--on-model-change",
-        help="Where a judge is served by another version than before: stop with an error (what is "
+        help="If a judge is served by another version than before: stop with an error (what is "
         "judged is kept), split the tables by version, or accept the mixture and note it. "
         "Default: what CONFIG says, else stop.",
-        show_default=False,
     ),
 ]
 SentinelsOption = Annotated[
     float | None,
     typer.Option(
-        "--sentinels",
         min=0.0,
         max=1.0,
-        help="Sentinel questions for each question put to a judge behind an API, to notice a model "
+        help="Sentinel questions for each question to a judge behind an API, to notice a model "
         "exchanged under its old name; 0 asks none. Default: what CONFIG says, else 0.05.",
-        show_default=False,
     ),
 ]
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """Return the options that have a value."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def chosen_profile(name: str | None) -> tuple[Settings, Profile]:
+    """Return the settings, and the profile of that name or the default one."""
+    from scenewright.config.settings import find_profile, load_settings
+
+    settings = load_settings()
+    return settings, find_profile(name or settings.profile, settings)
+
+
+def answers_file(store: Path | None, out: Path | None = None) -> Path:
+    """Return the file of stored answers: ``store``, else in ``out``, else in the user's folder."""
+    if store is not None:
+        return store
+    return out / "answers.db" if out else Path(typer.get_app_dir("scenewright")) / "judges.db"

@@ -1,4 +1,4 @@
-"""``scenewright parse``: what a scene, a caption or an image says, as a scene graph."""
+"""``scenewright parse``: scenes, captions and images as scene graphs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ from scenewright.cli.console import (
     console,
     debugging,
     fail,
+    note,
     print_json,
-    quiet_libraries,
+    say,
+    write_file,
 )
-from scenewright.cli.options import JsonOption
+from scenewright.cli.options import IndexOption, JsonOption, chosen_profile
 from scenewright.cli.refine import read_scene
 
 if TYPE_CHECKING:
     from scenewright.config.settings import Profile, Settings
     from scenewright.core.facts import Fact
-    from scenewright.core.ports.vision import Detection
+    from scenewright.core.ports.detector import Detection
     from scenewright.core.questions import Protocol
     from scenewright.core.scene import SceneGraph
 
@@ -41,33 +43,26 @@ def parse(
             metavar="SCENE",
             help="A scene as text ('red ball on table; dog left of table'), a file of any format, "
             "or - for standard input.",
-            show_default=False,
         ),
     ] = None,
     caption: Annotated[
         str | None,
         typer.Option(
-            "--caption",
             metavar="TEXT",
-            help="Read this English caption instead, for example "
-            "'A brown dog sits left of a red ball'; - for standard input.",
-            show_default=False,
+            help="Read this English caption instead, for example 'A brown dog sits left of a red "
+            "ball'; - for standard input.",
         ),
     ] = None,
     image: Annotated[
-        Path | None,
-        typer.Option(
-            "--image", metavar="FILE", help="Read this image instead.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Read this image instead.")
     ] = None,
     reader: Annotated[
         str | None,
         typer.Option(
             "--with",
             metavar="READER",
-            help="Who reads a caption: rules (default, offline) or llm; an image: llm (default "
-            "where the profile has one) or judges, which know the miniature world alone.",
-            show_default=False,
+            help="Parser of a caption: rules (default, offline) or llm; of an image: llm (default "
+            "where the profile has one) or judges, which know only the miniature world.",
         ),
     ] = None,
     profile: Annotated[
@@ -75,65 +70,55 @@ def parse(
         typer.Option(
             "--profile",
             "-p",
-            help="Whose language model (its chat) or judges read, and as whose facts are asked: "
-            "its protocol and wrong options; by default that of your settings.",
-            show_default=False,
+            help="Profile whose language model (its chat) or judges read, and whose protocol and "
+            "wrong options make the questions; by default that of your settings.",
         ),
     ] = None,
     boxes: Annotated[
         Path | None,
         typer.Option(
-            "--boxes",
             metavar="FILE",
-            help="Detections in the image, of which the llm gives the relations: a JSON list of "
-            "objects with a name and a box (xmin, ymin, xmax, ymax in pixels).",
-            show_default=False,
+            help="Detections in the image, between which the llm finds the relations: a JSON list "
+            "of objects with a name and a box (xmin, ymin, xmax, ymax in pixels).",
         ),
     ] = None,
     to: Annotated[
         str | None,
         typer.Option(
-            "--to",
             metavar="FORMAT",
             help="Print the scene in this format: json, megasg, sg2im, visual-genome, triplets, "
             "networkx.",
-            show_default=False,
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Write to this file instead (with --to)."),
+        Path | None, typer.Option("--out", "-o", help="Write to this file instead (with --to).")
     ] = None,
     facts: Annotated[bool, typer.Option("--facts", help="Show the question of each fact.")] = False,
     protocol: Annotated[
         str | None,
         typer.Option(
-            "--protocol",
-            help="How facts are asked: grounded or scene-bench; by default as the profile does.",
-            show_default=False,
+            help="Protocol of the questions: grounded or scene-bench; by default the profile's."
         ),
     ] = None,
-    index: Annotated[
-        int | None, typer.Option("--index", help="Which scene of a file that holds several.")
-    ] = None,
+    index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read a SCENE in any format, a caption or an image: show the scene graph, or convert it.
+    """Read a SCENE in any format, a caption or an image; show the scene graph, or convert it.
 
-    Exit codes: 0 read; 2 wrong input; 3 could not run (a model failed or is not there).
+    Exit codes: 0 read; 2 wrong input; 3 could not run (a model failed or is missing).
     """
     with clear_errors():
         from scenewright.core.formats import FormatWarning, dump_scene
 
         with warnings.catch_warnings(record=True) as caught:
-            # What models' libraries warn of says nothing of the scene.
+            # Warnings of model libraries are not about the scene.
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", FormatWarning)
             graph = _read(scene, caption, image, reader, profile, boxes, index)
             text = dump_scene(graph, to) if to is not None else ""
             asked = () if to is not None else _asked(graph, profile, protocol)
         for warning in caught:
-            console(stderr=True).print(Text(f"note: {warning.message}"), soft_wrap=True)
+            note(f"note: {warning.message}")
         if to is not None:
             _give(text, out)
         elif as_json:
@@ -154,7 +139,7 @@ def _read(
     if sum(given is not None for given in (scene, caption, image)) != 1:
         raise fail("name one thing to read: a SCENE, --caption or --image", Exit.USAGE)
     if boxes is not None and image is None:
-        raise fail("--boxes are those of an image: add --image", Exit.USAGE)
+        raise fail("--boxes are boxes of an image: add --image", Exit.USAGE)
     if scene is not None:
         if reader is not None:
             raise fail(
@@ -163,8 +148,6 @@ def _read(
         return read_scene(scene, index)
     if index is not None:
         raise fail("--index is for a file that holds several scenes: name it", Exit.USAGE)
-    pass
-
     if image is not None:
         graph = image_scene(image, reader, profile, boxes)
     else:
@@ -178,23 +161,13 @@ def _read(
 def _give(text: str, out: Path | None) -> None:
     if out is None:
         typer.echo(text, nl=not text.endswith("\n"))
-        return
-    from scenewright.core.scene import SceneError
-
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise SceneError(
-            f"{out} cannot be written: {error.strerror or error}; name a writable file"
-        ) from error
+    else:
+        write_file(out, lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def _asked(graph: SceneGraph, profile: str | None, protocol: str | None) -> tuple[Fact, ...]:
-    """The facts of ``graph`` as a run of the profile asks them."""
-    from scenewright.config.settings import find_profile, load_settings
-
-    settings = load_settings()
-    form = find_profile(profile or settings.profile, settings).form()
+    """Return the facts of ``graph`` as a run of the profile asks them."""
+    form = chosen_profile(profile)[1].form()
     if protocol is not None:
         form = replace(form, protocol=_protocol(protocol))
     return form.facts(graph)
@@ -226,9 +199,9 @@ def _describe(graph: SceneGraph, found: Sequence[Fact], with_facts: bool) -> Non
 
     where = console()
     for item in graph.objects:
-        where.print(Text.assemble((f"{item.id:<20} ", "bold"), noun_phrase(item)))
+        say(Text.assemble((f"{item.id:<20} ", "bold"), noun_phrase(item)))
     for relation in graph.relations:
-        where.print(Text(f"{relation.source} {relation.predicate} {relation.target}"))
+        say(f"{relation.source} {relation.predicate} {relation.target}")
     where.print()
     size = f"{words.count(len(graph.objects), 'object')}, "
     size += f"{words.count(len(graph.relations), 'relation')}, {words.count(len(found), 'fact')}"
@@ -237,7 +210,7 @@ def _describe(graph: SceneGraph, found: Sequence[Fact], with_facts: bool) -> Non
         where.print()
         for fact in found:
             options = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"
-            where.print(Text.assemble((f"{fact.statement}: ", "bold"), fact.question, options))
+            say(Text.assemble((f"{fact.statement}: ", "bold"), fact.question, options))
 
 
 T = TypeVar("T")
@@ -246,7 +219,7 @@ IMAGE_READERS = ("llm", "judges")
 
 
 def caption_scene(caption: str, reader: str | None, profile: str | None) -> SceneGraph:
-    """The scene of ``caption``, read by ``rules`` (default) or by the profile's ``llm``.
+    """Return the scene of ``caption``, read by ``rules`` (default) or by the profile's ``llm``.
 
     Raises ``SettingsError`` for another reader or a profile without a language model, the
     parsers' errors otherwise.
@@ -258,7 +231,7 @@ def caption_scene(caption: str, reader: str | None, profile: str | None) -> Scen
         return parse_caption(caption)
     from scenewright.agents.parsers.language import LanguageParser
 
-    settings, found = _profile(profile)
+    settings, found = chosen_profile(profile)
     parser = LanguageParser(_chat(found, settings, picture=False))
     return _run(lambda: parser.parse(caption))
 
@@ -266,11 +239,11 @@ def caption_scene(caption: str, reader: str | None, profile: str | None) -> Scen
 def image_scene(
     image: Path, reader: str | None, profile: str | None, boxes: Path | None
 ) -> SceneGraph:
-    """The scene of the file ``image``, read by the profile's ``llm`` or its ``judges``.
+    """Return the scene of the file ``image``, read by the profile's ``llm`` or its ``judges``.
 
     The default is the language model where the profile has one. Judges are asked for the words
-    of the miniature world. ``boxes``: a file of detections for the language model. Raises as
-    :func:`caption_scene`, and ``ImageError`` for a file that is no image.
+    of the miniature world. ``boxes``: a file of detections for the language model. Raises like
+    :func:`caption_scene`, and ``ImageError`` for a file that is not an image.
     """
     _check(reader, IMAGE_READERS, "an image")
     from scenewright.core.images import load_image
@@ -278,9 +251,9 @@ def image_scene(
 
     picture = load_image(image)
     detections = [] if boxes is None else read_boxes(boxes)
-    settings, found = _profile(profile)
+    settings, found = chosen_profile(profile)
     if (reader or ("llm" if _reads(found) else "judges")) == "llm":
-        from scenewright.tools.vision.extraction.one_stage import PictureParser
+        from scenewright.tools.vision.extraction.picture_parser import PictureParser
 
         parser = PictureParser(_chat(found, settings, picture=True))
         return _run(lambda: parser.parse(picture, detections))
@@ -296,7 +269,6 @@ def _by_judges(picture: Any, profile: Profile, settings: Settings) -> SceneGraph
     from scenewright.runs.model_factory import profiles
     from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser, Vocabulary
 
-    quiet_libraries()
     known = settings_with(profile, settings)
     judges = [profiles.judge_of(judge, settings=known) for judge in profile.judges]
     # Near says little beside a direction, and judges would confirm both.
@@ -305,16 +277,16 @@ def _by_judges(picture: Any, profile: Profile, settings: Settings) -> SceneGraph
     parser = JudgedPictureParser(judges, words, Panel.of(profile, judges))
     found = _run(lambda: parser.read(picture))
     for one in found.unread:
-        console(stderr=True).print(Text(f"unknown: {one}", style="yellow"), soft_wrap=True)
+        note(f"unknown: {one}", "yellow")
     return found.scene
 
 
 def read_boxes(path: Path) -> list[Detection]:
-    """Detections of a JSON file: ``[{"name": "dog", "box": [xmin, ymin, xmax, ymax]}]``.
+    """Return the detections of a JSON file: ``[{"name": "dog", "box": [xmin, ymin, xmax, ymax]}]``.
 
     Raises ``SceneError`` for a file that is not of that form.
     """
-    from scenewright.core.ports.vision import Detection
+    from scenewright.core.ports.detector import Detection
     from scenewright.core.scene import SceneError
 
     example = '[{"name": "dog", "box": [10, 20, 80, 90]}] (xmin, ymin, xmax, ymax in pixels)'
@@ -334,7 +306,7 @@ def read_boxes(path: Path) -> list[Detection]:
             isinstance(value, int | float) and not isinstance(value, bool) for value in box
         )
         if not isinstance(name, str) or not isinstance(box, list) or not numbers or len(box) != 4:
-            raise SceneError(f"{path}, entry {at + 1} is no box: write {example}")
+            raise SceneError(f"{path}, entry {at + 1} is not a box: write {example}")
         found.append(Detection(name, (box[0], box[1], box[2], box[3])))
     return found
 
@@ -343,25 +315,18 @@ def _check(reader: str | None, known: tuple[str, ...], what: str) -> None:
     from scenewright.config.settings import SettingsError
 
     if reader is not None and reader not in known:
-        raise SettingsError(f"--with {reader}: {what} is read with {' or '.join(known)}")
-
-
-def _profile(name: str | None) -> tuple[Settings, Profile]:
-    from scenewright.config.settings import find_profile, load_settings
-
-    settings = load_settings()
-    return settings, find_profile(name or settings.profile, settings)
+        raise SettingsError(f"--with {reader!r}: for {what} use {' or '.join(known)}")
 
 
 def _reads(profile: Profile) -> bool:
-    """Whether the profile has a language model that can read: a script cannot."""
+    """Return whether the profile has a language model that can read, which a script cannot."""
     from scenewright.config.settings import CHAT_KINDS, split_judge
 
     return profile.chat is not None and split_judge(profile.chat)[0] not in CHAT_KINDS
 
 
 def _chat(profile: Profile, settings: Settings, *, picture: bool) -> Any:
-    """The profile's language model; for pictures sampled as Scene-Bench does, where it can be."""
+    """Return the profile's language model; for pictures with Scene-Bench's sampling if it can."""
     from scenewright.config.settings import SettingsError, settings_with, split_judge
     from scenewright.runs.model_factory import profiles
 
@@ -371,13 +336,12 @@ def _chat(profile: Profile, settings: Settings, *, picture: bool) -> Any:
             "with --profile, or write chat = 'kind:model' into this one, for example "
             "'openai:gpt-6-luna'"
         )
-    quiet_libraries()
     account, model = split_judge(profile.chat)
     known = settings_with(profile, settings)
     if not picture:
         return profiles.chat_of(profile.chat, known, role="parser")
     from scenewright.agents.judges.models import caps_of
-    from scenewright.tools.vision.extraction.one_stage import sampling_of
+    from scenewright.tools.vision.extraction.picture_parser import sampling_of
 
     caps = caps_of(settings.account(account).provider, model, chats=True)
     return profiles.chat_of(
@@ -386,10 +350,10 @@ def _chat(profile: Profile, settings: Settings, *, picture: bool) -> Any:
 
 
 def _run(read: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What ``read`` gives; a language model that fails is one line and an exit code."""
+    """Run ``read``; a failing language model ends the command with one line."""
+    from scenewright.agents.chat.base import ChatError
     from scenewright.agents.chat.language_replies import ReplyError
-    from scenewright.agents.chat.model import ChatError
-    from scenewright.providers.retry import CallError
+    from scenewright.providers.decisions import CallError
 
     try:
         return asyncio.run(read())

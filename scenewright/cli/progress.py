@@ -1,13 +1,14 @@
-"""Progress of commands: a bar on a terminal, a line now and then elsewhere; and transfers."""
+"""Progress of commands and transfers: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import typer
 from rich.console import Console
@@ -24,36 +25,43 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from scenewright.cli.console import Exit, console, fail
+from scenewright.cli.console import Exit, console, debugging, fail, say
 
 if TYPE_CHECKING:
     from scenewright.evals.runner.progress import Progress as EvalProgress
     from scenewright.evals.studies.panel.running import StudyProgress
     from scenewright.providers.hub.pull import PullCallbacks
 
+T = TypeVar("T")
 _EVERY = 15.0
 """Seconds between two lines where there is no terminal."""
 
 
 class Counter(Protocol):
-    """Is told how much is done, of how much (0 or none: not known), and what is being done."""
+    """Callback that shows progress."""
 
     def __call__(self, done: int, total: int | None, doing: str = "", more: str = "") -> None:
-        """Show it; ``doing`` stays the same where it is empty."""
+        """Show that ``done`` of ``total`` (0 or None: not known) is done.
+
+        ``doing`` is the step; empty: the title. ``more`` follows the numbers.
+        """
         ...
 
 
 @contextmanager
-def show_progress(where: Console, title: str, quiet: bool, lines: bool = True) -> Iterator[Counter]:
-    """Yield what is to be told of the progress, and show it until the block ends.
+def show_progress(
+    where: Console, title: str, quiet: bool, lines: bool = True, *, tenths: bool = False
+) -> Iterator[Counter]:
+    """Yield a progress callback, whose calls are shown until the block ends.
 
     Nothing is shown if ``quiet``, and without ``lines`` nothing where there is no terminal.
+    ``tenths``: where there is no terminal, also print a line for each tenth.
     """
     if quiet or not (lines or where.is_terminal):
         yield lambda done, total, doing="", more="": None
         return
     if not where.is_terminal:
-        yield _Lines(where, title)
+        yield _Lines(where, title, tenths)
         return
     with Progress(
         SpinnerColumn(),
@@ -69,7 +77,7 @@ def show_progress(where: Console, title: str, quiet: bool, lines: bool = True) -
         task = bar.add_task(title, total=None, more="")
         before: tuple[int, int | None] = (0, None)
 
-        def told(done: int, total: int | None, doing: str = "", more: str = "") -> None:
+        def show(done: int, total: int | None, doing: str = "", more: str = "") -> None:
             nonlocal before
             if before[1] and (done < before[0] or total != before[1]):
                 # Something else is counted: its time is its own.
@@ -79,16 +87,16 @@ def show_progress(where: Console, title: str, quiet: bool, lines: bool = True) -
                 task, completed=done, total=total or None, description=doing or title, more=more
             )
 
-        yield told
+        yield show
 
 
 class _Lines:
-    """A line when something begins or is done, and now and then with the time that is left."""
+    """Progress as lines: when a step begins or ends, and now and then with the time left."""
 
-    def __init__(self, where: Console, title: str) -> None:
-        self._where, self._title = where, title
+    def __init__(self, where: Console, title: str, tenths: bool) -> None:
+        self._where, self._title, self._tenths = where, title, tenths
         self._doing: str | None = None
-        self._told = self._began = 0.0
+        self._printed = self._began = 0.0
         self._done = self._first = 0
         self._total: int | None = None
         self._ended = False
@@ -97,79 +105,87 @@ class _Lines:
         now, doing = time.monotonic(), doing or self._title
         if self._doing is None or done < self._done or total != self._total:
             self._began, self._first, self._total, self._ended = now, done, total, False
+        tenth = self._tenths and total and self._done * 10 // total < done * 10 // total
         self._done = done
         ends = bool(total) and done == total and not self._ended
-        if doing == self._doing and now - self._told < _EVERY and not ends:
+        if doing == self._doing and now - self._printed < _EVERY and not ends and not tenth:
             return
-        self._told, self._doing, self._ended = now, doing, self._ended or ends
-        said = f"{doing} {done:,}/{total:,}" if total else doing
-        said += f"  {more}" if more else ""
+        self._printed, self._doing, self._ended = now, doing, self._ended or ends
+        line = f"{doing} {done:,}/{total:,}" if total else doing
+        line += f"  {more}" if more else ""
         if total and self._first < done < total:
             from scenewright.runs.report.words import duration
 
             left = (now - self._began) / (done - self._first) * (total - done)
-            said += f", about {duration(left)} left"
-        self._where.print(Text(said), soft_wrap=True)
+            line += f", about {duration(left)} left"
+        say(line, "", self._where)
 
 
-@contextmanager
-def show_pictures(total: int, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Yield what is to be told the name of each of ``total`` pictures as it begins."""
-    where = console(stderr=True)
-    if quiet or (total == 1 and not where.is_terminal):
-        yield lambda name: None
-        return
-    if not where.is_terminal:
-        done = iter(range(1, total + 1))
-        yield lambda name: where.print(Text(f"{next(done)}/{total} {name}", style="dim"))
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=where, transient=True) as bar:
-        task = bar.add_task("loading the models", total=total, completed=-1)
+async def each_picture(
+    paths: Sequence[Path],
+    work: Callable[[Path], Awaitable[T]],
+    errors: tuple[type[Exception], ...],
+    quiet: bool,
+) -> tuple[list[T], int]:
+    """Return the results of ``work`` on each picture, and how many pictures failed.
 
-        def step(name: str) -> None:
-            bar.update(task, advance=1, description=name)
-
-        yield step
+    One of ``errors`` is printed and the other pictures go on; a single picture raises it.
+    """
+    where, alone = console(stderr=True), len(paths) == 1
+    done: list[T] = []
+    failed = 0
+    with show_progress(
+        where, "loading the models", quiet or (alone and not where.is_terminal)
+    ) as show:
+        for number, path in enumerate(paths, start=1):
+            show(number, len(paths), path.name)
+            try:
+                done.append(await work(path))
+            except errors as error:
+                if alone or debugging():
+                    raise
+                failed += 1
+                say(Text.assemble((f"{path}: ", "bold red"), str(error)), "", where)
+    return done, failed
 
 
 @contextmanager
 def show_eval_progress(
     where: Console, total: int, quiet: bool
 ) -> Iterator[Callable[[EvalProgress], None] | None]:
-    """Yield what is to be told of an evaluation of ``total`` items; nothing if ``quiet``."""
-    with show_progress(where, "loading the models", quiet) as told:
-        yield None if quiet else lambda now: told(now.items, total, now.doing, _eval_counts(now))
+    """Yield a progress callback for an evaluation of ``total`` items; None if ``quiet``."""
+    with show_progress(where, "loading the models", quiet) as show:
+        yield None if quiet else lambda now: show(now.items, total, now.doing, _eval_counts(now))
 
 
 @contextmanager
 def show_study_progress(where: Console, quiet: bool) -> Iterator[Callable[[StudyProgress], None]]:
-    """Yield what is to be told of the progress of a panel study; nothing is shown if ``quiet``."""
-    with show_progress(where, "", quiet) as told:
-        yield lambda now: told(now.done, now.total, f"{now.step} of {now.steps}: {now.doing}")
+    """Yield a progress callback for a panel study."""
+    with show_progress(where, "", quiet) as show:
+        yield lambda now: show(now.done, now.total, f"{now.step} of {now.steps}: {now.doing}")
 
 
 def _eval_counts(now: EvalProgress) -> str:
-    said = f"{now.pictures} pictures, {now.judged} judged"
-    if now.found:
-        said += f", {now.found} found done"
-    if now.failed:
-        said += f", {now.failed} failed"
-    if now.unscored:
-        said += f", {now.unscored} unscored"
-    if now.sentinels:
-        said += f", {now.sentinels} sentinel pictures"
-    if now.usd:
-        said += f", ${now.usd:.4f}"
-    return said
+    counts = [f"{now.pictures} pictures", f"{now.judged} judged"]
+    counts += [
+        f"{count} {what}"
+        for count, what in (
+            (now.found, "found done"),
+            (now.failed, "failed"),
+            (now.unscored, "unscored"),
+            (now.sentinels, "sentinel pictures"),
+        )
+        if count
+    ]
+    return ", ".join(counts + ([f"${now.usd:.4f}"] if now.usd else []))
 
 
 def confirm_transfer(rest: int, as_json: bool) -> None:
-    """Ask whether ``rest`` bytes are to be fetched; a no ends the command, which is no failure.
+    """Ask before ``rest`` bytes are fetched; a no ends the command, which is no failure.
 
-    Where nobody can be asked the command ends as wrong input.
+    Where no person can answer, the command ends as wrong input.
     """
-    from scenewright.providers.hub.needs import size_words
+    from scenewright.providers.hub.known import size_words
 
     if as_json or not sys.stdin.isatty():
         raise fail(
@@ -182,19 +198,17 @@ def confirm_transfer(rest: int, as_json: bool) -> None:
 
 @contextmanager
 def show_transfer(rest: int | None, size: int | None, where: Console) -> Iterator[PullCallbacks]:
-    """What a transfer tells of itself, shown on ``where``.
+    """Yield callbacks that show a transfer on ``where``.
 
-    ``rest`` are the bytes that are still to come, ``size`` those that will be checked; none if
-    they are not known.
+    ``rest`` is the number of bytes to fetch, ``size`` of those to check; None if not known.
     """
-    from scenewright.providers.hub.needs import size_words
+    from scenewright.providers.hub.known import size_words
     from scenewright.providers.hub.pull import PullCallbacks
 
-    def told(text: str) -> None:
-        where.print(Text(text), soft_wrap=True)
-
     if not where.is_terminal:
-        yield PullCallbacks(moved=_Tenths(rest, where).moved, told=told)
+        yield PullCallbacks(
+            moved=_Tenths(rest, where).moved, told=lambda text: say(text, "", where)
+        )
         return
     bars = Progress(
         TextColumn("{task.description}"),
@@ -206,32 +220,32 @@ def show_transfer(rest: int | None, size: int | None, where: Console) -> Iterato
     )
     with bars:
         title = "fetching" if rest is None else f"fetching {size_words(rest)}"
-        come = bars.add_task(title, total=rest, visible=rest != 0)
-        seen = bars.add_task("checking", total=size)
+        fetched = bars.add_task(title, total=rest, visible=rest != 0)
+        checked = bars.add_task("checking", total=size)
         yield PullCallbacks(
-            moved=lambda count: bars.advance(come, count),
-            checked=lambda count: bars.advance(seen, count),
-            told=lambda text: bars.print(Text(text)),
+            moved=lambda count: bars.advance(fetched, count),
+            checked=lambda count: bars.advance(checked, count),
+            told=lambda text: say(text, "", bars.console),
         )
 
 
 class _Tenths:
-    """Says on a stream that is no terminal how far it is: at each tenth, or each 100 MB."""
+    """Lines of a transfer where there is no terminal: at each tenth, or each 100 MB."""
 
     def __init__(self, total: int | None, where: Console) -> None:
         self._step = total / 10 if total else 1e8
         self._total, self._where = total, where
-        self._moved = self._said = 0
+        self._moved = self._printed = 0
         self._lock = threading.Lock()
 
     def moved(self, count: int) -> None:
-        """``count`` bytes more."""
-        from scenewright.providers.hub.needs import size_words
+        """Count bytes that arrived."""
+        from scenewright.providers.hub.known import size_words
 
         with self._lock:
             self._moved += count
             step = int(self._moved / self._step)
-            if step > self._said:
-                self._said = step
+            if step > self._printed:
+                self._printed = step
                 of = f" of {size_words(self._total)}" if self._total else ""
-                self._where.print(size_words(self._moved) + of, soft_wrap=True)
+                say(size_words(self._moved) + of, "", self._where)

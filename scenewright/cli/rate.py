@@ -1,45 +1,72 @@
-"""``scenewright rate``: people rate pictures, and what their ratings say."""
+"""``scenewright rate``: studies in which people rate pictures, and reports on their ratings."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from scenewright.cli.console import (
     Exit,
     clear_errors,
     console,
     fail,
+    note,
     print_json,
     print_table,
-    quiet_libraries,
+    say,
+    split_list,
+    stop_on_signal,
 )
-from scenewright.cli.options import JsonOption, QuietOption
+from scenewright.cli.options import DetectorOption, JsonOption, LabelsOption, QuietOption
 from scenewright.cli.progress import show_progress
-from scenewright.cli.rate_objects import objects
 
 if TYPE_CHECKING:
-    from scenewright.evals.human_ratings.making import RatingStudySpec
-    from scenewright.evals.human_ratings.objects.report import ObjectReport
+    from scenewright.evals.human_ratings.object_analysis import Group
+    from scenewright.evals.human_ratings.object_report import ObjectReport
     from scenewright.evals.human_ratings.report import RatingReport
-    from scenewright.evals.human_ratings.sources import Source
-    from scenewright.evals.human_ratings.study import Kind, RatingStudy, StudyFolder
+    from scenewright.evals.human_ratings.sources import ObjectSource
+    from scenewright.evals.human_ratings.study import Kind, RatingStudy, StudyFolder, Tick
     from scenewright.evals.human_ratings.table import Rating
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="People rate pictures: pages, tables, agreement, and labels to calibrate judges with.",
+    help="Let people rate pictures: pages, tables, agreement, and labels to calibrate judges with.",
 )
+FolderArgument = Annotated[
+    Path, typer.Argument(metavar="RATINGS", help="Folder of `scenewright rate make`.")
+]
+ArmsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ARM[,ARM…]",
+        help="Arms, as backend/condition/seed or a part that only one has; default all.",
+    ),
+]
+SeedOption = Annotated[
+    int, typer.Option("--seed", "-s", min=0, help="Seed of the draw and of all orders.")
+]
+QuestionOption = Annotated[
+    str, typer.Option(help="Your own question to raters.", show_default=False)
+]
+TitleOption = Annotated[
+    str, typer.Option(help="Title that raters see; it should not reveal the arms.")
+]
+SideOption = Annotated[
+    int | None,
+    typer.Option(help="Scale all pictures to this longest side, so that sizes reveal nothing."),
+]
+OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder of the study.")]
+_AGAIN = "Nothing is lost: start it again."
 
 
 @app.callback()
 def rate() -> None:
-    """People rate pictures: pages, tables, agreement, and labels to calibrate judges with."""
+    """Let people rate pictures: pages, tables, agreement, and labels to calibrate judges with."""
 
 
 @app.command()
@@ -61,57 +88,29 @@ def make(
             "score: 1 to 5.",
         ),
     ] = "choice",
-    arms: Annotated[
-        str | None,
-        typer.Option(
-            "--arms",
-            metavar="ARM[,ARM…]",
-            help="Which arms, as backend/condition/seed or a part that only one has; default all.",
-            show_default=False,
-        ),
-    ] = None,
-    n: Annotated[
-        int | None,
-        typer.Option("--n", "-n", min=1, help="Tasks; default all there are.", show_default=False),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", "-s", min=0, help="Of the draw and of all orders.")
-    ] = 0,
+    arms: ArmsOption = None,
+    n: Annotated[int | None, typer.Option("--n", "-n", min=1, help="Tasks; default all.")] = None,
+    seed: SeedOption = 0,
     repeats: Annotated[
         float,
-        typer.Option(
-            "--repeats", min=0.0, max=1.0, help="Share of the tasks that every rater meets twice."
-        ),
+        typer.Option(min=0.0, max=1.0, help="Share of the tasks that every rater gets twice."),
     ] = 0.05,
-    question: Annotated[
-        str, typer.Option("--question", help="Your own question.", show_default=False)
-    ] = "",
+    question: QuestionOption = "",
     scale: Annotated[
-        str, typer.Option("--scale", metavar="LOW,HIGH", help="What 1 and 5 mean.")
+        str, typer.Option(metavar="LOW,HIGH", help="Meanings of 1 and 5.")
     ] = "not at all,completely",
-    name: Annotated[
-        str, typer.Option("--name", help="Title that raters see; it should not tell the arms.")
-    ] = "Rating pictures",
-    side: Annotated[
-        int | None,
-        typer.Option(
-            "--side",
-            help="Scale all pictures to this longest side, so that their size tells nothing.",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the study.")] = Path(
-        "ratings"
-    ),
+    name: TitleOption = "Rating pictures",
+    side: SideOption = None,
+    out: OutOption = Path("ratings"),
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make a study: draw items, copy their pictures, write the tasks.
+    """Make a study of pictures: draw items, copy their pictures, write the tasks.
 
-    Raters never see an arm's name: pages and addresses of pictures are opaque, files lose what
-    generators write into them, and every rater has an own order of tasks and candidates.
+    Raters never see an arm's name: addresses of pages and pictures are opaque, metadata is removed
+    from files, and every rater has a different order of tasks and candidates.
 
-    Examples:
+    Examples of use:
 
       scenewright rate make evals/mine --kind choice --arms sd15,sd21,sdxl,ours --n 1000
 
@@ -119,18 +118,18 @@ def make(
 
     Exit codes: 0 the study is made; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors(again="Nothing is lost: start it again."):
-        from scenewright.evals.human_ratings.making import RatingStudySpec
+    with clear_errors(_AGAIN):
+        from scenewright.evals.human_ratings.making import RatingStudySpec, make_study
         from scenewright.evals.human_ratings.sources import read_source
 
-        ends = tuple(part.strip() for part in scale.split(","))
+        ends = [part.strip() for part in scale.split(",")]
         if kind == "objects":
             raise fail("studies of objects are made by `scenewright rate objects`", Exit.USAGE)
         if len(ends) != 2:
             raise fail("--scale takes two texts with a comma between them", Exit.USAGE)
-        wish = RatingStudySpec(
+        spec = RatingStudySpec(
             kind=kind_named(kind),
-            arms=tuple(part.strip() for part in (arms or "").split(",") if part.strip()),
+            arms=split_list(arms),
             n=n,
             seed=seed,
             repeats=repeats,
@@ -139,36 +138,192 @@ def make(
             scale=(ends[0], ends[1]),
             side=side,
         )
-        study = _made(read_source(source), wish, out, quiet or as_json)
+        found = read_source(source)
+        where = console(stderr=True)
+        with show_progress(where, "copying pictures", quiet or as_json, lines=False) as show:
+            study = make_study(found, spec, out, show)
         if as_json:
-            print_json(_summary(study, out))
+            fields = {"name", "kind", "arms", "seed", "repeats", "source", "left_out"}
+            data = study.model_dump(mode="json", include=fields)
+            print_json({**data, "tasks": len(study.tasks), "folder": str(out)})
         else:
-            where = console()
-            where.print(_told(study), soft_wrap=True)
-            where.print(f"rate it   scenewright rate serve {out}", soft_wrap=True)
+            say(f"{len(study.tasks)} tasks ({study.kind}) from {study.source}")
+            _print_study("arms", study, out)
 
 
-def _made(source: Source, wish: RatingStudySpec, out: Path, quiet: bool) -> RatingStudy:
-    from scenewright.evals.human_ratings.making import make_study
+@app.command()
+def objects(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="With --detector the folder of an evaluation, a folder with one subfolder an "
+            "arm, or a CSV file; otherwise a JSON or COCO file of detections, or a set of rated "
+            "objects, whose ratings are ignored.",
+        ),
+    ],
+    detector: DetectorOption = None,
+    labels: LabelsOption = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the pictures of a file of detections; default its own."),
+    ] = None,
+    arms: ArmsOption = None,
+    n: Annotated[int | None, typer.Option("--n", "-n", min=1, help="Objects; default all.")] = None,
+    raters: Annotated[int, typer.Option(min=1, max=20, help="Raters of each object.")] = 2,
+    apart: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=5,
+            help="Ask one more rater where two scores differ by this much; 5: never.",
+        ),
+    ] = 3,
+    whole: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of the pictures also rated as a whole.")
+    ] = 0.0,
+    least_share: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, help="Least share of the picture that a box covers."),
+    ] = 0.01,
+    least_score: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Least confidence of a detection.")
+    ] = 0.5,
+    seed: SeedOption = 0,
+    question: QuestionOption = "",
+    name: TitleOption = "Rating objects",
+    side: SideOption = None,
+    out: OutOption = Path("ratings"),
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a study of objects: people rate how real the shape and the texture of each look.
 
-    where = console(stderr=True)
-    with show_progress(where, "copying pictures", quiet, lines=False) as told:
-        return make_study(source, wish, out, told)
+    Two raters an object, and a third where they differ by three or more (Liang et al., Sec. 3.2).
+    Raters see the picture, the object's box, its crop and its class, but not the picture's source.
+
+    Examples of use:
+
+      scenewright rate objects evals/mine --detector miniature --n 500 --out ratings-objects
+
+      scenewright rate objects detections.json --images pictures --whole 0.1
+
+    Exit codes: 0 the study is made; 2 wrong input; 3 could not run; 130 interrupted.
+    """
+    with clear_errors(_AGAIN):
+        from scenewright.evals.human_ratings.making import ObjectStudySpec, make_object_study
+        from scenewright.evals.human_ratings.study import Rule
+
+        spec = ObjectStudySpec(
+            n=n,
+            whole_share=whole,
+            least_share=least_share,
+            least_score=least_score,
+            rule=Rule(raters=raters, apart=apart),
+            seed=seed,
+            question=question.strip(),
+            name=name.strip() or "Rating objects",
+            side=side,
+        )
+        where, off = console(stderr=True), quiet or as_json
+        with show_progress(where, "finding objects", off, lines=False) as show:
+            found = _object_source(source, detector, labels, images, arms, out, show)
+        with show_progress(where, "copying pictures", off, lines=False) as show:
+            study = make_object_study(found, spec, out, show)
+        data = _object_study_data(study, out)
+        if as_json:
+            print_json(data)
+            return
+        say(f"{data['objects']} objects of {data['pictures']} pictures from {study.source}")
+        if data["whole_pictures"]:
+            say(f"{data['whole_pictures']} pictures are also rated as a whole")
+        _print_study("sources", study, out)
 
 
-def _summary(study: RatingStudy, out: Path) -> dict[str, Any]:
-    fields = ("name", "kind", "arms", "seed", "repeats", "source", "left_out")
-    found = study.model_dump(mode="json", include=set(fields))
-    return {**found, "tasks": len(study.tasks), "folder": str(out)}
+def _print_study(label: str, study: RatingStudy, out: Path) -> None:
+    say(f"{label:<10}{', '.join(study.arms)}")
+    for why, count in study.left_out.items():
+        say(f"left out  {count} × {why}")
+    say(f"rate it   scenewright rate serve {out}")
 
 
-def _told(study: RatingStudy) -> str:
-    lines = [
-        f"{len(study.tasks)} tasks ({study.kind}) from {study.source}",
-        f"arms      {', '.join(study.arms)}",
-    ]
-    lines.extend(f"left out  {n} × {why}" for why, n in study.left_out.items())
-    return "\n".join(lines)
+def _object_source(
+    source: Path,
+    detector: str | None,
+    labels: str | None,
+    images: Path | None,
+    arms: str | None,
+    out: Path,
+    show: Tick,
+) -> ObjectSource:
+    from scenewright.evals.human_ratings.sources import (
+        is_detections,
+        is_rated_set,
+        read_detected,
+        read_rated,
+    )
+
+    if detector is not None:
+        names = split_list(labels), split_list(arms)
+        return asyncio.run(_detect(source, detector, *names, images, out, show))
+    if labels or arms:
+        raise fail("--labels and --arms are for --detector: leave them out", Exit.USAGE)
+    if is_rated_set(source):
+        return read_rated(source)
+    if is_detections(source):
+        return read_detected(source, images)
+    raise fail(
+        f"{source} holds no objects: name a file of detections or a set of rated objects, or add "
+        "a detector (--detector miniature)",
+        Exit.USAGE,
+    )
+
+
+async def _detect(
+    source: Path,
+    spec: str,
+    labels: Sequence[str],
+    arms: Sequence[str],
+    images: Path | None,
+    out: Path,
+    show: Tick,
+) -> ObjectSource:
+    import hashlib
+
+    from scenewright.core.ports.detector import DetectionError
+    from scenewright.evals.human_ratings.sources import detect_all, read_source
+    from scenewright.runs.model_factory.detectors import DetectorSettings, detector_of
+
+    pictures = read_source(source)
+    try:
+        found = detector_of(spec, DetectorSettings(images=images))
+    except DetectionError as error:
+        raise fail(str(error), Exit.USAGE) from error
+    try:
+        # Another detector, or other labels, detects anew.
+        key = hashlib.sha256(f"{found.fingerprint} {sorted(labels)}".encode()).hexdigest()[:12]
+        record = out / f"detections-{key}.jsonl"
+        return await detect_all(pictures, found, record, arms, labels, show)
+    finally:
+        await found.aclose()
+
+
+def _object_study_data(study: RatingStudy, out: Path) -> dict[str, object]:
+    things = [task for task in study.tasks if task.thing is not None]
+    return {
+        "name": study.name,
+        "kind": study.kind,
+        "objects": len(things),
+        "pictures": len({task.candidates[0].image for task in things}),
+        "whole_pictures": len(study.tasks) - len(things),
+        "categories": len({task.thing.category for task in things if task.thing}),
+        "sources": list(study.arms),
+        "rule": study.rule.model_dump(),
+        "seed": study.seed,
+        "source": study.source,
+        "left_out": study.left_out,
+        "folder": str(out),
+    }
 
 
 @app.command()
@@ -182,40 +337,35 @@ def serve(
         str | None,
         typer.Option(
             envvar="SCENEWRIGHT_RATE_TOKEN",
-            help="What raters show once, in the address they open; made if others reach the host.",
-            show_default=False,
+            help="Token in the address that raters open; by default a new one is made if other "
+            "machines can reach the host.",
         ),
     ] = None,
 ) -> None:
     """Serve the rating pages until Ctrl-C.
 
-    Each answer is on disk before the page goes on: raters stop and go on whenever they like, and
-    a server that was killed lost nothing. Several raters can rate at once. A name is all that a
-    rater gives; ADDRESS?rater=NAME leads straight to the tasks.
+    Each answer is on disk before the next page is shown: raters can stop and continue at any time,
+    and nothing is lost if the server is killed. Several raters can rate at once. Raters give only
+    a name; ADDRESS?rater=NAME leads straight to the tasks.
 
     Exit codes: 0 ended; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors(again="Everything that was rated is kept."):
-        quiet_libraries()
+    with clear_errors(again="All ratings are kept."):
         from scenewright.evals.human_ratings.study import StudyFolder
 
         asyncio.run(_serve(StudyFolder(folder), host, port, token))
 
 
 async def _serve(folder: StudyFolder, host: str, port: int, token: str | None) -> None:
-    from scenewright.evals.human_ratings.serving import serving
+    from scenewright.evals.human_ratings.app import serving
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
     async with serving(folder, host, port, token) as url:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
-        out = console()
-        out.print(f"Rate at   {url}   (Ctrl-C ends it.)", soft_wrap=True)
-        out.print(f"Kept in   {folder.database.resolve()}", soft_wrap=True)
-        out.file.flush()
+        stop = stop_on_signal()
+        say(f"Rate at   {url}   (Ctrl-C ends it.)")
+        say(f"Kept in   {folder.database.resolve()}")
+        sys.stdout.flush()
         await stop.wait()
-    console(stderr=True).print("stopped; everything that was rated is kept.")
+    note("stopped; all ratings are kept.")
 
 
 @app.command()
@@ -224,17 +374,14 @@ def labels(
     out: Annotated[Path, typer.Option("--out", "-o", help="CSV file to write.")] = Path(
         "labels.csv"
     ),
-    fewest: Annotated[
-        int, typer.Option("--fewest", min=1, help="Votes for yes or no that a label needs.")
-    ] = 1,
+    fewest: Annotated[int, typer.Option(min=1, help="Votes for yes or no that a label needs.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Write what most raters say of each fact as labels for `scenewright judges`.
+    """Write the raters' majority for each fact as labels for `scenewright judges`.
 
-    Ties, facts that nobody could tell and facts about things that are not there are left out
-    and counted.
+    Ties, facts that nobody could tell and facts about absent objects are left out and counted.
 
-    Examples:
+    Examples of use:
 
       scenewright rate labels ratings-facts --out labels.csv
 
@@ -252,93 +399,12 @@ def labels(
         if as_json:
             print_json(made.model_dump(mode="json"))
             return
-        where = console()
-        where.print(f"{made.labels} labels written to {out}; {made.holds} hold", soft_wrap=True)
-        where.print(
+        say(f"{made.labels} labels written to {out}; {made.holds} hold")
+        say(
             f"left out: {made.ties} ties, {made.undecided} nobody could tell, {made.too_few} with "
-            f"too few votes, {made.absent} about things that are not there",
-            soft_wrap=True,
+            f"too few votes, {made.absent} about absent objects"
         )
-        where.print(f"use them  scenewright judges calibrate --labels {out}", soft_wrap=True)
-
-
-app.command()(objects)
-
-
-def print_rating_report(report: RatingReport, where: Console) -> None:
-    """Print the tables of ``report``."""
-    from scenewright.evals.human_ratings.plots import MEANS
-    from scenewright.evals.human_ratings.report_page import figure_text as shown
-    from scenewright.evals.human_ratings.report_page import number_text
-
-    where.print(
-        f"{len(report.raters)} raters, {report.items} items, {report.ratings} ratings "
-        f"({report.kind}); in brackets 95 % intervals over items"
-    )
-    agreement = report.agreement
-    rows = [
-        ("Krippendorff's α" + (" (interval)" if report.kind == "score" else ""),
-         shown(agreement.alpha)),
-        ("Fleiss' κ", shown(agreement.fleiss)),
-        ("mean of the pairs' κ" + (" (quadratic)" if report.kind == "score" else ""),
-         number_text(agreement.mean_kappa)),
-        ("pairs who said the same", shown(agreement.same)),
-    ]  # fmt: skip
-    print_table(
-        where, ("agreement", f"{report.shared} of {report.units} rated twice or more"), rows
-    )
-    print_table(
-        where,
-        ("arm", MEANS[report.kind]),
-        [(arm.arm, shown(arm.value)) for arm in report.arms],
-    )
-    print_table(
-        where,
-        ("rater", "ratings", "median s", "κ with others", "rated twice", "same again"),
-        [
-            (
-                card.rater,
-                str(card.ratings),
-                "–" if card.median_seconds is None else f"{card.median_seconds:.1f}",
-                shown(card.with_others, 2),
-                str(card.repeats),
-                shown(card.same_again, 2),
-            )
-            for card in report.raters
-        ],
-    )
-    print_table(
-        where,
-        ("people and machine choose the same", "share", "by chance", "κ", "items"),
-        [
-            (
-                c.metric,
-                shown(c.same),
-                number_text(c.chance),
-                shown(c.kappa),
-                str(c.items),
-            )
-            for c in report.confusions
-        ],
-    )
-    print_table(
-        where,
-        ("panel against people", "same", "κ", "sensitivity", "specificity", "facts"),
-        [
-            (p.panel, shown(p.same), shown(p.kappa), shown(p.sensitivity), shown(p.specificity),
-             str(p.same.n))
-            for p in report.panels
-        ],
-    )  # fmt: skip
-    print_table(
-        where,
-        ("metric and people", "Spearman", "Kendall τ-b", "τ-b within items", "τ-b of arms", "n"),
-        [
-            (c.metric, shown(c.spearman), shown(c.kendall), shown(c.within),
-             shown(c.arms_kendall, 2), str(c.spearman.n))
-            for c in report.correlations
-        ],
-    )  # fmt: skip
+        say(f"use them  scenewright judges calibrate --labels {out}")
 
 
 @app.command()
@@ -346,15 +412,13 @@ def report(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="RATINGS", help="Folder that `rate make` wrote, or a table of ratings (CSV)."
+            metavar="RATINGS", help="Folder of `rate make`, or a table of ratings (CSV)."
         ),
     ] = Path("ratings"),
     evaluation: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[EVAL]",
-            help="Evaluation whose metrics and panels stand beside the people.",
-            show_default=False,
+            metavar="[EVAL]", help="Evaluation whose metrics and panels are compared with people."
         ),
     ] = None,
     out: Annotated[
@@ -363,43 +427,33 @@ def report(
             "--out",
             "-o",
             help="Folder of the page, the JSON and the plots; default RATINGS/report.",
-            show_default=False,
         ),
     ] = None,
     lower: Annotated[
         list[str] | None,
-        typer.Option(
-            "--lower", help="A metric of which less is better; can be given several times."
-        ),
+        typer.Option(help="A metric for which lower is better; can be given several times."),
     ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
-            "--kind",
-            "-k",
-            help="What a table of another make holds: choice, facts or score.",
-            show_default=False,
+            "--kind", "-k", help="Kind of a table from elsewhere: choice, facts or score."
         ),
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
-            "--columns",
             metavar="OURS=THEIRS[,…]",
             help="Columns of such a table, as in rater=worker_id,value=answer.",
-            show_default=False,
         ),
     ] = None,
-    resamples: Annotated[
-        int, typer.Option("--resamples", min=2, help="Of the bootstrap behind the intervals.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Of the bootstrap.")] = 0,
+    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = 1000,
+    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the bootstrap.")] = 0,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Report on ratings: agreement, arms, steadiness, and people beside metrics and panels.
+    """Report on ratings: agreement, arms, consistency, and people against metrics and panels.
 
-    Examples:
+    Examples of use:
 
       scenewright rate report ratings evals/mine
 
@@ -407,51 +461,166 @@ def report(
         --columns rater=worker_id,item=item_id,arm=t2i_model,value=answer
 
     Exit codes: 0 written; 2 wrong input; 3 could not run; 130 interrupted.
-    """  # fmt: skip
+    """
     with clear_errors():
-        from scenewright.evals.human_ratings.machine import machine_of
-        from scenewright.evals.human_ratings.objects.report import object_report
-        from scenewright.evals.human_ratings.report import rating_report
-        from scenewright.evals.human_ratings.report_page import write_report
+        from scenewright.evals.human_ratings.comparison import machine_of
+        from scenewright.evals.human_ratings.object_report import (
+            object_report,
+            write_object_report,
+        )
+        from scenewright.evals.human_ratings.report import rating_report, write_report
         from scenewright.evals.store.results import Results
 
         ratings, study = _read(source, columns, None if kind is None else kind_named(kind))
         where = console(stderr=True)
-        tick = (lambda text: where.print(f"{text} …")) if where.is_terminal and not quiet else None
+        show = (lambda text: note(f"{text} …")) if where.is_terminal and not quiet else None
+        place = out or (source / "report" if source.is_dir() else source.with_suffix(".report"))
+        made: RatingReport | ObjectReport
         if study is not None and study.kind == "objects":
             if evaluation is not None or lower:
-                raise fail("objects stand beside no evaluation: leave EVAL out", Exit.USAGE)
-            found = object_report(
-                ratings, study, about=source.name, resamples=resamples, seed=seed, tick=tick
+                raise fail("ratings of objects have no evaluation: leave EVAL out", Exit.USAGE)
+            made = object_report(
+                ratings, study, about=source.name, resamples=resamples, seed=seed, tick=show
             )
-            _tell_objects(found, out or source / "report", as_json)
-            return
-        machine = None if evaluation is None else machine_of(Results(evaluation), lower or ())
-        made = rating_report(
-            ratings, study, machine, about=source.name, resamples=resamples, seed=seed, tick=tick
-        )
-        place = out or (source / "report" if source.is_dir() else source.with_suffix(".report"))
-        page = write_report(made, place)
+            page, tables = write_object_report(made, place), _object_tables(made)
+        else:
+            machine = None if evaluation is None else machine_of(Results(evaluation), lower or ())
+            made = rating_report(
+                ratings,
+                study,
+                machine,
+                about=source.name,
+                resamples=resamples,
+                seed=seed,
+                tick=show,
+            )
+            page, tables = write_report(made, place), _rating_tables(made)
         if as_json:
             print_json(made.model_dump(mode="json"))
-        else:
-            pass
+            return
+        say(_summary(made))
+        for heads, rows in tables:
+            if rows:
+                say("")
+                print_table(heads, rows)
+        say(f"\nreport   {page}")
 
-            print_rating_report(made, console())
-            console().print(f"\nreport   {page}", soft_wrap=True)
+
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""Heads and rows."""
 
 
-def _tell_objects(made: ObjectReport, place: Path, as_json: bool) -> None:
-    from scenewright.evals.human_ratings.objects.report_page import write_object_report
+def _summary(report: RatingReport | ObjectReport) -> str:
+    from scenewright.evals.human_ratings.report import RatingReport
 
-    page = write_object_report(made, place)
-    if as_json:
-        print_json(made.model_dump(mode="json"))
-        return
-    from scenewright.cli.rate_objects import print_object_report
+    if isinstance(report, RatingReport):
+        return (
+            f"{len(report.raters)} raters, {report.items} items, {report.ratings} ratings "
+            f"({report.kind}); in brackets 95 % intervals over items"
+        )
+    counts = report.counts
+    return (
+        f"{len(report.raters)} raters, {counts.objects} objects: {counts.finished} finished, "
+        f"{counts.once} begun, {counts.waiting} waiting for a re-evaluation, {counts.excluded} "
+        f"taken out, {counts.untouched} untouched; in brackets 95 % intervals over pictures"
+    )
 
-    print_object_report(made, console())
-    console().print(f"\nreport   {page}", soft_wrap=True)
+
+def _seconds(median: float | None) -> str:
+    return "–" if median is None else f"{median:.1f}"
+
+
+def _rating_tables(report: RatingReport) -> Iterator[Table]:
+    from scenewright.evals.human_ratings.report import MEANS, number_text
+    from scenewright.evals.human_ratings.report import figure_text as shown
+
+    agreement, scored = report.agreement, report.kind == "score"
+    yield (
+        ("agreement", f"{report.shared} of {report.units} rated twice or more"),
+        [
+            ("Krippendorff's α" + (" (interval)" if scored else ""), shown(agreement.alpha)),
+            ("Fleiss' κ", shown(agreement.fleiss)),
+            ("mean of the pairs' κ" + (" (quadratic)" if scored else ""),
+             number_text(agreement.mean_kappa)),
+            ("pairs with the same answer", shown(agreement.same)),
+        ],
+    )  # fmt: skip
+    yield ("arm", MEANS[report.kind]), [(arm.arm, shown(arm.value)) for arm in report.arms]
+    yield (
+        ("rater", "ratings", "median s", "κ with others", "rated twice", "same again"),
+        [
+            (c.rater, str(c.ratings), _seconds(c.median_seconds), shown(c.with_others, 2),
+             str(c.repeats), shown(c.same_again, 2))
+            for c in report.raters
+        ],
+    )  # fmt: skip
+    yield (
+        ("people and machine choose the same", "share", "by chance", "κ", "items"),
+        [
+            (c.metric, shown(c.same), number_text(c.chance), shown(c.kappa), str(c.items))
+            for c in report.confusions
+        ],
+    )
+    yield (
+        ("panel against people", "same", "κ", "sensitivity", "specificity", "facts"),
+        [
+            (p.panel, *map(shown, (p.same, p.kappa, p.sensitivity, p.specificity)), str(p.same.n))
+            for p in report.panels
+        ],
+    )
+    yield (
+        ("metric and people", "Spearman", "Kendall τ-b", "τ-b within items", "τ-b of arms", "n"),
+        [
+            (c.metric, *map(shown, (c.spearman, c.kendall, c.within)), shown(c.arms_kendall, 2),
+             str(c.spearman.n))
+            for c in report.correlations
+        ],
+    )  # fmt: skip
+
+
+def _object_tables(report: ObjectReport) -> Iterator[Table]:
+    from scenewright.evals.human_ratings.report import figure_text as shown
+    from scenewright.evals.human_ratings.study import ASPECTS
+
+    paper = {name: f"{value:.2f}" for name, value in report.paper.items()}
+    yield (
+        ("agreement", "Cohen's κ", "paper", "quadratic κ", "same score", "pairs"),
+        [
+            (aspect, shown(a.kappa), paper[f"kappa_{aspect}"], shown(a.weighted), shown(a.same),
+             str(a.kappa.n))
+            for aspect, a in report.agreement.items()
+        ],
+    )  # fmt: skip
+    yield (
+        ("over objects", "here", "paper"),
+        [
+            ("rate of re-evaluation", shown(report.reevaluation), paper["reevaluation"]),
+            ("Spearman, shape and texture", shown(report.shape_and_texture),
+             paper["shape_and_texture"]),
+            ("two or more apart", shown(report.overall.high), paper["high_discrepancy"]),
+        ],
+    )  # fmt: skip
+    heads = (f"{what} {aspect}" for what in ("bias", "κ") for aspect in ASPECTS)
+    yield (
+        ("rater", "objects", "out", "median s", *heads),
+        [
+            (r.rater, str(r.objects), str(r.taken_out), _seconds(r.median_seconds),
+             *(shown(figures[a], 2) for figures in (r.bias, r.agreement) for a in ASPECTS))
+            for r in report.raters
+        ],
+    )  # fmt: skip
+    groups: tuple[tuple[str, Sequence[Group]], ...] = (
+        ("source", (*report.sources, report.overall)),
+        ("category", report.categories),
+    )
+    for head, found in groups:
+        yield (
+            (head, "shape", "texture", "OcR", "2 or more apart", "objects"),
+            [
+                (g.name, *(shown(f, 2) for f in (*g.mean.values(), g.ocr, g.high)), str(g.ocr.n))
+                for g in found
+            ],
+        )
 
 
 def _read(
@@ -462,11 +631,11 @@ def _read(
 
     if source.is_dir():
         if columns or kind:
-            raise fail("--columns and --kind are for tables: a study knows its own", Exit.USAGE)
+            raise fail("--columns and --kind are for tables: a study has its own", Exit.USAGE)
         folder = StudyFolder(source)
         return ratings_of(folder), folder.study
     names = {}
-    for part in filter(None, (columns or "").split(",")):
+    for part in split_list(columns):
         ours, sign, theirs = part.partition("=")
         if not sign or not ours.strip() or not theirs.strip():
             raise fail(f"--columns: {part!r} is not OURS=THEIRS", Exit.USAGE)
@@ -475,18 +644,13 @@ def _read(
 
 
 def kind_named(text: str) -> Kind:
-    """The kind of that name; fails with the list of kinds."""
+    """Return the kind of that name; an unknown name ends the command."""
     from scenewright.evals.human_ratings.study import KINDS
 
     for known in KINDS:
         if text == known:
             return known
-    raise fail(f"there is no kind {text!r}: use one of {', '.join(KINDS)}", Exit.USAGE)
-
-
-FolderArgument = Annotated[
-    Path, typer.Argument(metavar="RATINGS", help="Folder that `rate make` wrote.")
-]
+    raise fail(f"unknown kind {text!r}: use one of {', '.join(KINDS)}", Exit.USAGE)
 
 
 @app.command()
@@ -497,20 +661,13 @@ def export(
         typer.Argument(
             metavar="[OUT]",
             help="CSV file to write, or for a study of objects a folder; default ratings.csv.",
-            show_default=False,
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="The same, as an option.", show_default=False),
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The same, as an option.")] = None,
     fewest: Annotated[
         int | None,
         typer.Option(
-            "--fewest",
-            min=1,
-            help="Of objects: ratings that one needs; default all that its study asks for.",
-            show_default=False,
+            min=1, help="Ratings that an object needs; default all that its study asks for."
         ),
     ] = None,
 ) -> None:
@@ -519,7 +676,7 @@ def export(
     For a study of objects and an OUT that does not end in .csv, OUT becomes a folder with
     objects.jsonl (each object's mean and single ratings) and the pictures.
 
-    Examples:
+    Examples of use:
 
       scenewright rate export ratings ratings.csv
 
@@ -536,14 +693,16 @@ def export(
         target = place or out or Path("ratings.csv")
         study = StudyFolder(folder)
         if study.study.kind == "objects" and target.suffix.lower() != ".csv":
-            from scenewright.evals.human_ratings.objects.export import export_objects
+            from scenewright.evals.human_ratings.object_report import export_objects
 
             made = export_objects(study, target, fewest)
-            told = f"{made.objects} objects of {made.pictures} pictures written to {target}"
-            lost = f"{made.excluded} that a rater took out, {made.unfinished} that need more raters"
-            console().print(f"{told}; left out: {lost}", soft_wrap=True)
+            say(
+                f"{made.objects} objects of {made.pictures} pictures written to {target}; left "
+                f"out: {made.excluded} that a rater took out, {made.unfinished} that need more "
+                "raters"
+            )
             return
         if fewest is not None:
             raise fail("--fewest is for folders of rated objects: leave it out", Exit.USAGE)
         count = write_csv(ratings_of(study), target)
-        console().print(f"{count} ratings written to {target}", soft_wrap=True)
+        say(f"{count} ratings written to {target}")

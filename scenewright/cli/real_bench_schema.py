@@ -1,4 +1,4 @@
-"""``scenewright real-bench schema``: what REAL asks of each class, made and checked."""
+"""``scenewright real-bench schema``: make and check the schemas of classes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from scenewright.cli.console import (
     Exit,
     clear_errors,
     console,
     fail,
-    plain_table,
+    note,
     print_json,
-    quiet_libraries,
+    print_table,
+    run_and_free,
+    say,
 )
-from scenewright.cli.costs import agree
-from scenewright.cli.options import QuietOption, YesOption
+from scenewright.cli.costs import agree, cost_line
+from scenewright.cli.options import JsonOption, LimitUsdOption, QuietOption, RetryOption, YesOption
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Schemas: the parts of each class and what they look like.",
+    help="Make and check schemas: the parts of each class and their appearance.",
 )
 
 OutOption = Annotated[
@@ -37,8 +38,7 @@ ExistenceOption = Annotated[
     typer.Option(
         "--existence",
         metavar="QUESTION",
-        help='Asked first; a no makes the score 0. "" asks nothing.',
-        show_default=False,
+        help='First question, whose no makes the score 0; "" asks none.',
     ),
 ]
 _ENDINGS = (".txt", ".md")
@@ -52,40 +52,29 @@ def make(
             metavar="TEXT...",
             help="Text files CLASS.txt (or .md), folders of them, or JSON lines with name and "
             "text.",
-            show_default=False,
         ),
     ],
-    chat: Annotated[
-        str,
-        typer.Option("--chat", metavar="ACCOUNT:MODEL", help="Language model.", show_default=False),
-    ],
+    chat: Annotated[str, typer.Option(metavar="ACCOUNT:MODEL", help="Language model.")],
     out: OutOption,
     existence: ExistenceOption = None,
-    retry: Annotated[
-        bool, typer.Option("--retry", help="Ask again where the model failed before.")
-    ] = False,
-    limit_usd: Annotated[
-        float, typer.Option("--limit-usd", min=0.0, help="Ask above so many dollars.")
-    ] = 5.0,
+    retry: RetryOption = False,
+    limit_usd: LimitUsdOption = 5.0,
     yes: YesOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Make schemas by a language model over a text of each class.
 
-    Only what the text says is taken: each attribute needs a quote that stands in it. Replies are
-    kept in OUT.replies.db, so that the same command goes on and pays for nothing twice.
+    Each attribute needs a quote from the text. Replies are kept in OUT.replies.db, so that the same
+    command continues an interrupted one and pays for nothing twice.
 
-    Examples:
+    Examples of use:
 
       scenewright real-bench schema make texts/ --chat openai:gpt-6-luna --out birds.json
 
     Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input; 3 could not run.
     """
-    quiet_libraries()
     with clear_errors("the same command goes on: replies are kept"):
-        from scenewright.cli.judges_asking import run_and_free
         from scenewright.evals.annotation.voters import text_model_of
-        from scenewright.evals.reporting.words import dollars
         from scenewright.evals.store.ledger import Ledger
         from scenewright.evals.studies.real.schema import EXISTENCE
         from scenewright.evals.studies.real.schema_files import write_schemas
@@ -97,15 +86,13 @@ def make(
         where = console(stderr=True)
         costs = expected(model, found)
         if not quiet:
-            usd = "of unknown price" if costs.usd is None else dollars(costs.usd)
-            line = f"{len(found)} classes, at most {costs.calls} calls of {model.name}, about {usd}"
-            where.print(Text(line), soft_wrap=True)
+            note(f"{len(found)} classes; at most {cost_line(model.name, costs)}")
         agree(costs.usd or 0.0, limit_usd, yes, "raise --limit-usd")
         with (
             Ledger(out.with_name(f"{out.name}.replies.db")) as ledger,
-            show_progress(where, "asking", quiet, lines=False) as told,
+            show_progress(where, "asking", quiet, lines=False) as show,
         ):
-            work = make_schemas(ledger, model, found, existence=asked, retry=retry, told=told)
+            work = make_schemas(ledger, model, found, existence=asked, retry=retry, told=show)
             made = run_and_free(work)
         schemas = [one.schema for one in made if one.schema is not None]
         if schemas:
@@ -118,10 +105,7 @@ def make(
 @app.command()
 def cub(
     folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER", help="CUB_200_2011, or a set in its form.", show_default=False
-        ),
+        Path, typer.Argument(metavar="FOLDER", help="CUB_200_2011, or a set in its format.")
     ],
     out: OutOption,
     share: Annotated[
@@ -134,7 +118,7 @@ def cub(
     existence: ExistenceOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Make schemas from annotations in the manner of CUB-200-2011.
+    """Make schemas from annotations in the format of CUB-200-2011.
 
     Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input.
     """
@@ -146,37 +130,33 @@ def cub(
         asked = EXISTENCE if existence is None else existence.strip() or None
         with where.status("reading") as status:
 
-            def told(lines: int) -> None:
+            def show(lines: int) -> None:
                 if not quiet:
                     status.update(f"{lines:,} labels read")
 
-            made = cub_schemas(folder, share=share, certainty=certainty, existence=asked, told=told)
+            made = cub_schemas(folder, share=share, certainty=certainty, existence=asked, told=show)
         for problem in made.bad:
-            where.print(Text(f"note: left out: {problem}"), soft_wrap=True)
+            note(f"note: left out: {problem}")
         if made.n_bad > len(made.bad):
-            where.print(Text(f"note: {made.n_bad - len(made.bad)} more lines are left out"))
+            note(f"note: {made.n_bad - len(made.bad)} more lines are left out")
         if not made.schemas:
             raise fail("no class has a common attribute: lower --share or --certainty", Exit.USAGE)
         write_schemas(out, made.schemas)
         count = sum(len(schema.attributes) for schema in made.schemas)
-        console().print(
-            Text(f"wrote {out}: {len(made.schemas)} classes, {count} attributes of "
-                 f"{made.lines:,} labels"), soft_wrap=True,
-        )  # fmt: skip
+        say(
+            f"wrote {out}: {len(made.schemas)} classes, {count} attributes of {made.lines:,} labels"
+        )
         if made.without:
-            note = f"note: without a common attribute: {', '.join(made.without[:8])}"
-            where.print(Text(note), soft_wrap=True)
+            note(f"note: without a common attribute: {', '.join(made.without[:8])}")
             raise typer.Exit(int(Exit.MISSING))
 
 
 @app.command()
 def check(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Schemas, JSON or TOML.", show_default=False)
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Schemas, JSON or TOML.")],
+    as_json: JsonOption = False,
 ) -> None:
-    """Check a file of schemas and name every fault in it.
+    """Check a file of schemas and list every fault.
 
     Exit codes: 0 sound; 2 faults.
     """
@@ -189,23 +169,25 @@ def check(
             classes = [schema.model_dump(mode="json") for schema in schemas]
             print_json({"file": str(file), "classes": classes, "faults": faults})
         else:
-            table = plain_table("class", "version", "made by", "asks")
+            rows = []
             for schema in schemas:
                 if isinstance(schema, AttributeSchema):
                     asks = f"{len(schema.attributes)} attributes"
                 else:
                     asks = f"{len(schema.entities)} entities, {len(schema.relations)} relations"
-                table.add_row(Text(schema.name), str(schema.version), Text(schema.made_by), asks)
-            if schemas:
-                console().print(table)
+                rows.append((schema.name, str(schema.version), schema.made_by, asks))
+            print_table(("class", "version", "made by", "asks about"), rows)
             for fault in faults:
-                console(stderr=True).print(Text(f"fault: {fault}", style="red"), soft_wrap=True)
+                note(f"fault: {fault}", "red")
         if faults:
             raise typer.Exit(int(Exit.USAGE))
 
 
 def _texts(places: list[Path]) -> list[ClassText]:
-    """The texts of the files; ``SchemaError`` for what cannot be read or a class given twice."""
+    """Return the texts of the files.
+
+    Raises ``SchemaError`` for what cannot be read and a class given twice.
+    """
     import json
 
     from scenewright.evals.studies.real.schema import SchemaError
@@ -245,15 +227,17 @@ def _texts(places: list[Path]) -> list[ClassText]:
 def _print_made(made: list[Made], out: Path | None) -> None:
     from scenewright.evals.reporting.words import dollars
 
-    table = plain_table("class", "attributes", "left out", "note")
-    for one in made:
-        count = 0 if one.schema is None else len(one.schema.attributes)
-        table.add_row(Text(one.name), str(count), str(len(one.dropped)), Text(one.reason))
-    console().print(table)
-    where = console(stderr=True)
+    print_table(
+        ("class", "attributes", "left out", "note"),
+        [
+            (one.name, str(0 if one.schema is None else len(one.schema.attributes)),
+             str(len(one.dropped)), one.reason)
+            for one in made
+        ],
+    )  # fmt: skip
     for one in made:
         for dropped in one.dropped:
-            where.print(Text(f"note: {one.name}: {dropped}"), soft_wrap=True)
+            note(f"note: {one.name}: {dropped}")
     usd, tokens = sum(one.usd for one in made), sum(one.tokens for one in made)
-    line = f"{tokens:,} tokens, {dollars(usd)}"
-    console().print(Text(f"wrote {out}: {line}" if out else f"nothing to write: {line}"))
+    cost = f"{tokens:,} tokens, {dollars(usd)}"
+    say(f"wrote {out}: {cost}" if out else f"nothing to write: {cost}")

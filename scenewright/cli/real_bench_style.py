@@ -1,4 +1,4 @@
-"""``scenewright real-bench style``: how likely pictures are photos, by a CLIP trained for it."""
+"""``scenewright real-bench style``: train and use a CLIP that tells photos from illustrations."""
 
 from __future__ import annotations
 
@@ -9,17 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
-from scenewright.cli.console import (
-    Exit,
-    clear_errors,
-    console,
-    plain_table,
-    print_json,
-    quiet_libraries,
-)
-from scenewright.cli.options import JsonOption, QuietOption
+from scenewright.cli.console import Exit, clear_errors, console, print_json, print_table, say
+from scenewright.cli.options import DeviceOption, JsonOption, QuietOption
 from scenewright.cli.progress import Counter, show_progress
 
 if TYPE_CHECKING:
@@ -34,15 +26,14 @@ app = typer.Typer(
 )
 
 MINIATURE = "miniature"
-DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, ….")]
 ModelOption = Annotated[
     str,
     typer.Option(
         "--model",
         "-m",
         metavar="FOLDER_OR_OWNER/NAME",
-        help="A CLIP: a folder, or a repository that was fetched before. miniature: a small one "
-        "without knowledge, for the painted world.",
+        help="A CLIP: a folder, or a fetched repository. miniature: a small untrained one, for the "
+        "painted world.",
     ),
 ]
 
@@ -55,33 +46,27 @@ def train(
             metavar="SET",
             help='A folder with the folders photo and illustration, or JSON lines {"image": …, '
             '"label": "photo"}.',
-            show_default=False,
         ),
     ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder of the scorer.", show_default=False)
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the scorer.")],
     model: ModelOption = "openai/clip-vit-base-patch32",
     photo: Annotated[str, typer.Option(help="Text of photos.")] = "a photo",
     illustration: Annotated[str, typer.Option(help="Text of illustrations.")] = "an illustration",
     rate: Annotated[
-        float | None,
-        typer.Option(help="Learning rate; by default 5e-5, as published.", show_default=False),
+        float | None, typer.Option(help="Learning rate; by default 5e-5, as published.")
     ] = None,
     batch: Annotated[
-        int | None,
-        typer.Option(min=2, help="Pictures a step; by default 8.", show_default=False),
+        int | None, typer.Option(min=2, help="Pictures in a step; by default 8.")
     ] = None,
     epochs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Passes over the set; by default 5.", show_default=False),
+        int | None, typer.Option(min=1, help="Passes over the set; by default 5.")
     ] = None,
     held_out: Annotated[
-        float, typer.Option(help="Share that is kept for the test, where SET names no parts.")
+        float, typer.Option(help="Share held out for the test, if SET defines no parts.")
     ] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, help="Of the parts and of the order.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the parts and of the order.")] = 0,
     save_seconds: Annotated[
-        float, typer.Option(min=1.0, help="A kill loses at most so many seconds of work.")
+        float, typer.Option(min=1.0, help="Save a checkpoint at least this often, in seconds.")
     ] = 120.0,
     device: DeviceOption = "auto",
     quiet: QuietOption = False,
@@ -89,15 +74,14 @@ def train(
 ) -> None:
     """Train a style scorer, and measure it on held-out pictures before and after.
 
-    OUT is a folder that transformers loads as any CLIP, with report.json beside the weights.
-    Started again after a kill it goes on, and ends with the same weights.
+    OUT is a folder that transformers loads as a CLIP, with report.json next to the weights. The
+    same command continues an interrupted training, and ends with the same weights.
 
     Example, the painted world: `scenewright real-bench style paint set`, then
     `scenewright real-bench style train set --model miniature --out style`.
 
     Exit codes: 0 trained; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    quiet_libraries()
     with clear_errors("the same command goes on from the last checkpoint"):
         from pydantic import ValidationError
 
@@ -135,25 +119,16 @@ def train(
 @app.command()
 def score(
     pictures: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PICTURE...", help="Picture files, or folders of them.", show_default=False
-        ),
+        list[Path], typer.Argument(metavar="PICTURE...", help="Picture files, or folders of them.")
     ],
     model: ModelOption,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="JSON lines to write.", show_default=False
-        ),
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="JSON lines to write.")
     ] = None,
     store: Annotated[
         Path | None,
         typer.Option(
-            "--store",
-            metavar="FILE",
-            help="Keeps scores, so that nothing is computed twice.",
-            show_default=False,
+            metavar="FILE", help="File of stored scores, so that nothing is computed twice."
         ),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Pictures in one pass.")] = 32,
@@ -165,7 +140,6 @@ def score(
 
     Exit codes: 0 scored; 2 wrong input; 3 could not run; 4 some pictures could not be read.
     """
-    quiet_libraries()
     with clear_errors("with --store the same command goes on"):
         from scenewright.core.flushing import write_text
         from scenewright.evals.studies.real.style import StyleScorer
@@ -198,17 +172,16 @@ def paint(
     n: Annotated[int, typer.Option("--n", "-n", min=1, help="Pictures of each class.")] = 500,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same pictures.")] = 0,
 ) -> None:
-    """Paint a set of the miniature world: flat paintings as photos, pencil drawings as
-    illustrations.
+    """Paint a set of the miniature world: paintings as photos, pencil drawings as illustrations.
 
-    Started again it goes on. Exit codes: 0 painted; 2 wrong input; 3 could not run.
+    The same command continues an interrupted one. Exit codes: 0 painted; 2 wrong input; 3 could not
+    run.
     """
-    quiet_libraries()
     with clear_errors("the same command goes on"):
         from scenewright.evals.studies.real.style_miniature import paint_styles
 
         made = paint_styles(out, n, seed)
-        console().print(Text(f"{made} of {2 * n} pictures painted, in {out}"), soft_wrap=True)
+        say(f"{made} of {2 * n} pictures painted, in {out}")
 
 
 async def _scored(scorer: StyleScorer, files: Sequence[Path], show: Counter) -> list[StyleScore]:
@@ -230,7 +203,7 @@ def _files(pictures: Sequence[Path]) -> list[Path]:
 
 @contextmanager
 def _model(model: str, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The model that is trained and what is usual for it."""
+    """Yield the model to train and its usual options."""
     if model != MINIATURE:
         yield model, {}
         return
@@ -251,30 +224,25 @@ def _told(show: Counter) -> OnStand:
 
 
 def _show_report(report: StyleReport, out: Path) -> None:
-
-    where = console()
-    table = plain_table("held-out pictures", "before", "after")
-    for name in ("accuracy", "auc", "spearman", "kendall"):
-        before, after = getattr(report.before, name), getattr(report.after, name)
-        table.add_row(name, before.text(), after.text())
-    where.print(table)
+    print_table(
+        ("held-out pictures", "before", "after"),
+        [
+            (name, getattr(report.before, name).text(), getattr(report.after, name).text())
+            for name in ("accuracy", "auc", "spearman", "kendall")
+        ],
+    )
     train, test = (sum(report.pictures[part].values()) for part in ("train", "test"))
-    where.print(
-        Text(
-            f"{report.steps} steps on {train} pictures in {report.seconds:.0f} s; {test} held out. "
-            f"Scorer: {out}"
-        ),
-        soft_wrap=True,
+    say(
+        f"{report.steps} steps on {train} pictures in {report.seconds:.0f} s; {test} held out. "
+        f"Scorer: {out}"
     )
 
 
 def _show_scores(found: Sequence[StyleScore]) -> None:
-
-    where = console()
-    table = plain_table("picture", "P(photo)")
-    for one in found:
-        table.add_row(Text(str(one.file)), "unscored" if one.score is None else f"{one.score:.3f}")
-    where.print(table)
+    rows = [
+        (str(one.file), "unscored" if one.score is None else f"{one.score:.3f}") for one in found
+    ]
+    print_table(("picture", "P(photo)"), rows)
     for one in found:
         if one.score is None:
-            where.print(Text(f"unscored: {one.reason}"), soft_wrap=True)
+            say(f"unscored: {one.reason}")

@@ -1,15 +1,13 @@
-"""``scenewright refine`` and ``scenewright score``: a scene drawn, or an image checked."""
+"""``scenewright refine``, ``score`` and ``strategies``: a scene drawn, or an image checked."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from scenewright.cli.console import (
     EXIT_HELP,
@@ -17,11 +15,20 @@ from scenewright.cli.console import (
     clear_errors,
     console,
     fail,
+    labelled,
+    note,
     print_json,
-    quiet_libraries,
+    print_table,
+    say,
 )
-from scenewright.cli.options import JsonOption, QuietOption
-from scenewright.config import OnModelChange
+from scenewright.cli.options import (
+    IndexOption,
+    JsonOption,
+    ProfileOption,
+    QuietOption,
+    chosen_profile,
+)
+from scenewright.config.on_model_change import OnModelChange
 
 if TYPE_CHECKING:
     from scenewright.core.facts import ScoreCard
@@ -39,27 +46,18 @@ SceneArgument = Annotated[
         show_default=False,
     ),
 ]
-ProfileOption = Annotated[
-    str | None,
-    typer.Option(
-        "--profile",
-        "-p",
-        help="Which models (`scenewright doctor` lists them).",
-        show_default=False,
-    ),
-]
 SelfReportOption = Annotated[
     bool,
     typer.Option(
         "--self-report",
-        help="The judges of the loop report its result too, as in Scene-Bench's paper: the score "
-        "is too good and labelled a self-report.",
+        help="The judges of the loop report its result too, as in Scene-Bench's paper: the "
+        "score is too good and labelled a self-report.",
     ),
 ]
 
 
 def read_scene(source: str, index: int | None = None) -> SceneGraph:
-    """The scene of a command's argument; exits with a clear error if it holds nothing."""
+    """Return the scene of a command's argument; an empty one ends the command."""
     from scenewright.core.formats import load_scene, loads_scene
 
     if source == "-":
@@ -74,14 +72,14 @@ def read_scene(source: str, index: int | None = None) -> SceneGraph:
 
 
 def exit_code(card: ScoreCard | None) -> Exit:
-    """The exit code that a kept candidate's card gives."""
+    """Return the exit code for the score card of a kept candidate."""
     if card is None or card.fact_recall is None:
         return Exit.UNJUDGED
     return Exit.OK if card.satisfied else Exit.MISSING
 
 
 def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
-    """A card's scores and recalls; none for no card."""
+    """Return the scores and recalls of a card, or None without one."""
     if card is None:
         return None
     return {
@@ -105,10 +103,7 @@ def refine(
     ] = 3,
     seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the run.")] = 0,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="The run folder; by default one below runs/.", show_default=False
-        ),
+        Path | None, typer.Option("--out", "-o", help="The run folder; by default one below runs/.")
     ] = None,
     strategy: Annotated[
         str | None,
@@ -117,96 +112,87 @@ def refine(
             "-S",
             help="How a round repairs (`scenewright strategies` lists them), or director for a "
             "language model that decides with tools; by default the profile's.",
-            show_default=False,
         ),
     ] = None,
     realism: Annotated[
         bool,
         typer.Option(
             "--realism",
-            help="Ask besides how real each object looks (shape and texture), keep the more real "
-            "of equally right pictures, and once nothing is missing draw the picture again until "
-            "every object looks real (the profile's realism_repair: only the least real object).",
+            help="Also judge how real each object looks (shape and texture), keep the more real "
+            "of equally correct pictures, and once nothing is missing draw the picture again "
+            "until every object looks real (with the profile's realism_repair: only the least "
+            "real object).",
         ),
     ] = False,
     self_report: SelfReportOption = False,
     patience: Annotated[
-        int, typer.Option("--patience", min=1, help="Rounds in a row without a better candidate.")
+        int,
+        typer.Option(
+            min=1, help="Stop after this many rounds in a row without a better candidate."
+        ),
     ] = 2,
     max_images: Annotated[
-        int | None, typer.Option("--max-images", min=1, help="Most images drawn, references too.")
+        int | None, typer.Option(min=1, help="Most images drawn, references included.")
     ] = None,
     max_seconds: Annotated[
-        float | None,
-        typer.Option("--max-seconds", min=0.001, help="Begin no further round after that time."),
+        float | None, typer.Option(min=0.001, help="Begin no round after this many seconds.")
     ] = None,
     max_usd: Annotated[
-        float | None,
-        typer.Option("--max-usd", min=0.000001, help="Begin no further round after that cost."),
+        float | None, typer.Option(min=0.000001, help="Begin no round after this many dollars.")
     ] = None,
     max_tool_calls: Annotated[
-        int,
-        typer.Option("--max-tool-calls", min=1, max=1000, help="Most tools a director may use."),
+        int, typer.Option(min=1, max=1000, help="Most tool calls of a director.")
     ] = 24,
-    index: Annotated[
-        int | None, typer.Option("--index", help="Which scene of a file that holds several.")
-    ] = None,
+    index: IndexOption = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin a new run instead of continuing the same one.")
+        bool, typer.Option("--fresh", help="Begin a new run instead of continuing this one.")
     ] = False,
     reference_prompt: Annotated[
-        str | None,
+        Literal["missing", "scene"] | None,
         typer.Option(
-            "--reference-prompt",
             help="Compose the reference image from the missing graph alone (missing, as in the "
-            "paper) or as a part of the scene (scene); by default the profile's.",
-            show_default=False,
+            "paper) or as a part of the scene (scene); by default the profile's."
         ),
     ] = None,
     noise: Annotated[
-        str | None,
+        Literal["new", "same"] | None,
         typer.Option(
-            "--noise",
             help="Refine from new noise (new) or from that of the first picture (same); by "
-            "default the profile's.",
-            show_default=False,
+            "default the profile's."
         ),
     ] = None,
     on_model_change: Annotated[
         OnModelChange,
         typer.Option(
-            "--on-model-change",
-            help="Where a judge or the director is served by another version than before: accept "
-            "it with a note, or stop with an error (what is done is kept).",
+            help="If a judge or the director is served by another version than before: accept it "
+            "with a note, or stop with an error (what is done is kept)."
         ),
     ] = "accept",
     show_plan: Annotated[
         bool,
         typer.Option(
             "--plan",
-            help="Show the prompt, its tokens, the questions and the models, and draw nothing.",
+            help="Show the prompt, its tokens, the questions and the models; draw nothing.",
         ),
     ] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Draw SCENE, check every fact, repair what is missing; writes a page of all rounds.
+    """Draw SCENE, verify every fact, repair what is missing, and write a page of all rounds.
 
-    The same command again continues a run that was cut off, or shows the finished one.
+    The same command continues an interrupted run, or shows the finished one.
     """
     with clear_errors("The same command continues the run."):
         graph = read_scene(scene, index)
-        quiet_libraries()
+        from scenewright.config.settings import replaced_profile
         from scenewright.runs.api import Budget
         from scenewright.runs.plan import plan_run
 
         if fresh and out is not None and (out / "manifest.json").exists():
             raise fail(
-                f"{out} already holds a run: name another folder, or leave --fresh away",
+                f"{out} already holds a run: name another folder, or leave out --fresh",
                 Exit.USAGE,
             )
-        from scenewright.config.settings import replaced_profile
-
         plan = plan_run(
             graph,
             replaced_profile(profile, reference_prompt=reference_prompt, noise=noise),
@@ -224,8 +210,6 @@ def refine(
             on_model_change=on_model_change,
         )
         if show_plan:
-            pass
-
             show_preview(plan, as_json=as_json)
             raise typer.Exit(int(Exit.OK))
         code = carried_out(plan, as_json=as_json, quiet=quiet)
@@ -236,8 +220,8 @@ refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "
 
 
 def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
-    """Drive a run with its progress on standard error, then print what it gave; the exit code."""
-    from scenewright.cli.run_progress import show_run_progress
+    """Execute a run with progress on standard error, print its result, and return the exit code."""
+    from scenewright.cli.run_display import show_run_progress
     from scenewright.runs.api import execute
     from scenewright.runs.report import read_run, write_page
 
@@ -254,20 +238,20 @@ def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
 
 
 def show_run(view: RunView, page: Path | None, ids: bool = False) -> None:
-    """Print a run's table, with each fact's id if wanted, and result lines on standard output."""
-    from scenewright.cli.tables import legend, print_result
+    """Print a run's table and its result; with ``ids`` also the id of each fact."""
+    from scenewright.cli.run_display import legend, print_result
 
     where = console()
     print_result(view, where, str(page) if page else "", ids)
     for warning in prompt_warnings(view):
-        console(stderr=True).print(f"warning: {warning}", soft_wrap=True, markup=False)
+        note(f"warning: {warning}")
     states = [r.state(fact.id) for r in view.rounds for fact in view.facts]
     if states:
         where.print(legend(states, where))
 
 
 def prompt_warnings(view: RunView) -> list[str]:
-    """A line for each prompt that another composer wrote than the profile's."""
+    """Return a line for each prompt that is not by the profile's composer."""
     from scenewright.graphs.events import Composed
     from scenewright.runs.report import words
 
@@ -281,16 +265,13 @@ def prompt_warnings(view: RunView) -> list[str]:
 
 
 def run_json(view: RunView, page: Path | None, code: Exit) -> dict[str, Any]:
-    """A run as one JSON object."""
+    """Return a run as one JSON object."""
     from scenewright.runs.records import load_run
 
     data = load_run(view.folder).model_dump(mode="json")
     best = view.best
-    image = (
-        view.image_path(best.candidate.image)
-        if best is not None and best.candidate is not None
-        else None
-    )
+    kept = best.candidate if best is not None else None
+    image = view.image_path(kept.image) if kept is not None else None
     return {
         "exit_code": int(code),
         "folder": str(view.folder),
@@ -310,28 +291,24 @@ def score(
     ],
     scene: SceneArgument,
     profile: ProfileOption = None,
-    index: Annotated[
-        int | None, typer.Option("--index", help="Which scene of a file that holds several.")
-    ] = None,
+    index: IndexOption = None,
     realism: Annotated[
-        bool, typer.Option("--realism", help="Ask besides how real each object looks.")
+        bool, typer.Option("--realism", help="Also judge how real each object looks.")
     ] = False,
     self_report: SelfReportOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask the judges every fact of SCENE about IMAGE."""
+    """Ask the judges about every fact of SCENE in IMAGE."""
     with clear_errors():
-        quiet_libraries()
-        from scenewright.cli.tables import card_lines, legend, score_table, unscored_lines
+        from scenewright.cli.run_display import card_lines, legend, score_table, unscored_lines
         from scenewright.core.images import load_image
         from scenewright.runs.scoring import score as ask
         from scenewright.runs.scoring import swapped
 
         if swapped(image, scene):
-            console(stderr=True).print(
+            note(
                 f"note: {scene} is the image, so the scene is {str(image)!r}: "
-                "write IMAGE before SCENE",
-                soft_wrap=True,
+                "write IMAGE before SCENE"
             )
             image, scene = Path(scene), str(image)
         graph = read_scene(scene, index)
@@ -339,14 +316,13 @@ def score(
         found = asyncio.run(ask(picture, graph, profile, realism=realism, self_report=self_report))
         code = exit_code(found.loop)
         if as_json:
-            data = found.model_dump(mode="json")
-            # Before the cards in full: the figures that scripts look for.
+            # The figures that scripts look for come before the cards in full.
             print_json(
                 {
                     "exit_code": int(code),
                     "image": str(image),
                     "scores": {"loop": card_json(found.loop), "report": card_json(found.report)},
-                    **data,
+                    **found.model_dump(mode="json"),
                 }
             )
         else:
@@ -356,7 +332,7 @@ def score(
             for label, value in card_lines(found):
                 where.print(f"{label:<9}{value}")
             for line in unscored_lines(found):
-                where.print(Text(f"{'unscored':<9}{line}"), soft_wrap=True)
+                say(f"{'unscored':<9}{line}")
             where.print(legend([v.state for v in found.loop.verdicts], where))
     raise typer.Exit(int(code))
 
@@ -374,14 +350,12 @@ def show_preview(plan: RunPlan, *, as_json: bool) -> None:
     found = asyncio.run(preview_of(plan))
     if as_json:
         print_json(found.model_dump(mode="json"))
-        return
-    where = console()
-    for label, text in _lines(found):
-        where.print(Text.assemble((f"{label:<10}", "bold"), text), soft_wrap=True)
+    else:
+        labelled(_preview_lines(found), 10)
 
 
-def _lines(found: RunPreview) -> list[tuple[str, str]]:
-    """(label, text) of every line."""
+def _preview_lines(found: RunPreview) -> list[tuple[str, str]]:
+    """Return the label and the text of every line."""
     names = ", ".join(item.id for item in found.scene.objects)
     relations = "; ".join(str(relation) for relation in found.scene.relations)
     lines = [
@@ -391,12 +365,11 @@ def _lines(found: RunPreview) -> list[tuple[str, str]]:
     ]
     if found.prompt is not None:
         lines += [("prompt", found.prompt), ("tokens", _tokens(found))]
-        said = {fact.id: fact.statement for fact in found.facts}
-        lines += [("dropped", said.get(id_, id_)) for id_ in found.facts_dropped]
+        statements = {fact.id: fact.statement for fact in found.facts}
+        lines += [("dropped", statements.get(id_, id_)) for id_ in found.facts_dropped]
     else:
         lines.append(("tokens", _room(found)))
-    for message in found.messages:
-        lines.append((f"to {message.role}", message.text))
+    lines += [(f"to {message.role}", message.text) for message in found.messages]
     for fact in found.facts:
         options = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"
         lines.append(("asks", f"{fact.question}{options}"))
@@ -411,7 +384,7 @@ def _lines(found: RunPreview) -> list[tuple[str, str]]:
 
 
 def _room(found: RunPreview) -> str:
-    """What is read of a prompt that a language model will write."""
+    """Return how much the image model reads of a prompt that a language model will write."""
     if found.budget is not None:
         return f"at most {found.budget} of what it writes are read"
     return f"what it writes is {_READ_WHOLE}" if found.chunked else "no limit known"
@@ -425,40 +398,39 @@ def _tokens(found: RunPreview) -> str:
     return f"{count}, {_READ_WHOLE}" if found.chunked else f"{count}, no limit known"
 
 
-_DIRECTOR_ABOUT = "Let a language model decide each step with tools: draw, look, verify, accept."
-
-
 def strategies(profile: ProfileOption = None, as_json: JsonOption = False) -> None:
     """List the strategies of `refine --strategy`, and what the profile's backend lacks for each.
 
-    Others come from packages with an entry point of the group scenewright.strategies.
+    Packages can add strategies with an entry point of the group scenewright.strategies.
     """
     with clear_errors():
-        quiet_libraries()
-        rows = _rows(profile)
+        from scenewright.config.settings import DIRECTOR
+        from scenewright.graphs.strategies.registry import strategies as known
+        from scenewright.runs.model_factory.profiles import backend_of
+
+        settings, chosen = chosen_profile(profile)
+        features = backend_of(chosen.backend, settings).features
+        found = [
+            (each.name, each.about, each.unsupported_reason(features) or "")
+            for each in known().values()
+        ]
+        about = "Let a language model decide each step with tools: draw, look, verify, accept."
+        lacks = "" if chosen.chat else f"the profile {chosen.name} names no chat model"
+        rows = [
+            {"name": name, "about": about, "lacks": lacks, "default": name == chosen.strategy}
+            for name, about, lacks in (*found, (DIRECTOR, about, lacks))
+        ]
         if as_json:
             print_json({"strategies": rows})
             return
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-        for row in rows:
-            unsupported_reason = f" Here {row['lacks']}." if row["lacks"] else ""
-            table.add_row(row["name"] + (" (default)" if row["default"] else ""),
-                          row["about"] + unsupported_reason)  # fmt: skip
-        console().print(table)
-
-
-def _rows(name: str | None) -> list[dict[str, Any]]:
-    from scenewright.config.settings import DIRECTOR, find_profile, load_settings
-    from scenewright.graphs.strategies.registry import strategies as known
-    from scenewright.runs.model_factory.profiles import backend_of
-
-    settings = load_settings()
-    profile = find_profile(name or settings.profile, settings)
-    features = backend_of(profile.backend, settings).features
-    rows = [
-        {"name": each.name, "about": each.about, "lacks": each.unsupported_reason(features) or ""}
-        for each in known().values()
-    ]
-    unsupported_reason = "" if profile.chat else f"the profile {profile.name} names no chat model"
-    rows.append({"name": DIRECTOR, "about": _DIRECTOR_ABOUT, "lacks": unsupported_reason})
-    return [{**row, "default": row["name"] == profile.strategy} for row in rows]
+        print_table(
+            ("strategy", "what it does"),
+            [
+                (
+                    f"{row['name']}{' (default)' if row['default'] else ''}",
+                    f"{row['about']}{' Not here: ' + str(row['lacks']) if row['lacks'] else ''}",
+                )
+                for row in rows
+            ],
+            wraps=True,
+        )

@@ -1,4 +1,4 @@
-"""``scenewright edit``, ``page`` and ``show``: a run that is already there."""
+"""``scenewright edit``, ``page`` and ``show``: existing runs."""
 
 from __future__ import annotations
 
@@ -13,56 +13,51 @@ from scenewright.cli.console import (
     EXIT_HELP,
     Exit,
     clear_errors,
-    console,
     fail,
     print_json,
-    quiet_libraries,
+    say,
+    write_file,
 )
 from scenewright.cli.options import JsonOption, QuietOption
 from scenewright.cli.refine import carried_out, exit_code, read_scene, run_json, show_run
 
 if TYPE_CHECKING:
     from scenewright.core.facts import Fact
-    from scenewright.graphs.events import Corrected, Edit
+    from scenewright.graphs.edits import Corrected, Edit
     from scenewright.runs.report.record import RunView
+
+
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN_DIR", help="A run folder.", show_default=False)
+]
 
 
 def edit(
     run_dir: RunArgument,
     scene: Annotated[
         str | None,
-        typer.Option(
-            "--scene",
-            help="The whole scene anew, as text or a file: adds and removes facts.",
-            show_default=False,
-        ),
+        typer.Option(help="The new scene, as text or a file: adds and removes facts."),
     ] = None,
     missing: Annotated[
         str | None,
         typer.Option(
-            "--missing",
-            help="The missing graph of the picture as you see it, as text or a file. What it has "
-            "more than the run's own is not there, what it lacks is there.",
-            show_default=False,
+            help="The missing graph of the picture as you see it, as text or a file: anything you "
+            "add to the run's own is treated as missing, what you leave out as present."
         ),
     ] = None,
     present: Annotated[
         list[str] | None,
         typer.Option(
-            "--present",
             metavar="FACT",
             help="This fact holds in the picture: its id or its words, as `scenewright show` "
-            "prints them. Can be given again.",
-            show_default=False,
+            "prints them; can be given several times.",
         ),
     ] = None,
     absent: Annotated[
         list[str] | None,
         typer.Option(
-            "--absent",
             metavar="FACT",
-            help="This fact does not hold in the picture. Can be given again.",
-            show_default=False,
+            help="This fact does not hold in it; can be given several times.",
         ),
     ] = None,
     base: Annotated[
@@ -71,33 +66,31 @@ def edit(
             "--base",
             "-b",
             min=0,
-            help="Go on from the picture of this round; by default from the kept one.",
-            show_default=False,
+            help="Continue from the picture of this round; by default from the kept one.",
         ),
     ] = None,
     rounds: Annotated[
         int,
-        typer.Option("--rounds", "-r", min=1, max=100, help="Most pictures drawn from here on."),
+        typer.Option("--rounds", "-r", min=1, max=100, help="Most further rounds."),
     ] = 3,
     note: Annotated[
-        str, typer.Option("--note", "-n", help="Your words, kept with the run.", show_default=False)
+        str, typer.Option("--note", "-n", help="A comment, kept with the run.", show_default=False)
     ] = "",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Correct the run in RUN_DIR and go on with it.
+    """Correct the run in RUN_DIR and continue it.
 
-    A correction begins a round with the same picture as you see it; the next pictures repair that.
-    Without one the run goes on from its kept picture. Models and options are those of the run: one
-    that was begun with --self-report reports itself further on, and is labelled so.
+    A correction begins a round with the same picture as you see it; the next pictures repair what
+    is missing in it. Without one the run continues from its kept picture. Models and options are
+    those of the run; a run with --self-report stays a self-report.
 
     For example, when the judges overlooked the dog and the scene lacks a hat:
 
         scenewright edit runs/20260101-0123456789 --present dog --scene "dog; hat on dog"
     """
     with clear_errors("The same command continues the run."):
-        quiet_libraries()
-        from scenewright.graphs.events import Edit
+        from scenewright.graphs.edits import Edit
         from scenewright.runs.plan import plan_again
         from scenewright.runs.report import read_run
 
@@ -130,9 +123,9 @@ edit.__doc__ = f"{edit.__doc__}\n\n    {EXIT_HELP}\n    "
 def _verdicts(
     facts: Sequence[Fact], present: Sequence[str], absent: Sequence[str]
 ) -> dict[str, Corrected]:
-    """What the options say, by fact id; a fact may be named by its words too."""
+    """Return the corrected states by fact id; a fact may also be named by its words."""
     ids = {fact.id for fact in facts}
-    said: dict[str, Corrected] = {}
+    corrected: dict[str, Corrected] = {}
     for names, state in ((present, "yes"), (absent, "no")):
         for name in names:
             found = {f.id for f in facts if f.statement.casefold() == name.casefold()}
@@ -140,52 +133,38 @@ def _verdicts(
                 found = {name}
             if len(found) > 1:
                 raise fail(
-                    f"{name!r} are several facts: use an id ({', '.join(sorted(found))})",
+                    f"{name!r} matches several facts: use an id ({', '.join(sorted(found))})",
                     Exit.USAGE,
                 )
             (fact,) = found
-            if fact in said and said[fact] != state:
-                raise fail(f"{name!r} is said to hold and not to hold: say one", Exit.USAGE)
-            said[fact] = "yes" if state == "yes" else "no"
-    return said
+            if fact in corrected and corrected[fact] != state:
+                raise fail(f"{name!r} is given as present and as absent: give one", Exit.USAGE)
+            corrected[fact] = "yes" if state == "yes" else "no"
+    return corrected
 
 
 def _key(given: Edit, view: RunView) -> str:
-    """The edit's name: that of the newest one if it is the same and its run was cut off since."""
+    """Return the key of an edit: the newest one's if it is the same and its run was interrupted."""
     content = hashlib.sha256(given.model_dump_json().encode()).hexdigest()[:12]
     made = len(view.edits)
     cut_off = view.finished is None and not view.paused
     return f"command:{made - 1 if cut_off and made else made}:{content}"
 
 
-RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN_DIR", help="A run folder.", show_default=False)
-]
-
-
 def page(
     run_dir: RunArgument,
     sheet: Annotated[
-        Path | None,
-        typer.Option("--sheet", help="Also write all rounds as one picture to this file."),
+        Path | None, typer.Option(help="Also write all rounds as one picture to this file.")
     ] = None,
 ) -> None:
-    """Write the page of a run again, also of an unfinished one; prints its path."""
+    """Write the page of a run again, also of an unfinished one, and print its path."""
     with clear_errors():
-        from scenewright.runs.report import PageError, contact_sheet, write_page
+        from scenewright.runs.report import contact_sheet, write_page
 
-        where = console()
-        where.print(str(write_page(run_dir)), soft_wrap=True)
+        say(str(write_page(run_dir)))
         if sheet is not None:
-            try:
-                contact_sheet(run_dir).save(sheet)
-            except (OSError, ValueError) as error:
-                if isinstance(error, PageError):
-                    raise
-                raise PageError(
-                    f"{sheet} cannot be written ({error}): name a writable .png or .jpg file"
-                ) from error
-            where.print(str(sheet), soft_wrap=True)
+            write_file(sheet, contact_sheet(run_dir).save, ".png or .jpg file")
+            say(str(sheet))
 
 
 def show(run_dir: RunArgument, as_json: JsonOption = False) -> None:

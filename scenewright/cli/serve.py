@@ -1,30 +1,44 @@
-"""``scenewright serve`` and ``scenewright worker``: the service, and the workers beside it."""
+"""``scenewright serve`` and ``scenewright worker``: the service and its background workers."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
-import signal
 import socket
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenewright.cli.console import Exit, clear_errors, console, debugging, fail, quiet_libraries
+from scenewright.cli.console import (
+    Exit,
+    clear_errors,
+    debugging,
+    fail,
+    note,
+    restore_signals,
+    run_and_free,
+    say,
+    stop_on_signal,
+)
+from scenewright.cli.options import given
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
     from scenewright.config.settings import Settings
+    from scenewright.service.api.socket_server import Server
     from scenewright.service.core.service import Service
     from scenewright.service.core.settings import ServiceSettings
 
 DataOption = Annotated[
     Path | None, typer.Option(help="Folder of the runs and the database.", file_okay=False)
+]
+RunningOption = Annotated[int | None, typer.Option(min=1, help="Most runs executed at once.")]
+LogFormatOption = Annotated[
+    str | None, typer.Option(help="Format of the log: text for people, json for machines.")
 ]
 DatabaseOption = Annotated[
     str | None,
@@ -35,152 +49,136 @@ DatabaseOption = Annotated[
 
 
 def check_profiles(settings: ServiceSettings, base: Settings) -> None:
-    """Exit with a clear error where a profile that is to be served cannot be used; one that
-    nobody named is warned of."""
-    from scenewright.config.settings import SettingsError, find_profile, read_profiles
+    """Refuse profiles of ``settings`` that cannot be used, and warn of others in ``base``."""
+    from scenewright.config.settings import find_profile, read_profiles
 
-    try:
-        for name in settings.profiles:
-            find_profile(name, base)
-    except SettingsError as error:
-        raise fail(str(error), Exit.USAGE) from None
+    for name in settings.profiles:
+        find_profile(name, base)
     if not settings.profiles:
         for problem in read_profiles(base)[1].values():
-            console(stderr=True).print(f"warning: {problem}. It is left out", soft_wrap=True)
+            note(f"warning: {problem}. It is left out")
 
 
 def serve(
     host: Annotated[
-        str | None,
-        typer.Option(help="Address to listen on; one that others reach demands API keys."),
+        str | None, typer.Option(help="Address to listen on; public addresses require API keys.")
     ] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
     ] = None,
     data: DataOption = None,
     database: DatabaseOption = None,
-    running: Annotated[
-        int | None, typer.Option(min=1, help="Runs that are driven at once.")
-    ] = None,
+    running: RunningOption = None,
     work: Annotated[
         bool | None,
         typer.Option(
             "--work/--no-work",
-            help="Drive runs in this process too; if not, scenewright worker does elsewhere.",
+            help="Execute runs in this process too; if not, `scenewright worker` does elsewhere.",
         ),
     ] = None,
-    queue: Annotated[int | None, typer.Option(min=1, help="Runs that may wait.")] = None,
+    queue: Annotated[int | None, typer.Option(min=1, help="Most runs that may wait.")] = None,
     profile: Annotated[
         list[str] | None,
         typer.Option("--profile", "-p", help="Only these profiles; can be given several times."),
     ] = None,
     keys: Annotated[
-        bool | None, typer.Option("--keys/--no-keys", help="Demand API keys on loopback too.")
+        bool | None, typer.Option("--keys/--no-keys", help="Require API keys on loopback too.")
     ] = None,
     trusted_host: Annotated[
         list[str] | None,
-        typer.Option(help="A further name of this service, as a reverse proxy gives it."),
+        typer.Option(help="Another host name of this service, as a reverse proxy sends it."),
     ] = None,
-    log_format: Annotated[
-        str | None, typer.Option(help="text for people, json for machines.")
-    ] = None,
+    log_format: LogFormatOption = None,
 ) -> None:
-    """Serve the API, the pages and the routes of other tools until Ctrl-C.
+    """Serve the API, the web pages and the routes of other tools until Ctrl-C.
 
-    Pages for people are at the address that it prints, the API's description at /openapi.json,
+    The web pages are at the address that it prints, the API's description at /openapi.json,
     OpenAI's image routes at /v1, AUTOMATIC1111's at /sdapi/v1, MCP at /mcp. Runs are kept in the
-    data folder: a service that was killed goes on with them when it starts again, and draws and
-    pays for nothing twice. SIGTERM or Ctrl-C lets the steps at work finish first.
+    data folder: after a crash the service continues them when it starts again, and draws and pays
+    for nothing twice. SIGTERM or Ctrl-C lets the current steps finish first.
 
     With PostgreSQL any number of servers share the runs; with --no-work a server leaves them to
-    the processes of scenewright worker.
+    the processes of `scenewright worker`.
 
-    Every option is also a variable of the environment: SCENEWRIGHT_SERVICE_PORT=8080, for example.
+    Every option is also an environment variable: SCENEWRIGHT_SERVICE_PORT=8080, for example.
     """
-    quiet_libraries()
-    # Loading makes much and leaves nothing to collect; the server turns it on when it has started.
+    # Loading creates no garbage; the server enables collection when it has started.
     gc.disable()
-    with clear_errors(again="The runs are kept: start it again, and they go on."):
+    with clear_errors(again="The runs are kept: start it again, and they continue."):
         from scenewright.service.core.observing.logs import set_up
         from scenewright.service.core.settings import check, service_settings
 
-        given: dict[str, Any] = {
-            "host": host, "port": port, "data": data, "database": database, "running": running,
-            "work": work, "queue": queue, "keys": keys, "log_format": log_format,
-            "profiles": tuple(profile) if profile else None,
-            "trusted_hosts": tuple(trusted_host) if trusted_host else None,
-        }  # fmt: skip
-        settings = service_settings(**{k: v for k, v in given.items() if v is not None})
-        # What cannot work is refused before anything is loaded.
+        options = given(
+            host=host,
+            port=port,
+            data=data,
+            database=database,
+            running=running,
+            work=work,
+            queue=queue,
+            keys=keys,
+            log_format=log_format,
+            profiles=tuple(profile) if profile else None,
+            trusted_hosts=tuple(trusted_host) if trusted_host else None,
+        )
+        settings = service_settings(**options)
+        # Settings that cannot work are refused before anything is loaded.
         check(settings)
         set_up(settings.log_format, debugging=debugging())
-        asyncio.run(_serve(settings))
+        run_and_free(_serve(settings))
 
 
 async def _serve(settings: ServiceSettings) -> None:
     from scenewright.config.settings import load_settings
-    from scenewright.service.api.socket_server import bind
+    from scenewright.service.api.socket_server import Server, address_of, bind
 
     base = load_settings()
     check_profiles(settings, base)
     listening = bind(settings)
     try:
-        await _checked(settings, base, listening)
+        # Loading takes seconds: wrong options are reported before that.
+        from scenewright.service.app import create_app
+        from scenewright.service.core.keys import demand_some
+
+        if settings.demands_keys:
+            await demand_some(settings)
+        server = Server(create_app(settings, base=base), settings)
+        await _until_signal(
+            server, lambda: _welcome(address_of(settings, listening), settings), listening
+        )
     finally:
         listening.close()
 
 
-async def _checked(settings: ServiceSettings, base: Settings, listening: socket.socket) -> None:
-    # They take a few seconds to load: what is wrong with the options is said before that.
-    from scenewright.runs.model_factory.local_models import SHARED
-    from scenewright.service.app import create_app
-    from scenewright.service.core.database import DatabaseError
-    from scenewright.service.core.keys import demand_some
-
-    try:
-        if settings.demands_keys:
-            await demand_some(settings)
-        app = create_app(settings, base=base)
-        await _until_told(app, settings, listening)
-    except DatabaseError as error:
-        raise fail(str(error), Exit.FAILED) from None
-    finally:
-        await SHARED.aclose()
-
-
-async def _until_told(app: FastAPI, settings: ServiceSettings, listening: socket.socket) -> None:
-    from scenewright.service.api.socket_server import Server, address_of
-
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    server = Server(app, settings)
-    task = asyncio.create_task(server.serve(sockets=[listening]))
+async def _until_signal(server: Server, welcome: Callable[[], str], place: socket.socket) -> None:
+    stop = stop_on_signal()
+    task = asyncio.create_task(server.serve(sockets=[place]))
     ready = asyncio.create_task(server.ready.wait())
     await asyncio.wait((task, ready), return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         ready.cancel()
         await task
         return
-    out = console()
-    out.print(_welcome(address_of(settings, listening), settings), soft_wrap=True)
-    out.file.flush()
+    _announce(welcome())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
-    console(stderr=True).print("finishing the steps at work …")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # A second one ends the process at once: the runs are kept all the same.
-        loop.remove_signal_handler(number)
+    note("finishing the current steps …")
+    # A second signal ends the process at once: the runs are kept all the same.
+    restore_signals()
     stopping.cancel()
     server.should_exit = True
     await task
     logging.shutdown()
-    console(stderr=True).print("stopped; the runs are kept.")
+    note("stopped; the runs are kept.")
+
+
+def _announce(text: str) -> None:
+    say(text)
+    sys.stdout.flush()
 
 
 def _welcome(url: str, settings: ServiceSettings) -> str:
-    keys = "API keys are demanded." if settings.demands_keys else "Only this machine can reach it."
+    keys = "API keys are required." if settings.demands_keys else "Only this machine can reach it."
     return f"""\
 scenewright serves at {url}  ({keys} Ctrl-C ends it.)
 
@@ -199,92 +197,74 @@ Runs are kept in      {settings.data.resolve()}
 def worker(
     data: DataOption = None,
     database: DatabaseOption = None,
-    running: Annotated[
-        int | None, typer.Option(min=1, help="Runs that are driven at once.")
-    ] = None,
+    running: RunningOption = None,
     health_port: Annotated[
         int | None,
         typer.Option(
-            min=0,
-            max=65535,
-            help="Port of /healthz, /readyz and /metrics; by default it listens nowhere.",
+            min=0, max=65535, help="Port of /healthz, /readyz and /metrics; by default none."
         ),
     ] = None,
-    log_format: Annotated[
-        str | None, typer.Option(help="text for people, json for machines.")
-    ] = None,
+    log_format: LogFormatOption = None,
 ) -> None:
-    """Drive the runs of a service until Ctrl-C: a worker without HTTP.
+    """Run a background worker, which executes the runs of a service until Ctrl-C.
 
-    Any number of them may work beside any number of servers (scenewright serve --no-work), all
-    with the same PostgreSQL and the same data folder. A run goes to whoever has room, at once;
-    one whose worker dies is taken over by another, which goes on from its last step: nothing is
-    drawn or paid for twice. SIGTERM or Ctrl-C lets the steps at work finish first, and leaves
-    their runs to the others.
+    Any number of workers and servers (scenewright serve --no-work) can share the same PostgreSQL
+    and data folder. A run starts at once on a worker with room; if its worker dies, another one
+    continues it from its last step, and nothing is drawn or paid for twice. SIGTERM or Ctrl-C
+    lets the current steps finish first, and leaves the runs to the other workers.
 
-    Every option is also a variable of the environment: SCENEWRIGHT_SERVICE_DATABASE, for example.
+    Every option is also an environment variable: SCENEWRIGHT_SERVICE_DATABASE, for example.
     """
-    quiet_libraries()
-    with clear_errors(again="The runs are kept: start it again, and they go on."):
+    with clear_errors(again="The runs are kept: start it again, and they continue."):
         from scenewright.service.core.observing.logs import set_up
         from scenewright.service.core.settings import service_settings
 
-        given: dict[str, Any] = {
-            "data": data, "database": database, "running": running, "log_format": log_format,
-            "health_port": health_port, "work": True,
-        }  # fmt: skip
-        settings = service_settings(**{k: v for k, v in given.items() if v is not None})
+        options = given(
+            data=data,
+            database=database,
+            running=running,
+            log_format=log_format,
+            health_port=health_port,
+            work=True,
+        )
+        settings = service_settings(**options)
         if not settings.shared:
             raise fail(
                 "a worker needs the PostgreSQL that the servers use: give --database "
-                "postgresql://USER:PASSWORD@HOST/NAME (with SQLite, scenewright serve drives the "
+                "postgresql://USER:PASSWORD@HOST/NAME (with SQLite, scenewright serve executes the "
                 "runs itself)",
                 Exit.USAGE,
             )
         set_up(settings.log_format, debugging=debugging())
-        asyncio.run(_worker(settings))
+        run_and_free(_worker(settings))
+    logging.shutdown()
+    note("stopped; the runs are kept.")
 
 
 async def _worker(settings: ServiceSettings) -> None:
-    # They take a few seconds to load: what is wrong with the options is said before that.
+    # Loading takes seconds: wrong options are reported before that.
     from scenewright.config.settings import load_settings
-    from scenewright.runs.model_factory.local_models import SHARED
-    from scenewright.service.core.database import DatabaseError
     from scenewright.service.core.lifespan import running
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    errors = console(stderr=True)
-    try:
-        async with running(settings, base=load_settings()) as service:
-            ready = asyncio.create_task(service.worker.ready.wait())
-            stopping = asyncio.create_task(stop.wait())
-            await asyncio.wait((ready, stopping), return_when=asyncio.FIRST_COMPLETED)
-            out = console()
-            async with _health(service) as url:
-                out.print(_worker_welcome(settings, service.worker.owner, url), soft_wrap=True)
-                out.file.flush()
-                await stopping
-                ready.cancel()
-                errors.print("finishing the steps at work …")
-                for number in (signal.SIGINT, signal.SIGTERM):
-                    # A second one ends the process at once: the runs are kept all the same.
-                    loop.remove_signal_handler(number)
-                # Here, so that it still says how it is.
-                await service.worker.drain(settings.drain_seconds)
-    except DatabaseError as error:
-        raise fail(str(error), Exit.FAILED) from None
-    finally:
-        await SHARED.aclose()
-    logging.shutdown()
-    errors.print("stopped; the runs are kept.")
+    stop = stop_on_signal()
+    async with running(settings, base=load_settings()) as service:
+        ready = asyncio.create_task(service.worker.ready.wait())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((ready, stopping), return_when=asyncio.FIRST_COMPLETED)
+        async with _health(service) as url:
+            _announce(_worker_welcome(settings, service.worker.owner, url))
+            await stopping
+            ready.cancel()
+            note("finishing the current steps …")
+            # A second signal ends the process at once: the runs are kept all the same.
+            restore_signals()
+            # Inside the block, so that the health port still answers.
+            await service.worker.drain(settings.drain_seconds)
 
 
 @asynccontextmanager
 async def _health(service: Service) -> AsyncIterator[str | None]:
-    """Say on a port how the worker is, if that is wanted; the address."""
+    """Serve the worker's health if a port is set; yield its address, or None."""
     settings = service.settings
     if settings.health_port is None:
         yield None

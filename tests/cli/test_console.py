@@ -1,17 +1,23 @@
-"""What commands show of calls: lost ones in words and once, all of them with ``--debug``."""
+"""Errors of commands in one line, and what they show of calls to providers."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from scenewright.cli.console import quiet_libraries
+import scenewright
+from scenewright.cli.console import EXITS, quiet_libraries, with_suggestion
+from scenewright.cli.main import app
 from scenewright.providers.caller import Caller
-from scenewright.providers.retry import CallError, PermanentError, Transient
+from scenewright.providers.decisions import CallError, PermanentError, Transient
 from tests.providers.virtual import Provider, Said, caller_of, put, run
 
+PACKAGE = Path(scenewright.__file__).parent
 CALLS = logging.getLogger("scenewright.providers")
 
 
@@ -71,3 +77,33 @@ def test_debugging_shows_every_call_with_all_that_is_known(
     lines = shown(capsys)
     assert len(lines) == 2
     assert all("outcome=lost attempts=2" in line for line in lines)
+
+
+def test_every_named_error_is_a_class_of_the_package() -> None:
+    defined = {
+        name
+        for file in PACKAGE.rglob("*.py")
+        for name in re.findall(r"^class (\w+)\(", file.read_text("utf-8"), re.MULTILINE)
+    }
+    assert set(EXITS) <= defined
+
+
+@pytest.mark.parametrize(
+    ("message", "suggestion"),
+    [
+        ("no profile 'sdlx': there are flux, sdxl", "; did you mean 'sdxl'?"),
+        ("unknown kind 'chioce': use one of choice, facts or score", "; did you mean 'choice'?"),
+        ("--part 'tset': use train or test.", "; did you mean 'test'?"),
+        ("no profile 'mine': there are flux, sdxl", ""),
+        ("'photo.png' cannot be read: use another file", ""),
+    ],
+)
+def test_a_near_value_is_suggested(message: str, suggestion: str) -> None:
+    assert with_suggestion(message) == (message.rstrip(".") if suggestion else message) + suggestion
+
+
+def test_an_unknown_choice_is_one_line_with_the_valid_ones() -> None:
+    done = CliRunner().invoke(app, ["eval", "compare", "mine", "--by", "categroy"])
+    assert done.exit_code == 2
+    valid = "level, group, category, complexity or none"
+    assert done.output == f"error: --by 'categroy': use {valid}; did you mean 'category'?\n"

@@ -43,7 +43,7 @@ def test_all_sets_are_listed_with_source_licence_and_place(tmp_path: Path) -> No
     text = run("list").stdout
     assert "Apache-2.0" in text
     assert f"here: {place}" in text
-    assert text.count("not on this machine") + text.count("name a path") == len(LOADERS) - 3
+    assert text.count("not on this machine") + text.count("needs --path") == len(LOADERS) - 3
 
 
 def test_options_are_explained() -> None:
@@ -112,7 +112,7 @@ def test_too_few_items_are_refused_or_taken(tmp_path: Path) -> None:
     [
         (("show", "nope"), "there is no set 'nope'"),
         (("show", "dsg"), "scenewright data get dsg"),
-        (("show", "miniature", "--set", "n"), "is no OPTION=VALUE"),
+        (("show", "miniature", "--set", "n"), "write OPTION=VALUE"),
         (("show", "miniature", "--set", "m=1"), "no option 'm'"),
         (("show", "miniature", "--set", "n=0"), "use a whole number from 1"),
         (("sample", "miniature", "--counts", "hard", "--out", "a.jsonl"), "write CLASS=N"),

@@ -89,7 +89,7 @@ def test_a_file_of_another_draw_is_not_mixed(tmp_path: Path) -> None:
         (("synthesize", "a.json"), "must end in .jsonl"),
         (("synthesize", "a.jsonl", "--templates", "poem"), "no template 'poem'"),
         (("synthesize", "a.jsonl", "--names", "imagenet"), "no names 'imagenet'"),
-        (("synthesize", "a.jsonl", "--chat", "local:miniature"), "no model of an account"),
+        (("synthesize", "a.jsonl", "--chat", "local:miniature"), "not a model of an account"),
         (("classify", "nothing.jsonl"), "there is no file"),
     ],
 )

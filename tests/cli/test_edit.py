@@ -106,7 +106,7 @@ def test_a_run_cut_off_after_an_edit_goes_on_with_the_same_words(run: Path, say:
     ("words", "told"),
     [
         (["--present", "dgo"], "o:ball.1"),
-        (["--present", "dog", "--absent", f"o:{DOG}"], "say one"),
+        (["--present", "dog", "--absent", f"o:{DOG}"], "give one"),
         (["--base", "9"], "no round 9"),
     ],
 )

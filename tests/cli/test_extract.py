@@ -12,14 +12,8 @@ from typer.testing import CliRunner, Result
 
 from scenewright.cli.main import app
 from scenewright.core.formats import load_scene, load_scenes
-from scenewright.core.ports.vision import (
-    Detection,
-    DetectionError,
-    Dropped,
-    Extraction,
-    ExtractionError,
-    Unread,
-)
+from scenewright.core.ports.detector import Detection, DetectionError
+from scenewright.core.ports.extractor import Dropped, Extraction, ExtractionError, Unread
 from scenewright.core.scene import SceneGraph
 from scenewright.runs.model_factory import extractors
 
@@ -113,7 +107,7 @@ def test_several_pictures_are_json_lines_and_one_that_fails_is_told() -> None:
     done = call("one.png", "bad.png", "two.png", "--out", "seen.jsonl")
     assert done.exit_code == 3
     assert "bad.png: the model says nothing" in done.stderr
-    assert "3/3 two.png" in done.stderr
+    assert "two.png 3/3" in done.stderr
     rows = [json.loads(line) for line in Path("seen.jsonl").read_text("utf-8").splitlines()]
     assert [row["image"] for row in rows] == ["one.png", "two.png"]
     assert SceneGraph.model_validate(rows[0]["scene"]) == SCENE

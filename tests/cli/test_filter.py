@@ -76,8 +76,8 @@ def test_style_can_be_scored_on_the_way(scores: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--top", "1", "--by", "beauty"), "--by beauty: use combined"),
-        ((), "say what is kept"),
+        (("--top", "1", "--by", "beauty"), "--by 'beauty': use combined"),
+        ((), "choose what to keep"),
         (("--top", "1", "--judges", "openai:gpt-4o"), "need --schema"),
     ],
 )

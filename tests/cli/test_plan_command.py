@@ -93,13 +93,13 @@ def test_a_small_disk_is_told_and_fails(place: Path) -> None:
         app, ["eval", "plan", "--images", "3600000", "--figures", "figures.toml", "--disk", "1"]
     )
     assert found.exit_code == 1
-    assert "the disk binds first" in found.stdout
+    assert "the disk is too small" in found.stdout
 
 
-def test_people_read_what_holds_it_up(place: Path) -> None:
+def test_people_read_the_bottleneck(place: Path) -> None:
     asked = "eval plan --images 3600 --figures figures.toml --machine-usd 2 --disk 1 --deadline 0.5"
     found = RUN.invoke(app, asked.split())
-    assert "what holds it up is drawing by local:painter on the machine" in found.stdout
+    assert "The bottleneck is drawing by local:painter on the machine" in found.stdout
     assert "no price is known for seer:model" in found.stdout
     assert "requests a minute of seer must be" in found.stdout
     assert "$4.00" in found.stdout

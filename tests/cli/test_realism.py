@@ -12,7 +12,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from scenewright.cli.main import app
-from scenewright.evals.human_ratings.objects.data import read_objects, write_objects
+from scenewright.evals.human_ratings.rated_objects import read_objects, write_objects
 from scenewright.tools.vision.realism.olip_files import load_olip
 from tests.evals.studies.olip.rated_sets import write_rated
 from tests.tools.vision.realism.blips import save_tiny_blip
@@ -211,4 +211,4 @@ def test_a_folder_that_is_no_set_is_told(blip: Path, tmp_path: Path) -> None:
 def test_an_unknown_part_is_told(rated: Path) -> None:
     code, _, told = called("evaluate", rated, "olip:nothing", "--part", "rest")
     assert code == 2
-    assert "choose test, validation, train or all" in told
+    assert "use one of train, validation, test, all" in told

@@ -1,7 +1,7 @@
-"""Ratings of facts as labels: what people agree on becomes the truth that judges are measured by.
+"""Ratings of facts as labels: the majority of raters becomes the truth for measuring judges.
 
-The table is the one that :func:`scenewright.evals.judge_reports.labelled_facts.read_labels` reads,
-so ``scenewright judges calibrate --labels`` and ``judges report --labels`` work with it.
+:func:`scenewright.evals.judge_reports.labelled_facts.read_labels` reads the table, so that
+``scenewright judges calibrate --labels`` and ``judges report --labels`` work with it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.agents.judges.replay import LIST_SEPARATOR
+from scenewright.agents.judges.records_table import LIST_SEPARATOR
 from scenewright.core.facts import Fact
-from scenewright.evals.human_ratings.files import put_csv
-from scenewright.evals.human_ratings.study import RatingError, StudyFolder
-from scenewright.evals.human_ratings.table import Rating
-from scenewright.evals.human_ratings.units import first_of
+from scenewright.evals.human_ratings.study import RatingError, StudyFolder, put_csv
+from scenewright.evals.human_ratings.table import Rating, first_of
 
 LABEL_COLUMNS = (
     *("image", "question", "options", "expected", "holds", "kind", "fact_id"),
@@ -27,14 +25,14 @@ LABEL_COLUMNS = (
 
 
 class LabelCount(BaseModel):
-    """What became of the facts of a study."""
+    """Numbers of facts with a label, and of those left out."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     labels: int = Field(ge=0)
     """Facts with a label."""
     holds: int = Field(ge=0)
-    """Those of them that hold."""
+    """Labels of facts that hold."""
     ties: int = Field(ge=0)
     """As many said yes as no: left out."""
     undecided: int = Field(ge=0)
@@ -42,17 +40,17 @@ class LabelCount(BaseModel):
     too_few: int = Field(ge=0)
     """Fewer said yes or no than were asked for: left out."""
     absent: int = Field(ge=0)
-    """What they are about is not in the picture, as most say: left out, since no run asks them."""
+    """Their object is absent for most raters: left out, since no run asks them."""
 
 
 def write_labels(
     folder: StudyFolder, ratings: Sequence[Rating], path: Path, fewest: int = 1
 ) -> LabelCount:
-    """Write the majority of the raters for each fact of each picture as a CSV table at ``path``.
+    """Write the raters' majority for each fact of each picture as a CSV table at ``path``.
 
-    One rater has one vote: of a repeated task the first. Pictures that are the same share their
-    votes. ``fewest``: votes for yes or no that a label needs. Raises ``RatingError`` for ratings
-    of another kind, none that make a label, and a file that cannot be written.
+    Each rater has one vote: the first one for a repeated task. Identical pictures share their
+    votes. ``fewest``: votes for yes or no that a label needs. Raises ``RatingError`` for ratings of
+    another kind, ratings without any label, and a file that cannot be written.
     """
     study = folder.study
     if study.kind != "facts":

@@ -1,41 +1,147 @@
-"""Makes a study: draws items, lays their pictures into its folder, writes its tasks."""
+"""Makers of studies: they draw items or objects, copy pictures, and write the tasks.
+
+Generators write prompts and model names into files (text chunks of PNG, EXIF), and a browser shows
+them when the picture is saved. Raters get pixels only.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import random
+import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from PIL import Image
 from pydantic import ValidationError
 
 from scenewright.core.facts import Fact
-from scenewright.core.images import ImageError
-from scenewright.evals.human_ratings.files import put_file
-from scenewright.evals.human_ratings.pictures import Pictures
-from scenewright.evals.human_ratings.sources import Entry, Source, match_arms
+from scenewright.core.images import ImageError, load_image, png_bytes
+from scenewright.core.ports.detector import Box, Detection
+from scenewright.core.validation import first_problem
+from scenewright.evals.human_ratings.sources import (
+    Entry,
+    ObjectSource,
+    Pictured,
+    Source,
+    match_arms,
+)
 from scenewright.evals.human_ratings.study import (
+    IMAGES,
     STUDY,
     Candidate,
     Kind,
     RatingError,
     RatingStudy,
+    Rule,
     Task,
+    Thing,
+    Tick,
+    put_file,
 )
+from scenewright.evals.human_ratings.view import ANCHORS
+from scenewright.tools.vision.detection.boxes import clipped
+from scenewright.tools.vision.realism.crops import object_crop
+from scenewright.tools.vision.realism.objects import LEAST_SCORE, LEAST_SHARE, scored_objects
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_PIXELS = frozenset((b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"))
+
+
+def bare_png(data: bytes) -> bytes | None:
+    """Return the PNG file ``data`` without the chunks that pixels do not need.
+
+    None if it is not a PNG file, or if such chunks change its appearance.
+    """
+    if not data.startswith(_SIGNATURE):
+        return None
+    kept, at, ended = [_SIGNATURE], len(_SIGNATURE), False
+    while at + 12 <= len(data) and not ended:
+        size, kind = struct.unpack_from(">I4s", data, at)
+        end = at + 12 + size
+        if end > len(data):
+            return None
+        if kind in _PIXELS:
+            kept.append(data[at:end])
+        elif kind[0] < 97:
+            # Its first letter says that it must be understood: not ours to drop.
+            return None
+        elif kind in (b"eXIf", b"acTL"):
+            # The picture may be turned by it, or move: it is drawn anew.
+            return None
+        ended, at = kind == b"IEND", end
+    return b"".join(kept) if ended else None
+
+
+class Pictures:
+    """Writer of pictures into a study's folder."""
+
+    def __init__(self, folder: Path, side: int | None = None) -> None:
+        """Make the folder; ``side`` is the longest side in pixels to scale to; None: unchanged.
+
+        Raises ``RatingError`` if the folder cannot be made.
+        """
+        self._folder = folder / IMAGES
+        self._side = side
+        self._known: dict[Path, str] = {}
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RatingError(
+                f"{self._folder} cannot be made: {error.strerror or error}"
+            ) from error
+
+    def put(self, file: Path) -> str:
+        """Copy the picture of ``file`` into the folder and return its content hash.
+
+        Raises ``ImageError`` for a file that is not a valid picture, ``RatingError`` if it cannot
+        be written.
+        """
+        if file not in self._known:
+            self._known[file] = self._keep(self._bytes(file))
+        return self._known[file]
+
+    def put_image(self, image: Image.Image) -> str:
+        """Write ``image`` into the folder without metadata and return its content hash.
+
+        Raises ``RatingError`` if it cannot be written.
+        """
+        return self._keep(png_bytes(image))
+
+    def _bytes(self, file: Path) -> bytes:
+        # Read as a picture in any case: what is damaged must be found now, not by a rater.
+        image = load_image(file)
+        if self._side is not None and max(image.size) != self._side:
+            from scenewright.runs.report.pictures import fit
+
+            return png_bytes(fit(image, self._side))
+        try:
+            bare = bare_png(file.read_bytes())
+        except OSError as error:
+            raise ImageError(f"{file} cannot be read: {error.strerror or error}") from error
+        return png_bytes(image) if bare is None else bare
+
+    def _keep(self, data: bytes) -> str:
+        name = hashlib.sha256(data).hexdigest()
+        place = self._folder / f"{name}.png"
+        if place.exists():
+            return name
+        put_file(place, data)
+        return name
+
 
 MOST_ARMS = 8
 """Candidates that a page can show and a row of keys can choose."""
-Tick = Callable[[int, int], None]
-"""Told after each item: how many tasks are made, and how many are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RatingStudySpec:
-    """What a study is to be."""
+    """Options of a study of pictures."""
 
     kind: Kind
-    """What a rater does."""
     arms: tuple[str, ...] = ()
     """Which arms; empty: all."""
     n: int | None = None
@@ -45,11 +151,11 @@ class RatingStudySpec:
     repeats: float = 0.0
     """Share of the tasks shown twice."""
     question: str = ""
-    """What is asked; empty: the usual question of the kind."""
+    """Question to raters; empty: that of the kind."""
     name: str = "Rating pictures"
-    """What raters see as the title: it must not tell the arms."""
+    """Title that raters see; it must not reveal the arms."""
     scale: tuple[str, str] = ("not at all", "completely")
-    """What 1 and 5 mean."""
+    """Meanings of 1 and 5."""
     side: int | None = None
     """Pixels of the longest side that all pictures are scaled to."""
 
@@ -57,16 +163,19 @@ class RatingStudySpec:
 def make_study(
     source: Source, wish: RatingStudySpec, folder: Path, tick: Tick | None = None
 ) -> RatingStudy:
-    """Make the study in ``folder`` and return it.
+    """Make a study of pictures in ``folder`` and return it.
 
-    Items come in an order drawn with the seed. One that lacks an arm's picture, a fact or a sound
-    file is left out and counted; so is one of whose candidates two are the same picture, since
-    nobody can choose between them. Pictures that are rated one by one come with all arms of
-    an item, so that arms are compared on the same items. Raises ``RatingError`` for a wish that
-    cannot be had and a folder that holds a study.
+    Items come in an order drawn with the seed. Items that lack an arm's picture, a fact or a
+    readable file are left out and counted, and so are choices between identical pictures. Pictures
+    that are rated one by one come with all arms of an item, so that arms are compared on the same
+    items. Raises ``RatingError`` for options that cannot be met and a folder that holds a study.
     """
     arms = match_arms(wish.arms, source.arms) if wish.arms else source.arms
-    _check(wish, arms, folder)
+    _check(wish, folder, "tasks")
+    if wish.kind == "choice" and not 2 <= len(arms) <= MOST_ARMS:
+        raise RatingError(
+            f"a choice is between 2 and {MOST_ARMS} arms, not {len(arms)}: name them with --arms"
+        )
     entries = list(source.entries)
     random.Random(f"items {wish.seed}").shuffle(entries)
     each = 1 if wish.kind == "choice" else len(arms)
@@ -90,40 +199,43 @@ def make_study(
             f"{source.about}: no item can be rated ({why}): name other arms (--arms) or another "
             "kind of task (--kind)"
         )
+    return _written(
+        folder,
+        tasks,
+        wish,
+        kind=wish.kind,
+        arms=arms,
+        scale=wish.scale,
+        repeats=wish.repeats,
+        source=source.about,
+        left_out=dict(left_out),
+    )
+
+
+def _written(
+    folder: Path, tasks: Sequence[Task], wish: RatingStudySpec | ObjectStudySpec, **fields: Any
+) -> RatingStudy:
     try:
         study = RatingStudy(
-            name=wish.name,
-            kind=wish.kind,
-            arms=arms,
-            question=wish.question,
-            scale=wish.scale,
-            seed=wish.seed,
-            repeats=wish.repeats,
-            source=source.about,
-            left_out=dict(left_out),
-            tasks=tuple(tasks),
+            name=wish.name, question=wish.question, seed=wish.seed, tasks=tuple(tasks), **fields
         )
     except ValidationError as error:
-        raise RatingError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+        raise RatingError(first_problem(error)) from error
     put_file(folder / STUDY, study.model_dump_json(indent=1) + "\n")
     return study
 
 
 class _Unfit(Exception):
-    """Why an item cannot be rated."""
+    """Reason why an item cannot be rated."""
 
 
-def _check(wish: RatingStudySpec, arms: Sequence[str], folder: Path) -> None:
+def _check(wish: RatingStudySpec | ObjectStudySpec, folder: Path, what: str) -> None:
     if (folder / STUDY).exists():
         raise RatingError(
             f"{folder} holds a study already, and ratings may belong to it: name another --out"
         )
-    if wish.kind == "choice" and not 2 <= len(arms) <= MOST_ARMS:
-        raise RatingError(
-            f"a choice is between 2 and {MOST_ARMS} arms, not {len(arms)}: name them with --arms"
-        )
     if wish.n is not None and wish.n < 1:
-        raise RatingError(f"{wish.n} tasks cannot be rated: ask for one or more")
+        raise RatingError(f"{wish.n} {what} cannot be rated: ask for one or more")
     if wish.side is not None and not 16 <= wish.side <= 4096:
         raise RatingError(f"a side of {wish.side} pixels: give one from 16 to 4096")
 
@@ -142,7 +254,7 @@ def _tasks(
     except ImageError as error:
         raise _Unfit("a picture of it cannot be read") from error
     except ValidationError as error:
-        raise RatingError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+        raise RatingError(first_problem(error)) from error
     if kind == "choice" and len({c.image for c in candidates}) < len(candidates):
         raise _Unfit("two arms give the same picture")
     groups = [candidates] if kind == "choice" else [[c] for c in candidates]
@@ -170,3 +282,150 @@ def _phrases(entry: Entry) -> tuple[str, ...]:
     from scenewright.runs.report.words import scene_phrases
 
     return tuple(scene_phrases(entry.scene))
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStudySpec:
+    """Options of a study of objects."""
+
+    n: int | None = None
+    """Objects; none: as many as there are."""
+    whole_share: float = 0.0
+    """Share of the pictures that are also rated as a whole."""
+    least_share: float = LEAST_SHARE
+    """Least share of the picture that an object covers."""
+    least_score: float = LEAST_SCORE
+    """Least confidence of its detection."""
+    rule: Rule = field(default_factory=Rule)
+    """How many raters an object gets."""
+    seed: int = 0
+    """Seed of the draw and of all orders."""
+    question: str = ""
+    """Question to raters; empty: the usual one."""
+    name: str = "Rating objects"
+    """Title that raters see; it must not reveal the sources."""
+    side: int | None = None
+    """Pixels of the longest side that all pictures are scaled to; boxes and crops with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    picture: Pictured
+    thing: Detection
+    box: Box
+    id: str
+
+
+def make_object_study(
+    source: ObjectSource, wish: ObjectStudySpec, folder: Path, tick: Tick | None = None
+) -> RatingStudy:
+    """Make a study of objects in ``folder`` and return it.
+
+    Objects are filtered as in the paper
+    (:func:`~scenewright.tools.vision.realism.objects.scored_objects`) and drawn in an order of the
+    seed; left out ones are counted. Raises ``RatingError`` for options that cannot be met and a
+    folder that holds a study.
+    """
+    _check(wish, folder, "objects")
+    for name, share in (
+        ("a share of whole pictures", wish.whole_share),
+        ("a least share of the picture", wish.least_share),
+        ("a least confidence", wish.least_score),
+    ):
+        if not 0.0 <= share <= 1.0:
+            raise RatingError(f"{name} of {share}: give a number from 0 to 1")
+    left_out = Counter(source.left_out)
+    found = [drawn for picture in source.pictures for drawn in _fit(picture, wish, left_out)]
+    random.Random(f"objects {wish.seed}").shuffle(found)
+    found = found[: wish.n]
+    pictures = Pictures(folder, wish.side)
+    tasks: list[Task] = []
+    for done, drawn in enumerate(found, start=1):
+        try:
+            tasks.append(_task(drawn, pictures, f"t{done}", wish.side))
+        except ImageError:
+            left_out["the picture cannot be read"] += 1
+        if tick is not None:
+            tick(done, len(found))
+    if not tasks:
+        why = "; ".join(f"{n} × {reason}" for reason, n in left_out.items())
+        raise RatingError(
+            f"{source.about}: no object can be rated{f' ({why})' if why else ''}: lower "
+            "--least-share or --least-score, or name another detector"
+        )
+    tasks += _wholes(tasks, wish)
+    return _written(
+        folder,
+        tasks,
+        wish,
+        kind="objects",
+        arms=tuple(dict.fromkeys(picture.source for picture in source.pictures)),
+        scale=(ANCHORS[0], ANCHORS[-1]),
+        rule=wish.rule,
+        source=source.about,
+        left_out=dict(left_out),
+    )
+
+
+def _fit(picture: Pictured, wish: ObjectStudySpec, left_out: Counter[str]) -> Iterator[_Drawn]:
+    ids = {id(thing): name for thing, name in zip(picture.things, picture.ids, strict=False)}
+    kept = scored_objects(
+        picture.things,
+        picture.size,
+        least_share=wish.least_share,
+        least_score=wish.least_score,
+    )
+    lost = len(picture.things) - len(kept)
+    if lost:
+        left_out[
+            f"objects below {wish.least_share:.2%} of the picture or a confidence of "
+            f"{wish.least_score:g}, and regions without instances"
+        ] += lost
+    for number, thing in enumerate(kept, start=1):
+        box = clipped(thing.box, picture.size)
+        if box is None:
+            left_out["the box is no part of the picture"] += 1
+            continue
+        name = ids.get(id(thing), f"{picture.source}/{picture.item}#{number}")
+        yield _Drawn(picture, thing, box, name)
+
+
+def _task(drawn: _Drawn, pictures: Pictures, name: str, side: int | None) -> Task:
+    picture = drawn.picture
+    image = load_image(picture.file)
+    shown = pictures.put(picture.file)
+    size, box = image.size, drawn.box
+    if side is not None and max(size) != side:
+        from scenewright.runs.report.pictures import fit
+
+        image = fit(image, side)
+        across, down = image.width / size[0], image.height / size[1]
+        box = (box[0] * across, box[1] * down, box[2] * across, box[3] * down)
+        size = image.size
+    try:
+        return Task(
+            id=name,
+            item=picture.item,
+            candidates=(Candidate(arm=picture.source, image=shown),),
+            thing=Thing(
+                id=drawn.id,
+                category=drawn.thing.name,
+                box=box,
+                size=size,
+                crop=pictures.put_image(object_crop(image, box)),
+                score=drawn.thing.score,
+            ),
+        )
+    except ValidationError as error:
+        raise RatingError(f"{picture.file}: {first_problem(error)}") from error
+
+
+def _wholes(tasks: list[Task], wish: ObjectStudySpec) -> list[Task]:
+    """Return the tasks that ask for a picture as a whole."""
+    by_picture = {task.candidates[0].image: task for task in tasks}
+    count = round(wish.whole_share * len(by_picture))
+    names = random.Random(f"wholes {wish.seed}").sample(sorted(by_picture), count)
+    return [
+        by_picture[name].model_copy(update={"id": f"p{number}", "thing": None})
+        for number, name in enumerate(names, start=1)
+    ]

@@ -1,19 +1,26 @@
-"""Where a study's pictures come from: a finished evaluation, a folder of arms, or a CSV file."""
+"""Sources of studies: evaluations, folders of arms, tables, detections and rated objects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from scenewright.agents.judges.replay import LIST_SEPARATOR, Row, TableError, read_table
+from scenewright.agents.judges.records_table import LIST_SEPARATOR, Row, TableError, read_table
 from scenewright.core.facts import Fact
+from scenewright.core.images import ImageError, load_image
+from scenewright.core.ports.detector import Detection, DetectionError, Detector
+from scenewright.core.ports.realism_scorer import RealismError
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
-from scenewright.evals.human_ratings.study import RatingError
+from scenewright.evals.human_ratings.rated_objects import FILE, read_objects
+from scenewright.evals.human_ratings.study import RatingError, Tick
 from scenewright.evals.store.results import IMAGES, MANIFEST, Results
+from scenewright.tools.vision.detection.files import Listed, read_detections
+from scenewright.tools.vision.detection.recorded import as_record
 
 ITEMS_FILE = "items.csv"
 ORIGINALS = "originals"
@@ -28,17 +35,15 @@ class Entry:
     """An item with the picture of each arm."""
 
     item: str
-    """Its id."""
     pictures: Mapping[str, Path]
-    """Arm → file."""
+    """File by arm."""
     original: Path | None = None
     """File of the original photo."""
     prompt: str = ""
     """The item's own text."""
     scene: SceneGraph | None = None
-    """What a picture is asked to hold."""
     facts: tuple[Fact, ...] = ()
-    """What is asked of each picture."""
+    """Facts that each picture should satisfy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class Source:
     """Items to rate."""
 
     about: str
-    """What it is, for reports."""
+    """Description for reports."""
     arms: tuple[str, ...]
     """All arms, in their order."""
     entries: tuple[Entry, ...]
@@ -56,14 +61,14 @@ class Source:
 
 
 def read_source(path: str | Path) -> Source:
-    """The items of ``path``: an evaluation's folder, a plain folder, or a CSV or parquet file.
+    """Return the items of an evaluation's folder, a plain folder, or a CSV or parquet file.
 
     A plain folder has one subfolder an arm with a file ``ITEM.png`` (or .jpg, .jpeg, .webp) each,
-    if need be ``originals/`` with the photos, and ``items.csv`` with the columns item, prompt and
+    optionally ``originals/`` with the photos, and ``items.csv`` with the columns item, prompt and
     facts (statements joined by ``|``). A table has the columns item, arm and image (file names
-    from its folder), if need be prompt, original and facts.
+    relative to its folder), optionally prompt, original and facts.
 
-    Raises ``RatingError`` or ``EvalError`` for what cannot be read or holds no picture.
+    Raises ``RatingError`` or ``EvalError`` for sources that cannot be read or hold no picture.
     """
     place = Path(path)
     if (place / MANIFEST).is_file():
@@ -79,9 +84,9 @@ def read_source(path: str | Path) -> Source:
 
 
 def match_arms(wanted: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """The arms meant by ``wanted``: whole names, or any part between slashes that only one has.
+    """Return the arms of ``wanted``: whole names, or a part between slashes that only one arm has.
 
-    Raises ``RatingError`` for a name that no arm or more than one answers to, and for doubles.
+    Raises ``RatingError`` for a name that matches no arm or several, and for repeated arms.
     """
     found = []
     for name in wanted:
@@ -232,9 +237,212 @@ def _rows(file: Path, needed: Sequence[str]) -> tuple[Row, ...]:
 
 
 def _statements(cell: str) -> tuple[Fact, ...]:
-    """Facts of statements in a user's own words."""
+    """Return facts for statements in a user's own words."""
     said = [part.strip() for part in cell.split(LIST_SEPARATOR)]
     return tuple(
         Fact(id=f"s{number}", kind="object", subject=text, statement=text, question=text)
         for number, text in enumerate(filter(None, dict.fromkeys(said)), start=1)
     )
+
+
+UNKNOWN = "unknown"
+"""Source of a picture of which nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pictured:
+    """A picture and the detections in it."""
+
+    item: str
+    """Its id in the source."""
+    file: Path
+    """Where it lies."""
+    source: str
+    """Source of the picture; raters never see this."""
+    size: tuple[int, int]
+    """Width and height."""
+    things: tuple[Detection, ...]
+    """Detections, with boxes in pixels."""
+    ids: tuple[str, ...] = ()
+    """Ids of the things, where the source gives them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSource:
+    """Pictures with objects."""
+
+    about: str
+    """Description for reports."""
+    pictures: tuple[Pictured, ...]
+    """In the source's order."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Why pictures are not among them → how many."""
+
+
+def read_rated(folder: Path) -> ObjectSource:
+    """Return the objects of a set of rated objects, without their ratings.
+
+    Raises ``RatingError`` for a set that cannot be read.
+    """
+    try:
+        rated = read_objects(folder)
+    except RealismError as error:
+        raise RatingError(str(error)) from error
+    root = folder if folder.is_dir() else folder.parent
+    by_image: dict[tuple[str, str], list[int]] = {}
+    for at, one in enumerate(rated):
+        by_image.setdefault((one.image, one.source), []).append(at)
+    left_out: dict[str, int] = {}
+    found = []
+    for (image, source), rows in by_image.items():
+        size = _size_of(root / image, left_out)
+        if size is not None:
+            things = tuple(rated[at].detection for at in rows)
+            ids = tuple(rated[at].id for at in rows)
+            found.append(
+                Pictured(image, root / image, source or UNKNOWN, size, things, ids)
+            )  # fmt: skip
+    return _object_source(f"rated objects {folder.name}", found, left_out)
+
+
+def read_detected(file: Path, images: Path | None = None) -> ObjectSource:
+    """Return the objects of a file of detections, COCO's formats included.
+
+    :mod:`scenewright.tools.vision.detection.files` reads it. The pictures are in ``images``, by
+    default in the folder of ``file``. A picture's source is the folder that its name begins with
+    (``sdxl/001.png``). Raises ``RatingError`` for a file that cannot be read or matches no picture.
+    """
+    try:
+        listed = read_detections(file)
+    except DetectionError as error:
+        raise RatingError(str(error)) from error
+    root = file.parent if images is None else images
+    left_out: dict[str, int] = {}
+    found = []
+    for name, things in listed.items():
+        size = _size_of(root / name, left_out)
+        if size is not None:
+            made = _first_folder(name)
+            found.append(Pictured(name, root / name, made, size, _placed(things, size)))
+    return _object_source(f"detections {file.name}", found, left_out)
+
+
+async def detect_all(
+    source: Source,
+    detector: Detector,
+    record: Path,
+    arms: Sequence[str] = (),
+    labels: Sequence[str] = (),
+    tick: Tick | None = None,
+) -> ObjectSource:
+    """Return the detections of ``detector`` in all pictures of ``source``, or of its ``arms``.
+
+    Each picture's detections are appended to ``record`` (JSON lines) at once; pictures in it are
+    not detected again. Raises ``RatingError`` for a detector that cannot be used.
+    """
+    wanted = match_arms(arms, source.arms) if arms else source.arms
+    todo = [
+        (arm, entry.item, entry.pictures[arm])
+        for entry in source.entries
+        for arm in wanted
+        if arm in entry.pictures
+    ]
+    known = _recorded(record)
+    left_out: dict[str, int] = {}
+    found = []
+    for done, (arm, item, file) in enumerate(todo, start=1):
+        size = _size_of(file, left_out)
+        key = str(file.resolve())
+        if size is not None and key not in known:
+            try:
+                seen = await detector.detect(load_image(file), labels)
+            except DetectionError as error:
+                raise RatingError(str(error)) from error
+            known[key] = tuple(seen)
+            _append(record, key, seen)
+        if size is not None:
+            found.append(Pictured(item, file, arm, size, known[key]))
+        if tick is not None:
+            tick(done, len(todo))
+    return _object_source(f"{source.about}, objects by {detector.id}", found, left_out)
+
+
+def _recorded(record: Path) -> dict[str, tuple[Detection, ...]]:
+    """Return the detections of each picture in the file, without an incomplete last line.
+
+    A killed run may leave half of a line.
+    """
+    if not record.is_file():
+        return {}
+    data = record.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if whole != data:
+        record.write_bytes(whole)
+    try:
+        listed = read_detections(record)
+    except DetectionError as error:
+        raise RatingError(f"{error}; delete {record} to detect anew") from error
+    return {
+        image: tuple(
+            Detection(one.name, one.sides, one.score, stuff=one.stuff)
+            for one in things
+            if one.sides is not None
+        )
+        for image, things in listed.items()
+    }
+
+
+def _append(record: Path, picture: str, seen: Iterable[Detection]) -> None:
+    boxes = [Detection(one.name, one.box, one.score, stuff=one.stuff) for one in seen]
+    entry = {"image": picture, "detections": as_record({picture: boxes})["images"][picture]}
+    try:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        with record.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+    except OSError as error:
+        raise RatingError(f"{record} cannot be written: {error.strerror or error}") from error
+
+
+def _placed(things: Sequence[Listed], size: tuple[int, int]) -> tuple[Detection, ...]:
+    found = []
+    for one in things:
+        try:
+            box, _ = one.placed(size)
+        except DetectionError as error:
+            raise RatingError(str(error)) from error
+        found.append(Detection(one.name, box, one.score, stuff=one.stuff))
+    return tuple(found)
+
+
+def _first_folder(name: str) -> str:
+    parts = name.replace("\\", "/").split("/")
+    return parts[0] if len(parts) > 1 and parts[0] not in ("", ".", "..") else UNKNOWN
+
+
+def _size_of(file: Path, left_out: dict[str, int]) -> tuple[int, int] | None:
+    try:
+        return load_image(file).size
+    except ImageError:
+        why = "the picture cannot be read" if file.is_file() else "there is no such picture"
+        left_out[why] = left_out.get(why, 0) + 1
+        return None
+
+
+def _object_source(about: str, found: list[Pictured], left_out: dict[str, int]) -> ObjectSource:
+    if not found:
+        why = "; ".join(f"{n} × {reason}" for reason, n in left_out.items())
+        raise RatingError(
+            f"{about} holds no picture that can be rated{f' ({why})' if why else ''}: check where "
+            f"its pictures lie (--images), as {', '.join(SUFFIXES)}"
+        )
+    return ObjectSource(about, tuple(found), left_out)
+
+
+def is_rated_set(place: Path) -> bool:
+    """Return whether ``place`` is a set of rated objects."""
+    return (place / FILE).is_file() or (place.name == FILE and place.is_file())
+
+
+def is_detections(place: Path) -> bool:
+    """Return whether ``place`` is a file of detections."""
+    return place.is_file() and place.suffix.lower() in (".json", ".jsonl", ".ndjson")

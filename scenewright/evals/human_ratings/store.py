@@ -1,23 +1,38 @@
-"""Ratings in SQLite: each is on disk before the rater's page goes on."""
+"""SQLite store of ratings: each answer is on disk before the rater's next page is shown.
+
+In a study of objects a place is made when a rater gets to it. An object on a rater's page is
+claimed for some minutes, so that several raters do not all get the same one; an answer after its
+claim has expired is kept all the same.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import random
 import secrets
 import sqlite3
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.human_ratings.order import Place, order_for
-from scenewright.evals.human_ratings.study import RatingError, RatingStudy, StudyFolder, Task
+from scenewright.evals.human_ratings.study import (
+    Place,
+    RatingError,
+    RatingStudy,
+    Scores,
+    StudyFolder,
+    Task,
+    order_for,
+    scores_of,
+    still_needed,
+)
 
 NAME_LENGTH = 80
 MOST_RATERS = 1000
@@ -60,14 +75,13 @@ class Rater:
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """A task as a rater meets it."""
+    """A task on a page of a rater."""
 
     number: int
     """Place in the rater's order, from 1."""
     token: str
     """Opaque name of its pictures in addresses."""
     task: Task
-    """What is shown."""
     slots: tuple[int, ...]
     """Which candidate stands at each position."""
     repeat: bool
@@ -76,28 +90,25 @@ class Showing:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a rater is."""
+    """Progress of a rater."""
 
     done: int
     """Finished places."""
     total: int
     """All places."""
     places: int
-    """Those that the rater has come to know."""
+    """Places that were made for the rater so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A rating as it lies in the database."""
+    """A rating in the database."""
 
     rater: str
-    """Name of the rater."""
     showing: Showing
-    """What was shown."""
     fact: str
     """Id of the fact; empty for the whole task."""
     value: str
-    """What was said."""
     seconds: float | None
     """From the showing of the page to the first answer."""
     shown_at: str
@@ -109,10 +120,10 @@ class Kept:
 
 
 class RatingStore:
-    """The ratings of a study; may be used from several threads and processes."""
+    """Ratings of a study; safe for several threads and processes."""
 
     def __init__(self, folder: StudyFolder) -> None:
-        """Opens or makes the database of ``folder``.
+        """Open or make the database of ``folder``.
 
         Raises ``StoreFailed`` if that fails, ``RatingError`` if its ratings are of other tasks.
         """
@@ -142,15 +153,15 @@ class RatingStore:
             )
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the database."""
         with self._lock:
             self._db.close()
 
     def rater(self, name: str) -> Rater:
-        """The rater of that name, with an order of tasks from the first time on.
+        """Return the rater of that name, and make an order of tasks for a new one.
 
-        Names are compared without case and with single spaces. Raises ``RatingError`` for a
-        name that cannot be one, or too many raters.
+        Names are compared without case and with single spaces. Raises ``RatingError`` for an
+        invalid name, or too many raters.
         """
         given = checked_name(name)
         plain = given.casefold()
@@ -178,16 +189,16 @@ class RatingStore:
         return Rater(at, given, key)
 
     def _order(self, plain: str) -> tuple[Place, ...]:
-        """The places that the rater of that name begins with."""
+        """Return the places that a new rater of that name gets."""
         return order_for(self.study, plain)
 
     def rater_of(self, key: str) -> Rater | None:
-        """The rater whom ``key`` names."""
+        """Return the rater with ``key``, or None."""
         row = self._one("SELECT id, name, key FROM raters WHERE key=?", key)
         return None if row is None else Rater(*row)
 
     def showing(self, rater: Rater, number: int) -> Showing | None:
-        """The task at place ``number`` of the rater; none if there is no such place."""
+        """Return the task at place ``number`` of the rater, or None."""
         row = self._one(
             "SELECT place, token, task, slots, repeat FROM places WHERE rater=? AND place=?",
             rater.id,
@@ -196,25 +207,25 @@ class RatingStore:
         return None if row is None else self._showing(row)
 
     def shown_as(self, token: str) -> Showing | None:
-        """The showing whose pictures have ``token`` in their addresses."""
+        """Return the showing whose pictures have ``token`` in their addresses, or None."""
         row = self._one("SELECT place, token, task, slots, repeat FROM places WHERE token=?", token)
         return None if row is None else self._showing(row)
 
     def values(self, rater: Rater, number: int) -> dict[str, str]:
-        """Fact id (empty for the whole task) → what the rater said at that place."""
+        """Return the rater's answers at that place by fact id (empty for the whole task)."""
         rows = self._all(
             "SELECT fact, value FROM ratings WHERE rater=? AND place=?", rater.id, number
         )
         return dict(rows)
 
     def progress(self, rater: Rater) -> Progress:
-        """How far the rater is."""
+        """Return the progress of the rater."""
         row = self._one("SELECT sum(done), count(*) FROM places WHERE rater=?", rater.id)
         assert row is not None
         return Progress(row[0] or 0, row[1], row[1])
 
     def open_after(self, rater: Rater, number: int = 0) -> int | None:
-        """The first unfinished place after ``number``, else the first of all; none: all done."""
+        """Return the first unfinished place after ``number``, else the first of all, else None."""
         row = self._one(
             "SELECT place FROM places WHERE rater=? AND done=0 ORDER BY place<=?, place LIMIT 1",
             rater.id,
@@ -234,11 +245,11 @@ class RatingStore:
         seconds: float | None = None,
         shown_at: str = "",
     ) -> dict[str, str]:
-        """Keep a rating durably; all values of the place, as :meth:`values`.
+        """Store a rating durably and return all answers of the place, as :meth:`values`.
 
-        A second rating of the same replaces the first and is counted as a change; the same
-        value again changes nothing. ``also`` is kept in the same step, as fact id → value.
-        ``finished`` tells from the values whether the place is done.
+        A second rating of the same replaces the first and is counted as a change; the same value
+        again changes nothing. ``also`` is stored in the same step, as fact id → value. ``finished``
+        tells from the values whether the place is done.
         """
         with self._writing() as db:
             db.executemany(
@@ -264,10 +275,10 @@ class RatingStore:
         return values
 
     def _rated(self, db: sqlite3.Connection, rater: Rater, number: int) -> None:
-        """Told within the transaction that the rater's place has another rating."""
+        """React to a new rating of the rater's place, within the transaction."""
 
     def all(self) -> Iterator[Kept]:
-        """All ratings, rater after rater in the order of their tasks."""
+        """Yield all ratings, by rater and in the order of their tasks."""
         rows = self._all(
             "SELECT p.place, p.token, p.task, p.slots, p.repeat, u.name, r.fact, r.value, "
             "r.seconds, r.shown_at, r.rated_at, r.changes FROM ratings r "
@@ -314,7 +325,7 @@ class RatingStore:
 
 
 def checked_name(name: str) -> str:
-    """A rater's name with single spaces; raises ``RatingError`` for one that cannot be kept."""
+    """Return a rater's name with single spaces; raises ``RatingError`` for an invalid one."""
     given = unicodedata.normalize("NFC", " ".join(name.split()))
     if not given:
         raise RatingError("give a name, so that your ratings are found again")
@@ -328,7 +339,7 @@ def checked_name(name: str) -> str:
 
 
 def _digest(study: RatingStudy) -> str:
-    """Changes whenever a rating could mean another picture or question."""
+    """Return a digest that changes whenever a rating could mean another picture or question."""
     # Databases of other kinds were begun before there were objects.
     hidden = None if study.kind == "objects" else {"tasks": {"__all__": {"thing"}}}
     text = study.model_dump_json(include={"kind", "tasks"}, exclude=hidden)
@@ -336,5 +347,200 @@ def _digest(study: RatingStudy) -> str:
 
 
 def now() -> str:
-    """The time, ISO 8601 in UTC with milliseconds."""
+    """Return the time, ISO 8601 in UTC with milliseconds."""
     return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
+
+
+CLAIM_SECONDS = 900.0
+"""How long an object waits for the rater who has it before them."""
+MOST_OPEN = 25
+"""Places that a rater can leave unfinished behind (skipped ones), before no new ones come."""
+_OBJECT_SCHEMA = """
+CREATE TABLE IF NOT EXISTS claims (
+    rater INTEGER NOT NULL, place INTEGER NOT NULL, until REAL NOT NULL,
+    PRIMARY KEY (rater, place), FOREIGN KEY (rater, place) REFERENCES places
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS standing (
+    task INTEGER PRIMARY KEY, given INTEGER NOT NULL, needed INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS needy ON standing (task) WHERE needed > 0;
+CREATE INDEX IF NOT EXISTS places_by_task ON places (task);
+CREATE INDEX IF NOT EXISTS open_places ON places (task) WHERE done = 0;
+"""
+# What needs a rater and was never before this one.
+_NEEDY = """
+SELECT task, given, needed FROM standing
+WHERE needed > 0 AND task NOT IN (SELECT task FROM places WHERE rater=?)
+"""
+_CLAIMED = """
+SELECT p.task, count(*) FROM places p JOIN claims c ON c.rater=p.rater AND c.place=p.place
+WHERE p.done=0 AND c.until>? GROUP BY p.task
+"""
+_OPEN = "SELECT place FROM places WHERE rater=? AND done=0 ORDER BY place<=?, place"
+
+
+class ObjectStore(RatingStore):
+    """Ratings of a study of objects; safe for several threads and processes."""
+
+    def __init__(self, folder: StudyFolder, clock: Callable[[], float] = time.time) -> None:
+        """Open or make the database of ``folder``; ``clock`` returns seconds since 1970.
+
+        Raises as :class:`RatingStore`.
+        """
+        super().__init__(folder)
+        self._clock = clock
+        self._ranks: dict[int, dict[int, int]] = {}
+        first = self.study.rule.raters
+        with self._told():
+            self._db.executescript(_OBJECT_SCHEMA)
+        with self._writing() as db:
+            db.executemany(
+                "INSERT OR IGNORE INTO standing VALUES (?, 0, ?)",
+                [(number, first) for number in range(len(self.study.tasks))],
+            )
+
+    def showing(self, rater: Rater, number: int) -> Showing | None:
+        """Return the task at place ``number``, claimed for the rater, or None.
+
+        The place after the last one is made if a task needs the rater.
+        """
+        self._hold(rater, number)
+        return super().showing(rater, number)
+
+    def open_after(self, rater: Rater, number: int = 0) -> int | None:
+        """Return the next place for the rater, or None if no task needs the rater now.
+
+        That is the first unfinished place after ``number``, else a new one, else the first
+        unfinished of all.
+        """
+        own = [row[0] for row in self._all(_OPEN, rater.id, number)]
+        later = [place for place in own if place > number]
+        last = self._last(rater)
+        for place in [*later, last + 1, *own[len(later) :]]:
+            self._hold(rater, place)
+            if place == last + 1:
+                if self._last(rater) > last:
+                    return int(place)
+            elif self._wanted(rater, place):
+                return int(place)
+        return None
+
+    def progress(self, rater: Rater) -> Progress:
+        """Return the progress of the rater; the total counts tasks that need the rater now."""
+        done, places = self._all(
+            "SELECT coalesce(sum(done), 0), count(*) FROM places WHERE rater=?", rater.id
+        )[0]
+        unfinished = [row[0] for row in self._all(_OPEN, rater.id, 0)]
+        left = sum(self._wanted(rater, place) for place in unfinished)
+        claimed = dict(self._all(_CLAIMED, self._clock()))
+        new = _available(self._all(_NEEDY, rater.id), claimed)
+        return Progress(done, done + left + len(new), places)
+
+    def _order(self, plain: str) -> tuple[Place, ...]:
+        return ()
+
+    def _rated(self, db: sqlite3.Connection, rater: Rater, number: int) -> None:
+        task = db.execute(
+            "SELECT task FROM places WHERE rater=? AND place=?", (rater.id, number)
+        ).fetchone()[0]
+        given = self._given(db, task)
+        db.execute(
+            "UPDATE standing SET given=?, needed=? WHERE task=?",
+            (len(given), still_needed(given, self.study.rule), task),
+        )
+
+    def _given(self, db: sqlite3.Connection, number: int) -> list[Scores | None]:
+        """Return the scores of the raters who finished the task."""
+        task = self.study.tasks[number]
+        said: dict[int, dict[str, str]] = {}
+        for rater, fact, value in db.execute(
+            "SELECT r.rater, r.fact, r.value FROM ratings r "
+            "JOIN places p ON p.rater=r.rater AND p.place=r.place WHERE p.task=? AND p.done=1",
+            (number,),
+        ):
+            said.setdefault(rater, {})[fact] = value
+        kind = self.study.kind_of(task)
+        return [scores_of(kind, task, values) for values in said.values()]
+
+    def _last(self, rater: Rater) -> int:
+        found: int = self._all("SELECT count(*) FROM places WHERE rater=?", rater.id)[0][0]
+        return found
+
+    def _pick(self, db: sqlite3.Connection, rater: Rater) -> int | None:
+        """Return the task with the fewest missing ratings, in the rater's own order."""
+        if rater.id not in self._ranks:
+            order = list(range(len(self.study.tasks)))
+            random.Random(f"{self.study.seed}\n{rater.name.casefold()}").shuffle(order)
+            self._ranks[rater.id] = {task: rank for rank, task in enumerate(order)}
+        ranks = self._ranks[rater.id]
+        needy = db.execute(_NEEDY, (rater.id,)).fetchall()
+        found = _available(needy, dict(db.execute(_CLAIMED, (self._clock(),)).fetchall()))
+        best = min(found, key=lambda row: (-row[1], ranks[row[0]]), default=None)
+        return None if best is None else best[0]
+
+    def _wanted(self, rater: Rater, place: int) -> bool:
+        """Return whether an unfinished place still counts: it is begun, or needs this rater."""
+        rows = self._all(
+            "SELECT s.needed, (SELECT count(*) FROM ratings r WHERE r.rater=p.rater AND "
+            "r.place=p.place), (SELECT count(*) FROM places o JOIN claims c ON c.rater=o.rater "
+            "AND c.place=o.place WHERE o.task=p.task AND o.done=0 AND o.rater<>p.rater AND "
+            "c.until>?) FROM places p JOIN standing s ON s.task=p.task "
+            "WHERE p.rater=? AND p.place=? AND p.done=0",
+            self._clock(),
+            rater.id,
+            place,
+        )
+        return bool(rows) and (rows[0][1] > 0 or rows[0][0] > rows[0][2])
+
+    def _hold(self, rater: Rater, number: int) -> None:
+        """Make the rater's place ``number`` or renew its claim, if it is to be rated.
+
+        A place keeps its object for good, because a page of it may be open.
+        """
+        rows = self._all(
+            "SELECT p.done, c.until FROM places p LEFT JOIN claims c ON c.rater=p.rater AND "
+            "c.place=p.place WHERE p.rater=? AND p.place=?",
+            rater.id,
+            number,
+        )
+        now = self._clock()
+        if not rows and number != self._last(rater) + 1:
+            return
+        # Renewed when half of it is over: a page that is only looked at again writes nothing.
+        if rows and (rows[0][0] or (rows[0][1] or 0.0) > now + CLAIM_SECONDS / 2):
+            return
+        with self._writing() as db:
+            if not rows:
+                unfinished = db.execute(_OPEN, (rater.id, 0)).fetchall()
+                task = None if len(unfinished) >= MOST_OPEN else self._pick(db, rater)
+                if task is None:
+                    return
+                db.execute(
+                    "INSERT OR IGNORE INTO places (rater, place, token, task, slots, repeat) "
+                    "VALUES (?, ?, ?, ?, '[0]', 0)",
+                    (rater.id, number, secrets.token_urlsafe(16), task),
+                )
+            db.execute(
+                "INSERT INTO claims VALUES (?, ?, ?) "
+                "ON CONFLICT (rater, place) DO UPDATE SET until=excluded.until",
+                (rater.id, number, now + CLAIM_SECONDS),
+            )
+
+
+def _available(
+    needy: Iterable[tuple[int, int, int]], claimed: Mapping[int, int]
+) -> list[tuple[int, int]]:
+    """Return (task, ratings given or in progress) of tasks that need more raters."""
+    return [
+        (task, given + claimed.get(task, 0))
+        for task, given, needed in needy
+        if needed > claimed.get(task, 0)
+    ]
+
+
+def store_of(folder: StudyFolder) -> RatingStore:
+    """Return the store of ratings of ``folder``.
+
+    Raises as :class:`RatingStore`.
+    """
+    return ObjectStore(folder) if folder.study.kind == "objects" else RatingStore(folder)

@@ -1,18 +1,31 @@
-"""What people are asked to rate: the tasks of a study, as they lie in ``study.json``.
+"""Studies: their tasks as in ``study.json``, the order for each rater, and rules of answers.
 
-The file names the arms, so it stays on the server: a rater's page shows pictures alone, in an
-order of the rater's own (:mod:`scenewright.evals.human_ratings.order`).
+The file names the arms, so it stays on the server: a rater's page shows only pictures, in the
+rater's own order (:func:`order_for`). In functions ``kind`` is :meth:`RatingStudy.kind_of` the
+task.
+
+Of an object two raters are asked, and one more where they differ widely (Liang et al., Sec. 3.2: by
+three or more in either question). Objects whose box does not show the object are taken out (Sec.
+3.1).
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import os
+import random
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.core.facts import Fact
-from scenewright.core.ports.vision import Box
+from scenewright.core.ports.detector import Box
 
 Kind = Literal["choice", "facts", "score", "objects"]
 """``choice``: one of several candidates; ``facts``: yes, no or cannot tell for each fact of a
@@ -31,6 +44,8 @@ UNFIT, FIT = "cannot tell", "can tell"
 it can after all. The first takes the object out of the study."""
 ARM_SEPARATOR = "|"
 """Stands between the arms of one cell in exported tables, so no arm's name holds it."""
+Tick = Callable[[int, int], None]
+"""Callback of progress: how many are done, of how many."""
 STUDY = "study.json"
 IMAGES = "images"
 DATABASE = "ratings.sqlite"
@@ -57,12 +72,12 @@ class RatingError(ValueError):
 
 
 class Candidate(BaseModel):
-    """A picture that is rated."""
+    """A picture to rate."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     arm: str = Field(min_length=1, max_length=300)
-    """What drew it; raters never see this."""
+    """Arm that drew it; raters never see this."""
     image: str
     """Content hash of the picture in the study's folder."""
 
@@ -74,7 +89,7 @@ class Candidate(BaseModel):
 
 
 class Thing(BaseModel):
-    """The object of a picture that is rated."""
+    """The object of a picture to rate."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -93,19 +108,19 @@ class Thing(BaseModel):
 
 
 class Rule(BaseModel):
-    """How many raters an object gets (Liang et al., Sec. 3.2)."""
+    """Number of raters of an object (Liang et al., Sec. 3.2)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     raters: int = Field(default=2, ge=1, le=20)
-    """So many rate each object."""
+    """Raters of each object."""
     apart: int = Field(default=3, ge=1, le=POINTS)
     """Where two of their scores of one aspect differ by so much, one more rater is asked;
     :data:`POINTS` never happens."""
 
 
 class Task(BaseModel):
-    """What is shown at once: the candidates of an item, or one picture of it."""
+    """The content of one page: the candidates of an item, or one picture of it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -122,28 +137,26 @@ class Task(BaseModel):
     phrases: tuple[str, ...] = ()
     """The scene in words, a relation or a lone object each."""
     facts: tuple[Fact, ...] = ()
-    """What is asked of each picture, parents before children; for ``facts`` alone."""
+    """Questions about each picture, parents before children; for ``facts`` only."""
     thing: Thing | None = None
-    """What is rated; for ``objects`` alone, where none means the picture as a whole."""
+    """Object to rate; for ``objects`` only, where None means the picture as a whole."""
 
 
 class RatingStudy(BaseModel):
-    """The tasks, and how they are put to raters."""
+    """Tasks and the way they are shown to raters."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: Literal[1] = 1
-    """Of the format."""
+    """Version of the format."""
     name: str = Field(min_length=1, max_length=200)
-    """What raters see as the title."""
+    """Title that raters see."""
     kind: Kind
-    """What a rater does."""
     arms: tuple[str, ...] = Field(min_length=1)
-    """All arms."""
     question: str = ""
-    """What is asked; empty: that of :data:`QUESTIONS`."""
+    """Question to raters; empty: that of :data:`QUESTIONS`."""
     scale: tuple[str, str] = ("not at all", "completely")
-    """What 1 and 5 mean."""
+    """Meanings of 1 and 5."""
     seed: int = Field(default=0, ge=0)
     """With the rater's name, the seed of the order of tasks and candidates."""
     repeats: float = Field(default=0.0, ge=0.0, le=1.0)
@@ -151,11 +164,9 @@ class RatingStudy(BaseModel):
     rule: Rule = Rule()
     """How many raters an object gets; for ``objects`` alone, as others show all tasks to all."""
     source: str = ""
-    """What it was made from."""
     left_out: dict[str, int] = Field(default_factory=dict)
     """Why items are not in it → how many."""
     tasks: tuple[Task, ...] = Field(min_length=1)
-    """What is rated."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -177,21 +188,21 @@ class RatingStudy(BaseModel):
         return self
 
     def asked(self, task: Task) -> str:
-        """The question above ``task``."""
+        """Return the question above ``task``."""
         if self.kind == "objects" and task.thing is None:
             return WHOLE_QUESTION
         return self.question or QUESTIONS[self.kind][task.original is None]
 
     def kind_of(self, task: Task) -> Kind:
-        """How ``task`` is asked: a picture as a whole is scored, in a study of objects too."""
+        """Return how ``task`` is asked: whole pictures are scored, in a study of objects too."""
         return "score" if self.kind == "objects" and task.thing is None else self.kind
 
 
 class StudyFolder:
-    """A folder that holds a study, its pictures and what was rated."""
+    """Folder of a study, its pictures and its ratings."""
 
     def __init__(self, folder: str | Path) -> None:
-        """Opens ``folder``; raises ``RatingError`` if it holds no study."""
+        """Open ``folder``; raises ``RatingError`` if it holds no study."""
         self.folder = Path(folder)
         file = self.folder / STUDY
         try:
@@ -212,9 +223,213 @@ class StudyFolder:
 
     @property
     def database(self) -> Path:
-        """File of the ratings."""
+        """Return the file of the ratings."""
         return self.folder / DATABASE
 
     def picture(self, image: str) -> Path:
-        """File of the picture with this hash."""
+        """Return the file of the picture with this hash."""
         return self.folder / IMAGES / f"{image}.png"
+
+
+WHOLE = ""
+"""In place of a fact's id: the rating is of the task as a whole."""
+
+
+def void_facts(facts: Sequence[Fact], values: Mapping[str, str]) -> frozenset[str]:
+    """Return the ids of facts that are not asked because the rater denies a parent.
+
+    ``values``: fact id → the rater's answer.
+    """
+    void: set[str] = set()
+    for fact in facts:
+        if any(parent in void or values.get(parent) == "no" for parent in fact.parents):
+            void.add(fact.id)
+    return frozenset(void)
+
+
+def asked_of(kind: Kind, task: Task) -> tuple[str, ...]:
+    """Return the ids of questions asked one after the other: facts, or aspects of an object.
+
+    Empty for tasks with a single answer.
+    """
+    if kind == "facts":
+        return tuple(fact.id for fact in task.facts)
+    return ASPECTS if kind == "objects" else ()
+
+
+def unasked(kind: Kind, task: Task, values: Mapping[str, str]) -> frozenset[str]:
+    """Return the ids of answers that are ignored given the other ``values``.
+
+    These are facts whose parent is denied, and scores of an object that the rater takes out.
+    """
+    if kind == "facts":
+        return void_facts(task.facts, values)
+    if kind == "objects":
+        return frozenset(ASPECTS if values.get(WHOLE) == UNFIT else (WHOLE,))
+    return frozenset()
+
+
+def is_done(kind: Kind, task: Task, values: Mapping[str, str]) -> bool:
+    """Return whether ``values`` answer all of ``task``."""
+    if kind not in ("facts", "objects"):
+        return WHOLE in values
+    void = unasked(kind, task, values)
+    return all(one in void or one in values for one in asked_of(kind, task))
+
+
+def next_asked(kind: Kind, task: Task, values: Mapping[str, str], after: int = -1) -> int | None:
+    """Return the index of the first open question after ``after``, else of the first open one.
+
+    None if all are answered.
+    """
+    void = unasked(kind, task, values)
+    asked = asked_of(kind, task)
+    still = [n for n, one in enumerate(asked) if one not in void and one not in values]
+    return next((n for n in still if n > after), still[0] if still else None)
+
+
+def said_of(kind: Kind, task: Task, text: str) -> tuple[str, str, int]:
+    """Return a page's answer as (id of the question, value, its index or -1 for the whole task).
+
+    ``3`` answers the whole task, ``2:yes`` its second question; ``0:cannot tell`` is about an
+    object as a whole. :func:`checked_value` rejects invalid answers.
+    """
+    asked = asked_of(kind, task)
+    if not asked:
+        return WHOLE, text, -1
+    number, _, said = text.partition(":")
+    if number.isascii() and number.isdecimal() and 0 < int(number[:6]) <= len(asked):
+        return asked[int(number[:6]) - 1], said, int(number[:6]) - 1
+    return WHOLE, said, -1
+
+
+def implied(kind: Kind, fact: str) -> dict[str, str]:
+    """Return answers implied by an answer to ``fact``: a scored object can be rated."""
+    return {WHOLE: FIT} if kind == "objects" and fact != WHOLE else {}
+
+
+def checked_value(kind: Kind, task: Task, fact: str, value: str) -> str:
+    """Return ``value`` if it answers ``fact`` (empty: the whole task).
+
+    Raises ``RatingError`` for an invalid answer.
+    """
+    scores = [str(number) for number in range(1, POINTS + 1)]
+    if kind == "facts":
+        if fact not in {known.id for known in task.facts}:
+            raise RatingError("there is no such statement in this task: reload the page")
+        allowed: Sequence[str] = FACT_VALUES
+    elif kind == "objects":
+        allowed = (UNFIT,) if fact == WHOLE else scores
+    else:
+        if fact != WHOLE:
+            raise RatingError("this task has no statements: reload the page")
+        choices = [str(number) for number in range(1, len(task.candidates) + 1)]
+        allowed = scores if kind == "score" else choices
+    if value not in allowed:
+        raise RatingError(f"{value[:40]!r} is no answer here: give one of {', '.join(allowed)}")
+    return value
+
+
+GAP = 10
+"""Fewest tasks between the two showings of a repeated one, where there are so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One showing of a task."""
+
+    task: int
+    """Its index among the tasks of the study."""
+    slots: tuple[int, ...]
+    """Which candidate stands at each position."""
+    repeat: bool
+    """Whether the rater has met the task before."""
+
+
+def order_for(study: RatingStudy, rater: str) -> tuple[Place, ...]:
+    """Return the showings for the rater of that name.
+
+    The same seed and name give the same order, other names others. A share ``study.repeats`` of all
+    tasks is shown a second time, with its candidates shuffled again and at least :data:`GAP` tasks
+    later where the study is long enough.
+    """
+    rng = random.Random(f"{study.seed}\n{rater}")
+    tasks = list(range(len(study.tasks)))
+    rng.shuffle(tasks)
+    wanted = round(study.repeats * len(tasks))
+    gap = min(GAP, len(tasks) // 2)
+    early = max(len(tasks) - gap, wanted)
+    again = sorted(rng.sample(range(early), wanted))
+    keyed = [(float(at), at, False) for at in range(len(tasks))]
+    for at in again:
+        # Between two whole numbers, so that the order is never left to chance.
+        after = rng.uniform(at + gap, max(at + gap, len(tasks) - 1)) + rng.uniform(0.01, 0.99)
+        keyed.append((after, at, True))
+    places = []
+    for _, at, repeat in sorted(keyed):
+        slots = list(range(len(study.tasks[tasks[at]].candidates)))
+        rng.shuffle(slots)
+        places.append(Place(tasks[at], tuple(slots), repeat))
+    return tuple(places)
+
+
+Scores = tuple[int, ...]
+"""Shape and texture, or the one score of a picture as a whole."""
+
+
+def scores_of(kind: Kind, task: Task, values: Mapping[str, str]) -> Scores | None:
+    """Return the scores in one rater's ``values`` of a finished task; None: it is left out.
+
+    Raises ``ValueError`` for a task that the rater has not finished.
+    """
+    if not is_done(kind, task, values):
+        raise ValueError(f"the rater has not finished task {task.id}")
+    if kind == "objects":
+        return None if values.get(WHOLE) == UNFIT else tuple(int(values[a]) for a in ASPECTS)
+    return (int(values[WHOLE]),)
+
+
+def far_apart(given: Sequence[Scores], rule: Rule) -> bool:
+    """Return whether two raters differ by ``rule.apart`` or more in any question."""
+    return any(max(said) - min(said) >= rule.apart for said in zip(*given, strict=True))
+
+
+def still_needed(given: Sequence[Scores | None], rule: Rule) -> int:
+    """Return how many more raters an object needs after the finished ratings ``given``."""
+    known = [scores for scores in given if scores is not None]
+    if len(known) < len(given):
+        return 0
+    if len(known) < rule.raters:
+        return rule.raters - len(known)
+    return int(len(known) == rule.raters and far_apart(known, rule))
+
+
+def put_file(path: Path, data: bytes | str) -> Path:
+    """Write ``data`` (text as UTF-8) at ``path`` in one step.
+
+    Raises ``RatingError`` if that fails.
+    """
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(data.encode() if isinstance(data, str) else data)
+        os.replace(beside, path)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink()
+        raise RatingError(f"{path} cannot be written: {error.strerror or error}") from error
+    return path
+
+
+def put_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str | int]]) -> int:
+    """Write a CSV table (UTF-8, RFC 4180) in one step and return its number of rows.
+
+    Raises ``RatingError`` if that fails.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    body = list(rows)
+    writer.writerows(body)
+    put_file(path, text.getvalue())
+    return len(body)

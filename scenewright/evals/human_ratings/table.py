@@ -1,27 +1,38 @@
-"""Ratings as a table: from a study's database, to CSV, and from CSV, a stranger's too."""
+"""Ratings as tables: rows of a database or a CSV file, and arrays of units and raters.
+
+A unit is what raters are compared on: an item for a choice, a fact of a picture, or a picture.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenewright.agents.judges.replay import Row, Table, TableError, read_table
-from scenewright.evals.human_ratings.asking import WHOLE, unasked
-from scenewright.evals.human_ratings.files import put_csv
-from scenewright.evals.human_ratings.opening import store_of
-from scenewright.evals.human_ratings.store import Kept
+import numpy as np
+from numpy.typing import NDArray
+
+from scenewright.agents.judges.records_table import Row, Table, TableError, read_table
+from scenewright.core.facts import Fact
+from scenewright.evals.human_ratings.store import Kept, store_of
 from scenewright.evals.human_ratings.study import (
     ARM_SEPARATOR,
     ASPECTS,
     FACT_VALUES,
     KINDS,
     UNFIT,
+    WHOLE,
     Kind,
     RatingError,
     RatingStudy,
     StudyFolder,
+    put_csv,
+    unasked,
+    void_facts,
 )
+from scenewright.evals.statistics.correlation import Pictured
+from scenewright.evals.statistics.figures import Array
 
 COLUMNS = (
     *("rater", "task", "kind", "item", "shown", "arm", "fact", "value", "seconds"),
@@ -33,16 +44,12 @@ _NEEDED = ("rater", "item", "value")
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """One row: what one rater said of one thing."""
+    """One rater's answer to one question."""
 
     rater: str
-    """Name of the rater."""
     task: str
-    """Id of the task."""
     kind: Kind
-    """What was asked."""
     item: str
-    """The item."""
     shown: tuple[str, ...]
     """The arms on the page, from the first position on."""
     arm: str
@@ -65,10 +72,10 @@ class Rating:
 
 
 def ratings_of(folder: StudyFolder) -> tuple[Rating, ...]:
-    """All ratings of a study, rater after rater in the order of their tasks.
+    """Return all ratings of a study, by rater and in the order of their tasks.
 
-    Answers to a fact that the same rater made void later on are left out. Raises
-    ``StoreFailed`` or ``RatingError`` for a database that cannot be read.
+    Answers to a fact that the same rater made void later are left out. Raises ``StoreFailed`` or
+    ``RatingError`` for a database that cannot be read.
     """
     store = store_of(folder)
     try:
@@ -108,7 +115,7 @@ def _rows(study: RatingStudy, kept: Iterable[Kept]) -> Iterator[Rating]:
 
 
 def write_csv(ratings: Iterable[Rating], path: Path) -> int:
-    """Write ``ratings`` as UTF-8 CSV (RFC 4180) in one step; how many rows they are.
+    """Write ``ratings`` as UTF-8 CSV (RFC 4180) in one step and return the number of rows.
 
     Raises ``RatingError`` if the file cannot be written.
     """
@@ -126,11 +133,11 @@ def _cells(r: Rating) -> tuple[str | int, ...]:
 def read_csv(
     path: Path, columns: Mapping[str, str] | None = None, kind: Kind | None = None
 ) -> tuple[Rating, ...]:
-    """The ratings in a CSV or parquet file.
+    """Return the ratings in a CSV or parquet file.
 
-    ``columns`` gives a stranger's table its names here (``{"rater": "worker_id"}``), ``kind`` what
-    was asked where no column says so. Needed are rater, item and value; a choice needs shown and
-    arm instead of value. Raises ``RatingError`` with the line for what cannot be read.
+    ``columns`` maps the names here to those of a table from elsewhere (``{"rater": "worker_id"}``),
+    ``kind`` is the kind where no column has it. Required are rater, item and value; a choice needs
+    arm instead of value. Raises ``RatingError`` with the line of an invalid rating.
     """
     names = {name: name for name in COLUMNS} | dict(columns or {})
     unknown = sorted(set(names) - set(COLUMNS))
@@ -203,3 +210,173 @@ def _number(text: str) -> float | None:
 
 def _wrong(table: Table, row: Row, fault: str) -> RatingError:
     return RatingError(str(table.wrong(row, fault)))
+
+
+Unit = tuple[str, str, str]
+"""Item, arm and fact; the last ones empty where the kind has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Table of ratings, first showings only."""
+
+    kind: Kind
+    keys: tuple[Unit, ...]
+    """Unit of each row."""
+    items: NDArray[np.intp]
+    """Number of each row's item."""
+    names: tuple[str, ...]
+    raters: tuple[str, ...]
+    """Rater of each column."""
+    values: Array
+    """(units, raters): number of the arm chosen, 1 or 0 of a fact, or the score; NaN where a
+    rater did not rate or could not tell."""
+    arms: tuple[str, ...]
+
+
+def kind_of(ratings: Sequence[Rating]) -> Kind:
+    """Return the kind of the ratings.
+
+    Raises ``RatingError`` for no ratings or ratings of several kinds.
+    """
+    kinds = {rating.kind for rating in ratings}
+    if len(kinds) != 1:
+        raise RatingError(
+            "there are no ratings yet" if not kinds
+            else f"there are ratings of several kinds: {', '.join(sorted(kinds))}; give one"
+        )  # fmt: skip
+    return kinds.pop()
+
+
+def arms_of(ratings: Iterable[Rating], study: RatingStudy | None = None) -> tuple[str, ...]:
+    """Return all arms: those of the study, else those of the ratings, sorted."""
+    if study is not None:
+        return study.arms
+    return tuple(sorted({arm for r in ratings for arm in (*r.shown, r.arm) if arm}))
+
+
+def first_of(ratings: Sequence[Rating]) -> list[Rating]:
+    """Return one rating of each rater and unit, of the first showing that the rater rated.
+
+    Facts that were void at the first showing are not taken from the second.
+    """
+    showing: dict[tuple[str, str, str], bool] = {}
+    found: dict[tuple[str, Unit], Rating] = {}
+    for rating in sorted(ratings, key=lambda r: r.repeat):
+        unit = unit_of(rating)
+        if showing.setdefault((rating.rater, *unit[:2]), rating.repeat) == rating.repeat:
+            found.setdefault((rating.rater, unit), rating)
+    return list(found.values())
+
+
+def units_of(ratings: Sequence[Rating], study: RatingStudy | None = None) -> Units:
+    """Return the table of ``ratings``, those of :func:`first_of`.
+
+    Raises ``RatingError`` as :func:`kind_of`.
+    """
+    kind, arms = kind_of(ratings), arms_of(ratings, study)
+    rows: dict[Unit, int] = {}
+    columns: dict[str, int] = {}
+    items: dict[str, int] = {}
+    cells: dict[tuple[int, int], float] = {}
+    for rating in first_of(ratings):
+        row = rows.setdefault(unit_of(rating), len(rows))
+        items.setdefault(rating.item, len(items))
+        column = columns.setdefault(rating.rater, len(columns))
+        cells[row, column] = code_of(rating, arms)
+    values = np.full((len(rows), len(columns)), np.nan)
+    for place, value in cells.items():
+        values[place] = value
+    return Units(
+        kind=kind,
+        keys=tuple(rows),
+        items=np.array([items[item] for item, _, _ in rows], np.intp),
+        names=tuple(items),
+        raters=tuple(columns),
+        values=values,
+        arms=arms,
+    )
+
+
+def unit_of(rating: Rating) -> Unit:
+    """Return the unit of ``rating``."""
+    if rating.kind == "choice":
+        return rating.item, "", ""
+    return rating.item, rating.arm, rating.fact
+
+
+def code_of(rating: Rating, arms: Sequence[str]) -> float:
+    """Return ``rating`` as a number; NaN for "cannot tell"."""
+    if rating.kind == "choice":
+        return float(arms.index(rating.arm))
+    if rating.kind == "facts":
+        return {"yes": 1.0, "no": 0.0}.get(rating.value, np.nan)
+    return float(rating.value)
+
+
+def again_of(ratings: Sequence[Rating]) -> dict[str, list[tuple[Rating, Rating]]]:
+    """Return the pairs of first and second rating of the same unit by rater."""
+    first: dict[tuple[str, Unit], Rating] = {}
+    pairs: dict[str, list[tuple[Rating, Rating]]] = {}
+    for rating in sorted(ratings, key=lambda r: r.repeat):
+        before = first.setdefault((rating.rater, unit_of(rating)), rating)
+        if before is not rating:
+            pairs.setdefault(rating.rater, []).append((before, rating))
+    return pairs
+
+
+def human_values(
+    ratings: Sequence[Rating], study: RatingStudy | None = None
+) -> dict[Pictured, float]:
+    """Return people's value of each picture, over raters.
+
+    It is the share of raters who chose it, the mean score, or the mean share of its facts that
+    hold. A fact whose parent a rater denied counts as not satisfied, as in the score card; facts
+    that a rater could not tell are left out, and so are raters who did not finish the picture.
+    """
+    kind = kind_of(ratings)
+    first = first_of(ratings)
+    if kind == "choice":
+        return _chosen(first)
+    if kind == "score":
+        return _means(((r.item, r.arm), float(r.value)) for r in first)
+    asked = {} if study is None else {(t.item, t.candidates[0].arm): t.facts for t in study.tasks}
+    said: dict[tuple[str, Pictured], dict[str, str]] = {}
+    for r in first:
+        said.setdefault((r.rater, (r.item, r.arm)), {})[r.fact] = r.value
+    shares = (
+        (pictured, _recall(values, asked.get(pictured))) for (_, pictured), values in said.items()
+    )
+    return _means((pictured, share) for pictured, share in shares if share is not None)
+
+
+def _chosen(ratings: Iterable[Rating]) -> dict[Pictured, float]:
+    votes: dict[str, Counter[str]] = {}
+    shown: dict[str, set[str]] = {}
+    for rating in ratings:
+        votes.setdefault(rating.item, Counter())[rating.arm] += 1
+        shown.setdefault(rating.item, set()).update((*rating.shown, rating.arm))
+    return {
+        (item, arm): votes[item][arm] / votes[item].total()
+        for item, arms in shown.items()
+        for arm in sorted(arms)
+    }
+
+
+def _recall(values: Mapping[str, str], facts: Sequence[Fact] | None) -> float | None:
+    if facts is None:
+        known = [value for value in values.values() if value != "cannot tell"]
+        return known.count("yes") / len(known) if known else None
+    void = void_facts(facts, values)
+    if any(fact.id not in values and fact.id not in void for fact in facts):
+        return None
+    told = [f.id for f in facts if f.id in void or values[f.id] != "cannot tell"]
+    yes = sum(fact not in void and values[fact] == "yes" for fact in told)
+    return yes / len(told) if told else None
+
+
+def _means(pairs: Iterable[tuple[Pictured, float]]) -> dict[Pictured, float]:
+    found: dict[Pictured, list[float]] = {}
+    for pictured, value in pairs:
+        found.setdefault(pictured, []).append(value)
+    return {pictured: sum(values) / len(values) for pictured, values in found.items()}

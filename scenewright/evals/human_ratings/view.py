@@ -1,4 +1,4 @@
-"""What a rater's page shows of a task: pictures by opaque addresses, words, keys. No arm."""
+"""Views of rating pages: pictures by opaque addresses, texts and keys, without arms."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from scenewright.evals.human_ratings.asking import WHOLE, void_facts
 from scenewright.evals.human_ratings.store import Progress, Rater, Showing
-from scenewright.evals.human_ratings.study import FACT_VALUES, POINTS, Kind, RatingStudy
+from scenewright.evals.human_ratings.study import (
+    ASPECTS,
+    FACT_VALUES,
+    POINTS,
+    UNFIT,
+    WHOLE,
+    Aspect,
+    Kind,
+    RatingStudy,
+    void_facts,
+)
 
 FactState = Literal["open", "answered", "void"]
 ORIGINAL, CROP = "original", "crop"
@@ -18,12 +27,11 @@ FACT_KEYS = {"yes": ("y", "1"), "no": ("n", "2"), "cannot tell": ("?", "c", "3")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Something that a rater can press."""
+    """A button for raters."""
 
     value: str
-    """What is sent."""
+    """Value of the form."""
     label: str
-    """What it says."""
     keys: tuple[str, ...]
     """Keys that press it; the first is shown."""
     picture: str = ""
@@ -39,7 +47,6 @@ class FactView:
     number: int
     """From 1."""
     statement: str
-    """What it says."""
     state: FactState
     """Whether it was answered, or is not asked."""
     current: bool
@@ -55,11 +62,9 @@ class TaskView:
     kind: Kind
     """How the task is asked."""
     question: str
-    """What is asked."""
     number: int
     """Place in the rater's order, from 1."""
     progress: Progress
-    """How far the rater is."""
     address: str
     """Where answers are sent."""
     previous: str
@@ -79,7 +84,7 @@ class TaskView:
     facts: tuple[FactView, ...]
     """The statements; none for others."""
     scale: tuple[str, str]
-    """What the first and the last score mean."""
+    """Meanings of the first and the last score."""
     preload: tuple[str, ...]
     """Pictures of the next place."""
     done: bool
@@ -87,17 +92,17 @@ class TaskView:
 
 
 def address_of(rater: Rater, number: int | None = None) -> str:
-    """The page of place ``number``; without one that which leads on."""
+    """Return the address of place ``number``; without one, of the next open task."""
     return f"/r/{rater.key}" if number is None else f"/r/{rater.key}/{number}"
 
 
 def end_of(rater: Rater) -> str:
-    """The page after the last place."""
+    """Return the address of the page after the last place."""
     return f"/r/{rater.key}/end"
 
 
 def pictures_of(showing: Showing) -> tuple[str, ...]:
-    """Addresses of the candidates as they are shown, then of the original and of the crop."""
+    """Return the addresses of the candidates in their order, then of the original and the crop."""
     places = [f"/picture/{showing.token}/{at}" for at in range(1, len(showing.slots) + 1)]
     if showing.task.original is not None:
         places.append(f"/picture/{showing.token}/{ORIGINAL}")
@@ -107,7 +112,7 @@ def pictures_of(showing: Showing) -> tuple[str, ...]:
 
 
 def picture_at(showing: Showing, slot: str) -> str | None:
-    """Content hash of the picture at the address that ends in ``slot``; none: no such picture."""
+    """Return the content hash of the picture at the address that ends in ``slot``, or None."""
     if slot == ORIGINAL:
         return showing.task.original
     if slot == CROP:
@@ -128,10 +133,10 @@ def task_view(
     following: Showing | None = None,
     done: bool = False,
 ) -> TaskView:
-    """The page of ``showing``.
+    """Return the page of ``showing``.
 
-    ``values`` are what the rater said there; ``current`` is the index of the fact that keys
-    answer; ``following`` is the place after, whose pictures are loaded ahead.
+    ``values`` are the rater's answers there; ``current`` is the index of the fact that keys answer;
+    ``following`` is the next place, whose pictures are preloaded.
     """
     task, number = showing.task, showing.number
     pictures = pictures_of(showing)
@@ -197,3 +202,90 @@ def _facts(
         )
         found.append(FactView(at + 1, fact.statement, state, at == current, choices))
     return tuple(found)
+
+
+TITLES: dict[Aspect, str] = {
+    "shape": "Shape and structure",
+    "texture": "Texture, color and shade",
+}
+"""What each aspect means, in the words of the paper's prompts (Liang et al., Sec. 4)."""
+ANCHORS = ("not real at all", "mostly wrong", "partly right", "nearly real", "as in a photo")
+"""What the scores from 1 to 5 mean."""
+UNFIT_KEYS = ("x", "0", "?")
+"""Keys that take an object out; the first is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class AspectView:
+    """One of the two questions."""
+
+    number: int
+    """From 1."""
+    title: str
+    current: bool
+    """Whether keys answer it."""
+    choices: tuple[Choice, ...]
+    """The scores; those of the current question alone have keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectView:
+    """An object on a page."""
+
+    category: str
+    crop: str
+    """Address of the square around it."""
+    size: tuple[int, int]
+    """Width and height of the picture."""
+    box: tuple[float, float, float, float]
+    """Left, top, width and height of its box in the picture."""
+    aspects: tuple[AspectView, ...]
+    anchors: tuple[str, ...]
+    """Meanings of the scores."""
+    unfit: Choice
+    """Takes it out."""
+    previous: str
+    """Address of the question before, else of the place before; empty at the very first."""
+
+
+def object_view(
+    showing: Showing, values: Mapping[str, str], current: int | None, view: TaskView
+) -> ObjectView:
+    """Return the view of the object of ``showing``, with the rater's ``values``.
+
+    ``current`` is the index of the question that keys answer. A finished place shows its last
+    question first, so that a wrong key can be corrected.
+    """
+    thing = showing.task.thing
+    assert thing is not None
+    if current is None:
+        current = len(ASPECTS) - 1 if view.done else 0
+    out = values.get(WHOLE) == UNFIT
+    aspects = tuple(
+        AspectView(
+            number=n + 1,
+            title=TITLES[aspect],
+            current=n == current,
+            choices=tuple(
+                Choice(
+                    value=f"{n + 1}:{score}",
+                    label=str(score),
+                    keys=(str(score),) if n == current else (),
+                    chosen=not out and values.get(aspect) == str(score),
+                )
+                for score in range(1, POINTS + 1)
+            ),
+        )
+        for n, aspect in enumerate(ASPECTS)
+    )
+    left, top, right, bottom = thing.box
+    return ObjectView(
+        category=thing.category,
+        crop=pictures_of(showing)[-1],
+        size=thing.size,
+        box=(left, top, right - left, bottom - top),
+        aspects=aspects,
+        anchors=ANCHORS,
+        unfit=Choice(f"0:{UNFIT}", "Not this object, or cannot tell", UNFIT_KEYS, chosen=out),
+        previous=f"{view.address}?fact={current}" if current else view.previous,
+    )

@@ -1,1 +1,1 @@
-"""What an evaluation found, as static pages, tables and comparisons."""
+"""Results of evaluations as static pages, tables and comparisons."""

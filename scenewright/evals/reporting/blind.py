@@ -40,7 +40,7 @@ class SceneQuestions:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """How a question about a relation fares without the picture."""
+    """Guess at a question about a relation without the picture."""
 
     scene: int
     """Index of its scene."""
@@ -53,7 +53,7 @@ class Guess:
 
     @property
     def chance(self) -> float:
-        """What guessing at random gets."""
+        """Return the chance of a random guess."""
         return 1.0 / len(self.fact.options)
 
 
@@ -70,7 +70,7 @@ class BlindRecall:
 
     @property
     def sentence(self) -> str:
-        """What a reader of a RelationRecall must know of it."""
+        """Return a sentence on the baseline for readers of a RelationRecall."""
         found = self.recall
         between = (
             ""
@@ -138,8 +138,10 @@ def _guesses(
 
 
 def blind_recall(asked: Sequence[SceneQuestions], seed: int = 0) -> BlindRecall | None:
-    """Return the blind RelationRecall of ``asked``; None if no relation is asked for, or if there
-    are too few scenes to hold some out."""
+    """Return the blind RelationRecall of ``asked``.
+
+    None if no relation is asked for, or if there are too few scenes to hold some out.
+    """
     if len(asked) < 2:
         return None
     guesses = frequency_guesses(asked)

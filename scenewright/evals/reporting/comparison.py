@@ -1,22 +1,262 @@
-"""Comparisons of arms, with corrections for how many there are."""
+"""Paired comparisons of arms, with corrections for the number of comparisons.
+
+- :func:`holm`: Holm (1979), *A simple sequentially rejective multiple test procedure*. The chance
+  that any true null hypothesis of the family is rejected stays at most the level, whatever the
+  dependence between the tests.
+- :func:`benjamini_hochberg`: Benjamini & Hochberg (1995), *Controlling the false discovery rate*.
+  The expected share of true null hypotheses among the rejected ones stays at most the level, for
+  independent or positively dependent tests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
+from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.evals.reporting.comparability import mismatches
-from scenewright.evals.reporting.corrections import benjamini_hochberg, holm
-from scenewright.evals.reporting.errors import ChoiceError
-from scenewright.evals.reporting.facets import Facet, in_order
-from scenewright.evals.reporting.pairing import Pairs, pair
-from scenewright.evals.reporting.score_matrix import Column, higher_is_better
-from scenewright.evals.reporting.sides import Side
+from scenewright.evals.reporting.evaluations import About, Opened, Side
+from scenewright.evals.reporting.pages import ChoiceError, asset, render
+from scenewright.evals.reporting.score_matrix import Column, Facet, higher_is_better, in_order
 from scenewright.evals.statistics.paired import RESAMPLES, Paired, paired_many
+
+_ASKED = {
+    "protocol": "how facts are asked",
+    "asking": "the order in which facts are asked",
+    "alpha": "the weight of the objects in SGScore",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A difference between two evaluations that should be the same."""
+
+    what: str
+    """In words, with both values."""
+    judged: bool
+    """Whether it matters only where judges look."""
+    metric: str = ""
+    """The metric that it is about; empty for all."""
+    panel: str = ""
+    """The panel that it is about; empty for all."""
+
+    def concerns(self, column: Column) -> bool:
+        """Return whether a column of scores cannot be compared because of it."""
+        if self.metric and self.metric != column.metric:
+            return False
+        if self.panel and self.panel != column.panel:
+            return False
+        return bool(column.panel) or not self.judged
+
+
+def mismatches(a: Opened, b: Opened) -> list[Mismatch]:
+    """Return the differences of ``a`` and ``b`` that prevent a comparison.
+
+    Compared are the data set, the panels' judges and decision rules, the prompts, the way in which
+    facts are asked, and the metrics.
+    """
+    one, two = a.about, b.about
+    found = []
+
+    def note(what: str, x: Any, y: Any, judged: bool, metric: str = "", panel: str = "") -> None:
+        if x != y:
+            text = f"{what}: {_short(x)} against {_short(y)}"
+            found.append(Mismatch(text, judged, metric, panel))
+
+    note("the set", (one.dataset, one.fingerprint), (two.dataset, two.fingerprint), judged=False)
+    for panel in sorted(set(one.panels) & set(two.panels)):
+        judges, others = one.panels[panel], two.panels[panel]
+        note(f"the judges of the panel {panel}", judges, others, judged=True, panel=panel)
+        served, other_served = (_told_by_both(each, one, two, panel) for each in (one, two))
+        what = f"the versions that served the judges of the panel {panel}"
+        note(what, served, other_served, judged=True, panel=panel)
+        rule, other = (_rule(each.setting("panels"), panel) for each in (one, two))
+        note(f"how the panel {panel} decides", rule, other, judged=True, panel=panel)
+        own, theirs = (_reporter(each.self_reports, panel) for each in (one, two))
+        note(f"who reports as the panel {panel}", own, theirs, judged=True, panel=panel)
+    for panel in sorted(set(a.asked) & set(b.asked)):
+        what = f"the prompts of the panel {panel}"
+        note(what, a.asked[panel], b.asked[panel], judged=True, panel=panel)
+    for name, what in _ASKED.items():
+        note(f"{what} ({name})", one.setting(name), two.setting(name), judged=True)
+    for metric in sorted(set(a.score_matrix.versions) & set(b.score_matrix.versions)):
+        version, newer = (sorted(each.score_matrix.versions[metric]) for each in (a, b))
+        note(f"the version of {metric}", version, newer, judged=False, metric=metric)
+    return found
+
+
+def _told_by_both(of: About, one: About, two: About, panel: str) -> dict[str, tuple[str, ...]]:
+    """Return the versions of the judges for which both evaluations have any."""
+    told = one.served.get(panel, {}).keys() & two.served.get(panel, {}).keys()
+    return {judge: of.served[panel][judge] for judge in sorted(told)}
+
+
+def _reporter(self_reports: Mapping[str, object], panel: str) -> str:
+    return "models of the loops" if panel in self_reports else "models that no loop saw"
+
+
+def _rule(panels: Any, name: str) -> dict[str, Any]:
+    entry = panels.get(name) if isinstance(panels, dict) else None
+    if not isinstance(entry, dict):
+        return {}
+    return {key: value for key, value in entry.items() if key != "judges"}
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        inner = ", ".join(f"{key} {_short(entry)}" for key, entry in value.items())
+        return inner[:120] + ("…" if len(inner) > 120 else "") or "none"
+    if isinstance(value, tuple | list):
+        return ", ".join(_short(entry) for entry in value) or "none"
+    text = str(value)
+    return text if len(text) <= 24 else text[:23] + "…"
+
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Differences after − before of one column of scores."""
+
+    rows: NDArray[np.int64]
+    """Numbers of the items on the board of the first side, (n,)."""
+    differences: Array
+    """(n,), each item's mean over its seeds."""
+    before: Array
+    """(n,) scores of the first side."""
+    after: Array
+    """(n,) scores of the second."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Why items are not among them → how many."""
+    seeds: str = ""
+    """Which seeds were averaged, in words; empty where each side has one and the same."""
+
+
+def pair(first: Side, second: Side, column: Column) -> Pairs | None:
+    """Return the pairs of ``column``, or None if a side has no such scores.
+
+    Seeds of both sides are paired: an item's score is the mean over those of them that are scored
+    on both sides. Sides without a common seed are averaged over all their own.
+    """
+    one, two = first.evaluation.score_matrix, second.evaluation.score_matrix
+    if column not in one.values or column not in two.values:
+        return None
+    place = {item: at for at, item in enumerate(two.items)}
+    at = np.array([place.get(item, -1) for item in one.items], np.int64)
+    shared = np.flatnonzero(at >= 0)
+    there = at[shared]
+    common = sorted(set(first.seeds) & set(second.seeds))
+    if common:
+        block_a = one.values[column][:, [first.seeds[s] for s in common]][shared]
+        block_b = two.values[column][:, [second.seeds[s] for s in common]][there]
+        both = ~np.isnan(block_a) & ~np.isnan(block_b)
+        a, b = _seed_mean(block_a, both), _seed_mean(block_b, both)
+    else:
+        a = one.over_seeds(column, first.arms)[shared]
+        b = two.over_seeds(column, second.arms)[there]
+    known = ~np.isnan(a) & ~np.isnan(b)
+    left: Counter[str] = Counter()
+    left[f"only {first.label} has the item"] = len(one.items) - len(shared)
+    left[f"only {second.label} has the item"] = len(two.items) - len(shared)
+    for row_a, row_b in zip(shared[~known], there[~known], strict=True):
+        left[_why(first, second, column, int(row_a), int(row_b))] += 1
+    return Pairs(
+        rows=shared[known],
+        differences=b[known] - a[known],
+        before=a[known],
+        after=b[known],
+        left_out={why: n for why, n in left.items() if n},
+        seeds=_seeds(first, second, common),
+    )
+
+
+def _seed_mean(block: Array, there: NDArray[Any]) -> Array:
+    n = there.sum(1)
+    total = np.where(there, block, 0.0).sum(1)
+    return np.where(n > 0, total / np.maximum(n, 1), np.nan)
+
+
+def _why(first: Side, second: Side, column: Column, row_a: int, row_b: int) -> str:
+    states = [_state(first, column, row_a), _state(second, column, row_b)]
+    if states[0] and states[1]:
+        if states[0] == states[1]:
+            return f"{states[0]} in both"
+        return f"{states[0]} in {first.label}, {states[1]} in {second.label}"
+    if states[0]:
+        return f"{states[0]} in {first.label}"
+    if states[1]:
+        return f"{states[1]} in {second.label}"
+    return "no seed is scored in both"
+
+
+def _state(side: Side, column: Column, row: int) -> str:
+    """Return why a side has no score for an item; empty if it has one."""
+    score_matrix, arms = side.evaluation.score_matrix, list(side.arms)
+    if not np.isnan(score_matrix.values[column][row, arms]).all():
+        return ""
+    if score_matrix.unscored[column][row, arms].any():
+        return "unscored"
+    if score_matrix.failed[row, arms].any():
+        return "picture failed"
+    return "not finished"
+
+
+def _seeds(first: Side, second: Side, common: list[int]) -> str:
+    if not common:
+        return f"no common seed: means over {_listed(first.seeds)} and over {_listed(second.seeds)}"
+    if len(common) > 1 or len(first.seeds) > 1 or len(second.seeds) > 1:
+        return f"means over the common {_listed(common)}"
+    return ""
+
+
+def _listed(seeds: Any) -> str:
+    found = sorted(seeds)
+    return ("seeds " if len(found) > 1 else "seed ") + ", ".join(map(str, found))
+
+
+def holm(p_values: ArrayLike) -> Array:
+    """Return Holm's corrected p-values, in the order of ``p_values`` (m,).
+
+    With p₍₁₎ ≤ … ≤ p₍ₘ₎ the i-th becomes max over j ≤ i of (m − j + 1)·p₍ⱼ₎, at most 1. Raises
+    ``ValueError`` for values outside of [0, 1] or not finite.
+    """
+    p, order = _sorted(p_values)
+    m = len(p)
+    stepped = np.maximum.accumulate(p * (m - np.arange(m)))
+    return _back(stepped, order)
+
+
+def benjamini_hochberg(p_values: ArrayLike) -> Array:
+    """Return corrected p-values (q-values) of Benjamini and Hochberg, in the given order.
+
+    The i-th smallest of m becomes min over j ≥ i of (m / j)·p₍ⱼ₎, at most 1. Raises ``ValueError``
+    for values outside of [0, 1] or not finite.
+    """
+    p, order = _sorted(p_values)
+    m = len(p)
+    scaled = p * (m / np.arange(1, m + 1))
+    return _back(np.minimum.accumulate(scaled[::-1])[::-1], order)
+
+
+def _sorted(p_values: ArrayLike) -> tuple[Array, NDArray[np.intp]]:
+    p = np.asarray(p_values, np.float64)
+    if p.ndim != 1 or not np.all((p >= 0.0) & (p <= 1.0)):
+        raise ValueError("p-values are numbers from 0 to 1: correct those that exist")
+    order = np.argsort(p, kind="stable")
+    return p[order], order
+
+
+def _back(values: Array, order: NDArray[np.intp]) -> Array:
+    result = np.empty_like(values)
+    result[order] = np.minimum(values, 1.0)
+    return result
+
 
 SIGNIFICANT = 0.05
 """Level of the corrected p-values below which a difference is called significant."""
@@ -40,7 +280,7 @@ class Difference(BaseModel):
     part: str = ""
     """Which part of it; empty for its own value."""
     panel: str = ""
-    """Who judged; empty where no judge is needed."""
+    """Panel of judges; empty where no judge is needed."""
     scope: str = ""
     """Which items: empty for all, else as in ``level=hard``."""
     higher_is_better: bool = True
@@ -50,7 +290,6 @@ class Difference(BaseModel):
     score_after: float | None = None
     """Mean of the second."""
     result: Paired
-    """What the differences say."""
     p_holm: float | None = None
     """Corrected by Holm over all differences of the table."""
     p_bh: float | None = None
@@ -62,28 +301,28 @@ class Difference(BaseModel):
 
     @property
     def significant(self) -> bool:
-        """Whether Holm's p is at most 0.05."""
+        """Return whether Holm's p is at most 0.05."""
         return self.p_holm is not None and self.p_holm <= SIGNIFICANT
 
     @property
     def better(self) -> str:
-        """``after``, ``before`` or, if the difference is not significant, empty."""
+        """Return ``after``, ``before`` or, if the difference is not significant, empty."""
         if not self.significant or self.result.mean is None:
             return ""
         return "after" if (self.result.mean > 0) == self.higher_is_better else "before"
 
 
 class Comparison(BaseModel):
-    """A table of differences, and what to know of it."""
+    """A table of differences, with warnings and notes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     differences: tuple[Difference, ...]
     """All of them; they are one family for the corrections."""
     warnings: tuple[str, ...] = ()
-    """What was not the same in the evaluations."""
+    """Differences between the evaluations."""
     notes: tuple[str, ...] = ()
-    """What could not be compared, and why."""
+    """Scores that could not be compared, with reasons."""
     resamples: int = RESAMPLES
     """Resamples of the bootstrap."""
     flips: int = RESAMPLES
@@ -103,12 +342,12 @@ def compare(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Comparison:
-    """The differences of ``pairs`` (before, after) in all scores of single pictures.
+    """Return the differences of ``pairs`` (before, after) in all scores of single pictures.
 
-    ``by`` adds the classes of items of that kind to the whole set. ``metrics`` and ``panels`` name
-    which scores; empty: all. ``parts``: also what scores are made of. Where the evaluations did not
-    measure the same thing ``ChoiceError`` is raised, unless ``force``: then the table says so. It
-    is raised too if no score is there on both sides, or a name is unknown.
+    ``by`` adds the classes of items of that kind to the whole set. ``metrics`` and ``panels``
+    select scores; empty: all. ``parts``: also the parts of scores. Raises ``ChoiceError`` if no
+    score is on both sides, if a name is unknown, and if the evaluations did not measure the same
+    thing; with ``force`` the table has a warning instead.
     """
     warnings: dict[str, None] = {}
     notes: dict[str, None] = {}
@@ -149,7 +388,7 @@ def compare(
 
 
 def corrected(differences: Sequence[Difference]) -> list[Difference]:
-    """The same with :attr:`Difference.p_holm` and :attr:`Difference.p_bh` over all of them."""
+    """Return ``differences`` with corrected p-values over all of them."""
     tested = [at for at, each in enumerate(differences) if each.result.p is not None]
     p = np.array([differences[at].result.p for at in tested], np.float64)
     strict, loose = holm(p), benjamini_hochberg(p)
@@ -248,7 +487,7 @@ def _difference(test: _Test, result: Paired) -> Difference:
 
 
 def _tested(tests: Sequence[_Test], resamples: int, flips: int, seed: int) -> list[Paired]:
-    """One result a test; those of as many pairs share their resamples, which saves most time."""
+    """Return one result a test; tests with as many pairs share their resamples, to save time."""
     lists = [test.pairs.differences[test.rows] for test in tests]
     results: dict[int, Paired] = {}
     for n in {len(each) for each in lists}:
@@ -269,3 +508,25 @@ def _named(column: Column) -> str:
 
 def _list(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "none"
+
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """Return a comparison as one HTML file that needs nothing else.
+
+    It has differences over all items, then by class, and the warnings.
+    """
+    sides = dict.fromkeys(side for d in comparison.differences for side in (d.before, d.after))
+    names = list(sides)
+    title = " against ".join(reversed(names)) if len(names) == 2 else f"{len(names)} arms compared"
+    return render(
+        "compare.html.j2",
+        policy=POLICY,
+        title=title,
+        styles=Markup(asset("style.css") + asset("report.css")),
+        comparison=comparison,
+        overall=[d for d in comparison.differences if not d.scope],
+        classes=[d for d in comparison.differences if d.scope],
+    )

@@ -1,17 +1,28 @@
-"""Tables of mean scores with intervals: ways of drawing × scores, or × classes of items."""
+"""Tables of mean scores with intervals for pages, and CSV files for spreadsheets and papers."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scenewright.core.questions import PROTOCOLS
-from scenewright.evals.reporting.comparison import Difference
-from scenewright.evals.reporting.facets import TITLES, Facet, in_order
-from scenewright.evals.reporting.score_matrix import Column, ScoreMatrix, SetScore
+from scenewright.evals.reporting.comparison import Comparison, Difference
+from scenewright.evals.reporting.items import Tally
+from scenewright.evals.reporting.score_matrix import (
+    FACETS,
+    TITLES,
+    Column,
+    Facet,
+    ScoreMatrix,
+    SetScore,
+    in_order,
+)
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 
 Better = Callable[[str], bool]
@@ -20,7 +31,7 @@ Better = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One score of one way of drawing."""
+    """One score of one arm over its seeds."""
 
     figure: Figure
     """Mean over items with its interval; ``n`` counts the items."""
@@ -39,15 +50,13 @@ class Grid:
     """A table."""
 
     title: str
-    """What it shows."""
     heads: tuple[str, ...]
     """One a column of cells."""
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     """Name of a way of drawing, and its cells."""
     note: str = ""
-    """What to know of it."""
     corner: str = "arm"
-    """What the rows are."""
+    """Head of the first column."""
 
 
 _WORDS = {
@@ -57,14 +66,14 @@ _WORDS = {
 
 
 def column_title(column: Column, panels: int = 2) -> str:
-    """``sgscore by report``; the panel is left out where there is one."""
+    """Return ``sgscore by report``; the panel is left out where there is one."""
     part = f" {column.part}" if column.part else ""
     by = f" by {column.panel}" if column.panel and panels > 1 else ""
     return f"{column.metric}{part}{by}"
 
 
 def _protocols(panels: Iterable[str]) -> str:
-    """What to know of panels that ask by a protocol of their own; empty without any."""
+    """Return a note on panels that ask by a protocol of their own; empty without any."""
     said = []
     for panel in sorted(panels):
         name, _, protocol = panel.rpartition(":")
@@ -78,7 +87,7 @@ def _protocols(panels: Iterable[str]) -> str:
 
 
 class Grids:
-    """Makes the tables of one board; intervals are over the same resamples of its items."""
+    """Maker of tables; intervals are over the same resamples of the items."""
 
     def __init__(
         self,
@@ -87,7 +96,7 @@ class Grids:
         differences: Sequence[Difference] = (),
         seed: int = 0,
     ) -> None:
-        """``differences`` of all pairs of ways tell which of them differ significantly."""
+        """``differences`` of all pairs of arms decide which of them differ significantly."""
         self.score_matrix = score_matrix
         self._better = better
         self._boot = Bootstrap(max(1, len(score_matrix.items)), seed)
@@ -98,7 +107,7 @@ class Grids:
         self.panels = len({column.panel for column in score_matrix.values if column.panel})
 
     def overall(self) -> Grid:
-        """All scores of single pictures over all items."""
+        """Return all scores of single pictures over all items."""
         columns = self.score_matrix.columns()
         return Grid(
             "Scores", self._heads(columns),
@@ -107,7 +116,7 @@ class Grids:
         )  # fmt: skip
 
     def parts(self, metric: str, panel: str) -> Grid | None:
-        """What a judged score is made of; none if it has no parts."""
+        """Return the parts of a judged score, or None if it has none."""
         columns = [
             c for c in self.score_matrix.values if c.part and (c.metric, c.panel) == (metric, panel)
         ]
@@ -118,7 +127,7 @@ class Grids:
         return Grid(title, heads, self._rows([(column, None, "") for column in columns]))
 
     def by(self, facet: Facet, column: Column) -> Grid | None:
-        """One score by class of items; none where there are fewer than two classes."""
+        """Return one score by class of items, or None where there are fewer than two classes."""
         classes = in_order(facet, self.score_matrix.facets[facet])
         if len(classes) < 2:
             return None
@@ -128,7 +137,7 @@ class Grids:
         return Grid(f"{column_title(column, self.panels)} by {TITLES[facet]}", heads, rows)
 
     def by_seed(self, column: Column) -> Grid | None:
-        """One score by seed, to show how far seeds scatter; none with a single seed."""
+        """Return one score by seed, to show the variation, or None with a single seed."""
         seeds = sorted({arm.seed for arm in self.score_matrix.arms})
         if len(seeds) < 2:
             return None
@@ -146,7 +155,7 @@ class Grids:
         return Grid(title, tuple(f"seed {seed}" for seed in seeds), tuple(rows))
 
     def figures(self, column: Column, mask: NDArray[np.bool_] | None = None) -> list[Figure]:
-        """One figure a way of drawing."""
+        """Return one figure for each arm over its seeds."""
         return [
             self._cell(self.score_matrix.over_seeds(column, arms), mask).figure
             for arms in self.score_matrix.ways.values()
@@ -199,7 +208,7 @@ class Grids:
 
 
 def set_grids(sets: Sequence[SetScore], order: Sequence[str]) -> list[Grid]:
-    """Scores of whole sets, one table a metric: arms × parts of the set."""
+    """Return the scores of whole sets, one table a metric: arms × parts of the set."""
     found = []
     for metric, part in dict.fromkeys((score.metric, score.part) for score in sets):
         of = [score for score in sets if (score.metric, score.part) == (metric, part)]
@@ -219,3 +228,100 @@ def set_grids(sets: Sequence[SetScore], order: Sequence[str]) -> list[Grid]:
         heads = tuple(scope or "all items" for scope in scopes)
         found.append(Grid(title, heads, tuple(rows)))
     return found
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_tables(
+    folder: Path,
+    score_matrix: ScoreMatrix,
+    grids: Grids,
+    comparison: Comparison | None,
+    tally: Tally,
+) -> None:
+    """Write ``scores.csv``, ``differences.csv`` and ``reasons.csv`` into a new ``folder``."""
+    folder.mkdir()
+    _write(
+        folder / "scores.csv",
+        ("arm", "metric", "part", "panel", "scope", "mean", "low", "high", "n"),
+        _scores(score_matrix, grids),
+    )
+    if comparison is not None:
+        write_differences(folder / "differences.csv", comparison)
+    _write(
+        folder / "reasons.csv",
+        ("what", "arm", "score", "reason", "n"),
+        _reasons(score_matrix, tally),
+    )
+
+
+def write_differences(file: Path, comparison: Comparison) -> None:
+    """Write the differences of a comparison, one a line."""
+    heads = (
+        "before", "after", "metric", "part", "panel", "scope", "n", "score_before", "score_after",
+        "difference", "low", "high", "dz", "p", "p_holm", "p_bh", "significant", "left_out",
+        "seeds",
+    )  # fmt: skip
+    _write(file, heads, map(_difference, comparison.differences))
+
+
+def _difference(d: Difference) -> Sequence[Any]:
+    r = d.result
+    return (
+        d.before, d.after, d.metric, d.part, d.panel, d.scope, r.n, d.score_before, d.score_after,
+        r.mean, r.low, r.high, r.dz, r.p, d.p_holm, d.p_bh, "yes" if d.significant else "no",
+        "; ".join(f"{why}: {n}" for why, n in d.left_out.items()), d.seeds,
+    )  # fmt: skip
+
+
+def _scores(score_matrix: ScoreMatrix, grids: Grids) -> Iterable[Sequence[Any]]:
+    for column in score_matrix.values:
+        scopes: list[tuple[str, Any]] = [("", None)]
+        for facet in FACETS:
+            of = score_matrix.facets[facet]
+            scopes += [(f"{facet}={name}", of == name) for name in in_order(facet, of)]
+        for scope, mask in scopes:
+            for way, f in zip(score_matrix.ways, grids.figures(column, mask), strict=True):
+                yield (way, *column, scope, f.value, f.low, f.high, f.n)
+    for s in score_matrix.sets:
+        yield (s.arm, s.metric, s.part, "", s.scope, s.value, None, None, s.n)
+
+
+def _reasons(score_matrix: ScoreMatrix, tally: Tally) -> Iterable[Sequence[Any]]:
+    for (arm, why), n in score_matrix.failures.items():
+        yield ("picture failed", arm, "", why, n)
+    for arm, drawing in tally.drawings.items():
+        for what, n in (("token", drawing.tokens_dropped), ("fact", drawing.facts_dropped)):
+            if n:
+                yield (
+                    f"{what} of a prompt that was not read",
+                    arm,
+                    "",
+                    "the prompt is too long",
+                    n,
+                )
+    for (arm, panel, why), n in tally.reasons.items():
+        yield ("fact without a verdict", arm, panel, why, n)
+    for (column, arm, why), n in score_matrix.reasons.items():
+        yield ("picture without a score", arm, " ".join(filter(None, column)), why, n)
+    for (column, arm, why), n in score_matrix.partly.items():
+        yield ("score of a part only", arm, " ".join(filter(None, column)), why, n)
+    for s in score_matrix.sets:
+        if s.unscored and not s.part:
+            yield ("score of a part only", s.arm, f"{s.metric} {s.scope}".strip(), s.reason, 1)
+    for (panel, judge), found in tally.judges.items():
+        for why, n in found.reasons.items():
+            yield ("answer not usable", judge, panel, why, n)
+
+
+def _write(file: Path, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    with open(file, "w", newline="", encoding="utf-8", errors="replace") as opened:
+        writer = csv.writer(opened)
+        writer.writerow(heads)
+        writer.writerows([_safe(value) for value in row] for row in rows)
+
+
+def _safe(value: Any) -> Any:
+    """Return a value for a spreadsheet; text that it would run as a formula is quoted."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,7 +1,7 @@
-"""Plots as SVG files that are legible on light and on dark paper.
+"""Plots of a report as SVG files that are legible on light and on dark backgrounds.
 
-Colours are names that a style sheet in the file gives a value for each colour scheme; series differ
-by their marker and line too, so that nothing is told by colour alone.
+Colours are names with a value for each colour scheme in the file's style sheet; series also differ
+by marker and line, so that no information depends on colour alone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scenewright.evals.reporting.grids import Grids, column_title
+from scenewright.evals.reporting.score_matrix import Column, Facet, in_order
 from scenewright.evals.statistics.figures import Figure
 
 if TYPE_CHECKING:
@@ -56,10 +58,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot and its words."""
+    """A plot and its texts."""
 
     name: str
-    """Of its file, without ending."""
+    """File name without ending."""
     title: str
     """Above it."""
     svg: str
@@ -69,7 +71,7 @@ class Plot:
 
 
 def dots(name: str, title: str, places: Sequence[str], series: Sequence[Series], axis: str) -> Plot:
-    """Means as dots with their 95 % intervals, one line a place; several series side by side."""
+    """Draw means as dots with their 95 % intervals, one line a place, series side by side."""
     with _plain_text(name):
         return _dots(name, title, places, series, axis)
 
@@ -95,7 +97,7 @@ def _dots(
 
 def lines(name: str, title: str, places: Sequence[str], series: Sequence[Series], axis: str,
           along: str) -> Plot:  # fmt: skip
-    """Means as joined points with their 95 % intervals, over classes in their order."""
+    """Draw means as joined points with their 95 % intervals, over ordered classes."""
     with _plain_text(name):
         return _lines(name, title, places, series, axis, along)
 
@@ -125,7 +127,7 @@ def _lines(name: str, title: str, places: Sequence[str], series: Sequence[Series
 
 @contextmanager
 def _plain_text(salt: str) -> Iterator[None]:
-    """Text stays text: no name is taken for a formula, and the reader's fonts draw it."""
+    """Keep text as text: names are not formulas, and the reader's fonts are used."""
     import matplotlib
 
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": salt, "text.parse_math": False}
@@ -200,7 +202,7 @@ def _done(
 
 
 def _themed(svg: str) -> str:
-    """The same file with colours by name, and a style sheet that gives them."""
+    """Return the file with colours by name, and a style sheet that defines them."""
     start = svg.index("<svg")
     body = svg[start:]
     for name, (light, _) in _NAMES.items():
@@ -228,3 +230,60 @@ def _alt(title: str, places: Sequence[str], series: Sequence[Series]) -> str:
         prefix = f"{one.name}: " if len(series) > 1 else ""
         said.append(prefix + (", ".join(figures) or "nothing measured"))
     return f"{title}. {'; '.join(said)}."
+
+
+MAIN = "sgscore"
+MOST_WAYS = 8
+"""Ways of drawing in a plot of several series: as many as there are markers."""
+
+
+def main_columns(columns: list[Column]) -> list[Column]:
+    """Return the scores in the plots: SGScore by each panel, else the first score."""
+    found = [column for column in columns if column.metric == MAIN and not column.part]
+    return found or columns[:1]
+
+
+def plots_of(grids: Grids) -> tuple[list[Plot], list[str]]:
+    """Return the plots, and notes on what was left out of them."""
+    score_matrix = grids.score_matrix
+    chosen = main_columns(score_matrix.columns())
+    if not chosen or not score_matrix.arms:
+        return [], []
+    column, ways = chosen[0], list(score_matrix.ways)
+    name = "SGScore" if column.metric == MAIN else column.metric
+    by = f" by {column.panel}" if len(chosen) > 1 else ""
+    notes = []
+    found = [
+        dots("arms", f"{name}{by}, by arm", ways,
+             [Series(column_title(column), tuple(grids.figures(column)))], name)
+    ]  # fmt: skip
+    if len(chosen) > 1:
+        series = [Series(each.panel, tuple(grids.figures(each))) for each in chosen[:MOST_WAYS]]
+        found.append(dots("panels", f"{name} by each panel of judges", ways, series, name))
+    if len(ways) > MOST_WAYS:
+        notes.append(
+            f"Plots by class show the first {MOST_WAYS} of {len(ways)} arms; the tables have all."
+        )
+    complexity = _by(grids, column, "complexity", ways[:MOST_WAYS])
+    if complexity is not None:
+        places, series = complexity
+        title = f"{name}{by}, by complexity"
+        found.append(lines("complexity", title, places, series, name, "relations of the scene"))
+    facets: tuple[Facet, ...] = ("level", "group", "category")
+    for facet in facets:
+        classes = _by(grids, column, facet, ways[:MOST_WAYS])
+        if classes is not None:
+            places, series = classes
+            found.append(dots(facet, f"{name}{by}, by {facet}", places, series, name))
+    return found, notes
+
+
+def _by(
+    grids: Grids, column: Column, facet: Facet, ways: list[str]
+) -> tuple[list[str], list[Series]] | None:
+    of = grids.score_matrix.facets[facet]
+    places = in_order(facet, of)
+    if len(places) < 2:
+        return None
+    table = [grids.figures(column, of == place) for place in places]
+    return places, [Series(way, tuple(row[at] for row in table)) for at, way in enumerate(ways)]

@@ -1,15 +1,17 @@
-"""The scores of an evaluation as arrays: items × arms, one array a column of scores.
+"""Scores of an evaluation as arrays: items × arms, one array a column of scores.
 
-The tables are read a batch at a time, so that only numbers stay in memory: eight bytes for each
-item, arm and column.
+Tables are read a batch at a time, so that only numbers stay in memory: eight bytes for each item,
+arm and column. Items have classes (facets) in which scores are compared.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +20,42 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.reporting.facets import FACETS, Facet, complexity_class
 from scenewright.evals.store.results import Results, filled
 from scenewright.evals.store.schema import Table, arm_name
+
+Facet = Literal["level", "group", "category", "complexity"]
+FACETS: tuple[Facet, ...] = get_args(Facet)
+TITLES: dict[Facet, str] = {
+    "level": "level",
+    "group": "group",
+    "category": "category",
+    "complexity": "complexity",
+}
+MOST_COMPLEX = 10
+"""From so many relations on, items are one class, as in Fig. 7 of Scene-Bench."""
+_LEVELS = {"simple": 0, "medium": 1, "hard": 2}
+
+
+def complexity_class(value: float | None) -> str:
+    """Return ``1`` … ``9``, ``10+``; empty for None."""
+    if value is None or math.isnan(value):
+        return ""
+    whole = round(value)
+    return f"{MOST_COMPLEX}+" if whole >= MOST_COMPLEX else str(whole)
+
+
+def in_order(facet: Facet, names: Iterable[str]) -> list[str]:
+    """Return distinct non-empty classes in order.
+
+    Levels go from simple to hard, numbers by size, others by name.
+    """
+    known = {name for name in names if name}
+    if facet == "level":
+        return sorted(known, key=lambda name: (_LEVELS.get(name, 9), name))
+    if facet == "complexity":
+        return sorted(known, key=lambda name: (int(re.sub(r"\D", "", name) or 0), name))
+    return sorted(known)
+
 
 Array = NDArray[np.float64]
 BATCH = 8192
@@ -40,28 +75,25 @@ class Column(NamedTuple):
     part: str
     """Empty for the metric's own value."""
     panel: str
-    """Who judged; empty where no judge is needed."""
+    """Panel of judges; empty where no judge is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One way of drawing with one seed."""
+    """One backend and condition with one seed."""
 
     backend: str
-    """What drew."""
     condition: str
-    """How."""
     seed: int
-    """With which seed."""
 
     @property
     def name(self) -> str:
-        """``backend/condition/seed``."""
+        """Return ``backend/condition/seed``."""
         return arm_name(self.backend, self.condition, self.seed)
 
     @property
     def way(self) -> str:
-        """``backend/condition``: the arm over all its seeds."""
+        """Return ``backend/condition``: the arm over all its seeds."""
         return f"{self.backend}/{self.condition}"
 
 
@@ -85,7 +117,7 @@ class SetScore:
 
 @dataclass(slots=True)
 class ScoreMatrix:
-    """All scores of an evaluation, of the pictures that its arms keep."""
+    """All scores of an evaluation, of the kept pictures of its arms."""
 
     items: tuple[str, ...]
     """Ids, in the order of the set."""
@@ -117,18 +149,18 @@ class ScoreMatrix:
 
     @property
     def ways(self) -> dict[str, list[int]]:
-        """``backend/condition`` → its arms' numbers, one a seed."""
+        """Return the numbers of the arms, one a seed, by ``backend/condition``."""
         found: dict[str, list[int]] = {}
         for at, arm in enumerate(self.arms):
             found.setdefault(arm.way, []).append(at)
         return found
 
     def columns(self, *, parts: bool = False) -> list[Column]:
-        """Columns of scores of single pictures; with ``parts`` also what they are made of."""
+        """Return the columns of scores of single pictures; with ``parts`` also their parts."""
         return [column for column in self.values if parts or not column.part]
 
     def over_seeds(self, column: Column, arms: Sequence[int]) -> Array:
-        """Each item's mean (items,) over those of ``arms`` that have a score; NaN without one."""
+        """Return each item's mean (items,) over the ``arms`` with a score; NaN without one."""
         block = self.values[column][:, list(arms)]
         there = ~np.isnan(block)
         n = there.sum(1)
@@ -137,7 +169,7 @@ class ScoreMatrix:
 
 
 def higher_is_better(metric: str, manifest: Mapping[str, Any]) -> bool:
-    """Whether more of ``metric`` is better: as the manifest says, else by its name."""
+    """Return whether higher is better for ``metric``: as in the manifest, else by its name."""
     found: Any = manifest
     for key in ("models", "metrics", metric, "higher_is_better"):
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -145,7 +177,7 @@ def higher_is_better(metric: str, manifest: Mapping[str, Any]) -> bool:
 
 
 def batches(results: Results, table: Table, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns of a table, a batch at a time; nothing if the table is not there.
+    """Yield some columns of a table, a batch at a time; nothing if the table does not exist.
 
     Raises ``EvalError`` for a file that cannot be read.
     """
@@ -165,7 +197,10 @@ def batches(results: Results, table: Table, columns: list[str]) -> Iterator[pa.R
 
 
 def item_ids(results: Results) -> pa.Array:
-    """Ids of all items in the order of the set. Raises ``EvalError`` if one is there twice."""
+    """Return the ids of all items in the order of the set.
+
+    Raises ``EvalError`` for a repeated id.
+    """
     found = [batch.column("item") for batch in batches(results, "items", ["item"])]
     ids: pa.Array = pa.chunked_array(found, pa.string()).combine_chunks()
     if pc.count_distinct(ids).as_py() != len(ids):
@@ -177,7 +212,10 @@ def item_ids(results: Results) -> pa.Array:
 
 
 def load_score_matrix(results: Results) -> ScoreMatrix:
-    """The board of an evaluation. Raises ``EvalError`` for tables that cannot be read."""
+    """Return the scores of an evaluation.
+
+    Raises ``EvalError`` for tables that cannot be read.
+    """
     ids = item_ids(results)
     score_matrix = ScoreMatrix(
         items=tuple(ids.to_pylist()), facets=_facets(results), arms=_arms(results)
@@ -219,7 +257,7 @@ def load_score_matrix(results: Results) -> ScoreMatrix:
 
 
 def _sort_columns(score_matrix: ScoreMatrix, results: Results) -> None:
-    """Columns in the order of the configuration, a metric's own value before its parts."""
+    """Sort columns as in the configuration, a metric's own value before its parts."""
     config = results.manifest.get("config")
     config = config if isinstance(config, dict) else {}
     metrics = [m.get("name") if isinstance(m, dict) else m for m in config.get("metrics") or ()]
@@ -253,7 +291,7 @@ def _facets(results: Results) -> dict[Facet, NDArray[Any]]:
 
 
 def _arms(results: Results) -> list[Arm]:
-    """All arms of the tables: first those of the configuration in its order."""
+    """Return all arms of the tables, first those of the configuration in its order."""
     found: set[Arm] = set()
     names = ["backend", "condition", "seed"]
     tables: tuple[Table, ...] = ("rounds", "scores")
@@ -285,7 +323,7 @@ def _arms(results: Results) -> list[Arm]:
 def _places(
     batch: pa.RecordBatch, ids: pa.Array, number: dict[str, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Numbers of each row's item (−1 for an unknown one) and arm."""
+    """Return the numbers of each row's item (−1 for an unknown one) and arm."""
     item = np.asarray(pc.fill_null(pc.index_in(batch.column("item"), value_set=ids), -1), np.int64)
     coded = batch.column("arm").dictionary_encode()
     names = np.array([number[name] for name in coded.dictionary.to_pylist()] or [0], np.int64)
@@ -297,7 +335,7 @@ def _whole(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
 
 
 def _hashes(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """The beginnings of the pictures' content hashes as numbers."""
+    """Return the beginnings of the pictures' content hashes as numbers."""
     names = pc.fill_null(batch.column("image"), "").to_pylist()
     return np.array([int(name[:15] or "0", 16) for name in names], np.int64)
 
@@ -349,7 +387,7 @@ def _take(
 def _groups(
     batch: pa.RecordBatch, names: list[str]
 ) -> tuple[NDArray[np.int64], list[tuple[str, ...]]]:
-    """A number for each row that tells which combination of ``names`` it has, and those."""
+    """Return for each row the number of its combination of ``names``, and the combinations."""
     code = np.zeros(batch.num_rows, np.int64)
     tables: list[list[str]] = []
     for name in names:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 
 def whole(value: float) -> str:
-    """``12,345``."""
+    """Return ``12,345``."""
     return f"{round(value):,}"
 
 
 def count(number: int, noun: str) -> str:
-    """``1 item``, ``2,000 items``."""
+    """Return ``1 item``, ``2,000 items``."""
     return f"{whole(number)} {noun}" if number == 1 else f"{whole(number)} {noun}s"
 
 
 def dollars(value: float | None) -> str:
-    """US dollars with the digits that a small amount needs; a dash for none."""
+    """Return US dollars with the digits that a small amount needs; a dash for None."""
     if value is None:
         return "–"
     if value == 0:
@@ -25,21 +25,21 @@ def dollars(value: float | None) -> str:
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """A difference with its sign; a dash for none."""
+    """Return a difference with its sign; a dash for None."""
     if value is None:
         return "–"
     return f"{value:+.{digits}f}".replace("-", "−")
 
 
 def p_value(value: float | None) -> str:
-    """``0.031``, ``<0.001``; a dash for none."""
+    """Return ``0.031``, ``<0.001``; a dash for None."""
     if value is None:
         return "–"
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def probability(part: int, of: int) -> str:
-    """``12.3%`` of a count; a dash for none. Never rounds to a false 0 or 100."""
+    """Return ``12.3%`` of a count; a dash for none. Never rounds to a false 0 or 100."""
     if not of:
         return "–"
     share = 100 * part / of
@@ -51,7 +51,7 @@ def probability(part: int, of: int) -> str:
 
 
 def score(value: float | None, digits: int = 3) -> str:
-    """A score; a dash for none. Large ones (distances) with fewer digits."""
+    """Return a score; a dash for None. Large ones (distances) have fewer digits."""
     if value is None:
         return "–"
     return f"{value:.{digits}f}" if abs(value) < 100 else f"{value:.1f}"

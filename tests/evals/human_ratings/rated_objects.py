@@ -8,13 +8,20 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from scenewright.evals.human_ratings.asking import WHOLE, implied, is_done
-from scenewright.evals.human_ratings.object_store import ObjectStore
-from scenewright.evals.human_ratings.objects.data import RatedObject, write_objects
-from scenewright.evals.human_ratings.objects.making import ObjectStudySpec, make_object_study
-from scenewright.evals.human_ratings.objects.sources import read_rated
-from scenewright.evals.human_ratings.store import Rater, Showing
-from scenewright.evals.human_ratings.study import ASPECTS, UNFIT, StudyFolder, Task, Thing
+from scenewright.evals.human_ratings.making import ObjectStudySpec, make_object_study
+from scenewright.evals.human_ratings.rated_objects import RatedObject, write_objects
+from scenewright.evals.human_ratings.sources import read_rated
+from scenewright.evals.human_ratings.store import ObjectStore, Rater, Showing
+from scenewright.evals.human_ratings.study import (
+    ASPECTS,
+    UNFIT,
+    WHOLE,
+    StudyFolder,
+    Task,
+    Thing,
+    implied,
+    is_done,
+)
 from scenewright.evals.human_ratings.table import Rating
 
 SOURCES = ("sdxl", "flux")

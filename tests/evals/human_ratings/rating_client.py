@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 
 from scenewright.evals.human_ratings.app import create_app
-from scenewright.evals.human_ratings.opening import store_of
+from scenewright.evals.human_ratings.store import store_of
 from scenewright.evals.human_ratings.study import StudyFolder
 
 OWN = "http://127.0.0.1"

@@ -13,11 +13,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scenewright.evals.human_ratings.object_rule import Scores, far_apart, still_needed
-from scenewright.evals.human_ratings.object_store import CLAIM_SECONDS, MOST_OPEN, ObjectStore
-from scenewright.evals.human_ratings.objects.judged import RatedUnit, judged_of
-from scenewright.evals.human_ratings.opening import store_of
-from scenewright.evals.human_ratings.study import Rule, StudyFolder, Task
+from scenewright.evals.human_ratings.object_analysis import RatedUnit, judged_of
+from scenewright.evals.human_ratings.store import CLAIM_SECONDS, MOST_OPEN, ObjectStore, store_of
+from scenewright.evals.human_ratings.study import (
+    Rule,
+    Scores,
+    StudyFolder,
+    Task,
+    far_apart,
+    still_needed,
+)
 from scenewright.evals.human_ratings.table import ratings_of
 from tests.evals.human_ratings.rated import evaluation, study_in
 from tests.evals.human_ratings.rated_objects import objects_study, rate, rate_next, thing_of

@@ -11,20 +11,20 @@ import pytest
 from PIL import Image
 
 from scenewright.core.images import load_image
-from scenewright.core.ports.vision import Box, Detection, DetectionError
-from scenewright.evals.human_ratings.object_store import ObjectStore
-from scenewright.evals.human_ratings.objects.data import FILE, GivenRating, read_objects
-from scenewright.evals.human_ratings.objects.export import export_objects
-from scenewright.evals.human_ratings.objects.making import ObjectStudySpec, make_object_study
-from scenewright.evals.human_ratings.objects.sources import (
+from scenewright.core.ports.detector import Box, Detection, DetectionError
+from scenewright.evals.human_ratings.making import ObjectStudySpec, make_object_study
+from scenewright.evals.human_ratings.object_report import export_objects
+from scenewright.evals.human_ratings.rated_objects import FILE, GivenRating, read_objects
+from scenewright.evals.human_ratings.sources import (
     UNKNOWN,
     detect_all,
     is_detections,
     is_rated_set,
     read_detected,
     read_rated,
+    read_source,
 )
-from scenewright.evals.human_ratings.sources import read_source
+from scenewright.evals.human_ratings.store import ObjectStore
 from scenewright.evals.human_ratings.study import RatingError, Rule, StudyFolder, Task
 from scenewright.evals.human_ratings.table import ratings_of, read_csv, write_csv
 from tests.evals.human_ratings.rated import ARMS, evaluation

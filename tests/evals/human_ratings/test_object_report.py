@@ -10,15 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scenewright.evals.human_ratings.object_store import ObjectStore
-from scenewright.evals.human_ratings.objects.analysis import Raters, agreement, raters
-from scenewright.evals.human_ratings.objects.data import RatedObject, read_objects, write_objects
-from scenewright.evals.human_ratings.objects.export import rated_object
-from scenewright.evals.human_ratings.objects.judged import judged_of
-from scenewright.evals.human_ratings.objects.measures import histogram
-from scenewright.evals.human_ratings.objects.report import ObjectReport, object_report
-from scenewright.evals.human_ratings.objects.report_page import write_object_report
+from scenewright.evals.human_ratings.object_analysis import (
+    Raters,
+    agreement,
+    histogram,
+    judged_of,
+    raters,
+)
+from scenewright.evals.human_ratings.object_report import (
+    ObjectReport,
+    object_report,
+    rated_object,
+    write_object_report,
+)
+from scenewright.evals.human_ratings.rated_objects import RatedObject, read_objects, write_objects
 from scenewright.evals.human_ratings.report import rating_report
+from scenewright.evals.human_ratings.store import ObjectStore
 from scenewright.evals.human_ratings.study import (
     Candidate,
     RatingError,

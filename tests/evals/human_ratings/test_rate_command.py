@@ -74,7 +74,7 @@ def test_make_tells_machines_what_it_made() -> None:
     ("arguments", "told"),
     [
         (("make", "nothing"), "there is no nothing"),
-        (("make", "e", "--kind", "taste"), "there is no kind 'taste'"),
+        (("make", "e", "--kind", "taste"), "unknown kind 'taste'"),
         (("make", "e", "--arms", "sdxl"), "is none of the arms"),
         (("make", "e", "--arms", "feedback"), "between 2 and 8 arms"),
         (("make", "e", "--scale", "low"), "two texts"),

@@ -10,8 +10,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from scenewright.cli.main import app
-from scenewright.evals.human_ratings.object_store import ObjectStore
-from scenewright.evals.human_ratings.objects.data import read_objects
+from scenewright.evals.human_ratings.rated_objects import read_objects
+from scenewright.evals.human_ratings.store import ObjectStore
 from scenewright.evals.human_ratings.study import StudyFolder
 from tests.evals.human_ratings.rated import evaluation
 from tests.evals.human_ratings.rated_objects import rate_next, rated_set
@@ -83,7 +83,7 @@ def test_a_detector_finds_the_objects() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("objects", "nothing"), "tells of no objects"),
+        (("objects", "nothing"), "holds no objects"),
         (("objects", "set", "--labels", "dog"), "are for --detector"),
         (("objects", "set", "--detector", "magic"), "is no detector"),
         (("objects", "bad.json"), "is no JSON"),

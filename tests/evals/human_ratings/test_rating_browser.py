@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.evals.human_ratings.serving import serving
+from scenewright.evals.human_ratings.app import serving
 from scenewright.evals.human_ratings.study import StudyFolder
 from scenewright.evals.human_ratings.table import ratings_of
 from tests.evals.human_ratings.rated import evaluation, study_in

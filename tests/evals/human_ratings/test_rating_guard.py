@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.evals.human_ratings.app import BODY_BYTES
-from scenewright.evals.human_ratings.serving import serving, token_for
+from scenewright.evals.human_ratings.app import BODY_BYTES, serving, token_for
 from scenewright.evals.human_ratings.study import RatingError, StudyFolder
 from scenewright.evals.human_ratings.table import ratings_of
 from tests.evals.human_ratings.rated import evaluation, study_in

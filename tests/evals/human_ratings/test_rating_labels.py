@@ -11,10 +11,9 @@ from typer.testing import CliRunner
 
 from scenewright.agents.panel.calibration import load_calibration
 from scenewright.cli.main import app
-from scenewright.evals.human_ratings.asking import is_done, next_asked
 from scenewright.evals.human_ratings.labels import write_labels
 from scenewright.evals.human_ratings.store import RatingStore
-from scenewright.evals.human_ratings.study import RatingError, StudyFolder
+from scenewright.evals.human_ratings.study import RatingError, StudyFolder, is_done, next_asked
 from scenewright.evals.human_ratings.table import ratings_of
 from scenewright.evals.judge_reports.labelled_facts import read_labels
 from tests.evals.human_ratings.rated import evaluation, study_in

@@ -11,14 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import kendalltau, spearmanr
 
-from scenewright.agents.panel.aggregation import krippendorff_alpha
-from scenewright.evals.human_ratings.choices import confusion
-from scenewright.evals.human_ratings.machine import machine_of
-from scenewright.evals.human_ratings.report import RatingReport, rating_report
-from scenewright.evals.human_ratings.report_page import write_report
+from scenewright.agents.panel.agreement import krippendorff_alpha
+from scenewright.evals.human_ratings.comparison import confusion, machine_of
+from scenewright.evals.human_ratings.report import RatingReport, rating_report, write_report
 from scenewright.evals.human_ratings.study import RatingError, StudyFolder
-from scenewright.evals.human_ratings.table import Rating, ratings_of, read_csv
-from scenewright.evals.human_ratings.units import human_values, units_of
+from scenewright.evals.human_ratings.table import (
+    Rating,
+    human_values,
+    ratings_of,
+    read_csv,
+    units_of,
+)
 from scenewright.evals.statistics.correlation import correlate
 from scenewright.evals.statistics.figures import Bootstrap
 from scenewright.evals.store.results import Results
@@ -251,7 +254,7 @@ def test_ratings_of_two_kinds_or_none_are_no_report() -> None:
 
 @pytest.mark.skipif(not LIKERT.is_file(), reason="the ratings of TIFA160 are not on this machine")
 def test_the_people_of_tifa160() -> None:
-    """Agreement of five people on 800 pictures, in the figures of their release."""
+    """What five people made of 800 pictures; docs/rating.md quotes these figures."""
     names = {"rater": "worker_id", "item": "item_id", "arm": "t2i_model", "value": "answer"}
     ratings = read_csv(LIKERT, names, "score")
     report = rating_report(ratings, resamples=200)

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from scenewright.evals.human_ratings.serving import serving
+from scenewright.evals.human_ratings.app import serving
 from scenewright.evals.human_ratings.study import RatingError, StudyFolder
 from scenewright.evals.human_ratings.table import ratings_of
 from tests.evals.human_ratings.rated import evaluation, study_in

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from scenewright.evals.human_ratings.making import RatingStudySpec, make_study
-from scenewright.evals.human_ratings.order import GAP, order_for
-from scenewright.evals.human_ratings.pictures import bare_png
+from scenewright.evals.human_ratings.making import RatingStudySpec, bare_png, make_study
 from scenewright.evals.human_ratings.sources import match_arms, read_source
 from scenewright.evals.human_ratings.study import (
+    GAP,
     STUDY,
     Candidate,
     RatingError,
     RatingStudy,
     StudyFolder,
     Task,
+    order_for,
 )
 from tests.evals.human_ratings.rated import ARMS, evaluation, picture, study_in
 

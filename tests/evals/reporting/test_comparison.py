@@ -11,10 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.reporting.comparison import Comparison, Difference, compare, corrected
-from scenewright.evals.reporting.corrections import holm
-from scenewright.evals.reporting.errors import ChoiceError
-from scenewright.evals.reporting.sides import open_sides, pairs_of
+from scenewright.evals.reporting.comparison import Comparison, Difference, compare, corrected, holm
+from scenewright.evals.reporting.evaluations import open_sides, pairs_of
+from scenewright.evals.reporting.pages import ChoiceError
 from scenewright.evals.statistics.paired import Paired, paired
 from scenewright.evals.store.results import Results
 from scenewright.evals.store.schema import SCHEMAS, Table

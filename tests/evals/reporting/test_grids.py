@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from scenewright.evals.reporting.comparison import compare
-from scenewright.evals.reporting.drawing import plots_of
+from scenewright.evals.reporting.evaluations import open_sides, pairs_of
 from scenewright.evals.reporting.grids import Grids, set_grids
-from scenewright.evals.reporting.plots import Series, dots, lines
+from scenewright.evals.reporting.plots import Series, dots, lines, plots_of
 from scenewright.evals.reporting.score_matrix import (
     Column,
     ScoreMatrix,
@@ -19,7 +19,6 @@ from scenewright.evals.reporting.score_matrix import (
     higher_is_better,
     load_score_matrix,
 )
-from scenewright.evals.reporting.sides import open_sides, pairs_of
 from scenewright.evals.reporting.words import dollars, p_value, probability, score, signed
 from scenewright.evals.statistics.figures import Figure
 from scenewright.evals.store.results import Results

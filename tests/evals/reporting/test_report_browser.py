@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from scenewright.evals.reporting.comparison import compare
-from scenewright.evals.reporting.comparison_page import comparison_page
-from scenewright.evals.reporting.flags import Flag
+from scenewright.evals.reporting.comparison import compare, comparison_page
+from scenewright.evals.reporting.evaluations import open_sides, pairs_of
+from scenewright.evals.reporting.items import Flag
 from scenewright.evals.reporting.report import build_report
-from scenewright.evals.reporting.sides import open_sides, pairs_of
 from scenewright.evals.store.results import Results
 from tests.evals.reporting.made import Made, write_evaluation
 from tests.headless import CHROMIUM

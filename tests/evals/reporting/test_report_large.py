@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from scenewright.evals.reporting.buckets import gather
+from scenewright.evals.reporting.items import gather
 from scenewright.evals.reporting.score_matrix import item_ids
 from scenewright.evals.store.results import Results
 from tests.evals.reporting.made import Made, write_evaluation

@@ -15,7 +15,7 @@ import pytest
 
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting import report as report_module
-from scenewright.evals.reporting.errors import ChoiceError
+from scenewright.evals.reporting.pages import ChoiceError
 from scenewright.evals.reporting.report import Built, build_report
 from scenewright.evals.reporting.score_matrix import load_score_matrix
 from scenewright.evals.runner.runner import run_eval

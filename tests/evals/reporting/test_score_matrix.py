@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scenewright.evals.reporting.buckets import gather
-from scenewright.evals.reporting.facets import complexity_class, in_order
-from scenewright.evals.reporting.flags import Flag, flags_of
+from scenewright.evals.reporting.items import Flag, flags_of, gather
 from scenewright.evals.reporting.score_matrix import (
     Column,
+    complexity_class,
     higher_is_better,
+    in_order,
     item_ids,
     load_score_matrix,
 )

@@ -1,7 +1,7 @@
-"""Rated objects: what OLIP is trained on and every scorer is measured against.
+"""Sets of rated objects, for training OLIP and measuring scorers.
 
 A set is a folder with ``objects.jsonl``, one :class:`RatedObject` a line, and the pictures that its
-lines name. `scenewright rate` writes one from people's ratings; so can any other tool.
+lines name. `scenewright rate` writes one from people's ratings; other tools can too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.core.ports.vision import HIGHEST, LOWEST, Box, Detection, RealismError
+from scenewright.core.ports.detector import Box, Detection
+from scenewright.core.ports.realism_scorer import HIGHEST, LOWEST, RealismError
 from scenewright.core.validation import first_problem
 
 FILE = "objects.jsonl"
@@ -23,12 +24,11 @@ Split = Literal["train", "validation", "test"]
 
 
 class GivenRating(BaseModel):
-    """What one person said of one object."""
+    """One person's rating of one object."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     rater: str
-    """Who, as the study calls them."""
     shape: int = Field(ge=int(LOWEST), le=int(HIGHEST))
     """Realism of its shape, 1 to 5."""
     texture: int = Field(ge=int(LOWEST), le=int(HIGHEST))
@@ -55,10 +55,9 @@ class RatedObject(BaseModel):
     texture: float = Field(ge=LOWEST, le=HIGHEST)
     """Realism of its texture, likewise."""
     ratings: tuple[GivenRating, ...] = ()
-    """What single raters said, in the order in which they came; empty where the truth is known
-    otherwise."""
+    """Single ratings in order of time; empty where the truth is known otherwise."""
     source: str = ""
-    """What made the picture: a model's name, or ``real``; empty if unknown."""
+    """Source of the picture: a model's name, or ``real``; empty if unknown."""
     image_realism: float | None = Field(default=None, ge=LOWEST, le=HIGHEST)
     """How real the whole picture looks, where people said so."""
     split: Split | None = None
@@ -73,18 +72,21 @@ class RatedObject(BaseModel):
 
     @property
     def joint(self) -> float:
-        """OcR, the mean of shape and texture: the target of the joint head."""
+        """Return OcR, the mean of shape and texture: the target of the joint head."""
         return (self.shape + self.texture) / 2
 
     @property
     def detection(self) -> Detection:
-        """It as a scorer gets it."""
+        """Return the object as a scorer gets it."""
         return Detection(name=self.category, box=self.box)
 
 
 def read_objects(folder: str | os.PathLike[str]) -> list[RatedObject]:
-    """The objects of a set, in the file's order. Raises ``RealismError`` with file and line for a
-    set that is not there, a bad line, an id twice, or a picture that is not in the folder."""
+    """Return the objects of a set, in the file's order.
+
+    Raises ``RealismError`` with file and line for a missing set, an invalid line, a repeated id, or
+    a picture that is not in the folder.
+    """
     root = Path(folder)
     return list(_checked(root / FILE if root.is_dir() else root))
 
@@ -118,7 +120,7 @@ def _checked(path: Path) -> Iterator[RatedObject]:
 
 
 def write_objects(folder: str | os.PathLike[str], objects: Iterable[RatedObject]) -> Path:
-    """Write the list of a set, in one piece; the pictures are the caller's. Returns the file."""
+    """Write the list of a set in one step and return the file; the caller copies the pictures."""
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
     part = root / f".{FILE}.{uuid.uuid4().hex}"

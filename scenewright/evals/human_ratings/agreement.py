@@ -1,9 +1,8 @@
-"""How far raters agree: κ and α with intervals over items.
+"""Agreement of raters: κ and α with intervals over items.
 
 Values of one item depend on each other, so items are drawn with replacement, with all that was
 rated of them (:class:`~scenewright.evals.statistics.figures.Bootstrap`). Each measure is a function
-of sums over items; the same formulas for one table stand in
-:mod:`scenewright.agents.panel.aggregation`.
+of sums over items; :mod:`scenewright.agents.panel.agreement` has the same formulas for one table.
 
 Everywhere ``values`` is (units, raters) with NaN where a rater did not rate, and ``items`` is
 (units,), the number of each unit's item from 0.
@@ -16,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scenewright.agents.panel.aggregation import Level
+from scenewright.agents.panel.agreement import Level
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
 
 Weights = Literal["same", "quadratic"]
@@ -25,9 +24,9 @@ Places = NDArray[np.intp]
 
 
 def alpha(boot: Bootstrap, items: Places, values: Array, level: Level) -> Figure:
-    """:func:`~scenewright.agents.panel.aggregation.krippendorff_alpha` with its interval.
+    """Return :func:`~scenewright.agents.panel.agreement.krippendorff_alpha` with its interval.
 
-    ``n`` of the figure counts the units with two ratings or more, the only ones that tell.
+    ``n`` of the figure counts the units with two ratings or more; others have no influence.
     """
     there = ~np.isnan(values)
     kept = there.sum(1) >= 2
@@ -60,8 +59,10 @@ def alpha(boot: Bootstrap, items: Places, values: Array, level: Level) -> Figure
 
 
 def fleiss(boot: Bootstrap, items: Places, values: Array) -> Figure:
-    """Fleiss' κ (1971) of any number of raters over any categories, with its interval. Items may
-    have different numbers of ratings; those with fewer than two are left out."""
+    """Return Fleiss' κ (1971) of any number of raters over any categories, with its interval.
+
+    Items may have different numbers of ratings; those with fewer than two are left out.
+    """
     kept = (~np.isnan(values)).sum(1) >= 2
     counts = _counts(values[kept])
     if not len(counts):
@@ -82,8 +83,11 @@ def fleiss(boot: Bootstrap, items: Places, values: Array) -> Figure:
 def cohen(
     boot: Bootstrap, items: Places, a: ArrayLike, b: ArrayLike, weights: Weights = "same"
 ) -> Figure:
-    """Cohen's κ (1960) of two raters over any values, both (units,); with ``quadratic`` weights
-    the weighted κ (1968) of scores. Units that either left out are left out."""
+    """Return Cohen's κ (1960) of two raters over any values, both (units,).
+
+    With ``quadratic`` weights it is the weighted κ (1968) of scores. Units without a rating of both
+    are left out.
+    """
     first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
     both = ~(np.isnan(first) | np.isnan(second))
     first, second, at = first[both], second[both], items[both]
@@ -113,7 +117,7 @@ def cohen(
 
 
 def sameness(boot: Bootstrap, items: Places, values: Array) -> Figure:
-    """Mean share of the pairs of raters of a unit who said the same."""
+    """Return the mean share of the pairs of raters of a unit with the same answer."""
     kept = (~np.isnan(values)).sum(1) >= 2
     counts = _counts(values[kept])
     if not len(counts):
@@ -123,7 +127,7 @@ def sameness(boot: Bootstrap, items: Places, values: Array) -> Figure:
 
 
 def _counts(values: Array) -> Array:
-    """(units, categories): how many said what."""
+    """Return (units, categories): the number of raters for each category."""
     codes = np.unique(values[~np.isnan(values)])
     counts: Array = (values[:, :, None] == codes).sum(1).astype(np.float64)
     return counts

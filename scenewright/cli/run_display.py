@@ -1,0 +1,418 @@
+"""Runs on the terminal: progress as a live view or lines, and results as tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from scenewright.cli.console import table_of
+from scenewright.core.facts import ScoreCard
+from scenewright.graphs.events import (
+    Answered,
+    Composed,
+    Edited,
+    Event,
+    Finished,
+    Generated,
+    Judged,
+    Missing,
+    Paused,
+    Planned,
+    Resumed,
+    Retrying,
+    RunStarted,
+    Step,
+    ToolCalled,
+    Warned,
+)
+from scenewright.runs.report import words
+from scenewright.runs.report.realism import LOOP, realism_lines
+from scenewright.runs.report.record import ROLES, RunView, Shown
+
+if TYPE_CHECKING:
+    from scenewright.core.facts import Answer, ScoreCard, Verdict
+    from scenewright.runs.scoring import Score
+
+STYLES: dict[str, str] = {
+    "yes": "green",
+    "no": "bold red",
+    "void": "dim",
+    "unscored": "yellow",
+    "pending": "dim",
+    "unasked": "dim",
+}
+ASCII: dict[str, str] = {
+    "yes": "y",
+    "no": "N",
+    "void": "-",
+    "unscored": "?",
+    "pending": ".",
+    "unasked": " ",
+}
+
+
+def symbol(state: Shown, console: Console) -> str:
+    """Return ✓ ✗ – ? · or, where the output cannot show them, y N - ? ."""
+    plain = not console.encoding.lower().startswith("utf")
+    return (ASCII if plain else words.SYMBOLS)[state]
+
+
+def mark(state: Shown, probability: float | None, console: Console) -> Text:
+    """Return a state with its probability, coloured."""
+    known = f" {words.percent(probability)}" if probability is not None else ""
+    return Text(f"{symbol(state, console)}{known}", style=STYLES[state])
+
+
+def _verdict(verdict: Verdict | None, console: Console, lacking: Shown = "pending") -> Text:
+    if verdict is None:
+        return mark(lacking, None, console)
+    return mark(verdict.state, verdict.probability, console)
+
+
+def facts_table(view: RunView, console: Console, ids: bool = False) -> Table:
+    """Return the loop's verdicts by fact and round.
+
+    The last column has the report's verdicts of the kept round; with ``ids`` each fact's id
+    follows, as edits name it.
+    """
+    best = view.best
+    heads = [f"round {r.index}" + (" (kept)" if r is best else "") for r in view.rounds]
+    reported = best is not None and "report" in best.cards
+    table = table_of("fact", *heads, *(["report judges"] if reported else []))
+    if ids:
+        table.add_column("id", overflow="fold", style="dim")
+    for fact in view.facts:
+        cells = [_verdict(r.verdict(fact.id), console, r.state(fact.id)) for r in view.rounds]
+        if reported and best is not None:
+            cells.append(_verdict(best.verdict(fact.id, "report"), console))
+        if ids:
+            cells.append(Text(fact.id))
+        table.add_row(Text(fact.statement), *cells)
+    return table
+
+
+def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
+    """Return the labels and texts of a result: verdict, scores, reason of the end, files."""
+    lines = [("result", words.verdict_line(view.card("loop")))]
+    for role, meaning in zip(ROLES, (LOOP, view.reporting.line), strict=True):
+        card = view.card(role)
+        if card is None:
+            continue
+        change = words.signed(view.change(role))
+        since = f" ({change} from round {view.scenes[-1].round})" if change else ""
+        label = "score" if role == "loop" else ""
+        lines.append((label, f"{score_words(card)} {meaning}{since}"))
+    if obtained := words.obtained_line(view.card(role) for role in ROLES):
+        lines.append(("", obtained))
+    lines += [("note", text) for text in view.warnings]
+    if view.reporting.kind == "none" and view.finished is not None:
+        lines.append(("", view.reporting.line))
+    lines += realism_lines(view)
+    lines += [("note", note) for note in view.reporting.notes]
+    rounds = words.count(len(view.rounds), "round")
+    spent = f"{words.count(view.images, 'image')} drawn, {words.duration(view.seconds)}"
+    cost = f", {words.money(view.usd)}" if view.usd > 0 else ""
+    lines.append(("stopped", f"{words.stop_line(view)}; {rounds}, {spent}{cost}"))
+    for event in view.edits:
+        lines.append(("edited", words.edit_line(event)))
+    best = view.best
+    image = best.candidate.image if best is not None and best.candidate is not None else None
+    path = view.image_path(image) if image else None
+    if path is not None:
+        lines.append(("image", str(path)))
+    if page:
+        lines.append(("page", page))
+    return lines
+
+
+def score_words(card: ScoreCard) -> str:
+    """Return a card's SGScore with its 95% interval, if it has one."""
+    likely = words.interval(card.intervals.sgscore if card.intervals is not None else None)
+    return f"{words.score(card.sgscore)}{f' (95%: {likely})' if likely else ''}"
+
+
+def card_lines(score: Score) -> list[tuple[str, str]]:
+    """Return the labels and texts of the panels' result for one image."""
+    lines = [("result", words.verdict_line(score.loop))]
+    cards = [("the judges of the loop", score.loop)]
+    if score.report is not None:
+        own = score.reporting.kind == "self"
+        whose = "the judges of the loop again (self-report)" if own else "the judges of the report"
+        cards.append((whose, score.report))
+    for at, (whose, card) in enumerate(cards):
+        lines.append(("" if at else "score", f"{score_words(card)} by {whose}"))
+        corrected = card.corrected.sgscore if card.corrected is not None else None
+        if corrected is not None:
+            value = words.score(corrected)
+            lines.append(("", f"{value} corrected for the known errors of {whose}"))
+    if obtained := words.obtained_line(card for _, card in cards):
+        lines.append(("", obtained))
+    if score.loop.realism.total:
+        real = ", ".join(f"{words.score(card.ocr)} by {whose}" for whose, card in cards)
+        lines.append(("realism", real))
+    lines += [("note", text) for text in score.warnings]
+    mixed = next(filter(None, (words.method_line(card) for _, card in cards)), "")
+    lines += [("note", note) for note in score.reporting.notes]
+    return lines + ([("note", mixed)] if mixed else [])
+
+
+def print_result(view: RunView, console: Console, page: str = "", ids: bool = False) -> None:
+    """Print the table of facts by round and the lines of the result."""
+    if view.rounds:
+        console.print(facts_table(view, console, ids))
+        console.print()
+    for label, value in result_lines(view, page):
+        # Paths must stay in one piece for copying.
+        console.print(Text.assemble((f"{label:<9}", "bold"), value), soft_wrap=True)
+
+
+def score_table(score: Score, console: Console) -> Table:
+    """Return a table of the panels' verdicts and each judge's probability for one image."""
+    said: dict[str, dict[str, Answer]] = {
+        f"{group.role}:{group.judge_id}": {a.fact_id: a for a in group.answers}
+        for group in score.answers
+    }
+    heads = [
+        f"{group.judge_id}{' (report)' if group.role == 'report' else ''}"
+        for group in score.answers
+    ]
+    panels = ["loop panel"] + (["report panel"] if score.report is not None else [])
+    needed = max(len(fact.statement) for fact in score.facts)
+    if needed + sum(len(head) + 2 for head in (*panels, *heads)) > console.width:
+        heads = [re.sub(r"([:/])(?=.)| (?=\()", r"\1\n", head) for head in heads]
+    table = table_of("fact", *panels, *heads)
+    loop = {v.fact_id: v for v in score.loop.verdicts}
+    report = {v.fact_id: v for v in score.report.verdicts} if score.report is not None else {}
+    for fact in score.facts:
+        cells = [_verdict(loop.get(fact.id), console)]
+        if score.report is not None:
+            cells.append(_verdict(report.get(fact.id), console))
+        for answers in said.values():
+            answer = answers.get(fact.id)
+            cells.append(
+                mark("void", None, console)
+                if answer is None
+                else mark(answer.state, answer.probability, console)
+            )
+        table.add_row(Text(fact.statement), *cells)
+    return table
+
+
+def unscored_lines(score: Score) -> list[str]:
+    """Return each judge's reasons for unscored facts: each reason once, with its facts."""
+    statements = {fact.id: fact.statement for fact in score.facts}
+    found: dict[tuple[str, str], list[str]] = {}
+    for group in score.answers:
+        for answer in group.answers:
+            if answer.state == "unscored":
+                about = found.setdefault((group.judge_id, answer.reason), [])
+                about.append(statements.get(answer.fact_id, answer.fact_id))
+    return [
+        f"{judge}: {_facts_named(dict.fromkeys(about))}: {reason}"
+        for (judge, reason), about in found.items()
+    ]
+
+
+def _facts_named(statements: Iterable[str]) -> str:
+    named = list(statements)
+    return named[0] if len(named) == 1 else f"{named[0]} and {len(named) - 1} more"
+
+
+def legend(states: Sequence[Shown], console: Console) -> Text:
+    """Return the meanings of the symbols of ``states``, on one line."""
+    order: tuple[Shown, ...] = ("yes", "no", "void", "unscored", "pending")
+    return Text(
+        "   ".join(f"{symbol(s, console)} {words.MEANINGS[s]}" for s in order if s in states),
+        style="dim",
+    )
+
+
+DOING = {"candidate": "drawing the scene", "reference": "drawing what is missing"}
+
+
+class Watcher(Protocol):
+    """Callback for the events of a run."""
+
+    def __call__(self, event: Event) -> None:
+        """Show ``event``."""
+        ...
+
+
+class Lines:
+    """Events as plain lines, without denoising steps."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._statements: dict[str, str] = {}
+
+    def __call__(self, event: Event) -> None:
+        self._statements |= _statements(event)
+        line = self._line(event)
+        if line:
+            self._console.print(Text(line), soft_wrap=True)
+
+    def _line(self, event: Event) -> str:
+        match event:
+            case Resumed():
+                return "the run goes on from its last finished step"
+            case Warned():
+                return f"note: {event.text}"
+            case Composed():
+                by = f" (by {words.author(event)})" if event.author else ""
+                by += f" [warning: {event.problem}]" if event.problem else ""
+                return f"round {event.round}: {event.purpose} prompt{by}: {event.prompt}"
+            case Planned():
+                return f"round {event.round}: {event.strategy}: {event.does} ({event.why})"
+            case ToolCalled():
+                return f"director: {words.tool_call(event)}"
+            case Retrying():
+                return words.retry_line(event)
+            case Generated():
+                took = "found" if event.cached else f"drawn in {words.duration(event.seconds)}"
+                cut = words.dropped_line(event, self._statements)
+                return f"round {event.round}: {event.purpose} {took}" + (f"; {cut}" if cut else "")
+            case Answered():
+                found = "".join(symbol(a.state, self._console) for a in event.answers)
+                return f"round {event.round}: {event.role} judge {event.judge_id}: {found}"
+            case Judged():
+                return f"round {event.round}: {event.role} judges: {_card_words(event.card)}"
+            case Missing():
+                return f"round {event.round}: missing: {words.scene_words(event.graph)}"
+            case Edited():
+                return f"round {event.round}: a person: {words.edit_line(event)}"
+            case Paused():
+                return f"round {event.round}: the run waits for a person"
+            case Finished():
+                why = words.REASONS.get(event.reason, event.reason)
+                return f"finished: {why}, kept round {event.best_round}"
+        return ""
+
+
+class _Screen:
+    """Content of the live view: finished rounds, and the current step."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[int, ScoreCard]] = []
+        self.doing = "loading the models"
+        self.notes: list[str] = []
+        self.round: int | None = None
+        self.step: tuple[int, int] | None = None
+        self.judges: dict[tuple[int, str], Text] = {}
+        self.statements: dict[str, str] = {}
+        self.cut: dict[str, str] = {}
+        self.retry = ""
+        self.spinner = Spinner("dots", style="cyan")
+        self.over = False
+
+    def take(self, event: Event, console: Console) -> None:
+        self.statements |= _statements(event)
+        if not isinstance(event, Step):
+            self.retry = words.retry_line(event) if isinstance(event, Retrying) else ""
+        match event:
+            case Warned():
+                self.notes.append(event.text)
+            case Composed() | Step():
+                if isinstance(event, Composed) and event.problem:
+                    self.notes.append(
+                        f"round {event.round}: prompt by {words.author(event)} ({event.problem})"
+                    )
+                self._at(event.round, DOING[event.purpose])
+                self.step = (event.step, event.of) if isinstance(event, Step) else None
+            case ToolCalled():
+                self._at(max(0, event.round), f"directing: {event.tool or 'thinking'}")
+            case Generated():
+                self._at(event.round, "asking the judges")
+                if cut := words.dropped_line(event, self.statements):
+                    # Rounds share prompts: the same warning is shown once.
+                    self.cut[event.request.prompt] = f"{event.purpose}: {cut}"
+            case Answered():
+                self._at(event.round, f"asking the {event.role} judges")
+                line = self.judges.setdefault((event.round, event.judge_id), Text())
+                for answer in event.answers:
+                    line.append(symbol(answer.state, console), STYLES[answer.state])
+            case Judged(role="loop"):
+                self.done.append((event.round, event.card))
+                self._at(event.round, "deciding")
+                self.judges = {}
+            case Judged():
+                self.judges = {k: v for k, v in self.judges.items() if k[0] != event.round}
+            case Finished() | Paused():
+                self.over = True
+            case Edited():
+                self.over = False
+                self._at(event.round, "applying a person's correction")
+
+    def _at(self, round: int, doing: str) -> None:
+        if (round, doing) != (self.round, self.doing):
+            self.round, self.doing, self.step = round, doing, None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows = Table.grid(padding=(0, 2))
+        for index, card in self.done:
+            facts = Text()
+            for verdict in card.verdicts[:60]:
+                facts.append(symbol(verdict.state, console), STYLES[verdict.state])
+            rows.add_row(
+                Text(f"round {index}", "bold"),
+                facts,
+                Text(words.verdict_line(card)),
+                Text(words.score(card.sgscore), "bold"),
+            )
+        parts: list[Table | Text] = [Text(f"note: {text}") for text in self.notes]
+        parts += [Text(f"note: {line}") for line in self.cut.values()]
+        parts += [rows] if self.done else []
+        if not self.over:
+            now = Table.grid(padding=(0, 2))
+            where = f"round {self.round}" if self.round is not None else ""
+            what: list[object] = [self.spinner, Text(where, "bold"), Text(self.doing)]
+            if self.step is not None:
+                step, of = self.step
+                what += [ProgressBar(of, step, width=28), Text(f"{step}/{of}", "dim")]
+            now.add_row(*what)  # type: ignore[arg-type]
+            for (index, judge), line in self.judges.items():
+                now.add_row("", Text(f"round {index}", "dim"), Text(judge, "dim"), line)
+            parts.append(now)
+            if self.retry:
+                parts.append(Text(self.retry, "yellow"))
+        yield Group(*parts)
+
+
+@contextmanager
+def show_run_progress(console: Console, quiet: bool = False) -> Iterator[Watcher]:
+    """Yield a watcher that shows a run on ``console`` until the block ends."""
+    if quiet:
+        yield lambda event: None
+        return
+    if not console.is_terminal:
+        yield Lines(console)
+        return
+    screen = _Screen()
+    with Live(screen, console=console, refresh_per_second=10, transient=False):
+
+        def watch(event: Event) -> None:
+            screen.take(event, console)
+
+        yield watch
+        screen.over = True
+    console.print()
+
+
+def _statements(event: Event) -> dict[str, str]:
+    """Return the statements of the facts of an event by id."""
+    if isinstance(event, RunStarted | Edited):
+        return {fact.id: fact.statement for fact in event.facts}
+    return {}
+
+
+def _card_words(card: ScoreCard) -> str:
+    line = words.verdict_line(card)
+    return line[0].lower() + line[1:] + f", score {words.score(card.sgscore)}"

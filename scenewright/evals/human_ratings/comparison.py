@@ -1,0 +1,221 @@
+"""Ratings of people compared with an evaluation's metrics and panels (Scene-Bench, Fig. 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from scenewright.evals.human_ratings.agreement import cohen
+from scenewright.evals.human_ratings.table import Unit, Units
+from scenewright.evals.statistics.correlation import Pictured
+from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
+from scenewright.evals.store.results import Results
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Scores and verdicts of the pictures of an evaluation."""
+
+    metrics: Mapping[str, Mapping[Pictured, float]]
+    """Metric → (item, arm) → value. A part is ``metric.part``; a panel stands in brackets where
+    there are several. Metrics of which less is better are negated."""
+    panels: Mapping[str, Mapping[Unit, float]]
+    """Panel → (item, arm, fact) → 1 if it holds, 0 if not; void counts as not."""
+    lower: frozenset[str]
+    """Names of the metrics that are negated."""
+
+
+def machine_of(results: Results, lower: Collection[str] = ()) -> Machine:
+    """Return the scores and verdicts of single pictures in an evaluation.
+
+    Only the kept picture of an arm counts, not earlier rounds; scores of sets and unscored ones are
+    left out. ``lower``: metrics for which lower is better, in addition to those that the manifest
+    names. Raises ``EvalError`` for tables that cannot be read.
+    """
+    told = results.manifest.get("models", {}).get("metrics", {})
+    lower = {*lower, *(name for name, about in told.items() if not about["higher_is_better"])}
+    kept = {
+        (row["item"], row["arm"]): row["image"]
+        for row in results.rows("rounds", ["item", "arm", "kept", "image"])
+        if row["kept"] and row["image"]
+    }
+    scores = [
+        row
+        for row in results.rows(
+            "scores", ["item", "arm", "panel", "image", "metric", "part", "value"]
+        )
+        if row["item"] and row["value"] is not None and _given(row, kept)
+    ]
+    panels_of: dict[str, set[str]] = {}
+    for row in scores:
+        panels_of.setdefault(row["metric"], set()).add(row["panel"] or "")
+    metrics: dict[str, dict[Pictured, float]] = {}
+    negated = set()
+    for row in scores:
+        name = row["metric"] + (f".{row['part']}" if row["part"] else "")
+        less = row["metric"] in lower or name in lower
+        if len(panels_of[row["metric"]]) > 1:
+            name += f" ({row['panel'] or 'no panel'})"
+        if less:
+            negated.add(name)
+        value = -row["value"] if less else row["value"]
+        metrics.setdefault(name, {})[row["item"], row["arm"]] = value
+    panels: dict[str, dict[Unit, float]] = {}
+    columns = ["item", "arm", "panel", "image", "fact", "state"]
+    for row in results.rows("verdicts", columns):
+        if row["state"] != "unscored" and _given(row, kept):
+            unit = (row["item"], row["arm"], row["fact"])
+            panels.setdefault(row["panel"] or "panel", {})[unit] = float(row["state"] == "yes")
+    return Machine(metrics, panels, frozenset(negated))
+
+
+def _given(row: Mapping[str, str], kept: Mapping[Pictured, str]) -> bool:
+    """Return whether the row is about the kept picture of its arm."""
+    image = kept.get((row["item"], row["arm"]))
+    return image is not None and row["image"] in (None, "", image)
+
+
+_TIE = 1e-9
+
+
+class Confusion(BaseModel):
+    """A metric's choices against people's, by item."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    metric: str
+    arms: tuple[str, ...]
+    """Rows and columns."""
+    table: tuple[tuple[float, ...], ...]
+    """``table[human][machine]`` in items. An item whose side is tied is split evenly."""
+    items: int = Field(ge=0)
+    """Items in the table."""
+    left_out: int = Field(ge=0)
+    """Rated items for which the metric lacks a value of an arm."""
+    human_ties: int = Field(ge=0)
+    """Items of which as many raters chose one arm as another."""
+    machine_ties: int = Field(ge=0)
+    """Items of which two arms or more have the highest value."""
+    same: Figure
+    """Share of items on which both choose the same arm (the diagonal)."""
+    chance: float | None
+    """That share if both chose alike often, but without looking: κ's expected agreement."""
+    kappa: Figure
+    """Cohen's κ of the two."""
+
+
+def confusion(
+    metric: str,
+    values: Mapping[Pictured, float],
+    people: Mapping[Pictured, float],
+    units: Units,
+    boot: Bootstrap,
+) -> Confusion:
+    """Return the table of a ``metric``'s values against ``people``'s shares of choices.
+
+    People's choice is the arm that most raters chose; the machine's is the arm with the highest
+    value.
+    """
+    arms = units.arms
+    rows: list[int] = []
+    human: list[Array] = []
+    machine: list[Array] = []
+    left_out = 0
+    for number, item in enumerate(units.names):
+        shown = [arm for arm in arms if (item, arm) in people]
+        if any((item, arm) not in values for arm in shown):
+            left_out += 1
+            continue
+        rows.append(number)
+        human.append(_highest([people.get((item, arm)) for arm in arms]))
+        machine.append(_highest([values[item, arm] if arm in shown else None for arm in arms]))
+    first, second = np.array(human).reshape(-1, len(arms)), np.array(machine).reshape(-1, len(arms))
+    at: NDArray[np.intp] = np.array(rows, np.intp)
+    same, kappa, chance = Figure(value=None), Figure(value=None), None
+    if len(rows):
+        k = len(arms)
+        alike = (first * second).sum(1)
+        same = boot.share(at, alike)
+
+        def statistic(sums: Array) -> Array:
+            n, agreed = sums[:, 0], sums[:, 1]
+            expected = (sums[:, 2 : 2 + k] * sums[:, 2 + k :]).sum(1)
+            certain = expected >= n * n * (1 - 1e-12)
+            result: Array = (n * agreed - expected) / np.where(certain, np.nan, n * n - expected)
+            return result
+
+        kappa = boot.figure(at, [np.ones(len(at)), alike, *first.T, *second.T], statistic)
+        chance = float((first.mean(0) * second.mean(0)).sum())
+    return Confusion(
+        metric=metric,
+        arms=arms,
+        table=tuple(tuple(float(v) for v in row) for row in first.T @ second),
+        items=len(rows),
+        left_out=left_out,
+        human_ties=_ties(first),
+        machine_ties=_ties(second),
+        same=same,
+        chance=chance,
+        kappa=kappa,
+    )
+
+
+def _highest(values: Sequence[float | None]) -> Array:
+    """Return 1 spread evenly over the arms with the highest value."""
+    array = np.array([-np.inf if value is None else value for value in values])
+    best: Array = (array >= array.max() - _TIE).astype(np.float64)
+    spread: Array = best / best.sum()
+    return spread
+
+
+def _ties(choices: Array) -> int:
+    return int((choices.max(1) < 1.0).sum()) if len(choices) else 0
+
+
+class PanelAgreement(BaseModel):
+    """One panel's verdicts against the majority of the raters."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    panel: str
+    same: Figure
+    """Share of facts on which both say the same; ``n`` counts facts."""
+    kappa: Figure
+    """Cohen's κ of the two."""
+    sensitivity: Figure
+    """Of the facts that hold by people's majority, the share that the panel finds."""
+    specificity: Figure
+    """Of those that do not hold, the share that the panel denies."""
+    ties: int = Field(ge=0)
+    """Facts of which as many raters said yes as no: left out."""
+    unscored: int = Field(ge=0)
+    """Rated facts without a verdict: left out."""
+
+
+def panel_agreement(
+    panel: str, verdicts: Mapping[Unit, float], units: Units, boot: Bootstrap
+) -> PanelAgreement:
+    """Compare the ``verdicts`` (1 or 0 a fact) of a ``panel`` with the ratings in ``units``."""
+    there = ~np.isnan(units.values)
+    votes = there.sum(1)
+    yes = np.nansum(units.values, axis=1)
+    tied = (2 * yes == votes) & (votes > 0)
+    said = np.array([verdicts.get(key, np.nan) for key in units.keys])
+    silent = np.isnan(said) & (votes > 0) & ~tied
+    usable = (votes > 0) & ~tied & ~silent
+    at, machine = units.items[usable], said[usable]
+    human = (2 * yes[usable] > votes[usable]).astype(np.float64)
+    found = {
+        "same": boot.share(at, machine == human) if len(at) else Figure(value=None),
+        "kappa": cohen(boot, at, human, machine),
+    }
+    for name, side in (("sensitivity", 1.0), ("specificity", 0.0)):
+        these = human == side
+        found[name] = (
+            boot.share(at[these], machine[these] == side) if these.any() else Figure(value=None)
+        )
+    return PanelAgreement(panel=panel, ties=int(tied.sum()), unscored=int(silent.sum()), **found)

@@ -1,1 +1,0 @@
-"""People rate how real the objects of pictures look (object-centric realism, OcR)."""
