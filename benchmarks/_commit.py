@@ -109,7 +109,7 @@ def _off_main(root: Path, head: str) -> str | None:
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    """The output of git without white space at its ends; None if it failed."""
+    """Return the output of git without white space at its ends; None if it failed."""
     try:
         done = subprocess.run(
             ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False

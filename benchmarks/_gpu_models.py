@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import string
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,82 +52,12 @@ class Sizes:
     vision: Mapping[str, Any]
 
 
-FULL = Sizes(
-    pixels=1024,
-    steps=30,
-    unet={
-        "sample_size": 128,
-        "block_out_channels": (320, 640, 1280),
-        "attention_head_dim": (5, 10, 20),
-        "transformer_layers_per_block": (1, 2, 10),
-        "addition_time_embed_dim": 256,
-    },
-    vae={"block_out_channels": (128, 256, 512, 512), "layers_per_block": 2, "sample_size": 1024},
-    text={
-        "vocab_size": 49_408,
-        "hidden_size": 768,
-        "intermediate_size": 3_072,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 12,
-    },
-    text_2={
-        "vocab_size": 49_408,
-        "hidden_size": 1_280,
-        "intermediate_size": 5_120,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 20,
-        "hidden_act": "gelu",
-    },
-    vision={
-        "hidden_size": 1_664,
-        "intermediate_size": 8_192,
-        "num_hidden_layers": 48,
-        "num_attention_heads": 16,
-        "image_size": 224,
-        "patch_size": 14,
-        "projection_dim": 1_280,
-        "hidden_act": "gelu",
-    },
-)
-SMALL = Sizes(
-    pixels=256,
-    steps=12,
-    unet={
-        "sample_size": 32,
-        "block_out_channels": (64, 128, 256),
-        "attention_head_dim": (2, 4, 8),
-        "transformer_layers_per_block": (1, 1, 2),
-        "addition_time_embed_dim": 32,
-    },
-    vae={"block_out_channels": (32, 64, 64, 64), "layers_per_block": 1, "sample_size": 256},
-    text={
-        "vocab_size": 1_000,
-        "hidden_size": 128,
-        "intermediate_size": 512,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-    },
-    text_2={
-        "vocab_size": 1_000,
-        "hidden_size": 256,
-        "intermediate_size": 1_024,
-        "num_hidden_layers": 6,
-        "num_attention_heads": 8,
-    },
-    vision={
-        "hidden_size": 256,
-        "intermediate_size": 1_024,
-        "num_hidden_layers": 8,
-        "num_attention_heads": 8,
-        "image_size": 224,
-        "patch_size": 14,
-        "projection_dim": 256,
-    },
-)
+_SIZES = tomllib.loads((Path(__file__).parent / "gpu_sizes.toml").read_text(encoding="utf-8"))
+FULL, SMALL = (Sizes(**_SIZES[name]) for name in ("full", "small"))
 
 
 def build(folder: Path, sizes: Sizes, device: str, dtype: torch.dtype, seed: int = 0) -> Path:
-    """Saves ``model`` and ``adapter`` with random weights into ``folder`` and returns it.
+    """Save ``model`` and ``adapter`` with random weights into ``folder`` and return it.
 
     The weights are made on ``device``; the full sizes take about 14 GB of disk in 16 bits.
     """
@@ -143,7 +74,7 @@ def build(folder: Path, sizes: Sizes, device: str, dtype: torch.dtype, seed: int
 
 
 def unet_options(sizes: Sizes) -> dict[str, Any]:
-    """The configuration of the denoiser."""
+    """Return the configuration of the denoiser."""
     pooled = sizes.text_2["hidden_size"]
     return {
         **sizes.unet,

@@ -91,7 +91,7 @@ class Host:
         cwd: str = HOME,
         timeout: float = 120,
     ) -> str:
-        """What ``command`` prints there. ``RuntimeError`` if it fails or takes too long."""
+        """Return what ``command`` prints there. ``RuntimeError`` if it fails or takes too long."""
         # Into a file: what it leaves running in the background may hold a pipe open.
         with (Path(self.path(HOME)) / "last-command").open("w+") as out:
             process = self.popen(command, env, cwd, stdout=out, stderr=subprocess.STDOUT)
@@ -138,7 +138,7 @@ class Lan:
 
 @contextmanager
 def hosts(n: int) -> Iterator[Lan]:
-    """``n`` hosts, which end with the block or with this process. Raises ``HostsError``."""
+    """Yield ``n`` hosts, which end with the block or with this process. Raises ``HostsError``."""
     _look()
     switch, network = f"sw{os.getpid()}x{next(_NUMBERS)}", _free_network()
     with ExitStack() as stack:
@@ -207,7 +207,7 @@ def _look() -> None:
 
 
 def _free_network() -> str:
-    """The first three numbers of a network that this machine does not have yet."""
+    """Return the first three numbers of a network that this machine does not have yet."""
     taken = {
         found["local"].rpartition(".")[0]
         for link in json.loads(_ip("-json", "-4", "address"))

@@ -1,5 +1,7 @@
-"""Small encoders with random weights, in the published classes and layout: for the plumbing of
-metrics, whose figures do not depend on what a network has learned."""
+"""Small encoders with random weights, in the published classes and layout.
+
+They test the plumbing of metrics, which does not depend on what a network has learned.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPi
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.utils import logging
 
-from scenewright.miniature.world import new_tokenizer
+from scenewright.miniature.vocabulary import new_tokenizer
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -35,7 +37,10 @@ _SMALL = {
 
 
 def save_clip(folder: Path, seed: int = 0) -> Path:
-    """A CLIP of 32-pixel pictures and :data:`TEXT_ROOM` tokens, with processor and tokenizer."""
+    """Return a CLIP of 32-pixel pictures and :data:`TEXT_ROOM` tokens.
+
+    With processor and tokenizer.
+    """
     torch.manual_seed(seed)
     tokenizer = new_tokenizer()
     text = CLIPTextConfig(
@@ -57,7 +62,7 @@ def save_clip(folder: Path, seed: int = 0) -> Path:
 
 
 def save_dinov2(folder: Path, seed: int = 0) -> Path:
-    """A DINOv2 of 28-pixel pictures, with its processor."""
+    """Return a DINOv2 of 28-pixel pictures, with its processor."""
     torch.manual_seed(seed)
     config = Dinov2Config(
         hidden_size=32,

@@ -11,14 +11,14 @@ import argparse
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from benchmarks import _loop_report, strategies
-from benchmarks._report import RESULTS
+from benchmarks import _loop
+from benchmarks._harness import RESULTS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
@@ -39,7 +39,7 @@ class Result:
 
     @classmethod
     def read(cls, file: Path) -> Result:
-        """Read a file that :func:`benchmarks._report.write` wrote."""
+        """Read a file that :func:`benchmarks._harness.write` wrote."""
         found = json.loads(file.read_text(encoding="utf-8"))
         return cls(found["name"], found["commit"], found["date"], found["n"], found["figures"])
 
@@ -84,12 +84,8 @@ def _table(result: Result, columns: Mapping[str, str], rows: Mapping[str, str], 
     return "\n".join(lines)
 
 
-def rendered(template: str, folder: Path = RESULTS) -> str:
-    """Return a page of ``templates`` with the figures of ``folder``.
-
-    Raises ``jinja2.UndefinedError`` and ``KeyError`` for a result or figure that is not there.
-    """
-    results = {file.stem: Result.read(file) for file in folder.glob("*.json")}
+@cache
+def _environment() -> Environment:
     pages = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=StrictUndefined,
@@ -98,11 +94,27 @@ def rendered(template: str, folder: Path = RESULTS) -> str:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    loop, repairs = results["loop"], results["strategies"]
-    return pages.get_template(template).render(
+    pages.globals |= {"table": _table, "shown": _loop.shown, "mean": _loop.mean}
+    return pages
+
+
+def template(name: str) -> Template:
+    """Return a file of ``templates``."""
+    return _environment().get_template(name)
+
+
+def rendered(page: str, folder: Path = RESULTS) -> str:
+    """Return a page of ``templates`` with the figures of ``folder``.
+
+    Raises ``jinja2.UndefinedError`` and ``KeyError`` for a result or figure that is not there.
+    """
+    from benchmarks import loop, strategies
+
+    results = {file.stem: Result.read(file) for file in folder.glob("*.json")}
+    gains, repairs = results["loop"], results["strategies"]
+    return template(page).render(
         results=results,
-        table=_table,
-        loop_table=partial(_loop_report.markdown, loop.figures, loop.n, loop.date),
+        loop_table=partial(loop.markdown, gains.figures, gains.n, gains.date),
         strategies_table=partial(strategies.markdown, repairs.figures, repairs.n, repairs.date),
     )
 

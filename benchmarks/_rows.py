@@ -1,49 +1,83 @@
-"""Results of scenes as they come: a JSONL file that survives a kill and knows what it is of."""
+"""Rows of scenes that are measured once each: in several processes, in a file that survives a kill.
+
+A row names what it was measured with by a fingerprint, so that rows of other weights, options or
+code stay in the file and are not used.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import fcntl
 import hashlib
 import json
+import multiprocessing
 import os
-from collections.abc import Mapping
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import scenewright
+from benchmarks._harness import BenchmarkError, Progress
+from scenewright.config.settings import Profile
+from scenewright.core.scene import SceneGraph
+from scenewright.runs.model_factory.profiles import RunModels, build_run_models, warm
 
 # Parts of the package that decide a score; a change of them makes older rows another benchmark.
 ENGINE = ("agents", "config", "core", "graphs", "prompts", "providers", "runs", "tools")
 
 
-class RowsError(RuntimeError):
+class RowsError(BenchmarkError):
     """A file of rows that cannot be used; says what to do."""
 
 
+class PoolError(BenchmarkError):
+    """A process that ended without a result; says what to do."""
+
+
 class Row(BaseModel):
-    """What every row tells of itself."""
+    """One row of a file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     fingerprint: str
     """What it was measured with: see :func:`fingerprint_of`."""
     at: int
-    """Which scene it is of, from 0."""
+    """Number of its scene, from 0."""
 
 
+class MeasuredScene(Row):
+    """A row of a scene."""
+
+    scene: str
+    """Digest of the scene."""
+    level: str
+    seconds: float = Field(ge=0.0)
+    """Wall time of all runs."""
+
+
+T = TypeVar("T")
+D = TypeVar("D")
 R = TypeVar("R", bound=Row)
+S = TypeVar("S", bound=MeasuredScene)
 
 
 def code_digest(root: Path | None = None, parts: tuple[str, ...] = ENGINE) -> str:
-    """SHA-256 (hex) over the source files of ``parts`` below ``root`` (default: the package)."""
+    """Return SHA-256 (hex) over the source files of ``parts`` below ``root`` (the package)."""
     root = root or Path(scenewright.__file__).parent
     digest = hashlib.sha256()
     for part in parts:
         place = root / part
-        files = sorted(place.rglob("*")) if place.is_dir() else [place]
-        for file in files:
+        for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if file.suffix in (".py", ".md"):
                 digest.update(f"{file.relative_to(root).as_posix()}\0".encode())
                 digest.update(hashlib.sha256(file.read_bytes()).digest())
@@ -51,8 +85,10 @@ def code_digest(root: Path | None = None, parts: tuple[str, ...] = ENGINE) -> st
 
 
 def fingerprint_of(parts: Mapping[str, Any]) -> str:
-    """Sixteen hex digits that name what ``parts`` (plain JSON data) describe."""
-    text = json.dumps(parts, sort_keys=True, allow_nan=False)
+    """Return sixteen hex digits that name ``parts``: JSON data, and pydantic models in it."""
+    text = json.dumps(
+        parts, sort_keys=True, allow_nan=False, default=lambda part: part.model_dump(mode="json")
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -60,14 +96,14 @@ class Rows(Generic[R]):
     """Rows of one fingerprint in a file that may hold others; one process writes at a time."""
 
     def __init__(self, path: Path, kind: type[R], fingerprint: str) -> None:
-        """Opens or makes ``path``, reads it and cuts off a torn last line.
+        """Open or make ``path``, read it and cut off a torn last line.
 
-        Raises ``RowsError`` if another process writes there or a line is no row.
+        Raises ``RowsError`` if another process writes there or a line is not a row.
         """
         self.path = path
         self.fingerprint = fingerprint
         self.stale = 0
-        """Rows of other fingerprints: kept in the file, not used."""
+        """Rows of other fingerprints."""
         self._kind = kind
         self._rows: dict[int, R] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,11 +122,11 @@ class Rows(Generic[R]):
         self.close()
 
     def get(self, at: int) -> R | None:
-        """The newest row of scene ``at``; None if it was not measured."""
+        """Return the newest row of scene ``at``; None if it was not measured."""
         return self._rows.get(at)
 
     def add(self, row: R) -> None:
-        """Store ``row`` durably. Raises ``ValueError`` if it is not of this fingerprint."""
+        """Store ``row`` durably; raises ``ValueError`` if it is not of this fingerprint."""
         if row.fingerprint != self.fingerprint:
             raise ValueError(f"a row of {row.fingerprint} among rows of {self.fingerprint}")
         rest = memoryview(row.model_dump_json().encode() + b"\n")
@@ -114,9 +150,8 @@ class Rows(Generic[R]):
             ) from None
 
     def _read(self) -> None:
-        lines = self.path.read_bytes().splitlines(keepends=True)
         whole = 0
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(self.path.read_bytes().splitlines(keepends=True), start=1):
             if not line.endswith(b"\n"):
                 break
             try:
@@ -129,8 +164,154 @@ class Rows(Generic[R]):
             except (ValueError, KeyError, TypeError, ValidationError) as error:
                 reason = str(error).splitlines()[0]
                 raise RowsError(
-                    f"{self.path}, line {number}: no row of this benchmark ({reason}). "
+                    f"{self.path}, line {number}: not a row of this benchmark ({reason}). "
                     "Delete the line, or name another --work folder"
                 ) from error
             whole += len(line)
         os.ftruncate(self._file, whole)
+
+
+@dataclasses.dataclass(frozen=True)
+class SceneStudy(Generic[S]):
+    """Scenes that are measured once each, with the models of a profile."""
+
+    row: type[S]
+    measure: Callable[..., Coroutine[Any, Any, dict[str, Any]]]
+    """A function of a module from scene, number, profile, models and a folder for temporary files
+    to the fields that its row adds."""
+    profile: Profile
+    fingerprint: str
+    realism: bool = False
+    """Whether the models include judges of realism."""
+
+    @classmethod
+    def of(
+        cls,
+        row: type[S],
+        measure: Callable[..., Coroutine[Any, Any, dict[str, Any]]],
+        profile: Profile,
+        *,
+        realism: bool = False,
+        **parts: Any,
+    ) -> SceneStudy[S]:
+        """Return the study whose fingerprint names profile, weights, code and ``parts``."""
+        made = asyncio.run(build_run_models(profile, realism=realism))
+        judges = (*made.loop_judges, *made.report_judges)
+        judges += (*made.realism_judges, *made.realism_report_judges)
+        models = [[one.id, one.fingerprint] for one in (made.backend, made.composer, *judges)]
+        described = profile.model_dump(mode="json", exclude={"about"})
+        decides = {"profile": described, "models": models, "code": code_digest(), **parts}
+        return cls(row, measure, profile, fingerprint_of(decides), realism)
+
+    async def measured(
+        self, scene: SceneGraph, at: int, models: RunModels, scratch: Path | None = None
+    ) -> S:
+        """Measure scene number ``at``."""
+        begun = time.perf_counter()
+        found = await self.measure(scene, at, self.profile, models, scratch)
+        return self.row(
+            fingerprint=self.fingerprint,
+            at=at,
+            scene=scene.digest,
+            level=scene.level(),
+            seconds=time.perf_counter() - begun,
+            **found,
+        )
+
+    def rows(self, scenes: Mapping[int, SceneGraph], file: Path, processes: int) -> list[S]:
+        """Return one row a scene, by number: those in ``file``, and the rest measured now."""
+        with Rows(file, self.row, self.fingerprint) as rows:
+            known = {
+                at: row
+                for at, scene in scenes.items()
+                if (row := rows.get(at)) is not None and row.scene == scene.digest
+            }
+            tasks = [(at, scene) for at, scene in scenes.items() if at not in known]
+            if rows.stale:
+                print(f"{rows.stale} rows of other weights, options or code are not used")
+            if known:
+                print(f"{len(known)} scenes were measured before")
+            progress = Progress(len(scenes), before=len(known))
+            # What a killed process left there belongs to nobody: the lock of the rows is ours.
+            scratch = file.parent / "scratch"
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir()
+            given = (self, scratch)
+            for row in unordered(_work, tasks, min(processes, len(tasks)), _prepare, given):
+                rows.add(row)
+                known[row.at] = row
+                progress.step(f"scene {row.at}: {row.level}, {row.seconds:.0f} s")
+            shutil.rmtree(scratch, ignore_errors=True)
+        return [known[at] for at in sorted(known)]
+
+
+# Study, models and folder of a process of the pool.
+_state: list[Any] = []
+
+
+def _prepare(study: SceneStudy[Any], scratch: Path) -> None:
+    models = asyncio.run(build_run_models(study.profile, realism=study.realism))
+    asyncio.run(warm(models))
+    _state[:] = [study, models, scratch]
+
+
+def _work(task: tuple[int, SceneGraph]) -> Any:
+    (at, scene), (study, models, scratch) = task, _state
+    return asyncio.run(study.measured(scene, at, models, scratch))
+
+
+def unordered(
+    work: Callable[[T], D],
+    tasks: Sequence[T],
+    processes: int,
+    prepare: Callable[..., None],
+    arguments: tuple[Any, ...] = (),
+) -> Iterator[D]:
+    """Yield ``work(task)`` of every task as they are done, each process with one torch thread.
+
+    ``prepare(*arguments)`` runs once a process; functions and arguments are pickled. The processes
+    end with this one, however it ends. Raises what a task raises, and ``PoolError`` if a process
+    was killed.
+    """
+    if not tasks:
+        return
+    # Read when torch is imported: the processes must not take each other's cores.
+    os.environ["OMP_NUM_THREADS"] = "1"
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        processes, multiprocessing.get_context("spawn"), _begin, (prepare, arguments)
+    )
+    try:
+        waiting = {pool.submit(work, task) for task in tasks}
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+    except BaseException as error:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(multiprocessing.active_children()) - others:
+            child.terminate()
+        if isinstance(error, BrokenProcessPool):
+            raise PoolError(
+                "a process of the benchmark was ended (out of memory?): give the same command "
+                "again, with fewer --processes; what was measured is kept"
+            ) from error
+        raise
+    pool.shutdown()
+
+
+def _begin(prepare: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    import torch
+
+    # The parent alone answers Ctrl-C: it stores what has come in and ends its processes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+    torch.set_num_threads(1)
+    prepare(*arguments)
+
+
+def _end_with(sentinel: int) -> None:
+    wait_for([sentinel])
+    os._exit(1)

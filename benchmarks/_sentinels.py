@@ -1,4 +1,4 @@
-"""Paints candidates for sentinel pictures and chooses those that tell judges apart.
+"""Candidates for sentinel pictures, and the choice of those that tell judges apart.
 
 ``python -m benchmarks._sentinels`` writes the pictures that ship with the package.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
-from benchmarks._pool import Progress
-from scenewright.agents.panel.panel import lead_of
+from benchmarks._harness import progress
+from scenewright.agents.panel.ballots import lead_of
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.runner.drift.pictures import FOLDER, QUESTIONS
@@ -58,8 +57,7 @@ def candidates(paintings: int = PAINTINGS, blurs: Sequence[float] = BLURS) -> Ca
     facts: list[LabelledFact] = []
     images: list[Image.Image] = []
     picture, painting, said = [], [], []
-    progress = Progress(len(groups) * len(blurs), sys.stderr)
-    for number, mine in enumerate(groups.values()):
+    for number, mine in enumerate(progress(groups.values())):
         whole = mine[0].picture.load()
         for blur in blurs:
             image = whole.filter(ImageFilter.GaussianBlur(blur))
@@ -68,7 +66,6 @@ def candidates(paintings: int = PAINTINGS, blurs: Sequence[float] = BLURS) -> Ca
             picture += [len(images)] * len(mine)
             images.append(image)
             painting.append(number)
-            progress.step()
     return Candidates(
         tuple(facts), tuple(images), np.array(picture), np.array(painting), np.hstack(said)
     )
@@ -81,8 +78,11 @@ async def _asked(judge: Any, image: Image.Image, facts: Sequence[LabelledFact]) 
 
 
 def choose(found: Candidates, judges: Sequence[int]) -> list[list[int]]:
-    """Return the rows of the questions of each chosen picture, by what some of the judges say: the
-    pictures, no two of one painting, whose hardest questions divide these judges most."""
+    """Return the rows of the questions of each chosen picture.
+
+    By what some of the judges say: the pictures, no two of one painting, whose hardest questions
+    divide these judges most.
+    """
     said = found.said[list(judges)]
     votes = (said > 0.5).mean(0)
     worth = votes * (1.0 - votes) + _UNSURE * (0.25 - (said.mean(0) - 0.5) ** 2)

@@ -4,8 +4,8 @@
 of the panel studies (:mod:`scenewright.evals.studies.panel.aggregators`), on three kinds of tables:
 
 - ``miniature``: the six judges of the miniature answer labelled facts of paintings that no training
-  saw, put together to good and bad panels with and without noise
-  (:mod:`benchmarks._aggregator_tables`); what learns from truth learns from other paintings;
+  saw, put together to good and bad panels with and without noise; what learns from truth learns
+  from other paintings;
 - ``simulated``: five judges, each table with one kind of trouble;
 - ``dsg``: the three released judges on TIFA160 against people; what learns from ratings learns
   those of other prompts, in ten folds.
@@ -25,30 +25,185 @@ Answers are kept in ``--folder``, so that a second run is quick.
 
 from __future__ import annotations
 
-import argparse
+import asyncio
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks._aggregator_tables import Pair, miniature_tables, simulated_tables
-from benchmarks._report import report
+from benchmarks._harness import DATA, Progress, benchmark, figure, folder
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import Panel
-from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.judge_reports.labelled_facts import ABSENT
+from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.studies.panel.aggregators.base import AGGREGATORS, aggregator_of
 from scenewright.evals.studies.panel.aggregators.crossval import out_of_fold
 from scenewright.evals.studies.panel.aggregators.plain import measured_on
 from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.measures import OF_PEOPLE, OF_TRUTH, Measure, Measures, gains
+from scenewright.evals.studies.panel.noise import noisy
 from scenewright.evals.studies.panel.quality import Drawn
 from scenewright.evals.studies.panel.resampling import summary
+from scenewright.evals.studies.panel.simulator import (
+    SimulatedJudge,
+    SimulatedModel,
+    SimulationSpec,
+    VoteRates,
+    simulate,
+)
 from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
+from scenewright.evals.studies.panel.sources.live_judges import query_table
 from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.providers import AnswerStore
+from scenewright.runs.model_factory.profiles import judge_of
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dsg"
+JUDGES = ("a", "b", "c", "d", "weak", "eager")
+SEEDS = {"learn": 7001, "test": 7003}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What is scored, and other items of the same judges to learn from."""
+
+    test: AnswerTable
+    """Scored."""
+    learn: AnswerTable
+    """Learnt from."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyPanel:
+    """A noise model of the miniature."""
+
+    judges: tuple[str, ...]
+    """Who sits in it; noise is laid over the last."""
+    noise: str = "clean"
+    """What happens to the answers (:mod:`scenewright.evals.studies.panel.noise`)."""
+
+
+PANELS: Mapping[str, NoisyPanel] = {
+    "good": NoisyPanel(("a", "b", "c", "d")),
+    "one_eager": NoisyPanel(("a", "eager")),
+    "one_good": NoisyPanel(("b", "weak", "eager")),
+    "bad": NoisyPanel(("weak", "eager")),
+    "all": NoisyPanel(JUDGES),
+    "clique": NoisyPanel(("a", "weak", "eager"), "clique"),
+    "missing": NoisyPanel(JUDGES, "missing"),
+    "yes_sayer": NoisyPanel(("a", "weak", "b"), "yes_sayer"),
+    "guesser": NoisyPanel(("a", "weak", "b"), "guesser"),
+    "adversary": NoisyPanel(("a", "weak", "b"), "adversary"),
+}
+"""Name → noise model; ``weak`` learned for a short time, ``eager`` says yes too easily."""
+
+
+def miniature_tables(learn: int, test: int, folder: Path) -> dict[str, Pair]:
+    """Return every noise model's tables, from the answers to so many paintings.
+
+    Kept in ``folder``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    store = AnswerStore(folder / "answers.sqlite")
+    judges = [judge_of(f"local:miniature/judge-{name}") for name in JUDGES]
+
+    async def ask(name: str, count: int) -> AnswerTable:
+        # As in a run: what lacks its object is not asked.
+        facts = tuple(
+            fact
+            for fact in synthetic_facts(count, SEEDS[name])
+            if fact.group != ABSENT or fact.fact.kind == "object"
+        )
+        progress = Progress(len(facts) * len(judges))
+        done = 0
+
+        def told(doing: str, at: int, total: int) -> None:
+            nonlocal done
+            for _ in range(at - done):
+                progress.step()
+            done = at
+
+        return (await query_table(f"miniature {name}", "", facts, judges, store, told=told)).table
+
+    async def both() -> Pair:
+        return Pair(await ask("test", test), await ask("learn", learn))
+
+    pair = asyncio.run(both())
+    return {name: _of_panel(pair, panel) for name, panel in PANELS.items()}
+
+
+def _of_panel(pair: Pair, panel: NoisyPanel) -> Pair:
+    columns = [JUDGES.index(judge) for judge in panel.judges]
+    return Pair(
+        noisy(pair.test.with_judges(columns), panel.noise, 0),
+        noisy(pair.learn.with_judges(columns), panel.noise, 1),
+    )
+
+
+def simulated_tables(items: int) -> dict[str, Pair]:
+    """Return simulated panels of five judges over ``items`` items by three models.
+
+    Each of one kind of trouble; learnt from another draw.
+    """
+    found = {}
+    for name, changes in _SIMULATIONS.items():
+        base = SimulationSpec(
+            judges=_judges(),
+            n_items=items,
+            models=tuple(
+                SimulatedModel(id=f"model-{at}", prevalence=share)
+                for at, share in enumerate((0.6, 0.75, 0.9))
+            ),
+        )
+        spec = base.model_copy(update=dict(changes))
+        found[name] = Pair(
+            simulate(spec.model_copy(update={"seed": 5})),
+            simulate(spec.model_copy(update={"seed": 2})),
+        )
+    return found
+
+
+def _judges(**changes: object) -> tuple[SimulatedJudge, ...]:
+    """Five judges of different families that say yes too easily, all with ``changes``."""
+    rates = ((0.95, 0.85), (0.9, 0.75), (0.9, 0.6), (0.85, 0.7), (0.95, 0.5))
+    return tuple(
+        SimulatedJudge(id=f"judge-{at}", sensitivity=se, specificity=sp).model_copy(
+            update=dict(changes)
+        )
+        for at, (se, sp) in enumerate(rates)
+    )
+
+
+def _with_kinds() -> tuple[SimulatedJudge, ...]:
+    hard = VoteRates(sensitivity=0.8, specificity=0.4)
+    return tuple(
+        judge.model_copy(update={"kinds": {("attribute", "relation")[at % 2]: hard}})
+        for at, judge in enumerate(_judges())
+    )
+
+
+def _with_family() -> tuple[SimulatedJudge, ...]:
+    judges = _judges()
+    return tuple(
+        judge.model_copy(update={"family": "family", "correlation": 0.8}) if at > 1 else judge
+        for at, judge in enumerate(judges)
+    )
+
+
+_SIMULATIONS: Mapping[str, Mapping[str, object]] = {
+    "independent": {},
+    "votes": {"judges": _judges(votes_only=True)},
+    "too_sure": {"judges": _judges(temperature=3.0)},
+    "kinds": {"judges": _with_kinds()},
+    "family": {"judges": _with_family()},
+    "difficulty": {"difficulty": 0.5},
+    "prompts": {"item_spread": 0.4},
+    "missing": {"judges": _judges(unscored=0.4)},
+}
+
+
 FOLDER = Path("out") / "benchmarks" / "aggregators"
 LEARN, TEST, ITEMS = 100, 250, 150
 LEARNT = (5, 10, 25, 50)
@@ -63,19 +218,19 @@ Found = dict[str, dict[str, Drawn]]
 
 
 def without_ratings() -> list[str]:
-    """Aggregators that need no human ratings."""
+    """Return aggregators that need no human ratings."""
     return [name for name in AGGREGATORS if aggregator_of(name).fitted_to != "ratings"]
 
 
 def of_run(test: AnswerTable, learn: AnswerTable) -> Array:
-    """As a run with a calibration of the facts of ``learn``."""
+    """Return as a run with a calibration of the facts of ``learn``."""
     panel = Panel("stacked", calibration=measured_on(learn))
     kinds = [fact.kind for fact in test.facts]
     return panel.combined(test.said, test.votes, kinds, test.judge_ids)
 
 
 def of_truth(pair: Pair, resamples: int) -> Found:
-    """All aggregators on a table of known truth."""
+    """Return all aggregators on a table of known truth."""
     measures = Measures(pair.test, resamples)
     found = {
         name: measures.of(aggregator_of(name).combine(pair.test, pair.learn))
@@ -86,7 +241,7 @@ def of_truth(pair: Pair, resamples: int) -> Found:
 
 
 def pooled(tables: Sequence[Found], measure: Measure) -> Found:
-    """The mean over tables of one measure; their resamples are of the same items."""
+    """Return the mean over tables of one measure; their resamples are of the same items."""
     return {
         name: {
             measure.key: Drawn(
@@ -98,15 +253,11 @@ def pooled(tables: Sequence[Found], measure: Measure) -> Found:
     }
 
 
-def figure(found: Figure) -> dict[str, float] | float | None:
-    """As the results file has it."""
-    if found.value is None or found.low is None or found.high is None:
-        return found.value
-    return {"mean": found.value, "low": found.low, "high": found.high}
-
-
 def told(key: str, found: Found, measure: Measure, n: int) -> dict[str, Any]:
-    """Values, gains over the mean and over ``calibrated``, and Holm's p-values of one measure."""
+    """Return values, gains over the mean and over ``calibrated``.
+
+    And Holm's p-values of one measure.
+    """
     figures: dict[str, Any] = {}
     for name, drawn in found.items():
         one = drawn[measure.key]
@@ -122,7 +273,7 @@ def told(key: str, found: Found, measure: Measure, n: int) -> dict[str, Any]:
 
 
 def truth_figures(key: str, tables: Mapping[str, Pair], resamples: int) -> dict[str, Any]:
-    """The figures of all tables of one kind."""
+    """Return the figures of all tables of one kind."""
     found = {name: of_truth(pair, resamples) for name, pair in tables.items()}
     n = next(iter(tables.values())).test.n_items
     figures = told(key, pooled(list(found.values()), ACCURACY), ACCURACY, n)
@@ -135,8 +286,11 @@ def truth_figures(key: str, tables: Mapping[str, Pair], resamples: int) -> dict[
 
 
 def learning_figures(tables: Mapping[str, Pair], resamples: int) -> dict[str, Any]:
-    """What fewer labelled paintings teach: accuracy of ``calibrated`` and of a stacked run, mean
-    over the miniature's panels, and the gain of the second over the first and over the mean."""
+    """Return what fewer labelled paintings teach.
+
+    Accuracy of ``calibrated`` and of a stacked run, mean over the miniature's panels, and the gain
+    of the second over the first and over the mean.
+    """
     figures: dict[str, Any] = {}
     names = (BASE, SHIPPED, OF_RUN)
     for paintings in LEARNT:
@@ -163,7 +317,7 @@ def learning_figures(tables: Mapping[str, Pair], resamples: int) -> dict[str, An
 
 
 def people_figures(table: AnswerTable, resamples: int) -> dict[str, Any]:
-    """The figures of TIFA160."""
+    """Return the figures of TIFA160."""
     measures = Measures(table, resamples)
     found: Found = {}
     for name in AGGREGATORS:
@@ -180,7 +334,7 @@ def people_figures(table: AnswerTable, resamples: int) -> dict[str, Any]:
 
 
 def remarks(figures: Mapping[str, Any]) -> list[str]:
-    """Which are clearly better than the mean."""
+    """Return which are clearly better than the mean."""
     lines = []
     for key in ("miniature", "miniature.brier", "simulated", "simulated.brier", "dsg",
                 "dsg.kendall", "dsg.within_item"):  # fmt: skip
@@ -198,33 +352,29 @@ def remarks(figures: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few paintings, writes nothing")
-    parser.add_argument("--data", type=Path, help="folder of the DSG release")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where answers are kept")
-    given = parser.parse_args(arguments)
+@benchmark(
+    "few paintings",
+    refused=(PanelStudyError,),
+    data=folder("folder of the DSG release"),
+    folder=folder(f"folder of the answers (default: {FOLDER})"),
+)
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure all aggregators on all tables."""
     torch.set_num_threads(1)
-    learn, test, items = (15, 20, 30) if given.quick else (LEARN, TEST, ITEMS)
-    resamples = QUICK_RESAMPLES if given.quick else RESAMPLES
-    pairs = miniature_tables(learn, test, given.folder)
+    learn, test, items = (15, 20, 30) if options.quick else (LEARN, TEST, ITEMS)
+    resamples = QUICK_RESAMPLES if options.quick else RESAMPLES
+    pairs = miniature_tables(learn, test, options.folder or FOLDER)
     figures = truth_figures("miniature", pairs, resamples)
     figures |= learning_figures(pairs, resamples)
     figures |= truth_figures("simulated", simulated_tables(items), resamples)
-    if given.data is not None or DATA.is_dir():
-        try:
-            table = load_dsg_release(given.data or DATA)
-        except PanelStudyError as error:
-            parser.exit(1, f"{error}\n")
-        figures |= people_figures(table, resamples)
+    data = options.data or DATA / "dsg"
+    if options.data is not None or data.is_dir():
+        figures |= people_figures(load_dsg_release(data), resamples)
     else:
         print("without people: the DSG release is not beside the repository; use --data")
     figures |= {"resamples": resamples, "paintings": test, "learnt_paintings": learn}
-    report("aggregators", test, figures, given.quick)
     print(*remarks(figures), sep="\n")
+    return test, figures
 
 
 if __name__ == "__main__":

@@ -33,36 +33,224 @@ The paper's figures are of Gemini 1.5 Flash for the questions of an image, not f
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import itertools
+import json
 import os
-import sys
-import tempfile
+import random
 import time
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks._annotate_figures import Scores, score
-from benchmarks._annotate_scenes import SIZES, PaintedPhotos, truth_of
-from benchmarks._lab_process import lab_process
-from benchmarks._pool import Progress
-from benchmarks._report import report
+from benchmarks._harness import Option, Progress, benchmark, figure, folder, work_folder
+from benchmarks._mock import MockServer
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.judges.models import caps_of
-from scenewright.agents.judges.pictures import image_tokens
+from scenewright.agents.judges.tokens import image_tokens
+from scenewright.core.formats.base import numbered
+from scenewright.core.ports.detector import Detection
 from scenewright.evals.annotation.config import CONVERSES, AnnotateConfig
 from scenewright.evals.annotation.panel_queries import replies_of
 from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.annotation.voters import TextModel, Voter
-from scenewright.evals.annotation.votes import claims_of
-from scenewright.evals.datasets.base import DatasetSpec
+from scenewright.evals.annotation.votes import Triple, claims_of
+from scenewright.evals.datasets.base import DatasetSpec, Item
+from scenewright.evals.statistics.figures import Array, Bootstrap
+from scenewright.miniature.sampler import sample_painting
+from scenewright.miniature.truth import Painting, Truth
+from scenewright.miniature.world import CONTACTS
 from scenewright.mock_providers import LabSettings
 from scenewright.providers.caller import Caller
-from scenewright.providers.usage import PriceTable, Usage
+from scenewright.providers.prices import PriceTable
+from scenewright.providers.usage import Usage
 from scenewright.runs.model_factory.profiles import judge_of
-from scenewright.tools.vision.extraction.one_stage import PictureParser
+from scenewright.tools.vision.extraction.picture_parser import PictureParser
+
+SIZES = (3, 3, 4, 4, 5, 6)
+"""Objects of a painting, in turn."""
+_SEEDS = "held-out/annotate"
+"""Begins the seeds of these paintings; training seeds begin with a number."""
+
+
+def painting_of(at: int) -> Painting:
+    """Return painting number ``at``: the same each time."""
+    return sample_painting(random.Random(f"{_SEEDS}/{at}"), n_objects=SIZES[at % len(SIZES)])
+
+
+@lru_cache(maxsize=4096)
+def truth_of(at: int) -> Truth:
+    """Return what painting number ``at`` holds."""
+    return painting_of(at).truth
+
+
+class PaintedPhotos:
+    """Dataset of ``count`` paintings as PNG files, with detections in the painted scene's order."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        """Paints what is not there yet."""
+        self.folder = folder
+        self.count = count
+        folder.mkdir(parents=True, exist_ok=True)
+        for at in range(count):
+            if not self._file(at).exists():
+                painting_of(at).image.save(self._file(at))
+
+    def _file(self, at: int) -> Path:
+        return self.folder / f"{at:06d}.png"
+
+    @property
+    def name(self) -> str:
+        """``painted``."""
+        return "painted"
+
+    @property
+    def source(self) -> str:
+        """The miniature world."""
+        return "painted scenes of the miniature world"
+
+    @property
+    def licence(self) -> str:
+        """As the package."""
+        return ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Seeds and count."""
+        return json.dumps([_SEEDS, SIZES, self.count])
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """Nothing is."""
+        return {}
+
+    def __iter__(self) -> Iterator[Item]:
+        for at in range(self.count):
+            truth = truth_of(at)
+            found = []
+            for item in truth.scene.objects:
+                box = truth.boxes[item.id]
+                left, top = float(box.left), float(box.top)
+                found.append(Detection(item.name, (left, top, left + box.width, top + box.height)))
+            yield Item(id=f"{at:06d}", image=str(self._file(at)), detections=tuple(found))
+
+
+def names_of(truth: Truth) -> dict[str, str]:
+    """Return id of a detection, as the set numbers them → id in the painting."""
+    ids = numbered(item.name for item in truth.scene.objects)
+    return dict(zip(ids, (item.id for item in truth.scene.objects), strict=True))
+
+
+def related_pairs(truth: Truth) -> set[frozenset[str]]:
+    """Return pairs between which any relation of the world holds, from either end."""
+    ids = [item.id for item in truth.scene.objects]
+    return {
+        frozenset((a, b))
+        for a, b in itertools.combinations(ids, 2)
+        if truth.relations_between(a, b) or truth.relations_between(b, a)
+    }
+
+
+PARTS = ("right", "named", "found", "related", "asked_found", "asked",
+         "contact_right", "contact_named", "clear_right", "clear_named")  # fmt: skip
+_AT = {name: at for at, name in enumerate(PARTS)}
+
+
+def score(triples: Sequence[Triple], truth: Truth) -> list[int]:
+    """Return the counts :data:`PARTS` of one photo.
+
+    Ids of ``triples`` are those of its detections.
+    """
+    ids = names_of(truth)
+    mine = [(ids[s], p, ids[t]) for s, p, t in triples]
+    true = [t for t in mine if t[1] in truth.relations_between(t[0], t[2])]
+    related = related_pairs(truth)
+    found = {frozenset((s, t)) for s, _, t in true}
+    forms = {*mine, *((t, CONVERSES[p], s) for s, p, t in mine if p in CONVERSES)}
+    asked = [(r.source, r.predicate, r.target) for r in truth.scene.relations]
+    return [
+        len(true),
+        len(mine),
+        len(found & related),
+        len(related),
+        sum(one in forms for one in asked),
+        len(asked),
+        sum(t[1] in CONTACTS for t in true),
+        sum(t[1] in CONTACTS for t in mine),
+        sum(not truth.is_ambiguous(t[0], t[2]) for t in true),
+        sum(not truth.is_ambiguous(t[0], t[2]) for t in mine),
+    ]
+
+
+@dataclass
+class Scores:
+    """Counts of all photos, by who annotated."""
+
+    photos: int
+    """How many."""
+    by: dict[str, list[list[int]]] = field(default_factory=dict)
+    """Annotator → a row a photo."""
+
+    def add(self, name: str, row: list[int]) -> None:
+        """Return the next photo of ``name``."""
+        self.by.setdefault(name, []).append(row)
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        """Return ``MEASURE.NAME`` for ``precision``, ``recall`` and their kin."""
+        boot = Bootstrap(self.photos)
+        found: dict[str, dict[str, float]] = {}
+        for name, rows in self.by.items():
+            columns = list(zip(*rows, strict=True))
+            for measure, (part, whole) in _MEASURES.items():
+                value = boot.figure(
+                    range(self.photos), [columns[_AT[part]], columns[_AT[whole]]], _ratio
+                )
+                if value.value is not None:
+                    found[f"{measure}.{name}"] = figure(value)
+        return found
+
+    def gains(self, ours: str, theirs: Mapping[str, Sequence[str]]) -> dict[str, dict[str, float]]:
+        """Return ``gain.MEASURE.over_NAME`` of ``ours`` over the pooled annotators of each name."""
+        boot = Bootstrap(self.photos)
+        mine = list(zip(*self.by[ours], strict=True))
+        found: dict[str, dict[str, float]] = {}
+        for name, group in theirs.items():
+            pooled = [
+                [sum(values) for values in zip(*rows, strict=True)]
+                for rows in zip(*(self.by[one] for one in group), strict=True)
+            ]
+            other = list(zip(*pooled, strict=True))
+            for measure in ("precision", "recall"):
+                part, whole = (_AT[one] for one in _MEASURES[measure])
+                columns = [mine[part], mine[whole], other[part], other[whole]]
+                value = boot.figure(range(self.photos), columns, _difference)
+                if value.value is not None:
+                    found[f"gain.{measure}.over_{name}"] = figure(value)
+        return found
+
+
+_MEASURES: Mapping[str, tuple[str, str]] = {
+    "precision": ("right", "named"),
+    "recall": ("found", "related"),
+    "asked_recall": ("asked_found", "asked"),
+    "contact_precision": ("contact_right", "contact_named"),
+    "clear_precision": ("clear_right", "clear_named"),
+}
+
+
+def _ratio(sums: Array) -> Array:
+    found: Array = sums[:, 0] / sums[:, 1]
+    return found
+
+
+def _difference(sums: Array) -> Array:
+    found: Array = sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
+    return found
+
 
 PANEL = {
     "a": ("openai", "judge-a", "gpt-4.1-mini"),
@@ -81,19 +269,19 @@ RARE = 10
 
 
 def config_of(**changes: Any) -> AnnotateConfig:
-    """How the set is built."""
+    """Return how the set is built."""
     names = tuple(f"{provider}:{model}" for provider, model, _ in PANEL.values())
     given = {"dataset": DatasetSpec(name="folder"), "panel": names, "rare": RARE, **changes}
     return AnnotateConfig(name="painted", concurrency=6, **given)
 
 
 async def measure(count: int, folder: Path) -> dict[str, Any]:
-    """All figures of ``count`` scenes."""
+    """Return all figures of ``count`` scenes."""
     dataset = PaintedPhotos(folder / "photos", count)
     config = config_of()
     with ExitStack() as stack:
         voters, callers = [], []
-        lab = stack.enter_context(lab_process(LabSettings()))
+        lab = stack.enter_context(MockServer(LabSettings()))
         for provider, model, _ in PANEL.values():
             url = f"{lab.url}/v1" if provider == "openai" else lab.url
             callers.append(Caller(provider, priced=False))
@@ -101,11 +289,11 @@ async def measure(count: int, folder: Path) -> dict[str, Any]:
             parser = PictureParser(chat, caps_of(provider, model).preparation)
             voters.append(Voter(f"{provider}:{model}", parser))
         text = TextModel(voters[0].name, voters[0].parser.chat)
-        progress = Progress(count * len(voters), sys.stderr)
+        shown = Progress(count * len(voters))
 
         def told(stage: str, done: int, of: int | None) -> None:
             if stage == "annotate":
-                progress.step()
+                shown.step()
 
         building = Building(config, dataset, folder / "built", voters, text, told=told)
         try:
@@ -134,7 +322,7 @@ async def measure(count: int, folder: Path) -> dict[str, Any]:
 async def _verified(
     folder: Path, dataset: PaintedPhotos, voters: Sequence[Voter], scores: Scores
 ) -> None:
-    """The second consensus, from the replies that are there."""
+    """Return the second consensus, from the replies that are there."""
     config = config_of(
         consensus="judges", judges=VERIFIERS, rare=0, least_relations=0,
         synonyms=False, diversity=False, attributes=False,
@@ -199,23 +387,19 @@ def _spent(building: Building, count: int) -> dict[str, Any]:
     return figures | totals | {f"paper.{key}": value for key, value in PAPER.items()}
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="40 scenes, writes nothing")
-    parser.add_argument("--scenes", type=int, default=SCENES, help="default: %(default)s")
-    parser.add_argument("--folder", type=Path, help="keep photos, replies and the set here")
-    given = parser.parse_args()
-    if given.scenes < len(SIZES):
-        parser.error(f"--scenes must be {len(SIZES)} or more: one of each size")
-    # The lab is a process of its own: neither must take the other's core.
+@benchmark(
+    "40 scenes",
+    # One of each size.
+    scenes=Option(SCENES, "scenes", least=len(SIZES)),
+    work=folder("keep photos, replies and the set here"),
+)
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Build and score the set."""
+    # The mock providers are a process of their own: neither must take the other's core.
     os.environ["OMP_NUM_THREADS"] = "1"
-    count = 40 if given.quick else given.scenes
-    with tempfile.TemporaryDirectory() as spare:
-        figures = asyncio.run(measure(count, given.folder or Path(spare)))
-    report("annotate", count, figures, given.quick)
+    count = 40 if options.quick else options.scenes
+    with work_folder(options) as place:
+        return count, asyncio.run(measure(count, place))
 
 
 if __name__ == "__main__":

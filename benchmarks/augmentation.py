@@ -24,39 +24,35 @@ alone (``none``) or with the pictures of the pool that rank ``high``, ``low`` or
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
-import tempfile
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks._augmentation_queries import (
+from benchmarks._augmentation import (
+    JUDGES,
     Drawn,
+    Scored,
+    agreement,
+    candidates,
     drawings,
+    exact,
     exact_drawings,
     predicates_of,
     queries_of,
-)
-from benchmarks._augmentation_scores import (
-    JUDGES,
-    Scored,
-    agreement,
     query_schemas,
     ranked,
     scored,
+    species_of,
     species_schemas,
     trained_style,
 )
-from benchmarks._augmentation_species import candidates, exact, species_of
-from benchmarks._report import report, require_commit
+from benchmarks._harness import benchmark, figure, folder, work_folder
 from scenewright import miniature
 from scenewright.core.ports.judge import Judge
-from scenewright.evals.statistics.estimates import Estimate
-from scenewright.evals.statistics.figures import Figure
 from scenewright.evals.studies.real.augmentation import (
     DIFFERENCE,
     DIFFERENCES,
@@ -134,12 +130,12 @@ class Bench:
     """Where answers and trainings are kept."""
 
     def study(self, recipe: Recipe) -> AugmentationStudy:
-        """The trainings of one task."""
+        """Return the trainings of one task."""
         return AugmentationStudy(START, recipe, self.plan.k, self.folder / "trained")
 
 
 def told(task: str) -> Any:
-    """Tells each training on the error stream."""
+    """Show each training on the error stream."""
 
     def tell(done: int, of: int) -> None:
         print(f"{task}: trained {done}/{of}", file=sys.stderr, flush=True)
@@ -148,7 +144,7 @@ def told(task: str) -> Any:
 
 
 async def class_figures(bench: Bench, draw: str = DRAW) -> dict[str, Any]:
-    """``f1.*``, ``agreement.*.att`` and ``unscored.att``."""
+    """Return ``f1.*``, ``agreement.*.att`` and ``unscored.att``."""
     plan = bench.plan
     species = species_of(plan.classes, draw)
     pool = candidates(species, plan.pool, draw)
@@ -176,8 +172,8 @@ async def class_figures(bench: Bench, draw: str = DRAW) -> dict[str, Any]:
     seen = {one.name: one.s_att for one in pool}
     return {
         **compared("f1", both),
-        **{f"f1.{how}.att": spread(alone.mean(how)) for how in alone.values},
-        "f1.style_gain": spread(over_seeds(gains, bounds=DIFFERENCE)),
+        **{f"f1.{how}.att": figure(alone.mean(how)) for how in alone.values},
+        "f1.style_gain": figure(over_seeds(gains, bounds=DIFFERENCE)),
         **agreed("att", rows, {one.name: one.share for one in pool}),
         **agreed("att_seen", rows, seen),
         "unscored.att": sum(row.base is None for row in rows),
@@ -196,7 +192,7 @@ def tied(key: str, rows: Sequence[Scored], k: int) -> dict[str, int]:
 
 
 async def relation_figures(bench: Bench, draw: str = DRAW) -> dict[str, Any]:
-    """``mr*.*``, ``agreement.*.rel`` and ``unscored.rel``."""
+    """Return ``mr*.*``, ``agreement.*.rel`` and ``unscored.rel``."""
     plan = bench.plan
     queries = queries_of(plan.classes, draw)
     pool = drawings(queries, plan.pool, draw)
@@ -226,7 +222,7 @@ async def relation_figures(bench: Bench, draw: str = DRAW) -> dict[str, Any]:
         print(f"\nRelations (Table 4)\n\n{comparison.markdown()}", file=sys.stderr)
     return {
         **compared("mr", found[KS[0]]),
-        **{f"mr{KS[1]}.{how}": spread(found[KS[1]].mean(how)) for how in found[KS[1]].values},
+        **{f"mr{KS[1]}.{how}": figure(found[KS[1]].mean(how)) for how in found[KS[1]].values},
         **agreed("rel", rows, {one.name: one.s_rel for one in pool}),
         "unscored.rel": sum(row.base is None for row in rows),
     }
@@ -238,34 +234,27 @@ def annotated(drawn: Sequence[Drawn]) -> list[Annotated]:
 
 
 def compared(name: str, comparison: Comparison) -> dict[str, Any]:
-    """The sets of ``comparison`` and their paired differences."""
+    """Return the sets of ``comparison`` and their paired differences."""
     sets: list[How] = list(comparison.values)
-    found = {f"{name}.{how}": spread(comparison.mean(how)) for how in sets}
+    found = {f"{name}.{how}": figure(comparison.mean(how)) for how in sets}
     for first, second in DIFFERENCES:
-        found[f"{name}.{first}_less_{second}"] = spread(comparison.difference(first, second))
+        found[f"{name}.{first}_less_{second}"] = figure(comparison.difference(first, second))
     return found
 
 
 def agreed(name: str, rows: Sequence[Scored], truth: Mapping[str, float]) -> dict[str, Any]:
-    """``agreement.spearman.NAME`` and ``agreement.kendall.NAME``, where they are defined."""
+    """Return ``agreement.spearman.NAME`` and ``agreement.kendall.NAME``, where they are defined."""
     found = agreement(rows, truth)
     values = {"spearman": found.spearman, "kendall": found.kendall}
     return {
-        f"agreement.{rank}.{name}": spread(value)
+        f"agreement.{rank}.{name}": figure(value)
         for rank, value in values.items()
         if value.value is not None
     }
 
 
-def spread(estimate: Estimate | Figure) -> Any:
-    """A number with its interval as a figure; without an interval the number alone."""
-    if estimate.low is None or estimate.high is None:
-        return estimate.value
-    return {"mean": estimate.value, "low": estimate.low, "high": estimate.high}
-
-
 async def measure(plan: Plan, folder: Path, draw: str = DRAW) -> dict[str, Any]:
-    """All figures."""
+    """Return all figures."""
     style, trained = await trained_style(folder, plan.styles)
     judges = await panel_of(JUDGES)
     try:
@@ -278,34 +267,16 @@ async def measure(plan: Plan, folder: Path, draw: str = DRAW) -> dict[str, Any]:
     return {**classes, **relations, **{f"style.{key}": value for key, value in trained.items()}}
 
 
-@contextmanager
-def _folder(given: Path | None) -> Any:
-    if given is None:
-        with tempfile.TemporaryDirectory(prefix="scenewright-") as folder:
-            yield Path(folder)
-    else:
-        given.mkdir(parents=True, exist_ok=True)
-        yield given
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="few of everything; nothing is written"
-    )
-    parser.add_argument(
-        "--work", type=Path, help="keeps answers and trainings here; started again, it goes on"
-    )
-    given = parser.parse_args(arguments)
-    plan = QUICK if given.quick else FULL
-    if not given.quick:
-        require_commit()
-    with _folder(given.work) as folder:
-        figures = asyncio.run(measure(plan, folder))
-    report(NAME, plan.classes * plan.pool, figures, given.quick)
+@benchmark(
+    "few of everything",
+    clean=True,
+    work=folder("keeps answers and trainings here; started again, it goes on"),
+)
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure both tasks."""
+    plan = QUICK if options.quick else FULL
+    with work_folder(options) as place:
+        return plan.classes * plan.pool, asyncio.run(measure(plan, place))
 
 
 if __name__ == "__main__":

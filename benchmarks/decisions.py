@@ -27,36 +27,26 @@ and once as a chat model. Figures, with the name of the wire in front where it i
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
-import tempfile
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from benchmarks._lab_process import lab_process
-from benchmarks._loop_scenes import balanced_scenes
-from benchmarks._pool import Progress
-from benchmarks._report import interval, report
-from benchmarks.throughput import (
-    FULL,
-    LATENCY,
-    QUICK,
-    Plan,
-    limit_used,
-    ours,
-    picture,
-)
+from benchmarks._harness import Option, benchmark, interval, prefixed, progress
+from benchmarks._mock import MockServer, picture
+from benchmarks._scenes import balanced_scenes
+from benchmarks.throughput import FULL, QUICK, Plan, limit_figures, ours
 from benchmarks.tokens import Case, case_of
 from scenewright.agents.judges.decisions.asking import turned
 from scenewright.agents.judges.decisions.judge import decision_judge
 from scenewright.agents.judges.remote import remote_judge
-from scenewright.agents.panel.aggregation import expected_calibration_error
+from scenewright.agents.panel.agreement import expected_calibration_error
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.rates import form_of, temper
 from scenewright.core.facts import Answer, Fact
@@ -65,8 +55,9 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
 from scenewright.mock_providers import Fault, LabSettings, ThreadedLab, serving_thread
 from scenewright.providers.caller import Caller
+from scenewright.providers.prices import PriceTable
 from scenewright.providers.retry import Backoff
-from scenewright.providers.usage import PriceTable, Usage
+from scenewright.providers.usage import Usage
 
 MODEL = "judge-a"
 INSTANT = "instant"
@@ -96,7 +87,7 @@ class Wire:
     """Whether the provider has chat models."""
 
     def url(self, url: str) -> str:
-        """The base URL at a lab with that address."""
+        """Return the base URL at a lab with that address."""
         return f"{url}/v1" if self.provider == "openai" else url
 
 
@@ -136,7 +127,7 @@ class Row:
 
 
 def judges_of(wire: Wire, url: str, model: str = MODEL, key: str = "bench") -> dict[str, Judge]:
-    """The decision judge, with one order and with two, and the chat judge behind ``url``."""
+    """Return the decision judge, with one order and with two, and the chat judge behind ``url``."""
     caller = Caller("lab", priced=False)
     at = {"api_key": key, "base_url": wire.url(url)}
     found: dict[str, Judge] = {
@@ -153,7 +144,7 @@ def judges_of(wire: Wire, url: str, model: str = MODEL, key: str = "bench") -> d
 
 
 async def answered(judge: Judge, image: Image.Image, facts: Sequence[Fact]) -> tuple[Answer, ...]:
-    """The answers, none of them lost."""
+    """Return the answers, none of them lost."""
     found = await judge.answer(image, facts)
     lost = [answer.reason for answer in found if answer.state == "unscored"]
     if lost:
@@ -162,18 +153,16 @@ async def answered(judge: Judge, image: Image.Image, facts: Sequence[Fact]) -> t
 
 
 async def compared(wire: Wire, url: str, cases: Sequence[Case]) -> dict[str, Any]:
-    """Figures of the judges of one wire on all paintings."""
+    """Return figures of the judges of one wire on all paintings."""
     judges = judges_of(wire, url)
     rows: dict[str, list[Row]] = {name: [] for name in judges}
     bias: dict[str, list[float]] = {name: [] for name in judges if name != "chat"}
-    progress = Progress(len(cases), sys.stderr)
-    for case in cases:
+    for case in progress(cases):
         for name, judge in judges.items():
             said = await answered(judge, case.image, case.facts)
             rows[name].append(Row(case.facts, case.holds, said))
             if name != "chat":
                 bias[name] += await moved(judge, case, said)
-        progress.step()
     for judge in judges.values():
         await judge.aclose()
     figures: dict[str, Any] = {}
@@ -203,7 +192,7 @@ async def compared(wire: Wire, url: str, cases: Sequence[Case]) -> dict[str, Any
 
 
 async def moved(judge: Judge, case: Case, said: Sequence[Answer]) -> list[float]:
-    """How far the answers to choices move when their options are turned round."""
+    """Return how far the answers to choices move when their options are turned round."""
     choices = [(fact, one) for fact, one in zip(case.facts, said, strict=True) if one.distribution]
     asked = [fact.model_copy(update={"options": turned(fact.options)}) for fact, _ in choices]
     if not asked:
@@ -217,8 +206,10 @@ async def moved(judge: Judge, case: Case, said: Sequence[Answer]) -> list[float]
 
 
 def calibration_errors(rows: Sequence[Row]) -> tuple[float, float]:
-    """The expected calibration error on the second half, as given and with the temperatures of the
-    first half."""
+    """Return the expected calibration error on the second half.
+
+    As given and with the temperatures of the first half.
+    """
     middle = len(rows) // 2
     labelled = [
         LabelledAnswer.of(str(at), fact, answer, holds)
@@ -241,7 +232,7 @@ def calibration_errors(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 async def faulty(wire: Wire, lab: ThreadedLab, faults: Iterable[Fault]) -> tuple[int, int]:
-    """Answers under ``faults`` that are not as they must be, and all that were looked at."""
+    """Return answers under ``faults`` that are not as they must be, and all that were looked at."""
     wrong = seen = 0
     image = picture(7)
     for fault in faults:
@@ -272,7 +263,7 @@ async def faulty(wire: Wire, lab: ThreadedLab, faults: Iterable[Fault]) -> tuple
 
 
 def as_it_must_be(answer: Answer, before: Answer, fault: Fault, stays: bool) -> bool:
-    """Whether an answer under ``fault`` has the right state; ``before``: without it."""
+    """Return whether an answer under ``fault`` has the right state; ``before``: without it."""
     lost = answer.state == "unscored" and bool(answer.reason) and answer.probability is None
     same = (answer.state, answer.probability) == (before.state, before.probability)
     if fault is Fault.REFUSAL:
@@ -283,67 +274,44 @@ def as_it_must_be(answer: Answer, before: Answer, fault: Fault, stays: bool) -> 
 
 
 def throughput(wire: Wire, plan: Plan) -> dict[str, Any]:
-    """How far the limit of requests is used, and how often it is broken."""
-    limits = LabSettings(requests_per_minute=plan.per_minute, window=plan.window, latency=LATENCY)
+    """Return how far the limit of requests is used, and how often it is broken."""
     facts = facts_of(load_scene("red dog left of blue ball; cat on table; person near house"))
     key = f"decisions-{wire.name}"
-    with tempfile.TemporaryDirectory(prefix="bench-decisions-") as name, lab_process(limits) as lab:
-        mine = asyncio.run(
-            ours(
-                lab.url, plan, key, facts, Path(name),
-                judge=f"decision:{key}/{INSTANT}",
-                provider=wire.provider,
-                base_url=wire.url(lab.url),
-            )
-        )  # fmt: skip
-        return {
-            "throughput.reached_over_allowed": limit_used(lab, key),
-            "throughput.over_limit": lab.account(key)["over_limit"],
-            "throughput.lost": mine.lost,
-            "throughput.images_per_second": mine.rate,
-        }
+    judge = f"decision:{key}/{INSTANT}"
+    with TemporaryDirectory(prefix="bench-decisions-") as name, MockServer(plan.limits()) as lab:
+        mine = ours(lab.url, plan, key, facts, Path(name), judge, wire.provider)
+        return prefixed("throughput.", limit_figures(lab, key, asyncio.run(mine)))
 
 
 def measure(
     count: int, wires: Sequence[Wire], faults: Sequence[Fault], plan: Plan
 ) -> dict[str, Any]:
-    """All figures of ``count`` scenes."""
+    """Return all figures of ``count`` scenes."""
     cases = [case_of(scene, at) for at, scene in enumerate(balanced_scenes(count))]
+    fronts = {wire: "" if wire is wires[0] else f"{wire.name}." for wire in wires}
     figures: dict[str, Any] = {}
     wrong = seen = 0
     with serving_thread(LabSettings(drip_seconds=20.0, longest_hang=30.0)) as lab:
-        for wire in wires:
-            found = asyncio.run(compared(wire, lab.url, cases))
+        for wire, front in fronts.items():
+            figures |= prefixed(front, asyncio.run(compared(wire, lab.url, cases)))
             missed, looked = asyncio.run(faulty(wire, lab, faults))
             wrong, seen = wrong + missed, seen + looked
-            front = "" if wire is wires[0] else f"{wire.name}."
-            figures |= {f"{front}{name}": value for name, value in found.items()}
     figures |= {"faults.wrong_state": wrong, "faults.states": seen}
-    for wire in wires:
-        front = "" if wire is wires[0] else f"{wire.name}."
-        figures |= {f"{front}{name}": value for name, value in throughput(wire, plan).items()}
+    for wire, front in fronts.items():
+        figures |= prefixed(front, throughput(wire, plan))
     return figures
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="few scenes, faults and images, one wire; writes nothing",
-    )
-    parser.add_argument("--scenes", type=int, default=SCENES, help="default: %(default)s")
-    given = parser.parse_args()
-    if given.scenes < 6:
-        parser.error("--scenes must be 6 or more: two halves with one of each level")
-    count = 6 if given.quick else given.scenes
-    wires = WIRES[:1] if given.quick else WIRES
-    faults = CONTENT if given.quick else tuple(Fault)
-    figures = measure(count, wires, faults, QUICK if given.quick else FULL)
-    report("decisions", count, figures, given.quick)
+@benchmark(
+    "few scenes, faults and images, one wire",
+    # Two halves with one of each level.
+    scenes=Option(SCENES, "scenes", least=6),
+)
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure all wires."""
+    if options.quick:
+        return 6, measure(6, WIRES[:1], CONTENT, QUICK)
+    return options.scenes, measure(options.scenes, WIRES, tuple(Fault), FULL)
 
 
 if __name__ == "__main__":

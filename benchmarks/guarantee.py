@@ -24,8 +24,8 @@ kind, which shows from where on a guarantee saves calls.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+from argparse import Namespace
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,10 +33,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks._report import report
+from benchmarks._harness import benchmark
 from benchmarks.panels import ask_all, name_of
 from scenewright.agents.panel.aggregation import mean_probability
-from scenewright.agents.panel.guarantee import CascadeGuarantee, LabelledVerdicts, guarantee_of
+from scenewright.agents.panel.guarantee import CascadeGuarantee, Judged, guarantee_of
 from scenewright.core.facts import FACT_KINDS
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
@@ -100,16 +100,14 @@ class Answered:
         """Mean of all judges, (n_facts,)."""
         return mean_probability(self.said)
 
-    def judged(self, rows: Mask) -> LabelledVerdicts:
-        """The first judge's verdicts on some facts."""
+    def judged(self, rows: Mask) -> Judged:
+        """Return the first judge's verdicts on some facts."""
         lead = self.said[rows, 0]
-        return LabelledVerdicts(
-            self.kinds[rows], lead, lead > 0.5, self.holds[rows], self.pictures[rows]
-        )
+        return Judged(self.kinds[rows], lead, lead > 0.5, self.holds[rows], self.pictures[rows])
 
 
 def accepted(answered: Answered, bounds: CascadeGuarantee | tuple[float, float]) -> Mask:
-    """The facts whose verdict by the first judge stands."""
+    """Return the facts whose verdict by the first judge stands."""
     found = np.zeros(len(answered.holds), bool)
     for kind in FACT_KINDS:
         low, high = bounds if isinstance(bounds, tuple) else bounds.bounds(kind)
@@ -120,7 +118,7 @@ def accepted(answered: Answered, bounds: CascadeGuarantee | tuple[float, float])
 
 
 def outcome(answered: Answered, rows: Mask, settled: Mask) -> dict[str, float]:
-    """What came of asking the others about those of ``rows`` that are not ``settled``."""
+    """Return what came of asking the others about those of ``rows`` that are not ``settled``."""
     right = (answered.said[:, 0] > 0.5) == answered.holds
     both = np.where(settled, right, (answered.everybody > 0.5) == answered.holds)
     pictures = len(np.unique(answered.pictures[rows]))
@@ -137,7 +135,7 @@ def outcome(answered: Answered, rows: Mask, settled: Mask) -> dict[str, float]:
 
 
 def figures_of(answered: Answered, resamples: int) -> dict[str, float]:
-    """All figures of one set of answers."""
+    """Return all figures of one set of answers."""
     n = int(answered.pictures.max()) + 1
     rng = np.random.default_rng(SEED)
     ways: dict[str, list[dict[str, float]]] = {"": [], "fixed.": [], "first_alone.": []}
@@ -163,7 +161,7 @@ def figures_of(answered: Answered, resamples: int) -> dict[str, float]:
 
 
 def miniature(paintings: int) -> Answered:
-    """The miniature's judges on paintings that no training saw."""
+    """Return the miniature's judges on paintings that no training saw."""
     torch.set_num_threads(1)
     judges = [judge_of(name_of(judge)) for judge in JUDGES]
     asked = asyncio.run(ask_all(judges, paintings, SEED))
@@ -175,7 +173,7 @@ def miniature(paintings: int) -> Answered:
 
 
 def simulated(spec: SimulationSpec) -> Answered:
-    """Judges of known errors."""
+    """Return judges of known errors."""
     table = simulate(spec)
     return Answered(table.said, table.truth == 1.0, table.kinds, table.image_of)
 
@@ -190,7 +188,7 @@ def with_first(error: float, spec: SimulationSpec) -> SimulationSpec:
 
 
 def measure(paintings: int, images: int, resamples: int) -> dict[str, Any]:
-    """All figures."""
+    """Return all figures."""
     painted = figures_of(miniature(paintings), resamples)
     spec = SIMULATION.model_copy(update={"n_items": images})
     drawn = figures_of(simulated(spec), resamples)
@@ -209,15 +207,11 @@ def measure(paintings: int, images: int, resamples: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few paintings, writes nothing")
-    given = parser.parse_args()
-    sizes = (16, SIMULATED, 20) if given.quick else (PAINTINGS, SIMULATED, RESAMPLES)
-    report("guarantee", sizes[0], measure(*sizes), given.quick)
+@benchmark("few paintings")
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure the miniature's judges and simulated ones."""
+    sizes = (16, SIMULATED, 20) if options.quick else (PAINTINGS, SIMULATED, RESAMPLES)
+    return sizes[0], measure(*sizes)
 
 
 if __name__ == "__main__":

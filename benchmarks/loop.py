@@ -4,58 +4,141 @@
 triplets, the composed prompt, one and three rounds of feedback as the profile has it, three
 rounds on the whole picture as in the paper, feedback without the reference of what is missing
 (λ1 = 0) for as many rounds and for as many images, and best of as many seeds as three rounds
-may draw images. All are scored by judges
-that the loop never saw, as judged and corrected for those judges' measured errors
-(``_estimates.py`` says how). Rows are stored scene by scene: the same command goes on after a
-kill.
+may draw images. All begin with the same seed and, but for the triplets, with the same picture.
+``composition`` and ``feedback_1`` are the kept candidates of the first rounds of ``feedback_3``.
+Without a weight for the reference none is drawn, so ``lambda1_0`` draws half as many images as
+``feedback_3`` in as many rounds; ``lambda1_0_n`` spends the rest on further rounds. All are scored
+by judges that the loop never saw, as judged and corrected for those judges' measured errors
+(``_loop.py`` says how). Rows are stored scene by scene: the same command goes on after a kill.
+
+``[corrected.][LEVEL.]MEASURE.STRATEGY`` are means over scenes,
+``[corrected.][LEVEL.]gain.[MEASURE_]DIFFERENCE`` paired differences (SGScore where no measure is
+named), ``images.STRATEGY`` images drawn, ``loop.sgscore.STRATEGY`` the score by the judges that
+chose the image. Corrected figures are left out where the judges' accuracy is not known.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import dataclasses
 import json
-import os
-import sys
-import tempfile
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from rich.console import Console
 
-from benchmarks._estimates import Accuracy, accuracies
-from benchmarks._figures import figures_of
-from benchmarks._loop_report import draw, print_tables
-from benchmarks._loop_scenes import balanced_scenes
-from benchmarks._miniature_scenes import LEVELS
-from benchmarks._pool import PoolError
-from benchmarks._report import require_commit, write
-from benchmarks._rows import Rows, RowsError, code_digest, fingerprint_of
-from benchmarks._scene_rows import collect
-from benchmarks._strategies import READINGS, RUNS, SceneRow, measure_scene, overridden
-from scenewright.config.settings import BUILT_IN, Profile
+from benchmarks._harness import (
+    PROCESSES,
+    Option,
+    benchmark,
+    folder,
+    interval,
+    report,
+    require_commit,
+    work_folder,
+)
+from benchmarks._loop import (
+    MEASURES,
+    WHOLE,
+    Accuracy,
+    Kept,
+    accuracies,
+    estimate,
+    level_parts,
+    miniature,
+    read,
+    refined,
+    score_figures,
+    shown,
+    stacked,
+    verb,
+)
+from benchmarks._pages import template
+from benchmarks._rows import MeasuredScene, SceneStudy
+from benchmarks._scenes import LEVELS, balanced_scenes
+from scenewright.config.settings import Profile
 from scenewright.core.facts import FactKind
-from scenewright.core.ports.backend import ImageBackend
-from scenewright.core.ports.composer import Composer
-from scenewright.core.ports.judge import Judge
+from scenewright.core.scene import SceneGraph
+from scenewright.evals.statistics.estimates import Estimate
+from scenewright.evals.studies import plots
+from scenewright.runs.api import Budget
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-from scenewright.runs.model_factory.profiles import RunModels, build_run_models
+from scenewright.runs.model_factory.profiles import RunModels
 
-ROOT = Path(__file__).resolve().parent.parent
-PICTURE = ROOT / "docs" / "images" / "loop.png"
+PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "loop.png"
 WORK = Path("out/bench-loop")
-SCENES = 300
-QUICK_SCENES = 6
-QUICK_STEPS = 8
-"""Denoising steps of ``--quick``: enough to see that all of it works."""
+FEEDBACK_ROUNDS = 3
+IMAGES = 1 + 2 * FEEDBACK_ROUNDS
+"""Images of three rounds of feedback: a candidate, then each time one and its reference."""
+FEEDBACK: dict[str, Any] = {"rounds": 1 + FEEDBACK_ROUNDS, "profile": {"strategy": "feedback"}}
+RUNS: dict[str, dict[str, Any]] = {
+    "triplets": {"rounds": 1, "profile": {"composer": "triplets"}},
+    "feedback_3": FEEDBACK,
+    "whole_3": {**FEEDBACK, "profile": {"strategy": "feedback", **WHOLE}},
+    "lambda1_0": {
+        "rounds": IMAGES,
+        "profile": {"strategy": "feedback", "weight_missing": 0.0},
+    },
+    "best_of_n": {
+        "rounds": IMAGES,
+        "profile": {"strategy": "resample"},
+        "budget": Budget(images=IMAGES),
+    },
+}
+"""Options of the runs of a scene, which stop as soon as the loop's judges find nothing missing."""
+READINGS: dict[str, tuple[str, int]] = {
+    "triplets": ("triplets", 0),
+    "composition": ("feedback_3", 0),
+    "feedback_1": ("feedback_3", 1),
+    "feedback_3": ("feedback_3", FEEDBACK_ROUNDS),
+    "whole_3": ("whole_3", FEEDBACK_ROUNDS),
+    "lambda1_0": ("lambda1_0", FEEDBACK_ROUNDS),
+    "lambda1_0_n": ("lambda1_0", IMAGES - 1),
+    "best_of_n": ("best_of_n", IMAGES - 1),
+}
+"""Strategy → the run it is read from and the last round that counts."""
+GAINS: dict[str, tuple[str, str]] = {
+    "composition": ("composition", "triplets"),
+    "feedback": ("feedback_3", "composition"),
+    "feedback_vs_best_of_n": ("feedback_3", "best_of_n"),
+    "whole_vs_best_of_n": ("whole_3", "best_of_n"),
+    "feedback_vs_whole": ("feedback_3", "whole_3"),
+    "feedback_vs_lambda1_0": ("feedback_3", "lambda1_0"),
+    "feedback_vs_lambda1_0_n": ("feedback_3", "lambda1_0_n"),
+}
+"""Name of a difference → (strategy, strategy it is compared with)."""
+NAMES: dict[str, str] = {
+    "triplets": "triplets, one image",
+    "composition": "composition, one image",
+    "feedback_1": "feedback, 1 round",
+    "feedback_3": f"feedback, {FEEDBACK_ROUNDS} rounds",
+    "whole_3": f"feedback, {FEEDBACK_ROUNDS} rounds, whole picture (the paper's)",
+    "lambda1_0": f"feedback, {FEEDBACK_ROUNDS} rounds, λ1 = 0",
+    "lambda1_0_n": f"feedback, {IMAGES - 1} rounds, λ1 = 0",
+    "best_of_n": f"best of up to {IMAGES} seeds",
+}
+"""Strategies in words, in the order of tables and pictures."""
+
+
+class SceneRow(MeasuredScene):
+    """All strategies on one scene."""
+
+    kept: dict[str, Kept]
+    """By strategy."""
+
+
+async def measure_scene(
+    scene: SceneGraph, at: int, profile: Profile, models: RunModels, scratch: Path | None = None
+) -> dict[str, Any]:
+    """Run everything in :data:`RUNS` on ``scene``."""
+    results = {
+        name: result async for name, result in refined(scene, at, profile, models, RUNS, scratch)
+    }
+    return {"kept": {name: read(results[run], last) for name, (run, last) in READINGS.items()}}
 
 
 def parse_changes(items: Sequence[str]) -> dict[str, Any]:
-    """``["weight_best=0.7"]`` → ``{"weight_best": 0.7}``; values are JSON or else text.
+    """Return ``{"weight_best": 0.7}`` for ``["weight_best=0.7"]``; values are JSON or else text.
 
     Raises ``ValueError`` for an item without ``=``.
     """
@@ -72,7 +155,7 @@ def parse_changes(items: Sequence[str]) -> dict[str, Any]:
 
 
 def accuracy_of(profile: Profile) -> tuple[dict[FactKind, Accuracy], str]:
-    """The measured accuracy of the profile's report judge, and what keeps some of it away."""
+    """Return the measured accuracy of the profile's report judge, and what is missing of it."""
     if len(profile.report_judges) != 1:
         return {}, "several report judges: their joint accuracy is not measured"
     name = profile.report_judges[0].partition(":")[2].removeprefix("miniature/")
@@ -92,105 +175,133 @@ def accuracy_of(profile: Profile) -> tuple[dict[FactKind, Accuracy], str]:
     return found, f"{name} is too near chance on {', '.join(weak)}" if weak else ""
 
 
-def fingerprint(profile: Profile, run_models: RunModels) -> str:
-    """Names all that decides a row: profile, runs, weights, prompts and code."""
-    models: tuple[ImageBackend | Composer | Judge, ...] = (
-        *(run_models.backend, run_models.composer),
-        *(*run_models.loop_judges, *run_models.report_judges),
+def figures_of(
+    rows: Sequence[SceneRow], accuracy: Mapping[FactKind, Accuracy] | None = None
+) -> dict[str, Any]:
+    """Return all figures; raises ``ValueError`` without rows."""
+    figures: dict[str, Any] = {}
+    for prefix, some in level_parts(rows).items():
+        cards = {name: [row.kept[name].report for row in some] for name in READINGS}
+        figures |= score_figures(cards, GAINS, MEASURES, prefix, accuracy)
+    for name in READINGS:
+        figures[f"images.{name}"] = interval([row.kept[name].images for row in rows])
+        shares, known = stacked([row.kept[name].loop for row in rows], "sgscore")
+        if known.any():
+            figures[f"loop.sgscore.{name}"] = estimate(shares[known])
+    return figures
+
+
+_CLAIMS = {
+    "composition": ("The composed prompt", "bare triplets"),
+    "feedback": (f"Feedback ({FEEDBACK_ROUNDS} rounds)", "the composed prompt alone"),
+    "feedback_vs_best_of_n": (
+        f"Feedback ({FEEDBACK_ROUNDS} rounds)",
+        f"the best of as many seeds ({IMAGES} images at most)",
+    ),
+    "whole_vs_best_of_n": (
+        f"Feedback on the whole picture ({FEEDBACK_ROUNDS} rounds)",
+        "the best of as many seeds",
+    ),
+    "feedback_vs_lambda1_0": ("Feedback", "as many rounds without the reference (λ1 = 0)"),
+    "feedback_vs_lambda1_0_n": ("Feedback", "as many images without the reference (λ1 = 0)"),
+}
+
+
+def verdicts(figures: Mapping[str, Any]) -> list[str]:
+    """Say what the intervals of the SGScore's differences allow to say, one sentence each."""
+    lines = []
+    for name, (ours, theirs) in _CLAIMS.items():
+        if gain := figures.get(f"gain.{name}"):
+            said = verb(gain, "is not clearly better or worse than")
+            levels = [
+                f"{level} {shown(figures[key])}"
+                for level in LEVELS
+                if name == "feedback_vs_best_of_n" and (key := f"{level}.gain.{name}") in figures
+            ]
+            by_level = f" ({', '.join(levels)})" if levels else ""
+            lines.append(f"{ours} {said} {theirs}: {shown(gain)} SGScore{by_level}.")
+    return lines
+
+
+def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
+    """Return the tables of the results page: by strategy, and the differences."""
+    return (
+        template("loop_table.md")
+        .render(
+            figures=figures,
+            n=n,
+            date=date,
+            names=NAMES,
+            levels=LEVELS,
+            rounds=FEEDBACK_ROUNDS,
+            images=IMAGES,
+            verdicts=verdicts(figures),
+        )
+        .rstrip()
     )
-    return fingerprint_of(
-        {
-            "profile": profile.model_dump(mode="json", exclude={"about"}),
-            "runs": {
-                name: {**dataclasses.asdict(run), "budget": run.budget.model_dump(mode="json")}
-                for name, run in RUNS.items()
-            },
-            "readings": READINGS,
-            "models": [[model.id, model.fingerprint] for model in models],
-            "code": code_digest(),
+
+
+def draw(figures: Mapping[str, Any], path: Path) -> None:
+    """Draw SGScore and share of all facts, by strategy, for each level and overall."""
+    groups = {f"{level}.": level for level in LEVELS} | {"": "all"}
+    titles = {"sgscore": "SGScore", "facts": "share of all facts that hold"}
+    made, axes = plots.figure(columns=2, size=(10.0, 4.2))
+    for axis, (measure, title) in zip(axes[0], titles.items(), strict=True):
+        found = {
+            words: [
+                (at, Estimate(value=f["mean"], low=f["low"], high=f["high"]))
+                for at, prefix in enumerate(groups)
+                if (f := figures.get(f"{prefix}{measure}.{name}"))
+            ]
+            for name, words in NAMES.items()
         }
-    )
+        plots.lines(axis, found)
+        axis.set_xticks(range(len(groups)), list(groups.values()))
+        axis.set_title(title)
+    plots.legend(made, axes[0][0])
+    made.savefig(path, dpi=150)
 
 
-def publish(figures: Mapping[str, Any], n: int) -> None:
-    """Write the results file and the picture; ``make results`` writes the pages."""
-    print(f"written to {write('loop', n, figures).relative_to(ROOT)}")
-    draw(figures, PICTURE)
-    print(f"written to {PICTURE.relative_to(ROOT)}; make results writes the pages")
-
-
-def run(arguments: argparse.Namespace, profile: Profile, changed: bool) -> None:
-    """Measure, print, and in full mode with nothing changed write the results."""
-    if not arguments.quick and not changed:
-        require_commit()
-    count = QUICK_SCENES if arguments.quick else arguments.scenes
-    count += -count % len(LEVELS)
-    run_models = asyncio.run(build_run_models(profile))
-    with ExitStack() as stack:
-        folder = arguments.work
-        if folder is None:
-            folder = (
-                Path(stack.enter_context(tempfile.TemporaryDirectory()))
-                if arguments.quick
-                else WORK
-            )
-        name = fingerprint(profile, run_models)
-        rows = stack.enter_context(Rows(folder / "rows.jsonl", SceneRow, name))
-        scenes = dict(enumerate(balanced_scenes(count)))
-        measured = collect(measure_scene, scenes, rows, profile, arguments.processes)
-    accuracy, lacking = accuracy_of(profile)
-    figures = figures_of(measured, accuracy)
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    print_tables(figures, console)
-    if lacking:
-        console.print(f"Not all is corrected: {lacking}.")
-    print(f"{len(measured)} scenes, fingerprint {name}")
-    if arguments.quick or changed:
-        print("quick or changed by --set: nothing is written to benchmarks/results")
-    else:
-        publish(figures, len(measured))
-
-
-def main(given: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_SCENES} scenes, writes nothing"
-    )
-    parser.add_argument(
-        "--scenes", type=int, default=SCENES, help="how many (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--processes", type=int, default=os.cpu_count() or 1, help="default: one a core"
-    )
-    parser.add_argument("--work", type=Path, help=f"folder of the rows (default: {WORK})")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="FIELD=VALUE",
-        help="change a field of the profile, for example weight_missing=0.8; writes no results",
-    )
-    arguments = parser.parse_args(given)
-    if arguments.scenes < 1 or arguments.processes < 1:
-        parser.error("--scenes and --processes must be 1 or more")
+@benchmark(
+    "6 scenes",
+    scenes=Option(300, "scenes", least=1),
+    processes=PROCESSES,
+    work=folder(f"folder of the rows (default: {WORK})"),
+    set=Option(
+        None,
+        "change a field of the profile, for example weight_missing=0.8; writes no results",
+        more={"action": "append", "default": [], "metavar": "FIELD=VALUE"},
+    ),
+)
+def main(options: Namespace) -> None:
+    """Measure, and in full mode with nothing changed write the results."""
     try:
-        changes = ({"steps": QUICK_STEPS} if arguments.quick else {}) | parse_changes(arguments.set)
-        profile = overridden(BUILT_IN["miniature"], changes)
+        profile = miniature(options.quick, parse_changes(options.set))
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(map(str, problem["loc"]))
-        parser.error(f"--set {place}: {problem['msg']}; fields: {', '.join(Profile.model_fields)}")
+        options.refuse(
+            f"--set {place}: {problem['msg']}; fields: {', '.join(Profile.model_fields)}"
+        )
     except ValueError as error:
-        parser.error(str(error))
-    try:
-        run(arguments, profile, bool(changes))
-    except (PoolError, RowsError) as error:
-        sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit("stopped: the same command goes on from here")
+        options.refuse(str(error))
+    unpublished = options.quick or bool(options.set)
+    if not unpublished:
+        require_commit()
+    count = 6 if options.quick else options.scenes + -options.scenes % len(LEVELS)
+    study = SceneStudy.of(SceneRow, measure_scene, profile, runs=RUNS, readings=READINGS)
+    with work_folder(options, WORK) as work:
+        scenes = dict(enumerate(balanced_scenes(count)))
+        rows = study.rows(scenes, work / "rows.jsonl", options.processes)
+    accuracy, lacking = accuracy_of(profile)
+    figures = figures_of(rows, accuracy)
+    if lacking:
+        print(f"Not all is corrected: {lacking}.")
+    report("loop", len(rows), figures, unpublished)
+    print(markdown(figures, len(rows), "now"))
+    if not unpublished:
+        draw(figures, PICTURE)
+        print(f"written to {PICTURE}; make results writes the pages")
 
 
 if __name__ == "__main__":

@@ -9,37 +9,62 @@ judge's error rates. The full mode writes ``benchmarks/results/miniature.json`` 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import contextlib
 import json
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks._kept import KeptTeam
-from benchmarks._labels import FILE, FOLDER, read_labels
-from benchmarks._miniature_adapter import AdapterPlan, adapter_figures
-from benchmarks._miniature_autoencoder import autoencoder_figures
-from benchmarks._miniature_card import card
-from benchmarks._miniature_drawing import guidance_figures, level_figures
-from benchmarks._miniature_grid import LIMIT_BYTES, grid
-from benchmarks._miniature_judges import judge_figures, label_figures
-from benchmarks._miniature_segmenter import segmenter_figures
-from benchmarks._miniature_weights import judge_specs, read_training, size_figures
-from benchmarks._report import RESULTS, report, require_commit
-from benchmarks._sheets import small_png
+from benchmarks._harness import (
+    RESULTS,
+    BenchmarkError,
+    Option,
+    benchmark,
+    folder,
+    report,
+    require_commit,
+    work_folder,
+)
+from benchmarks._miniature_models import (
+    FILE,
+    FOLDER,
+    Training,
+    autoencoder_figures,
+    judge_figures,
+    judge_specs,
+    label_figures,
+    read_labels,
+    read_training,
+    segmenter_figures,
+    size_figures,
+)
+from benchmarks._miniature_pictures import (
+    LIMIT_BYTES,
+    ROLES,
+    SCORES,
+    AdapterPlan,
+    KeptTeam,
+    adapter_figures,
+    grid,
+    guidance_figures,
+    level_figures,
+    small_png,
+)
+from benchmarks._pages import template
+from benchmarks._scenes import LEVELS
 from scenewright.config.settings import find_profile
+from scenewright.core.facts import FACT_KINDS
+from scenewright.miniature.world import COLORS, KINDS, PREDICATES, SETTINGS, SIZE
 from scenewright.runs.model_factory.profiles import build_run_models, judge_of, warm
 
+LICENSE = "Apache-2.0"
 ROOT = Path(__file__).parent.parent
 CARD = ROOT / "docs" / "model-card.md"
 GRID = ROOT / "docs" / "images" / "grid.png"
 WORK = Path("out") / "benchmarks" / "miniature"
-NAME = "miniature"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +91,14 @@ FULL = Plan(128, 40, 12, (0, 1, 2, 3, 5, 8), AdapterPlan(60, 240, 40, 40, 8), 20
 QUICK = Plan(16, 2, 1, (0, 1, 3), AdapterPlan(2, 3, 1, 1, 1), 6, 6)
 
 
-async def measure(plan: Plan, folder: Path, quick: bool) -> None:
-    """Measure, print and, unless ``quick``, write the result."""
+async def measure(plan: Plan, place: Path) -> dict[str, Any]:
+    """Return all figures; pictures and answers are kept in ``place``."""
     profile = find_profile("miniature")
     figures: dict[str, Any] = size_figures()
     run_models = await build_run_models(profile)
     await warm(run_models)
-    kept = KeptTeam(profile, run_models, folder)
     judges = [judge_of(spec) for spec in judge_specs()]
-    with contextlib.closing(kept):
+    with closing(KeptTeam(profile, run_models, place)) as kept:
         figures |= autoencoder_figures(plan.paintings)
         figures |= segmenter_figures(plan.paintings)
         figures |= await judge_figures(kept, judges, plan.judged)
@@ -85,60 +109,97 @@ async def measure(plan: Plan, folder: Path, quick: bool) -> None:
             labels = read_labels()
             part = labels.model_copy(update={"pictures": labels.pictures[: plan.labels]})
             figures |= await label_figures(kept, judges, part)
-    report(NAME, 3 * plan.scenes, figures, quick)
+    return figures
 
 
-async def drawn_grid(folder: Path) -> bytes:
-    """The page of pictures as PNG."""
+async def drawn_grid(place: Path) -> bytes:
+    """Return the page of pictures as PNG."""
     profile = find_profile("miniature")
-    kept = KeptTeam(profile, await build_run_models(profile), folder)
-    with contextlib.closing(kept):
+    with closing(KeptTeam(profile, await build_run_models(profile), place)) as kept:
         return small_png(await grid(kept), LIMIT_BYTES)
+
+
+def figure(value: Any, digits: int = 3, sign: bool = False) -> str:
+    """Return ``0.912 [0.880, 0.941]`` for a figure with a spread; a dash without a figure."""
+    form = f"{'+' if sign else ''}.{digits}f"
+    if isinstance(value, Mapping):
+        return f"{value['mean']:{form}} [{value['low']:{form}}, {value['high']:{form}}]"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:{form}}" if isinstance(value, float) else "–"
+
+
+def trend(gain: Any) -> str:
+    """Say what the interval of a difference allows to say."""
+    if not isinstance(gain, Mapping):
+        return "was not compared"
+    if gain["low"] > 0:
+        return "rises"
+    return "falls" if gain["high"] < 0 else "does not clearly change"
+
+
+def card(result: Mapping[str, Any], training: Training) -> str:
+    """Return the model card from the benchmark's result file and the record of trainings."""
+    figures: Mapping[str, Any] = result["figures"]
+
+    def between(prefix: str, suffix: str) -> list[str]:
+        return [
+            key[len(prefix) : len(key) - len(suffix)]
+            for key in figures
+            if key.startswith(prefix) and key.endswith(suffix)
+        ]
+
+    def fig(key: str, digits: int = 3, sign: bool = False) -> str:
+        return figure(figures.get(key), digits, sign)
+
+    world = {"kinds": KINDS, "colors": COLORS, "predicates": PREDICATES, "settings": SETTINGS}
+    return template("model_card.md").render(
+        **result,
+        training=training,
+        between=between,
+        fig=fig,
+        trend=trend,
+        scores=SCORES,
+        levels=LEVELS,
+        roles=ROLES,
+        kinds=FACT_KINDS,
+        scales=sorted(between("guidance.facts.", ""), key=float),
+        world={name: len(some) for name, some in world.items()} | {"size": SIZE},
+        license=LICENSE,
+    )
 
 
 def write_card() -> None:
     """Write the model card from the last full result."""
-    path = RESULTS / f"{NAME}.json"
+    path = RESULTS / "miniature.json"
     if not path.is_file():
-        sys.exit(f"error: there is no {path}: measure first with python -m benchmarks.miniature")
+        raise BenchmarkError(f"there is no {path}: measure with python -m benchmarks.miniature")
     result = json.loads(path.read_text(encoding="utf-8"))
     CARD.write_text(card(result, read_training()), encoding="utf-8")
     print(f"written to {CARD.relative_to(ROOT)}")
 
 
-@contextlib.contextmanager
-def _folder(given: Path | None, quick: bool) -> Iterator[Path]:
-    """``given``, or the usual folder; a quick measurement without one leaves nothing behind."""
-    if given is None and quick:
-        with tempfile.TemporaryDirectory(prefix="scenewright-") as folder:
-            yield Path(folder)
-    else:
-        yield given or WORK
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    modes = parser.add_mutually_exclusive_group()
-    modes.add_argument("--quick", action="store_true", help="few of everything; writes nothing")
-    modes.add_argument("--card-only", action="store_true", help="the card from the last result")
-    modes.add_argument("--grid", action="store_true", help="draw docs/images/grid.png")
-    parser.add_argument("--work", type=Path, help=f"pictures and answers (default: {WORK})")
-    given = parser.parse_args(arguments)
-    if given.card_only:
+@benchmark(
+    "few of everything",
+    card_only=Option(False, "write the card from the last result", more={"action": "store_true"}),
+    grid=Option(False, "draw docs/images/grid.png", more={"action": "store_true"}),
+    work=folder(f"pictures and answers (default: {WORK})"),
+)
+def main(options: Namespace) -> None:
+    """Measure, and write the card of a full result."""
+    if options.card_only:
         write_card()
         return
-    with _folder(given.work, given.quick) as folder:
-        if given.grid:
-            GRID.write_bytes(asyncio.run(drawn_grid(folder)))
+    with work_folder(options, WORK) as place:
+        if options.grid:
+            GRID.write_bytes(asyncio.run(drawn_grid(place)))
             print(f"written to {GRID.relative_to(ROOT)}")
             return
-        if not given.quick:
+        if not options.quick:
             require_commit()
-        asyncio.run(measure(QUICK if given.quick else FULL, folder, given.quick))
-    if not given.quick:
+        plan = QUICK if options.quick else FULL
+        report("miniature", 3 * plan.scenes, asyncio.run(measure(plan, place)), options.quick)
+    if not options.quick:
         write_card()
 
 

@@ -7,34 +7,142 @@ each begins as often. ``overhead_cpu_ratio`` is the same in processor time, whic
 the machine disturbs less and which knows no waiting for the disk. ``engine_*`` are runs with
 models that take no time, on the disk of the temporary folder and, where there is one, in
 memory: what differs is waiting for the disk, whose own speed ``*_flush_seconds`` tells.
+
+The model calls of a run are read from its event log. What a run does side by side (the judges of
+one wave, the candidates of the report) is done side by side here too, so that the difference in
+time is the engine's alone.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import resource
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from argparse import Namespace
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 
-from benchmarks._instant import InstantBackend, InstantJudge
-from benchmarks._loop_scenes import held_out_scene
-from benchmarks._pool import Progress
-from benchmarks._replay import calls_of, replay
-from benchmarks._report import interval, report
+from benchmarks._harness import Option, benchmark, interval, progress
+from benchmarks._models import instant_models
+from benchmarks._scenes import held_out_scene
 from scenewright.config.settings import BUILT_IN
+from scenewright.core.facts import Fact
+from scenewright.core.images import ImageStore
+from scenewright.core.ports.backend import GenerationRequest
+from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import SceneGraph
+from scenewright.graphs.eventlog import read_events
+from scenewright.graphs.events import Answered, Event, Generated, RunStarted
+from scenewright.providers import fact_digest
 from scenewright.runs.api import refine
-from scenewright.runs.model_factory.profiles import build_run_models, warm
+from scenewright.runs.folder import EVENTS, IMAGES
+from scenewright.runs.model_factory.profiles import RunModels, build_run_models, warm
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One call of a judge."""
+
+    judge: str
+    """The judge's id."""
+    image: str
+    """Content hash."""
+    facts: tuple[Fact, ...]
+    """What it was asked, each question once."""
+
+
+Chain = list[list[Question]]
+"""Waves, one after the other; the questions of a wave go side by side."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """A drawing, or chains of questions that go side by side."""
+
+    request: GenerationRequest | None = None
+    """What is drawn."""
+    image: str = ""
+    """The content hash that it gave."""
+    given: dict[str, Image.Image] = field(default_factory=dict)
+    """Pictures of the request that no drawing gave: masks, and what the run put together."""
+    chains: dict[str, Chain] = field(default_factory=dict)
+    """Chains of questions by round and role."""
+
+
+def calls_of(folder: Path) -> list[Stage]:
+    """Return the model calls of the finished run in ``folder``, in their order.
+
+    Calls that the run was spared, because it had the answer already, are left out. Raises
+    ``ValueError`` if a drawing was not made by this run.
+    """
+    images = ImageStore(folder / IMAGES)
+    stages = stages_of(read_events(folder / EVENTS))
+    drawn = {stage.image for stage in stages}
+    for stage in stages:
+        if stage.request is not None:
+            names = _named(stage.request) - drawn
+            stage.given = {name: images.get(name) for name in sorted(names)}
+    return stages
+
+
+def _named(request: GenerationRequest) -> set[str]:
+    """Return the pictures that drawing ``request`` may load."""
+    names = {request.start.image, request.start.mask} if request.start else set()
+    names |= {name for shown in request.references for name in (shown.image, shown.mask)}
+    return {name for name in names if name is not None}
+
+
+def stages_of(events: Sequence[Event]) -> list[Stage]:
+    """Return :func:`calls_of` from a run's events."""
+    facts: dict[str, Fact] = {}
+    stages: list[Stage] = []
+    waves: dict[str, list[Question]] = {}
+    for event in events:
+        if isinstance(event, RunStarted):
+            facts = {fact.id: fact for fact in event.facts}
+        elif isinstance(event, Generated):
+            if event.cached:
+                raise ValueError(f"{event.key} was not drawn by this run: replay a fresh one")
+            stages.append(Stage(request=event.request, image=event.image))
+        elif isinstance(event, Answered) and not event.cached:
+            if stages[-1].request is not None:
+                stages.append(Stage())
+            asked = {fact_digest(facts[a.fact_id]): facts[a.fact_id] for a in event.answers}
+            chain = stages[-1].chains.setdefault(f"r{event.round}:{event.role}", [])
+            wave = event.key.removesuffix(f":{event.judge_id}:answered")
+            if wave not in waves:
+                waves[wave] = []
+                chain.append(waves[wave])
+            waves[wave].append(Question(event.judge_id, event.image, tuple(asked.values())))
+    return stages
+
+
+async def replay(stages: Sequence[Stage], run_models: RunModels) -> None:
+    """Make the calls of ``stages`` with the models of ``run_models``; nothing is kept."""
+    judges = {judge.id: judge for judge in (*run_models.loop_judges, *run_models.report_judges)}
+    images: dict[str, Image.Image] = {}
+    for stage in stages:
+        images |= stage.given
+        if stage.request is not None:
+            drawn = await run_models.backend.generate(stage.request, images.__getitem__)
+            images[stage.image] = drawn.image
+        await asyncio.gather(*(_ask(chain, judges, images) for chain in stage.chains.values()))
+
+
+async def _ask(
+    chain: Chain, judges: Mapping[str, Judge], images: Mapping[str, Image.Image]
+) -> None:
+    for wave in chain:
+        await asyncio.gather(*(judges[q.judge].answer(images[q.image], q.facts) for q in wave))
+
 
 SCENES = 20
 PAIRS = 3
@@ -55,7 +163,7 @@ class Times:
 
 
 async def timed(call: Awaitable[Any]) -> Times:
-    """What it takes until ``call`` is done."""
+    """Return what it takes until ``call`` is done."""
     wall, cpu = time.perf_counter(), time.process_time()
     await call
     return Times(time.perf_counter() - wall, time.process_time() - cpu)
@@ -74,14 +182,13 @@ def flush_seconds(folder: Path, times: int = 50) -> float:
 
 
 async def measure_ratio(scenes: Sequence[SceneGraph], pairs: int, folder: Path) -> dict[str, Any]:
-    """Figures of runs with the miniature's models: each scene ``pairs`` times, both ways."""
+    """Return figures of runs with the miniature's models: each scene ``pairs`` times, both ways."""
     profile = BUILT_IN["miniature"]
     run_models = await build_run_models(profile)
     await warm(run_models)
-    progress = Progress(len(scenes), sys.stderr)
     values: dict[str, list[float]] = {}
     peak = 0.0
-    for at, scene in enumerate(scenes):
+    for at, scene in enumerate(progress(scenes)):
 
         async def run(name: str, scene: SceneGraph = scene, at: int = at) -> int:
             place = folder / f"{at}-{name}"
@@ -110,20 +217,15 @@ async def measure_ratio(scenes: Sequence[SceneGraph], pairs: int, folder: Path) 
             ("seconds_per_round", statistics.median(a.wall for a in runs) / rounds),
         ):
             values.setdefault(name, []).append(value)
-        progress.step()
     return {name: interval(found) for name, found in values.items()} | {"peak_mib": peak}
 
 
 async def measure_engine(scene: SceneGraph, count: int, folder: Path) -> dict[str, Any]:
-    """Figures of runs with instant models: of a round, and of a run besides its rounds.
+    """Return figures of runs with instant models: of a round, and of a run besides its rounds.
 
     Both come from runs of one round and of :data:`ENGINE_ROUNDS` rounds, in turn.
     """
-    models: dict[str, Any] = {
-        "backend": InstantBackend(),
-        "judges": [InstantJudge("a"), InstantJudge("b")],
-        "report_judges": [InstantJudge("c")],
-    }
+    models = instant_models()
     profile = BUILT_IN["miniature"]
 
     async def run(name: str, rounds: int) -> None:
@@ -152,7 +254,7 @@ async def measure_engine(scene: SceneGraph, count: int, folder: Path) -> dict[st
 
 
 def measure(count: int, pairs: int, engine_runs: int) -> dict[str, Any]:
-    """All figures."""
+    """Return all figures."""
     torch.set_num_threads(1)
     scenes = [held_out_scene("hard", at) for at in range(count)]
     places = {"engine": None} | ({"engine_in_memory": MEMORY} if MEMORY.is_dir() else {})
@@ -166,18 +268,11 @@ def measure(count: int, pairs: int, engine_runs: int) -> dict[str, Any]:
         return asyncio.run(measure_ratio(scenes, pairs, Path(folder))) | figures
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="one scene, writes nothing")
-    parser.add_argument("--scenes", type=int, default=SCENES, help="default: %(default)s")
-    given = parser.parse_args()
-    if given.scenes < 1:
-        parser.error("--scenes must be 1 or more")
-    count, pairs, engine_runs = (1, 2, 3) if given.quick else (given.scenes, PAIRS, ENGINE_RUNS)
-    report("overhead", count, measure(count, pairs, engine_runs), given.quick)
+@benchmark("one scene", scenes=Option(SCENES, "scenes", least=1))
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure runs and bare loops."""
+    sizes = (1, 2, 3) if options.quick else (options.scenes, PAIRS, ENGINE_RUNS)
+    return sizes[0], measure(*sizes)
 
 
 if __name__ == "__main__":

@@ -24,16 +24,13 @@ without ``../shared/data/dsg``). An upper end of 1 can mean that it did not brea
 
 from __future__ import annotations
 
-import argparse
-import sys
+from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks._pool import Progress
-from benchmarks._report import report
+from benchmarks._harness import DATA, Progress, benchmark, figure, prefixed, progress
 from scenewright.agents.panel.aggregation import expit
 from scenewright.evals.studies.panel.aggregators.base import AGGREGATORS
 from scenewright.evals.studies.panel.attacks import Attack, AttackKind, breakdown_points
@@ -47,7 +44,7 @@ from scenewright.evals.studies.panel.simulator import (
 from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
 from scenewright.evals.studies.panel.table import AnswerTable
 
-DSG = Path(__file__).resolve().parents[2] / "shared" / "data" / "dsg"
+DSG = DATA / "dsg"
 CORRELATIONS = (0.0, 0.3, 0.6)
 ATTACKS: dict[str, AttackKind] = {
     "breakdown": "adversarial",
@@ -97,7 +94,7 @@ def panel(seed: int, correlation: float, n_items: int) -> SimulationSpec:
 def recovery_figures(
     rows: Sequence[Recovered], estimators: Sequence[str], prefix: str = ""
 ) -> dict[str, Any]:
-    """The figures of some estimates."""
+    """Return the figures of some estimates."""
     figures: dict[str, Any] = {}
     for estimator in estimators:
         found = recovery([row for row in rows if row.estimator == estimator])
@@ -105,25 +102,17 @@ def recovery_figures(
             continue
         what, _, way = estimator.partition(".")
         name = f"{WAYS[way]}{what}"
-        for key, figure in (
-            ("recovery_error", found.rmse),
-            ("bias", found.bias),
-            ("coverage", found.coverage),
-        ):
-            if figure.value is not None:
-                figures[f"{prefix}{key}.{name}"] = {
-                    "mean": figure.value,
-                    "low": figure.low,
-                    "high": figure.high,
-                }
+        values = {"recovery_error": found.rmse, "bias": found.bias, "coverage": found.coverage}
+        for key, value in values.items():
+            figures |= prefixed(f"{prefix}{key}.", {name: figure(value)})
     return figures
 
 
 def recover(tables: int, n_items: int, resamples: int) -> dict[str, Any]:
-    """``recovery_error``, ``bias`` and ``coverage``, over all tables and by correlation."""
+    """Return ``recovery_error``, ``bias`` and ``coverage``, over all tables and by correlation."""
     specs = [panel(seed, CORRELATIONS[seed % len(CORRELATIONS)], n_items) for seed in range(tables)]
-    progress = Progress(len(specs), sys.stderr)
-    rows = recovered(specs, resamples, lambda done, total: progress.step())
+    shown = Progress(len(specs))
+    rows = recovered(specs, resamples, lambda done, total: shown.step())
     figures = recovery_figures(rows, tuple(ESTIMATORS))
     for at, correlation in enumerate(CORRELATIONS):
         mine = [row for row in rows if row.simulation % len(CORRELATIONS) == at]
@@ -136,10 +125,9 @@ def recover(tables: int, n_items: int, resamples: int) -> dict[str, Any]:
 def breakdowns(
     table: AnswerTable, learn: AnswerTable | None, names: Sequence[str], repeats: int
 ) -> dict[str, Any]:
-    """``breakdown.AGGREGATOR`` and its relatives."""
+    """Return ``breakdown.AGGREGATOR`` and its relatives."""
     figures: dict[str, Any] = {}
-    progress = Progress(len(ATTACKS), sys.stderr)
-    for key, kind in ATTACKS.items():
+    for key, kind in progress(ATTACKS.items()):
         found = breakdown_points(
             table, names, Attack(kind=kind), learn=learn, judges=9, repeats=repeats
         )
@@ -150,7 +138,6 @@ def breakdowns(
                     "low": each.share if each.low is None else each.low,
                     "high": 1.0 if each.high is None else each.high,
                 }
-        progress.step()
     return figures
 
 
@@ -171,19 +158,17 @@ def honest(seed: int, n_items: int) -> tuple[AnswerTable, AnswerTable]:
     return table, learn
 
 
-def main() -> None:
-    """Measure and report."""
-    parser = argparse.ArgumentParser(description="Estimator recovery and breakdown points.")
-    parser.add_argument("--quick", action="store_true", help="few tables; under 50 seconds")
-    quick = parser.parse_args().quick
+@benchmark("few tables")
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure estimators and aggregators."""
+    quick = options.quick
     tables, n_items, resamples = (12, 60, 100) if quick else (90, 150, 300)
     figures = recover(tables, n_items, resamples)
     names = ("mean", "median", "majority", "dawid_skene") if quick else tuple(AGGREGATORS)
     figures |= breakdowns(*honest(3, 40 if quick else 100), names, 1 if quick else 4)
     if not quick and DSG.exists():
-        dsg = breakdowns(load_dsg_release(DSG), None, names, 4)
-        figures |= {f"dsg.{key}": value for key, value in dsg.items()}
-    report("panel_study", tables, figures, quick)
+        figures |= prefixed("dsg.", breakdowns(load_dsg_release(DSG), None, names, 4))
+    return tables, figures
 
 
 if __name__ == "__main__":

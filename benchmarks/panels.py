@@ -15,9 +15,8 @@ where they are unsure.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,12 +25,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks._pool import Progress
-from benchmarks._report import interval, report
+from benchmarks._harness import benchmark, interval, progress
 from scenewright.agents.panel.aggregation import dawid_skene, majority_share
+from scenewright.agents.panel.ballots import lead_of
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.cascade import pooled, replay_cascade
-from scenewright.agents.panel.panel import Panel, lead_of
+from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import Calibration
 from scenewright.config.settings import CascadeSpec
 from scenewright.core.facts import Answer, Fact, FactKind
@@ -76,15 +75,17 @@ class Asked:
         return [fact.fact.kind for fact in self.facts]
 
     def groups(self) -> list[list[int]]:
-        """Rows of the facts of each painting."""
+        """Return rows of the facts of each painting."""
         found: dict[str, list[int]] = {}
         for at, fact in enumerate(self.facts):
             found.setdefault(fact.picture.name, []).append(at)
         return list(found.values())
 
     def values(self, judges: Sequence[str]) -> Array:
-        """Probabilities, of choices against the strongest rival, (n_facts, n_judges); NaN without
-        an answer."""
+        """Return probabilities, of choices against the strongest rival, (n_facts, n_judges).
+
+        NaN without an answer.
+        """
         rows = [zip(self.facts, self.answers[judge], strict=True) for judge in judges]
         return np.array([[_value(one.fact, said) for one, said in row] for row in rows]).T
 
@@ -96,12 +97,12 @@ def _value(fact: Fact, answer: Answer) -> float:
 
 
 def name_of(judge: str) -> str:
-    """The id of a miniature judge."""
+    """Return the id of a miniature judge."""
     return f"local:miniature/judge-{judge}"
 
 
 async def ask_all(judges: Sequence[Judge], count: int, seed: int) -> Asked:
-    """``count`` paintings put to all ``judges``."""
+    """Return ``count`` paintings put to all ``judges``."""
     # As in a run: what lacks its object is not asked.
     facts = tuple(
         fact
@@ -111,17 +112,15 @@ async def ask_all(judges: Sequence[Judge], count: int, seed: int) -> Asked:
     asked = Asked(facts, {})
     answers: dict[str, list[Answer]] = {judge.id: [] for judge in judges}
     groups = asked.groups()
-    progress = Progress(len(groups), sys.stderr)
-    for rows in groups:
+    for rows in progress(groups):
         image = facts[rows[0]].picture.load()
         for judge in judges:
             answers[judge.id] += await judge.answer(image, [facts[at].fact for at in rows])
-        progress.step()
     return Asked(facts, {judge: tuple(given) for judge, given in answers.items()})
 
 
 def ways_of(asked: Asked, judges: Sequence[str], calibration: Calibration) -> dict[str, Array]:
-    """Way → probability of each fact, (n_facts,)."""
+    """Return way → probability of each fact, (n_facts,)."""
     values = asked.values(judges)
     votes = np.where(np.isnan(values), np.nan, values > 0.5)
     panel = {
@@ -138,13 +137,13 @@ def ways_of(asked: Asked, judges: Sequence[str], calibration: Calibration) -> di
 
 
 def per_painting(values: Array, groups: Sequence[Sequence[int]]) -> list[float]:
-    """Mean of each painting's facts, weighted so that their mean is that of all facts."""
+    """Return mean of each painting's facts, weighted so that their mean is that of all facts."""
     total = sum(len(rows) for rows in groups) / len(groups)
     return [float(values[list(rows)].sum() / total) for rows in groups]
 
 
 def figures_of(asked: Asked, calibration: Calibration) -> dict[str, Any]:
-    """The figures of every panel."""
+    """Return the figures of every panel."""
     labels, groups = asked.labels, asked.groups()
     figures: dict[str, Any] = {"facts": len(labels), "share_that_holds": float(labels.mean())}
     for name, members in PANELS.items():
@@ -160,7 +159,7 @@ def figures_of(asked: Asked, calibration: Calibration) -> dict[str, Any]:
 
 
 def cascade_figures(asked: Asked) -> dict[str, Any]:
-    """What a cascade saves and how often it agrees with everybody asked."""
+    """Return what a cascade saves and how often it agrees with everybody asked."""
     judges = [*CASCADE.first, name_of("a")]
     reports = []
     for rows in asked.groups():
@@ -174,7 +173,7 @@ def cascade_figures(asked: Asked) -> dict[str, Any]:
 
 
 def measure(learn: int, test: int) -> dict[str, Any]:
-    """All figures."""
+    """Return all figures."""
     torch.set_num_threads(1)
     judges = [judge_of(name_of(judge)) for judge in JUDGES]
 
@@ -198,15 +197,11 @@ def measure(learn: int, test: int) -> dict[str, Any]:
     return figures_of(tested, calibration)
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few paintings, writes nothing")
-    given = parser.parse_args()
-    learn, test = (12, 15) if given.quick else (LEARN, TEST)
-    report("panels", test, measure(learn, test), given.quick)
+@benchmark("few paintings")
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure the panels."""
+    learn, test = (12, 15) if options.quick else (LEARN, TEST)
+    return test, measure(learn, test)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ import asyncio
 import csv
 import json
 import tempfile
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -35,9 +36,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from benchmarks._dsg_command import given_release
-from benchmarks._report import report
-from benchmarks._tifa160 import DATA
+from benchmarks._harness import benchmark, figure, folder, release
 from scenewright.agents.panel.aggregation import Array
 from scenewright.core.facts import Fact
 from scenewright.core.images import hash_of_image, load_image
@@ -66,11 +65,6 @@ SAMPLE = "sample_question_answers.json"
 RESULT = "sample_evaluation_result.json"
 
 Tables = Mapping[Questions, AnswerTable]
-
-
-def load(folder: Path) -> tuple[Path, Tables]:
-    """The tables of all questions; raises ``PanelStudyError``."""
-    return folder, {questions: load_dsg_release(folder, questions) for questions in QUESTIONS}
 
 
 def metric_scores(questions: Questions, table: AnswerTable) -> dict[str, Array]:
@@ -106,7 +100,7 @@ def _facts(table: AnswerTable, rows: Sequence[int]) -> tuple[Fact, ...]:
 
 
 def measure(tables: Tables, resamples: int) -> dict[str, Any]:
-    """All figures of the DSG release."""
+    """Return all figures of the DSG release."""
     figures: dict[str, Any] = {}
     drawn: dict[str, tuple[float, Array]] = {}
     for questions, table in tables.items():
@@ -147,9 +141,8 @@ def _correlation(correlation: Any, scores: Array, ratings: Array, images: Places
     return float(correlation(scores[images], ratings[images]))
 
 
-def _shown(value: float, drawn: Array) -> dict[str, float | None]:
-    found = summary(value, drawn, len(drawn))
-    return {"mean": found.value, "low": found.low, "high": found.high}
+def _shown(value: float, drawn: Array) -> Any:
+    return figure(summary(value, drawn, len(drawn)))
 
 
 async def sample(folder: Path) -> dict[str, Any]:
@@ -213,20 +206,15 @@ def _same(picture: Image.Image) -> Image.Image:
 
 
 def remarks(figures: Mapping[str, Any]) -> list[str]:
-    """What the figures say, in sentences."""
+    """Return what the figures say, in sentences."""
     lines = [
         f"Recomputed from the released answers: at most {figures['off.largest']:.4f} off the 18 "
         "published correlations."
     ]
     for judge in JUDGES:
         gain = figures[f"gain.dsg_over_tifa.{judge}"]
-        clear = (
-            "more than"
-            if gain["low"] > 0
-            else "less than"
-            if gain["high"] < 0
-            else "not clearly different from"
-        )
+        clear = "more than" if gain["low"] > 0 else "not clearly different from"
+        clear = "less than" if gain["high"] < 0 else clear
         fair = figures[f"metric_gain.dsg_over_tifa.{judge}"]
         lines.append(
             f"With {judge} DSG's questions agree with people {clear} TIFA's: {gain['mean']:+.3f} "
@@ -243,27 +231,23 @@ def remarks(figures: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    found = given_release(
-        __doc__,
-        arguments,
-        beside=DATA,
-        resamples=(RESAMPLES, QUICK_RESAMPLES),
-        load=load,
-        refused=PanelStudyError,
-    )
-    if found is None:
-        return
-    (folder, tables), resamples, quick = found
-    figures = measure(tables, resamples)
-    beside = folder.parent / "tifa"
+@benchmark(
+    f"{QUICK_RESAMPLES} resamples, not {RESAMPLES}",
+    refused=(PanelStudyError,),
+    data=folder("folder of the DSG release, if not beside the repository"),
+)
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure the DSG release, and TIFA's sample beside it."""
+    place = release(options, "dsg")
+    tables = {questions: load_dsg_release(place, questions) for questions in QUESTIONS}
+    figures = measure(tables, QUICK_RESAMPLES if options.quick else RESAMPLES)
+    beside = place.parent / "tifa"
     if (beside / RESULT).is_file():
         figures |= asyncio.run(sample(beside))
     else:
         print(f"TIFA's sample is not in {beside}: left out")
-    report("peers", len(tables["dsg"].images), figures, quick)
     print(*remarks(figures), sep="\n")
+    return len(tables["dsg"].images), figures
 
 
 if __name__ == "__main__":

@@ -16,15 +16,15 @@ Intervals are 95% percentile intervals of a bootstrap over paintings.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
 import time
+from argparse import Namespace
 from collections.abc import Sequence
+from typing import Any
 
-from benchmarks._parser_match import Count
-from benchmarks._report import report
-from benchmarks.parser import figure, micro
+from benchmarks._harness import RESAMPLES, benchmark
+from benchmarks.parser import Count, figure, micro
 from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import SceneGraph
 from scenewright.miniature.sampler import sample_painting
@@ -35,7 +35,6 @@ from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParse
 
 PAINTINGS = 100
 QUICK = 6
-RESAMPLES = 2000
 JUDGES = ("judge-a", "judge-b")
 FACTS = ("things", "attributes", "relations")
 WORDS = Vocabulary(
@@ -44,7 +43,7 @@ WORDS = Vocabulary(
 
 
 def paintings(n: int) -> list[Painting]:
-    """Paintings whose seeds no training uses."""
+    """Return paintings whose seeds no training uses."""
     made = []
     for at in range(n):
         rng = random.Random(f"held-out/pictures/{at}")
@@ -53,7 +52,10 @@ def paintings(n: int) -> list[Painting]:
 
 
 def paired(said: SceneGraph, painting: Painting) -> dict[str, str]:
-    """Id in ``said`` → painted thing of the same kind, of the same colour where there is one."""
+    """Return id in ``said`` → painted thing of the same kind.
+
+    Of the same colour where there is one.
+    """
     pairs: dict[str, str] = {}
     for same_color in (True, False):
         for item in said.objects:
@@ -67,7 +69,7 @@ def paired(said: SceneGraph, painting: Painting) -> dict[str, str]:
 
 
 def counted(said: SceneGraph, painting: Painting) -> dict[str, Count]:
-    """Facts that are right, said and true, of each of :data:`FACTS`."""
+    """Return facts that are right, said and true, of each of :data:`FACTS`."""
     truth, scene = painting.truth, painting.scene
     pairs = paired(said, painting)
     colored = sum(
@@ -99,17 +101,15 @@ def counted(said: SceneGraph, painting: Painting) -> dict[str, Count]:
 
 
 async def read(judges: Sequence[Judge], pictures: Sequence[Painting]) -> list[dict[str, Count]]:
-    """The counts of each painting."""
+    """Return the counts of each painting."""
     parser = JudgedPictureParser(judges, WORDS)
     return [counted(await parser.parse(one.image), one) for one in pictures]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK} paintings, not {PAINTINGS}")
-    quick = parser.parse_args(arguments).quick
-    pictures = paintings(QUICK if quick else PAINTINGS)
+@benchmark(f"{QUICK} paintings, not {PAINTINGS}")
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure both judges and each alone."""
+    pictures = paintings(QUICK if options.quick else PAINTINGS)
     judges = [judge_of(f"local:miniature/{name}") for name in JUDGES]
     # The first call loads the weights.
     asyncio.run(read(judges, pictures[:1]))
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         name: asyncio.run(read([judge], pictures))
         for name, judge in zip(JUDGES, judges, strict=True)
     }
-    figures: dict[str, object] = {}
+    figures: dict[str, Any] = {}
     for kind in FACTS:
         both = micro([row[kind] for row in rows], RESAMPLES)
         figures |= {f"{name}.{kind}": figure(values) for name, values in both.items()}
@@ -131,8 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         figures |= {f"{name}.f1.{kind}": figure(values) for name, values in single.items()}
         best = max(single.values(), key=lambda values: float(values[0]))
         figures[f"gain.f1.{kind}"] = figure(both["f1"] - best)
-    figures["seconds"] = seconds
-    report("pictures", len(pictures), figures, quick)
+    return len(pictures), figures | {"seconds": seconds}
 
 
 if __name__ == "__main__":

@@ -19,19 +19,23 @@ from __future__ import annotations
 
 import asyncio
 import random
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from benchmarks._dsg_command import given_release
-from benchmarks._report import interval, report
-from scenewright.agents.composers.check import dropped_facts, lost_facts
+from benchmarks._harness import DATA, benchmark, folder, interval, release
+from scenewright.agents.composers.check import lost_facts
+from scenewright.agents.composers.dropped_facts import dropped_facts
+from scenewright.agents.composers.grid import GridComposer
 from scenewright.agents.composers.reading import Text, words_of
-from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.agents.composers.sentences import SentenceComposer
+from scenewright.agents.composers.triplets import TripletComposer
+from scenewright.core.facts import FactKind
 from scenewright.core.formats import load_scenes
 from scenewright.core.ports.composer import Composer, LostFact
 from scenewright.core.questions import facts_of, noun_phrase
@@ -39,11 +43,10 @@ from scenewright.core.scene import Attributes, SceneGraph
 from scenewright.core.vocabulary import holds_with
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.dsg import load as load_dsg
-from scenewright.tools.backends.prompts import reader_for
+from scenewright.tools.backends.prompt_length import reader_for
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dsg"
 SDXL = "stabilityai/stable-diffusion-xl-base-1.0"
-QUICK, FULL = 250, 10**6
+QUICK = 250
 KINDS = ("object", "attribute", "relation")
 PLACE_WORDS = frozenset(
     ["meadow", "room", "beach", "top", "bottom", "middle", "center", "left", "right"]
@@ -60,13 +63,13 @@ class Said:
 
 
 def load(folder: Path) -> list[Said]:
-    """The prompts with a scene, in the release's order."""
+    """Return the prompts with a scene, in the release's order."""
     items = load_dsg(folder)
     return [Said(item.prompt, item.scene) for item in items if item.scene and item.prompt]
 
 
 def bag_of_words(scene: SceneGraph, text: str) -> tuple[LostFact, ...]:
-    """The floor: a fact is said if its words stand anywhere."""
+    """Return the floor: a fact is said if its words stand anywhere."""
     read = Text.of(text, ())
     return tuple(
         LostFact(kind, statement)
@@ -75,8 +78,8 @@ def bag_of_words(scene: SceneGraph, text: str) -> tuple[LostFact, ...]:
     )
 
 
-def _statements(scene: SceneGraph) -> Iterator[tuple[str, str, str]]:
-    """(kind, statement, its words) of every tuple, each wording once."""
+def _statements(scene: SceneGraph) -> Iterator[tuple[FactKind, str, str]]:
+    """Yield (kind, statement, its words) of every tuple, each wording once."""
     items = {item.id: item for item in scene.objects}
     seen: set[tuple[str, str]] = set()
     for item in scene.objects:
@@ -109,7 +112,7 @@ class Exchanges:
         self._predicates = Counter(r.predicate for s in said for r in s.scene.relations)
 
     def of(self, scene: SceneGraph, rng: random.Random) -> Iterator[tuple[str, SceneGraph]]:
-        """(kind, changed scene), one of each kind that the scene has."""
+        """Yield (kind, changed scene), one of each kind that the scene has."""
         item = rng.choice(scene.objects)
         mine = {word for other in scene.objects for word in other.name.split()}
         new = _drawn(self._names, rng, lambda name: bool(mine & set(name.split())))
@@ -175,7 +178,7 @@ def checked(
 
 
 def composed(composer: Composer, scenes: Sequence[SceneGraph]) -> list[str]:
-    """The prompt of each scene."""
+    """Return the prompt of each scene."""
 
     async def all_of() -> list[str]:
         return [await composer.compose(scene, 0) for scene in scenes]
@@ -184,22 +187,22 @@ def composed(composer: Composer, scenes: Sequence[SceneGraph]) -> list[str]:
 
 
 def unasked(scene: SceneGraph, prompt: str) -> bool:
-    """Whether a prompt names a place or a setting that the scene does not."""
+    """Return whether a prompt names a place or a setting that the scene does not."""
     named = set(words_of(scene.canonical_json().replace('"', " ")))
     return bool(PLACE_WORDS & set(words_of(prompt)) - named)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print and, in full mode, write the figures."""
-    given = given_release(
-        __doc__, arguments, beside=DATA, resamples=(FULL, QUICK), load=load, refused=DatasetError
-    )
-    if given is None:
-        return
-    said, most, quick = given
-    if quick:
-        said = random.Random(0).sample(said, min(most, len(said)))
-    figures: dict[str, object] = {}
+@benchmark(
+    f"{QUICK} prompts",
+    refused=(DatasetError,),
+    data=folder("folder of the DSG release, if not beside the repository"),
+)
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure the check and the composers."""
+    said = load(release(options, "dsg"))
+    if options.quick:
+        said = random.Random(0).sample(said, min(QUICK, len(said)))
+    figures: dict[str, Any] = {}
     exchanges = Exchanges(said)
     for name, check in (("check", lost_facts), ("floor.words", bag_of_words)):
         own, changed, whole = checked(check, said, exchanges)
@@ -210,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             figures[f"{name}.accepts_own.{kind}"] = interval(own[kind])
             figures[f"{name}.accepts_changed.{kind}"] = interval(changed[kind])
     scenes = [one.scene for one in said]
-    beside = DATA.parent / "sg2im"
+    beside = DATA / "sg2im"
     for file in sorted(beside.glob("*.json")) if beside.is_dir() else ():
         scenes += [scene for scene in load_scenes(file) if scene]
     reader = reader_for(SDXL)
@@ -223,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if composer.id == "grid":
             figures["places_unasked.grid"] = bad
             continue
-        figures["places_unasked"] = bad + int(str(figures.get("places_unasked", 0)))
+        figures["places_unasked"] = bad + figures.get("places_unasked", 0)
         if composer.id == "sentences":
             lost = [len(lost_facts(s, p)) for s, p in zip(scenes, prompts, strict=True)]
             total = sum(len(list(_statements(scene))) for scene in scenes)
@@ -232,7 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 len(dropped_facts(s, facts_of(s), p, reader.count(p).read))
                 for s, p in zip(scenes, prompts, strict=True)
             )
-    report("prompts", len(said), figures, quick)
+    return len(said), figures
 
 
 if __name__ == "__main__":

@@ -19,24 +19,22 @@ says the mean truth of the other paintings of every one, ``error.perfect`` says 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import random
-import sys
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from benchmarks._miniature_scenes import held_out
-from benchmarks._pool import Progress
-from benchmarks._report import interval, report
+from benchmarks._harness import benchmark, interval, progress
+from benchmarks._scenes import held_out
 from scenewright.agents.panel.panel import Panel
 from scenewright.core.facts import Fact
 from scenewright.core.images import hash_of_image
-from scenewright.core.layout import canonical_predicate
+from scenewright.core.placement import canonical_predicate
 from scenewright.core.ports.judge import Judge
 from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.questions import Protocol, facts_of
@@ -71,7 +69,7 @@ class Case:
 
 
 def cases(count: int) -> Iterator[Case]:
-    """``count`` cases; the same every time."""
+    """Yield ``count`` cases; the same every time."""
     for at in range(count):
         rng = held_out("protocols", at)
         asked = None
@@ -84,8 +82,10 @@ def cases(count: int) -> Iterator[Case]:
 
 
 def near(rng: random.Random, truth: Truth) -> SceneGraph | None:
-    """A scene near the painted one; None if nothing is related in it, or somebody could argue
-    which way a pair stands."""
+    """Return a scene near the painted one.
+
+    None if nothing is related in it, or somebody could argue which way a pair stands.
+    """
     named: list[tuple[str, str]] = []
     places: dict[str, int] = {}
     for item in truth.scene.objects:
@@ -128,8 +128,11 @@ def near(rng: random.Random, truth: Truth) -> SceneGraph | None:
 
 
 def exact(asked: SceneGraph, truth: Truth) -> float:
-    """SGScore (α = ½) of ``asked`` in the painting: its objects stand for painted ones of their
-    class, as many as there are, so that the most attributes and relations hold."""
+    """SGScore (α = ½) of ``asked`` in the painting.
+
+    Its objects stand for painted ones of their class, as many as there are, so that the most
+    attributes and relations hold.
+    """
     classes = sorted({item.name for item in asked.objects})
     ways = [list(_standing(asked, truth, name)) for name in classes]
     best = (-1, -1, 0)
@@ -151,7 +154,7 @@ def exact(asked: SceneGraph, truth: Truth) -> float:
 
 
 def _standing(asked: SceneGraph, truth: Truth, name: str) -> Iterator[dict[str, str]]:
-    """Every way in which the asked objects of a class stand for as many painted ones as can be."""
+    """Yield every way to put the asked objects of a class on as many painted ones as can be."""
     mine = [item.id for item in asked.objects if item.name == name]
     painted = truth.matching(name, {})
     for some in itertools.combinations(mine, min(len(mine), len(painted))):
@@ -167,7 +170,7 @@ def _holds(relation: Relation, stands: Mapping[str, str], truth: Truth) -> bool:
 
 
 def ways(asked: SceneGraph) -> dict[str, tuple[Fact, ...]]:
-    """The facts of each way of asking about a scene."""
+    """Return the facts of each way of asking about a scene."""
     taught = load_predicates("miniature")
     found = {
         way: facts_of(asked, protocol, predicates=taught) for way, protocol in PROTOCOLS.items()
@@ -177,13 +180,14 @@ def ways(asked: SceneGraph) -> dict[str, tuple[Fact, ...]]:
 
 
 async def scores(judges: Mapping[str, Judge], asked: Sequence[Case]) -> dict[str, list[float]]:
-    """``PROTOCOL.NAME`` → score of each case, for each judge and all together; and ``questions``
-    of each protocol → facts put to a judge about each case."""
+    """Return ``PROTOCOL.NAME`` → score of each case, for each judge and all together.
+
+    And ``questions`` of each protocol → facts put to a judge about each case.
+    """
     judge_panels = {name: ToolCallSource(name, (judge,), Panel()) for name, judge in judges.items()}
     judge_panels[ALL] = ToolCallSource(ALL, tuple(judges.values()), Panel())
     found: dict[str, list[float]] = {}
-    progress = Progress(len(asked), sys.stderr)
-    for case in asked:
+    for case in progress(asked):
         store = AnswerStore(None)
         image = case.painting.image
         for way, facts in ways(case.asked).items():
@@ -198,12 +202,11 @@ async def scores(judges: Mapping[str, Judge], asked: Sequence[Case]) -> dict[str
             asked_of = sum(len(given) for given in judged.answers.values()) / len(judges)
             found.setdefault(f"questions.{way}", []).append(asked_of)
         store.close()
-        progress.step()
     return found
 
 
 def figures_of(asked: Sequence[Case], found: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-    """All figures."""
+    """Return all figures."""
     truth = [case.truth for case in asked]
     mean = sum(truth) / len(truth)
     rest = [(sum(truth) - one) / (len(truth) - 1) for one in truth]
@@ -231,22 +234,18 @@ def figures_of(asked: Sequence[Case], found: Mapping[str, Sequence[float]]) -> d
 
 
 def measure(count: int) -> dict[str, Any]:
-    """All figures of ``count`` paintings."""
+    """Return all figures of ``count`` paintings."""
     torch.set_num_threads(1)
     judges = {name: judge_of(f"local:miniature/judge-{name}") for name in JUDGES}
     asked = list(cases(count))
     return figures_of(asked, asyncio.run(scores(judges, asked)))
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few paintings, writes nothing")
-    given = parser.parse_args()
-    count = FEW if given.quick else PAINTINGS
-    report("protocols", count, measure(count), given.quick)
+@benchmark("few paintings")
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure both protocols."""
+    count = FEW if options.quick else PAINTINGS
+    return count, measure(count)
 
 
 if __name__ == "__main__":

@@ -22,15 +22,15 @@ scenes and of painted scenes are put into questions; nobody is asked.
 
 from __future__ import annotations
 
-import argparse
 import random
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks._report import report
+from benchmarks._harness import DATA, Skipped, benchmark, figure, folder
 from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scenes
 from scenewright.core.predicate_statistics import (
@@ -55,7 +55,6 @@ from scenewright.evals.datasets.miniature_scenes import load as load_painted
 from scenewright.evals.reporting.blind import FOLDS, Guess, SceneQuestions, frequency_guesses
 from scenewright.evals.statistics.figures import Bootstrap
 
-DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 PAINTED = 200
 QUICK = 120
 DIRECTIONS = frozenset({"left of", "right of", "above", "below", "in front of", "behind"})
@@ -76,7 +75,7 @@ def scenes_of(data: Path, painted: int) -> dict[str, tuple[list[SceneGraph], str
 
 
 def asked_of(scenes: Sequence[SceneGraph], predicates: PredicateStatistics) -> list[SceneQuestions]:
-    """The relation questions of scenes, by the paper's protocol."""
+    """Return the relation questions of scenes, by the paper's protocol."""
     return [
         SceneQuestions(
             scene,
@@ -91,12 +90,12 @@ def asked_of(scenes: Sequence[SceneGraph], predicates: PredicateStatistics) -> l
 
 
 def wrong_options(fact: Fact) -> list[str]:
-    """Its wrong predicates."""
+    """Return its wrong predicates."""
     return [option for option in fact.options if option not in (fact.expected, NO_RELATION)]
 
 
 def stated(scene: SceneGraph, fact: Fact) -> set[str]:
-    """What the scene says from the one class to the other, by its words alone."""
+    """Return what the scene says from the one class to the other, by its words alone."""
     names = {item.id: item.name for item in scene.objects}
     ends = (names[fact.subject], names[str(fact.target)])
     found: set[str] = set()
@@ -110,7 +109,7 @@ def stated(scene: SceneGraph, fact: Fact) -> set[str]:
 
 
 def may_hold(fact: Fact, scene: SceneGraph) -> list[str]:
-    """Wrong options that mean, follow from or entail what is asked or stated.
+    """Return wrong options that mean, follow from or entail what is asked or stated.
 
     A weak predicate follows from nearly all and is asked against what entails it: ``next to``
     against ``riding``.
@@ -125,23 +124,17 @@ def may_hold(fact: Fact, scene: SceneGraph) -> list[str]:
     ]
 
 
-def share(guesses: Sequence[Guess], scenes: int) -> dict[str, float]:
-    """Mean of the chances to be right with its 95 % interval over scenes."""
+def share(guesses: Sequence[Guess], scenes: int) -> Any:
+    """Return the mean of the chances to be right with its 95 % interval over scenes."""
     rows = [guess.right for guess in guesses]
-    found = Bootstrap(scenes).share(np.array([guess.scene for guess in guesses]), np.array(rows))
-    assert found.value is not None
-    low, high = found.low, found.high
-    return {
-        "mean": found.value,
-        "low": found.value if low is None else low,
-        "high": found.value if high is None else high,
-    }
+    at = np.array([guess.scene for guess in guesses])
+    return figure(Bootstrap(scenes).share(at, np.array(rows)))
 
 
 def evenly(
     asked: Sequence[SceneQuestions], known: PredicateStatistics, seed: int = 0
 ) -> list[SceneQuestions]:
-    """The same questions with wrong options drawn evenly from the vocabulary in use."""
+    """Return the same questions with wrong options drawn evenly from the vocabulary in use."""
     rng = random.Random(seed)
     pool = sorted(p for p, n in known.totals.items() if n > 1 and is_wording(p))
     found = []
@@ -163,7 +156,7 @@ def evenly(
 
 
 def rarest(asked: Sequence[SceneQuestions], folds: int = FOLDS) -> float:
-    """How often the offered predicate that is least frequent is the right one."""
+    """Return how often the offered predicate that is least frequent is the right one."""
     right: list[float] = []
     parts = [
         PredicateStatistics.of(one.scene for at, one in enumerate(asked) if at % folds != fold)
@@ -181,7 +174,7 @@ def rarest(asked: Sequence[SceneQuestions], folds: int = FOLDS) -> float:
 
 
 def modal(scenes: Sequence[SceneGraph], folds: int = FOLDS) -> float:
-    """How often the most frequent of all predicates between the two classes is the right one."""
+    """Return how often the most frequent predicate between the two classes is the right one."""
     right: list[bool] = []
     parts = [
         PredicateStatistics.of(s for at, s in enumerate(scenes) if at % folds != fold)
@@ -198,7 +191,10 @@ def modal(scenes: Sequence[SceneGraph], folds: int = FOLDS) -> float:
 def offered(
     asked: Sequence[SceneQuestions], known: PredicateStatistics
 ) -> Iterator[tuple[str, bool]]:
-    """(``mirror``, offered), (``pair`` or ``class``, held by the data), (``synonym``, there)."""
+    """Yield (``mirror``, offered), (``pair`` or ``class``, held by the data), (``synonym``.
+
+    There).
+    """
     ends: dict[tuple[int, str], set[str]] = {}
     for (source, predicate, target), _ in known.counts.items():
         ends.setdefault((0, source), set()).add(predicate)
@@ -221,7 +217,7 @@ def offered(
 
 
 def measure(data: Path, painted: int) -> tuple[dict[str, Any], int]:
-    """Figures by name, and the number of relations."""
+    """Return figures by name, and the number of relations."""
     figures: dict[str, Any] = {}
     everything: list[tuple[str, bool]] = []
     total = 0
@@ -270,18 +266,20 @@ def _mean(checks: Sequence[tuple[str, bool]], kind: str) -> float:
     return float(np.mean(rows)) if rows else float("nan")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK} painted scenes")
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the public releases")
-    given = parser.parse_args(arguments)
-    if not (given.data / "dsg").is_dir() or not (given.data / "sg2im").is_dir():
-        print("skipped: the DSG and SG2Im releases are not beside the repository; name their")
-        print("folder with --data")
-        return
-    figures, n = measure(given.data, QUICK if given.quick else PAINTED)
-    report("questions", n, figures, given.quick)
+@benchmark(
+    f"{QUICK} painted scenes",
+    data=folder("folder of the public releases dsg and sg2im, if not beside the repository"),
+)
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Look at all sets."""
+    data = options.data or DATA
+    if not (data / "dsg").is_dir() or not (data / "sg2im").is_dir():
+        raise Skipped(
+            "skipped: the DSG and SG2Im releases are not beside the repository; name their\n"
+            "folder with --data"
+        )
+    figures, n = measure(data, QUICK if options.quick else PAINTED)
+    return n, figures
 
 
 if __name__ == "__main__":

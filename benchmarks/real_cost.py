@@ -34,11 +34,10 @@ wire format loses. A language model may answer otherwise, which the same figures
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
-import sys
 import time
+from argparse import Namespace
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -46,9 +45,8 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from benchmarks._lab_process import lab_process
-from benchmarks._pool import Progress
-from benchmarks._report import interval, report
+from benchmarks._harness import Option, Progress, benchmark, interval
+from benchmarks._mock import MockServer
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.config.settings import Asking
 from scenewright.core.facts import Fact, State
@@ -99,7 +97,7 @@ class Case:
         return 1 - len(self.wrong) / len(self.there)
 
     def right(self, fact: Fact) -> State:
-        """The right answer to a question."""
+        """Return the right answer to a question."""
         seen = fact.subject in self.there
         if fact.kind == "attribute":
             if not seen:
@@ -109,14 +107,16 @@ class Case:
         return "yes" if seen or fact.id.startswith("exists:") else "no"
 
     def load(self) -> Image.Image:
-        """The painting."""
+        """Return the painting."""
         return self.image
 
 
 def cases_of(count: int) -> list[Case]:
-    """``count`` scenes of :data:`OBJECTS` different coloured things, each as a class, with a
-    painting of it that lacks 0, 1 or 2 of all things but the first, and has 0, 1 or 2 of the rest
-    in a wrong colour."""
+    """Return ``count`` scenes of :data:`OBJECTS` different coloured things, each as a class.
+
+    With a painting of it that lacks 0, 1 or 2 of all things but the first, and has 0, 1 or 2 of the
+    rest in a wrong colour.
+    """
     rng = random.Random(SEED)
     found: list[Case] = []
     while len(found) < count:
@@ -146,7 +146,7 @@ def cases_of(count: int) -> list[Case]:
 
 
 def recolored(scene: SceneGraph, wrong: Collection[str], rng: random.Random) -> SceneGraph:
-    """``scene`` with the objects of the ids ``wrong`` in other colours."""
+    """Return ``scene`` with the objects of the ids ``wrong`` in other colours."""
     objects = []
     for item in scene.objects:
         if item.id in wrong:
@@ -161,7 +161,7 @@ def recolored(scene: SceneGraph, wrong: Collection[str], rng: random.Random) -> 
 async def looked_at(
     cases: Sequence[Case], way: Way, url: str, key: str
 ) -> tuple[list[RealJudgement], float]:
-    """What was found in each picture, and the wall time of all.
+    """Return what was found in each picture, and the wall time of all.
 
     ``key``: of the account. Each round has its own: the lab replays what one key asks twice.
     """
@@ -199,11 +199,14 @@ async def looked_at(
 
 
 async def measure(cases: Sequence[Case], rounds: int) -> dict[str, Any]:
-    """All figures of ``cases``; ``rounds`` of the ways that look at several pictures at once."""
+    """Return all figures of ``cases``.
+
+    ``rounds`` of the ways that look at several pictures at once.
+    """
     figures: dict[str, Any] = {"paper.usd": PAPER["usd"], "paper.seconds": PAPER["seconds"]}
     found: dict[Way, Sequence[RealJudgement]] = {}
-    progress = Progress(1 + 2 * rounds, sys.stderr)
-    with lab_process(LabSettings(latency=LATENCY)) as lab:
+    shown = Progress(1 + 2 * rounds)
+    with MockServer(LabSettings(latency=LATENCY)) as lab:
         # The lab's model is loaded by its first request, which is not measured.
         await looked_at(cases[:1], "together", lab.url, "warm")
         for way in WAYS:
@@ -212,7 +215,7 @@ async def measure(cases: Sequence[Case], rounds: int) -> dict[str, Any]:
             for number in range(1 if way == "sequential" else rounds):
                 looks, wall = await looked_at(cases, way, lab.url, f"{way}-{number}")
                 walls.append(wall / len(cases))
-                progress.step()
+                shown.step()
             each = [one.seconds for one in looks]
             figures[f"usd_per_image.{way}"] = interval([one.usd for one in looks])
             figures[f"tokens.{way}"] = interval([one.tokens_in + one.tokens_out for one in looks])
@@ -234,7 +237,7 @@ async def measure(cases: Sequence[Case], rounds: int) -> dict[str, Any]:
 def accuracy_figures(
     cases: Sequence[Case], found: Mapping[Way, Sequence[RealJudgement]]
 ) -> dict[str, Any]:
-    """``right.*``, ``changed.*`` and ``s_att*``; intervals over pictures."""
+    """Return ``right.*``, ``changed.*`` and ``s_att*``; intervals over pictures."""
     figures: dict[str, Any] = {"s_att.exact": interval([case.exact for case in cases])}
     every = [
         case.right(fact) == "yes"
@@ -278,17 +281,17 @@ def accuracy_figures(
 
 
 def facts_of(case: Case) -> Sequence[Fact]:
-    """The questions of a case."""
+    """Return the questions of a case."""
     return questions_of(case.schema.attributes, None, "plain").facts
 
 
 def states_of(looked: RealJudgement) -> dict[str, State]:
-    """Id of a question → how it was answered."""
+    """Return id of a question → how it was answered."""
     return {verdict.fact_id: verdict.state for verdict in looked.judged.card.verdicts}
 
 
 def _answered(case: Case, said: Mapping[str, State], kinds: Collection[str] | None) -> list[Fact]:
-    """The questions that have a right answer and got one."""
+    """Return the questions that have a right answer and got one."""
     return [
         fact
         for fact in facts_of(case)
@@ -300,20 +303,11 @@ def _shares(rows: Iterable[Sequence[bool]]) -> list[float]:
     return [sum(row) / len(row) for row in rows if row]
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few pictures, writes nothing")
-    parser.add_argument("--pictures", type=int, default=PICTURES, help="default: %(default)s")
-    given = parser.parse_args()
-    if given.pictures < 2:
-        parser.error("--pictures must be 2 or more: one has no spread")
-    count = QUICK if given.quick else given.pictures
-    cases = cases_of(count)
-    figures = asyncio.run(measure(cases, 2 if given.quick else ROUNDS))
-    report("real_cost", len(cases), figures, given.quick)
+@benchmark("few pictures", pictures=Option(PICTURES, "pictures", least=2))
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure all ways of asking."""
+    cases = cases_of(QUICK if options.quick else options.pictures)
+    return len(cases), asyncio.run(measure(cases, 2 if options.quick else ROUNDS))
 
 
 if __name__ == "__main__":

@@ -10,18 +10,26 @@ index that says by the numbers what agrees with the papers. Pictures and answers
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
-import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks._progress import telling
-from benchmarks._report import RESULTS, report, require_commit
+from benchmarks._harness import (
+    RESULTS,
+    Option,
+    benchmark,
+    eval_progress,
+    figure,
+    folder,
+    report,
+    require_commit,
+    work_folder,
+)
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.errors import EvalError
 from scenewright.evals.statistics.estimates import Estimate
@@ -46,16 +54,18 @@ _SHOWN: dict[str, tuple[tuple[str, str], ...]] = {
 
 @contextmanager
 def watch(job: Job, number: int, of: int) -> Iterator[OnProgress]:
-    """Says how far an evaluation or trial is, on the error stream, now and then."""
+    """Show how far an evaluation or trial is, on the error stream, now and then."""
     began = time.perf_counter()
     name = f"{number}/{of} {job.title}"
-    yield telling(name)
+    yield eval_progress(name)
     print(f"{name}: done, {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
 
 
 def figures_of(done: Sequence[Finished]) -> dict[str, Any]:
-    """How many statements agree, by verdict, and the main figures of some studies: SGScore of
-    Table 4's rows, the PSG-style score by way of drawing, CCTA and AW-CCTA by model."""
+    """Return how many statements agree, by verdict, and the main figures of some studies.
+
+    SGScore of Table 4's rows, the PSG-style score by way of drawing, CCTA and AW-CCTA by model.
+    """
     figures: dict[str, Any] = {
         name.replace(" ", "_"): sum(
             claim.verdict == name for one in done for claim in one.outcome.claims
@@ -70,60 +80,40 @@ def figures_of(done: Sequence[Finished]) -> dict[str, Any]:
                 found = row.cells[at].measured or Estimate()
                 if found.value is not None and found.low is not None:
                     key = f"{column}.{row.key.replace('/', '.')}"
-                    figures[key] = {"mean": found.value, "low": found.low, "high": found.high}
+                    figures[key] = figure(found)
     return figures
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_SCENES} scenes, writes nothing"
-    )
-    parser.add_argument(
-        "--scenes", type=int, default=SCENES[MINIATURE], help="how many (default: %(default)s)"
-    )
-    parser.add_argument("--only", nargs="+", metavar="STUDY", help=f"some of {', '.join(STUDIES)}")
-    parser.add_argument("--work", type=Path, help=f"folder of the pictures (default: {WORK})")
-    parser.add_argument("--out", type=Path, help="folder of the tables (default: the results)")
-    arguments = parser.parse_args(given)
-    if arguments.scenes < 2:
-        parser.error("--scenes must be 2 or more")
+@benchmark(
+    f"{QUICK_SCENES} scenes",
+    refused=(DatasetError, EvalError),
+    scenes=Option(SCENES[MINIATURE], "scenes", least=2),
+    only=Option(None, f"some of {', '.join(STUDIES)}", more={"nargs": "+", "metavar": "STUDY"}),
+    work=folder(f"folder of the pictures (default: {WORK})"),
+    out=folder("folder of the tables (default: the results)"),
+)
+def main(options: Namespace) -> None:
+    """Run the studies."""
     try:
-        chosen = studies_named(*(arguments.only or [ALL]))
+        chosen = studies_named(*(options.only or [ALL]))
     except EvalError as error:
-        parser.error(str(error))
-    setup = Setup(n=arguments.scenes)
-    if arguments.quick:
+        options.refuse(str(error))
+    setup = Setup(n=options.scenes)
+    if options.quick:
         setup = Setup(n=QUICK_SCENES, seeds=(0,), steps=QUICK_STEPS)
-    if not arguments.quick and arguments.out is None:
+    elif options.out is None:
         require_commit()
     began = time.perf_counter()
-    try:
-        with ExitStack() as stack:
-            aside = (
-                Path(stack.enter_context(tempfile.TemporaryDirectory()))
-                if arguments.quick
-                else WORK
-            )
-            work = arguments.work or aside
-            out = arguments.out or (aside / "tables" if arguments.quick else FOLDER)
-            done = asyncio.run(run_studies(chosen, setup, out, work=work, watch=watch))
-    except (DatasetError, EvalError) as error:
-        sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit("stopped: the same command goes on from here")
-    # A sitting may have found most of it done: its seconds are no figure of the studies.
-    print(f"{time.perf_counter() - began:.0f} s in this sitting")
+    with work_folder(options, WORK) as work:
+        out = options.out or (work / "tables" if options.quick else FOLDER)
+        done = asyncio.run(run_studies(chosen, setup, out, work=work, watch=watch))
+    # Most of it may have been done before: these seconds are not a figure of the studies.
+    print(f"{time.perf_counter() - began:.0f} s")
     figures = figures_of(done)
-    if not arguments.quick:
-        print(
-            f"tables, plots and index.md are in {arguments.out or 'benchmarks/results/reproduce'}"
-        )
-    whole = not arguments.only and arguments.out is None
-    report("reproduce", setup.scenes, figures, quick=arguments.quick or not whole)
+    if not options.quick:
+        print(f"tables, plots and index.md are in {out}")
+    part = bool(options.only) or options.out is not None
+    report("reproduce", setup.scenes, figures, options.quick or part)
 
 
 if __name__ == "__main__":

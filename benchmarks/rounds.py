@@ -8,14 +8,14 @@ the loop's own. Scenes are held-out painted ones of six objects and eight relati
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
-import tempfile
 import time
+from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
-from benchmarks._report import interval, report
+from benchmarks._harness import benchmark, interval, work_folder
 from scenewright.config.settings import find_profile
 from scenewright.miniature.sampler import sample_painting
 from scenewright.runs.api import refine
@@ -25,9 +25,8 @@ LIMIT_SECONDS = 15.0
 ROUNDS = 3
 
 
-async def measure(count: int) -> None:
-    """Run ``count`` scenes, print and write the figures."""
-    quick = count < 10
+async def measure(count: int, folder: Path) -> tuple[int, dict[str, Any]]:
+    """Run ``count`` scenes."""
     run_models = await build_run_models(find_profile("miniature"))
     started = time.perf_counter()
     await warm(run_models)
@@ -36,24 +35,22 @@ async def measure(count: int) -> None:
     runs: list[float] = []
     first: list[float] = []
     scores: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for at in range(count):
-            scene = sample_painting(rng, n_objects=6, n_relations=8).scene
-            begun = time.perf_counter()
-            result = await refine(scene, "miniature", out=Path(folder) / str(at), rounds=ROUNDS)
-            for role, gained in (("report", result.gain("report")), ("loop", result.gain("loop"))):
-                kept = result.rounds[result.best_round or 0]
-                card = kept.report_card if role == "report" else kept.loop_card
-                if gained is None or card is None or card.sgscore is None:
-                    continue
-                scores.setdefault(f"{role}_sgscore_kept", []).append(card.sgscore)
-                scores.setdefault(f"{role}_gain", []).append(gained)
-                scores.setdefault(f"{role}_sgscore_round_0", []).append(card.sgscore - gained)
-            if len(result.rounds) == ROUNDS:
-                runs.append(time.perf_counter() - begun)
-                first.append(result.rounds[0].seconds)
-    report(
-        "rounds",
+    for at in range(count):
+        scene = sample_painting(rng, n_objects=6, n_relations=8).scene
+        begun = time.perf_counter()
+        result = await refine(scene, "miniature", out=folder / str(at), rounds=ROUNDS)
+        for role, gained in (("report", result.gain("report")), ("loop", result.gain("loop"))):
+            kept = result.rounds[result.best_round or 0]
+            card = kept.report_card if role == "report" else kept.loop_card
+            if gained is None or card is None or card.sgscore is None:
+                continue
+            scores.setdefault(f"{role}_sgscore_kept", []).append(card.sgscore)
+            scores.setdefault(f"{role}_gain", []).append(gained)
+            scores.setdefault(f"{role}_sgscore_round_0", []).append(card.sgscore - gained)
+        if len(result.rounds) == ROUNDS:
+            runs.append(time.perf_counter() - begun)
+            first.append(result.rounds[0].seconds)
+    return (
         len(runs),
         {
             "three_rounds_seconds": interval(runs),
@@ -64,15 +61,14 @@ async def measure(count: int) -> None:
             "scenes": count,
             **{key: interval(values) for key, values in sorted(scores.items())},
         },
-        quick,
     )
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="three scenes instead of sixty")
-    asyncio.run(measure(3 if parser.parse_args().quick else 60))
+@benchmark("three scenes instead of sixty")
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure the rounds."""
+    with work_folder(options) as folder:
+        return asyncio.run(measure(3 if options.quick else 60, folder))
 
 
 if __name__ == "__main__":

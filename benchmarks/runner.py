@@ -20,60 +20,62 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
-import os
 import random
-import signal
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from argparse import Namespace
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import openai
 
-from benchmarks._lab_process import LabProcess, lab_process
-from benchmarks._report import interval, report
-from benchmarks._runner_process import JUDGE, PAINTER, lab_settings, scene
-from scenewright.agents.composers.rules import TripletComposer
-from scenewright.agents.judges.sheet import TOOL, sheet_of
+from benchmarks._evaluation import EVAL, Work, child, finished, scene
+from benchmarks._harness import Option, benchmark, interval, work_folder
+from benchmarks._mock import MockServer, account, lab_profile, plain_answers, write_settings
+from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.core.questions import facts_of
 from scenewright.evals.store.results import Results
 from scenewright.mock_providers.settings import LabSettings
 
 AT_ONCE = 32
 PAPER = {"input": 940, "output": 780, "usd": 0.0003}
-"""What Scene-Bench tells of 5,000 images with Gemini 1.5 Flash (appendix D.4)."""
+"""Scene-Bench's figures of 5,000 images with Gemini 1.5 Flash (appendix D.4)."""
+PAINTER, JUDGE = "runner-painter", "runner-judge"
 KEYS = {"BENCH_PAINTER": PAINTER, "BENCH_LOOKER": JUDGE, "BENCH_STEERER": "runner-loop"}
+DRAWN = {"backends": ["lab"], "conditions": ["triplets"], "concurrency": AT_ONCE}
+"""The evaluation of the throughput and of the kills."""
 
 
-def launched(what: str, folder: Path, n: int) -> subprocess.Popen[str]:
-    """An evaluation in a new process."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return subprocess.Popen(
-        [sys.executable, "-m", "benchmarks._runner_process", what, str(folder.resolve()), str(n)],
-        env={**os.environ, **KEYS, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def settings(url: str) -> dict[str, Any]:
+    """Return settings with a profile whose models are all at the mock providers."""
+    names = ("painter", "looker", "steerer")
+    accounts = {name: account(url, f"BENCH_{name.upper()}", concurrent=64) for name in names}
+    accounts["gemini"] = account(url, "BENCH_LOOKER", "gemini")
+    drawn = {"backend": {"kind": "painter", "model": "instant-image"}}
+    profile = lab_profile("steerer:judge-a", report_judges=["looker:instant"], **drawn)
+    return {"accounts": accounts, "profiles": {"lab": profile}}
 
 
-def finished(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What a process tells at its end; ``RuntimeError`` if it fails."""
-    out, _ = process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"the evaluation ended with {process.returncode}")
-    found: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
-    return found
+def ran(folder: Path, url: str, work: Work) -> dict[str, Any]:
+    """Run an evaluation in a new process and return what it says at its end.
+
+    ``url``: address of the mock providers; empty: no model is called.
+    """
+    if url:
+        write_settings(folder, settings(url))
+    process = child(folder, work, KEYS)
+    process.start()
+    return finished(folder, process)
+
+
+def new_lab(latency: float = 0.0) -> MockServer:
+    """Return mock providers without limits."""
+    return MockServer(LabSettings(requests_per_minute=10_000_000, latency=latency))
 
 
 async def scripted(url: str, n: int) -> float:
-    """Seconds that a plain script takes for the same calls."""
+    """Return the seconds that a plain script takes for the same calls."""
     composer, turn = TripletComposer(), asyncio.Semaphore(AT_ONCE)
     async with (
         openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="script-paints") as painter,
@@ -86,59 +88,22 @@ async def scripted(url: str, n: int) -> float:
                 drawn = await painter.images.generate(
                     model="instant-image", prompt=await composer.compose(asked, number)
                 )
-                data = (drawn.data or [])[0].b64_json
-                await _sheet(looker, data, list(facts_of(asked, "scene-bench")))
+                data = str((drawn.data or [])[0].b64_json)
+                facts = facts_of(asked, "scene-bench")
+                assert len(await plain_answers(looker, "instant", data, facts)) == len(facts)
 
         begun = time.perf_counter()
         await asyncio.gather(*(one(number) for number in range(n)))
         return time.perf_counter() - begun
 
 
-async def _sheet(client: openai.AsyncOpenAI, data: Any, facts: Any) -> dict[str, bool]:
-    sheet = sheet_of(facts)
-    reply = await client.chat.completions.create(
-        model="instant",
-        messages=[
-            {"role": "system", "content": sheet.instructions},
-            {
-                "role": "user",
-                "content": [
-                    {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
-                    {"type": "text", "text": sheet.text},
-                ],
-            },
-        ],
-        tools=[{"type": "function", "function": {"name": TOOL, "parameters": sheet.schema}}],
-        tool_choice={"type": "function", "function": {"name": TOOL}},
-    )
-    calls: Any = reply.choices[0].message.tool_calls or []
-    answers = json.loads(calls[0].function.arguments)["answers"]
-    by_label = {
-        f.id: dict(zip(sheet.labels[i], f.options, strict=True)) for i, f in enumerate(facts)
-    }
-    return {
-        fact.id: by_label[fact.id][given["a"]] == fact.expected
-        for fact, given in zip(facts, answers, strict=True)
-    }
-
-
-@contextmanager
-def new_lab(latency: float = 0.0) -> Iterator[LabProcess]:
-    """A lab without limits."""
-    settings = LabSettings(requests_per_minute=10_000_000, latency=latency)
-    with lab_process(settings) as lab:
-        yield lab
-
-
 def throughput(folder: Path, n: int, turns: int) -> dict[str, Any]:
-    """The runner against the plain script, in turns."""
+    """Measure the runner against the plain script, in turns."""
     ours: list[float] = []
     plain: list[float] = []
     with new_lab() as lab:
         for turn in range(turns):
-            place = folder / f"turn-{turn}"
-            lab_settings(place, lab.url)
-            ours.append(finished(launched("lab", place, n))["seconds"])
+            ours.append(ran(folder / f"turn-{turn}", lab.url, Work(DRAWN, n))["seconds"])
             plain.append(asyncio.run(scripted(lab.url, n)))
     return {
         "items_per_second": interval([n / seconds for seconds in ours]),
@@ -148,8 +113,12 @@ def throughput(folder: Path, n: int, turns: int) -> dict[str, Any]:
 
 
 def memory(folder: Path, few: int, many: int) -> dict[str, float]:
-    """Peak memory for few and for many items."""
-    found = {n: finished(launched("memory", folder / str(n), n)) for n in (few, many)}
+    """Measure the peak memory for few and for many items, of which nothing is drawn."""
+    judged = {"conditions": ["originals"], "panels": {"instant": {"judges": ["local:instant"]}}}
+    found = {
+        n: ran(folder / str(n), "", Work(judged, n, photos=True, models="instant"))
+        for n in (few, many)
+    }
     return {
         f"mib_at_{few}": found[few]["peak_mib"],
         f"mib_at_{many}": found[many]["peak_mib"],
@@ -158,79 +127,84 @@ def memory(folder: Path, few: int, many: int) -> dict[str, float]:
 
 
 def cost(folder: Path, n: int) -> dict[str, Any]:
-    """Tokens and dollars an image by the provider's rules and list prices, and the paper's."""
+    """Count tokens and dollars an image by the provider's rules and list prices."""
     figures: dict[str, Any] = {}
+    columns = {"input": "tokens_in", "output": "tokens_out", "usd": "usd"}
     with new_lab() as lab:
         for asking in ("waves", "together"):
-            lab_settings(folder / asking, lab.url)
-            finished(launched(asking, folder / asking, n))
-            spent: dict[str, list[float]] = {}
-            for row in Results(folder / asking / "eval").rows("answers"):
-                sums = spent.setdefault(row["item"], [0.0, 0.0, 0.0])
-                for at, name in enumerate(("tokens_in", "tokens_out", "usd")):
-                    sums[at] += row[name]
-            for at, name in enumerate(("input", "output", "usd")):
-                figures[f"{asking}.{name}_per_image"] = interval([s[at] for s in spent.values()])
+            place = folder / asking
+            options = {"n": n, "out": str(place.resolve() / "paintings")}
+            config = {
+                "dataset": {"name": "miniature", "options": options},
+                "conditions": ["originals"],
+                "panels": {"gemini": {"judges": ["gemini:gemini-2.5-flash-lite"]}},
+                "asking": asking,
+                # The protocol that asks in waves.
+                "protocol": "grounded",
+            }
+            ran(place, lab.url, Work(config))
+            spent: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(columns, 0.0))
+            for row in Results(place / EVAL).rows("answers"):
+                for name, column in columns.items():
+                    spent[row["item"]][name] += row[column]
+            for name in columns:
+                key = f"{asking}.{name}_per_image"
+                figures[key] = interval([sums[name] for sums in spent.values()])
     return {**figures, **{f"paper.{name}_per_image": value for name, value in PAPER.items()}}
 
 
 def killed(folder: Path, n: int, kills: int, seed: int) -> dict[str, float]:
-    """An evaluation under kills, against an undisturbed one."""
+    """Measure an evaluation under kills against an undisturbed one."""
     rng = random.Random(seed)
     with new_lab(latency=0.1) as lab:
-        lab_settings(folder / "killed", lab.url)
+        write_settings(folder / "killed", settings(lab.url))
+        process = child(folder / "killed", Work(DRAWN, n), KEYS)
+        process.start()
         done = 0
         while done < kills:
-            process = launched("lab", folder / "killed", n)
-            try:
-                # Imports take a while: a kill is to fall into the work.
-                process.wait(rng.uniform(3.5, 7.0))
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-                process.communicate()
-                done += 1
-                continue
-            finished(process)
-            break
-        finished(launched("lab", folder / "killed", n))
-        disturbed = {key: lab.account(key) for key in (PAINTER, JUDGE)}
+            # Imports take a while: a kill is to fall into the work.
+            until = time.monotonic() + rng.uniform(3.5, 7.0)
+            while process.poll() is None and time.monotonic() < until:
+                time.sleep(0.02)
+            if process.poll() is not None:
+                break
+            process.kill()
+            done += 1
+            process.start()
+        finished(folder / "killed", process)
+        accounts = (PAINTER, JUDGE)
+        executed, replayed = (lab.count(what, accounts) for what in ("executed", "replayed"))
     with new_lab() as lab:
-        lab_settings(folder / "calm", lab.url)
-        finished(launched("lab", folder / "calm", n))
-        calm = {key: lab.account(key) for key in (PAINTER, JUDGE)}
+        ran(folder / "calm", lab.url, Work(DRAWN, n))
+        calls = lab.count("executed", accounts)
     return {
         "kills": done,
         "lost": len(_verdicts(folder / "calm").items() - _verdicts(folder / "killed").items()),
-        "repeated": sum(disturbed[key]["executed"] - calm[key]["executed"] for key in calm),
-        "replayed": sum(disturbed[key]["replayed"] for key in disturbed),
-        "calls": sum(calm[key]["executed"] for key in calm),
+        "repeated": executed - calls,
+        "replayed": replayed,
+        "calls": calls,
     }
 
 
 def _verdicts(folder: Path) -> dict[str, tuple[Any, ...]]:
-    found: dict[str, list[Any]] = {}
-    for row in Results(folder / "eval").rows("verdicts", ["item", "fact", "state", "probability"]):
-        found.setdefault(row["item"], []).append((row["fact"], row["state"], row["probability"]))
+    found: dict[str, list[Any]] = defaultdict(list)
+    for row in Results(folder / EVAL).rows("verdicts", ["item", "fact", "state", "probability"]):
+        found[row["item"]].append((row["fact"], row["state"], row["probability"]))
     return {item: tuple(sorted(rows)) for item, rows in found.items()}
 
 
-def main() -> None:
-    """Measure, print, and in full mode write ``results/runner.json``."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="60 items, 300 at most, 2 kills")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    n, turns = (60, 1) if given.quick else (2000, 3)
-    few, many = (50, 300) if given.quick else (200, 20_000)
-    with tempfile.TemporaryDirectory(prefix="scenewright-runner-") as name:
-        folder = Path(name)
+@benchmark("60 items, 300 at most, 2 kills", seed=Option(0, "of the kills"))
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure all parts."""
+    quick = options.quick
+    n, turns = (60, 1) if quick else (2000, 3)
+    few, many = (50, 300) if quick else (200, 20_000)
+    killing = (100, 2) if quick else (2000, 20)
+    with work_folder(options) as folder:
         counted: dict[str, Any] = memory(folder / "memory", few, many)
-        counted |= cost(folder / "cost", 12 if given.quick else 90)
-        counted |= killed(
-            folder / "kills", 100 if given.quick else 2000, 2 if given.quick else 20, given.seed
-        )
-        figures = throughput(folder / "throughput", n, turns) | counted
-    report("runner", n, figures, given.quick)
+        counted |= cost(folder / "cost", 12 if quick else 90)
+        counted |= killed(folder / "kills", *killing, options.seed)
+        return n, throughput(folder / "throughput", n, turns) | counted
 
 
 if __name__ == "__main__":

@@ -21,48 +21,62 @@ from the moment when all workers are ready, without their first items and their 
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import subprocess
-import sys
-import tempfile
 import time
+from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from benchmarks._chaos_cluster_lab import MortalLab
-from benchmarks._chaos_cluster_ray import MortalCluster
-from benchmarks._report import interval, report
-from benchmarks._scale_process import KEY, TOLD, Work, account, written
+from benchmarks._evaluation import Work, child, said
+from benchmarks._harness import benchmark, interval, work_folder
+from benchmarks._mock import MockServer, MortalCluster, account, write_settings
 from scenewright.mock_providers.settings import LabSettings
 
+KEY = "BENCH_SCALE_KEY"
 PER_MINUTE = 600
 LATENCY = 0.5
-_SAMPLE_SECONDS = 1.0
+MODELS = {
+    "miniature": ("", ""),
+    "api": ("drawing", "lab:instant"),
+    "instant": ("instant", "local:instant"),
+}
+"""Kind of a point → models that are given (:mod:`benchmarks._evaluation`), and the judge."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is measured."""
+class Point:
+    """An evaluation whose rate is measured."""
 
-    works: tuple[Work, ...]
-    """The points."""
-    turns: int
-    """How often each is measured."""
-    window: float
-    """Seconds over which the API counts requests."""
+    kind: str
+    items: int
+    concurrency: int
+    """Items at work in each worker."""
+    workers: int
+    """Workers of Ray's; 0: the local engine."""
+
+    def work(self, address: str) -> Work:
+        """Return it as the work of a process."""
+        models, judge = MODELS[self.kind]
+        config: dict[str, Any] = {
+            "conditions": ["triplets"],
+            "asking": "together",
+            "concurrency": self.concurrency,
+            "allow_loop_judges": True,
+        }
+        if judge:
+            config["panels"] = {"own": {"judges": [judge]}}
+        return Work(config, self.items, False, models, self.workers, address)
 
 
 @dataclass(frozen=True, slots=True)
 class Sat:
-    """What a sitting was like."""
+    """One measurement of a point."""
 
     rate: float
     """Items a second."""
@@ -76,74 +90,78 @@ class Sat:
     """Requests that the API refused."""
 
 
-FULL = Plan(
-    (
-        Work("miniature", 24, 2, 0),
-        Work("miniature", 24, 2, 1),
-        Work("miniature", 40, 2, 2),
-        Work("miniature", 44, 2, 4),
-        Work("api", 80, 2, 1),
-        Work("api", 160, 2, 2),
-        Work("api", 400, 2, 4),
-        Work("instant", 400, 8, 0),
-        Work("instant", 400, 8, 1),
-    ),
-    turns=3,
-    window=10.0,
+FULL = (
+    *(Point("miniature", 24, 2, 0), Point("miniature", 24, 2, 1)),
+    *(Point("miniature", 40, 2, 2), Point("miniature", 44, 2, 4)),
+    *(Point("api", 80, 2, 1), Point("api", 160, 2, 2), Point("api", 400, 2, 4)),
+    *(Point("instant", 400, 8, 0), Point("instant", 400, 8, 1)),
 )
-QUICK = Plan(
-    (
-        Work("miniature", 6, 1, 0),
-        Work("miniature", 6, 1, 1),
-        Work("api", 60, 4, 2),
-    ),
-    turns=1,
-    window=2.0,
-)
+QUICK = (Point("miniature", 6, 1, 0), Point("miniature", 6, 1, 1), Point("api", 60, 4, 2))
 
 
-def sat(folder: Path, work: Work, cluster: MortalCluster, window: float) -> Sat:
-    """One sitting. Raises ``RuntimeError`` if it fails."""
-    folder.mkdir(parents=True)
-    settings = LabSettings(latency=LATENCY, requests_per_minute=PER_MINUTE, window=window)
-    lab = MortalLab(settings, folder / "lab.jsonl") if work.kind == "api" else None
-    if lab is not None:
-        lab.start()
-        account(folder, lab.url, PER_MINUTE, window)
-    try:
-        written(folder, replace(work, address=cluster.address))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks._scale_process", str(folder.resolve())]
+def steady_rate(finished: Sequence[float], ready: float, at_work: int) -> float:
+    """Return items a second while all are at work.
+
+    From the first round of items that were finished after all workers were ``ready`` to the last
+    round. Raises ``ValueError`` for too few items.
+    """
+    times = sorted(at for at in finished if at > ready)
+    # What is begun together ends together; at the end ever fewer are at work.
+    held = times[at_work - 1 : len(times) - at_work]
+    if len(held) < 2:
+        raise ValueError(
+            f"{len(times)} items were finished after all workers were ready, {at_work} at a time: "
+            "too few for a rate"
         )
-        samples: dict[int, float] = {}
-        while process.poll() is None:
-            time.sleep(_SAMPLE_SECONDS)
-            if work.workers and len(_told(folder)) == 1:
-                samples |= {pid: mib for pid in cluster.workers() if (mib := _pss(pid))}
-        if process.returncode:
-            raise RuntimeError(f"a sitting of {work} ended with {process.returncode}")
-        ready, ended = _told(folder)
-        arrived = [] if lab is None else [request.arrived for request in lab.requests()]
-        over = 0 if lab is None else lab.account(os.environ[KEY])["over_limit"]
-    finally:
-        if lab is not None:
-            lab.stop()
-    reached = reached_rate(arrived, ready["ready"] + window, window, PER_MINUTE)
-    return Sat(ended["rate"], ended["startup"], tuple(samples.values()), reached, over)
+    return (len(held) - 1) / (held[-1] - held[0])
 
 
 def reached_rate(
     arrived: Sequence[float], start: float, window: float, per_minute: int
 ) -> float | None:
-    """Requests over those that the limit allows in the whole windows from ``start`` until the last
-    arrival; None without a whole one."""
-    if not arrived:
-        return None
-    whole = int((max(arrived) - start) / window)
+    """Return requests over those that the limit allows, in the whole windows from ``start``.
+
+    None without a whole one.
+    """
+    whole = int((max(arrived, default=start) - start) / window)
     if whole < 1:
         return None
     count = sum(start < at <= start + whole * window for at in arrived)
     return count / (whole * window / 60 * per_minute)
+
+
+def sat(folder: Path, point: Point, cluster: MortalCluster, window: float) -> Sat:
+    """Measure a point once; raises ``RuntimeError`` if it fails."""
+    folder.mkdir(parents=True)
+    settings = LabSettings(latency=LATENCY, requests_per_minute=PER_MINUTE, window=window)
+    lab = MockServer(settings, folder / "lab.jsonl")
+    arrived, over = [], 0
+    try:
+        if point.kind == "api":
+            lab.start()
+            limits = {"requests_per_minute": PER_MINUTE, "window": window, "concurrent": 64}
+            write_settings(folder, {"accounts": {"lab": account(lab.url, KEY, **limits)}})
+        process = child(folder, point.work(cluster.address))
+        process.start()
+        samples: dict[int, float] = {}
+        while process.poll() is None:
+            time.sleep(1.0)
+            if point.workers and len(said(folder)) == 1:
+                samples |= {pid: mib for pid in cluster.workers() if (mib := _pss(pid))}
+        if process.poll():
+            raise RuntimeError(f"an evaluation of {point} failed: {process.said()}")
+        if point.kind == "api":
+            arrived = [request.arrived for request in lab.requests()]
+            over = lab.account(os.environ[KEY])["over_limit"]
+    finally:
+        lab.stop()
+    first, last = said(folder)
+    ready, times = first["ready"], last["finished"]
+    if len(times) != point.items:
+        raise RuntimeError(f"{len(times)} of {point.items} pictures were judged")
+    rate = steady_rate(times, ready, max(1, point.workers) * point.concurrency)
+    reached = reached_rate(arrived, ready + window, window, PER_MINUTE)
+    return Sat(rate, ready - last["begun"], tuple(samples.values()), reached, over)
 
 
 def _pss(pid: int) -> float:
@@ -152,78 +170,63 @@ def _pss(pid: int) -> float:
     return 0.0
 
 
-def _told(folder: Path) -> list[dict[str, float]]:
-    file = folder / TOLD
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
-def measure(plan: Plan, folder: Path) -> dict[str, Any]:
-    """All figures."""
+def measure(points: Sequence[Point], turns: int, window: float, folder: Path) -> dict[str, Any]:
+    """Measure all points in turn."""
     os.environ[KEY] = "scale"
     # One thread of arithmetic a worker: more would fight for the cores.
     os.environ["OMP_NUM_THREADS"] = "1"
     begun = time.monotonic()
-    most = max(work.workers for work in plan.works)
-    cluster = MortalCluster(0, cpus=most)
-    found: dict[Work, list[Sat]] = defaultdict(list)
+    cluster = MortalCluster(0, cpus=max(point.workers for point in points))
+    found: dict[Point, list[Sat]] = defaultdict(list)
     try:
         up = time.monotonic() - begun
-        for turn in range(plan.turns):
-            for number, work in enumerate(plan.works):
-                one = sat(folder / f"{turn}-{number}", work, cluster, plan.window)
-                found[work].append(one)
-                print(f"{work.kind}, {work.workers} workers: {one}", flush=True)
+        for turn in range(turns):
+            for number, point in enumerate(points):
+                found[point].append(sat(folder / f"{turn}-{number}", point, cluster, window))
+                print(f"{point.kind}, {point.workers} workers: {found[point][-1]}", flush=True)
     finally:
         cluster.stop()
     return {**figures_of(found), "startup_seconds.cluster": up}
 
 
-def figures_of(found: dict[Work, list[Sat]]) -> dict[str, Any]:
-    """The figures of all sittings."""
+def figures_of(found: dict[Point, list[Sat]]) -> dict[str, Any]:
+    """Return the figures of all measurements."""
     figures: dict[str, Any] = {}
-    local: dict[str, list[float]] = {}
-    single: dict[str, list[float]] = {}
-    names = {"miniature": "", "api": "api_", "instant": "instant_"}
-    for work, sessions in found.items():
-        rates = [one.rate for one in sessions]
-        name = names[work.kind]
-        if work.workers:
-            figures[f"{name}items_per_second.{work.workers}"] = interval(rates)
-        else:
-            figures[f"{'local_' + name}items_per_second"] = interval(rates)
-        if work.workers < 2:
-            (single if work.workers else local)[work.kind] = rates
-        if work.kind == "miniature":
-            point = f"ray_{work.workers}" if work.workers else "local"
-            figures[f"startup_seconds.{point}"] = interval([one.startup for one in sessions])
-    ours, rays = local["miniature"], single["miniature"]
-    figures["ray_overhead"] = interval([a / b for a, b in zip(ours, rays, strict=True)])
-    if "instant" in single:
-        pairs = zip(local["instant"], single["instant"], strict=True)
+    rates = {(p.kind, p.workers): [one.rate for one in sats] for p, sats in found.items()}
+    mib: dict[str, list[float]] = defaultdict(list)
+    for (kind, workers), values in rates.items():
+        name = "" if kind == "miniature" else f"{kind}_"
+        key = f"{name}items_per_second.{workers}" if workers else f"local_{name}items_per_second"
+        figures[key] = interval(values)
+    for point, sats in found.items():
+        mib[point.kind] += [size for one in sats for size in one.mib]
+        if point.kind == "miniature":
+            name = f"ray_{point.workers}" if point.workers else "local"
+            figures[f"startup_seconds.{name}"] = interval([one.startup for one in sats])
+    pairs = zip(rates["miniature", 0], rates["miniature", 1], strict=True)
+    figures["ray_overhead"] = interval([a / b for a, b in pairs])
+    if ("instant", 1) in rates:
+        pairs = zip(rates["instant", 0], rates["instant", 1], strict=True)
         figures["ray_ms_per_item"] = interval([1000 / b - 1000 / a for a, b in pairs])
     for kind, name in (("miniature", "mib_per_worker"), ("api", "mib_per_api_worker")):
-        mib = [size for w, all_ in found.items() if w.kind == kind for s in all_ for size in s.mib]
-        if mib:
-            figures[name] = interval(mib)
-    api = [work for work in found if work.kind == "api"]
-    widest = max(api, key=lambda work: work.workers)
-    reached = [one.reached for one in found[widest] if one.reached is not None]
-    figures["rate_reached"] = interval(reached)
-    figures["over_limit"] = sum(one.over_limit for work in api for one in found[work])
+        if mib[kind]:
+            figures[name] = interval(mib[kind])
+    api = [point for point in found if point.kind == "api"]
+    widest = max(api, key=lambda point: point.workers)
+    figures["rate_reached"] = interval(
+        [one.reached for one in found[widest] if one.reached is not None]
+    )
+    figures["over_limit"] = sum(one.over_limit for point in api for one in found[point])
     return figures
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few items, writes nothing")
-    given = parser.parse_args()
-    plan = QUICK if given.quick else FULL
-    with tempfile.TemporaryDirectory(prefix="scenewright-scale-") as folder:
-        figures = measure(plan, Path(folder))
-    report("scale", sum(work.items for work in plan.works) * plan.turns, figures, given.quick)
+@benchmark("few items")
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure all points."""
+    points, turns, window = (QUICK, 1, 2.0) if options.quick else (FULL, 3, 10.0)
+    with work_folder(options) as folder:
+        figures = measure(points, turns, window, folder)
+    return sum(point.items for point in points) * turns, figures
 
 
 if __name__ == "__main__":

@@ -11,14 +11,12 @@ run took, from its first event to its last, than with nobody else in the same pr
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import json
-import subprocess
-import sys
-import tempfile
+import multiprocessing
 import time
+from argparse import Namespace
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,8 +24,13 @@ from typing import Any
 import httpx2
 import numpy as np
 
-from benchmarks._report import interval, report
+from benchmarks._harness import Option, benchmark, interval, work_folder
+from benchmarks._models import instant_models
+from scenewright.service.api.socket_server import Server, address_of, bind
+from scenewright.service.app import create_app
+from scenewright.service.core.settings import ServiceSettings
 
+LIMIT_MS = 50.0
 _SECONDS = 900
 
 
@@ -111,35 +114,48 @@ async def load(url: str, pid: int, runs: int, streams: int) -> Load:
     return seen
 
 
-def measured(runs: int, streams: int, running: int) -> dict[str, Any]:
-    """All figures."""
-    with tempfile.TemporaryDirectory(prefix="scenewright-load-") as folder:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks._service_instant", folder, str(running)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stdout is not None
-            url = process.stdout.readline().strip()
-            # Alone, after a first one that loads what is loaded once.
-            alone = [asyncio.run(load(url, process.pid, 1, 1)) for _ in range(6)][1:]
-            begun = time.monotonic()
-            seen = asyncio.run(load(url, process.pid, runs, streams))
-            seconds = time.monotonic() - begun
-        finally:
-            process.terminate()
-            process.wait(60)
+def _serve(folder: Path, running: int, pipe: Any) -> None:
+    """Serve models that take a fixed short time until the process is ended."""
+    models = instant_models(drawing=0.05, judging=0.02)
+
+    async def serve() -> None:
+        settings = ServiceSettings(data=folder, port=0, running=running, queue=100_000)
+        listening = bind(settings)
+        server = Server(create_app(settings, models=lambda request: models), settings)
+        task = asyncio.create_task(server.serve(sockets=[listening]))
+        await server.ready.wait()
+        pipe.send(address_of(settings, listening))
+        await task
+
+    asyncio.run(serve())
+
+
+def measure(folder: Path, runs: int, streams: int, running: int) -> dict[str, Any]:
+    """Return all figures."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(folder, running, theirs), daemon=True)
+    process.start()
+    try:
+        url, pid = ours.recv(), int(process.pid or 0)
+        # Alone, after a first one that loads what is loaded once.
+        alone = [asyncio.run(load(url, pid, 1, 1)) for _ in range(6)][1:]
+        begun = time.monotonic()
+        seen = asyncio.run(load(url, pid, runs, streams))
+        seconds = time.monotonic() - begun
+    finally:
+        process.terminate()
+        process.join(60)
     late = np.asarray(seen.added) * 1000
-    base = float(np.median([alone_.took[0] for alone_ in alone]))
+    base = float(np.median([one.took[0] for one in alone]))
     settled = [(n, mib) for n, mib in seen.memory if n > runs / 5]
     slope = float(np.polyfit(*zip(*settled, strict=True), 1)[0]) * 1000
     return {
         "p99_added_ms": float(np.percentile(late, 99)),
         "p50_added_ms": float(np.percentile(late, 50)),
         "max_added_ms": float(late.max()),
-        "limit_ms": 50.0,
-        "p99_over_limit": float(np.percentile(late, 99)) / 50.0,
+        "limit_ms": LIMIT_MS,
+        "p99_over_limit": float(np.percentile(late, 99)) / LIMIT_MS,
         "events": len(late),
         "events_lost": seen.lost,
         "mib_per_1000_runs": slope,
@@ -151,14 +167,12 @@ def measured(runs: int, streams: int, running: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Measure, print, and in full mode write ``results/service_load.json``."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="100 runs, 50 streams")
-    parser.add_argument("--running", type=int, default=4, help="runs driven at once")
-    given = parser.parse_args()
-    runs, streams = (100, 50) if given.quick else (1000, 200)
-    report("service_load", runs, measured(runs, streams, given.running), given.quick)
+@benchmark("100 runs, 50 streams", running=Option(4, "runs driven at once"))
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure the service."""
+    runs, streams = (100, 50) if options.quick else (1000, 200)
+    with work_folder(options) as folder:
+        return runs, measure(folder, runs, streams, options.running)
 
 
 if __name__ == "__main__":

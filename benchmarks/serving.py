@@ -14,10 +14,10 @@ cannot double there what one does.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import time
+from argparse import Namespace
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -25,8 +25,8 @@ from typing import Any
 import torch
 from PIL import Image
 
-from benchmarks._loop_scenes import held_out_scene
-from benchmarks._report import interval, report
+from benchmarks._harness import benchmark, interval
+from benchmarks._scenes import held_out_scene
 from scenewright.agents.judges.served import ServedJudge
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge
@@ -34,7 +34,7 @@ from scenewright.core.questions import QuestionForm
 from scenewright.core.sockets import listening
 from scenewright.miniature.painter import paint
 from scenewright.providers.caller import Caller, Limits
-from scenewright.providers.model_serving import ModelServer
+from scenewright.providers.serving_client import ModelServer
 from scenewright.runs.model_factory.profiles import judge_of
 
 JUDGE = "local:miniature/judge-a"
@@ -51,7 +51,7 @@ FORM = QuestionForm(predicates="miniature")
 
 
 def pictures(count: int, first: int) -> Asked:
-    """So many painted pictures with their facts, those of other turns left out."""
+    """Return so many painted pictures with their facts, those of other turns left out."""
     scenes = [held_out_scene("medium", first + at) for at in range(count)]
     return [
         (paint(scene, seed=first + at).image, FORM.facts(scene)) for at, scene in enumerate(scenes)
@@ -59,7 +59,7 @@ def pictures(count: int, first: int) -> Asked:
 
 
 async def turn(judge: Judge, asked: Asked) -> tuple[float, list[list[Answer]]]:
-    """Answers a second, and the answers."""
+    """Return answers a second, and the answers."""
     places = asyncio.Semaphore(AT_ONCE)
 
     async def one(image: Image.Image, facts: tuple[Fact, ...]) -> list[Answer]:
@@ -77,7 +77,7 @@ async def turn(judge: Judge, asked: Asked) -> tuple[float, list[list[Answer]]]:
 
 @asynccontextmanager
 async def served(names: Sequence[str]) -> AsyncIterator[dict[str, str]]:
-    """Name of each variant → its address."""
+    """Yield name of each variant → its address."""
     import ray
     from ray import serve
     from ray.serve.api import RunTarget
@@ -112,13 +112,13 @@ async def served(names: Sequence[str]) -> AsyncIterator[dict[str, str]]:
 
 
 def apart(one: list[list[Answer]], other: list[list[Answer]]) -> float:
-    """The largest difference of a probability."""
+    """Return the largest difference of a probability."""
     pairs = [(a, b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True)]
     return max(abs((a.probability or 0.0) - (b.probability or 0.0)) for a, b in pairs)
 
 
 async def measured(variants: Sequence[str], turns: int, count: int) -> dict[str, Any]:
-    """All figures of so many turns with so many pictures each."""
+    """Return all figures of so many turns with so many pictures each."""
     torch.set_num_threads(1)
     caller = Caller("serving", Limits(concurrent=AT_ONCE), timeout=300.0, priced=False)
     judges: dict[str, Judge] = {"in_process": judge_of(JUDGE)}
@@ -150,14 +150,13 @@ async def measured(variants: Sequence[str], turns: int, count: int) -> dict[str,
     return figures | {"largest_difference": difference}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer pictures, nothing is written")
-    quick = parser.parse_args().quick
-    turns, count = (2, 16) if quick else (10, 128)
+@benchmark("fewer pictures and variants")
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure all variants."""
+    turns, count = (2, 16) if options.quick else (10, 128)
     # Each replica loads torch: the time of a quick run is theirs.
-    variants = ("replica_1_batched",) if quick else tuple(VARIANTS)
-    report("serving", turns * count, asyncio.run(measured(variants, turns, count)), quick)
+    variants = ("replica_1_batched",) if options.quick else tuple(VARIANTS)
+    return turns * count, asyncio.run(measured(variants, turns, count))
 
 
 if __name__ == "__main__":

@@ -18,19 +18,32 @@ minute, so that one late request weighs 15 times as much.
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import dataclass
+import asyncio
+import multiprocessing
+import os
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks._lab_process import LabProcess, lab_process
-from benchmarks._report import report
-from benchmarks._sharing import Work, database, slot_of_the_dead, together
+from benchmarks._harness import SERVER, benchmark, prefixed
+from benchmarks._mock import MockServer, account, database, picture
+from scenewright.config.accounts import AccountSpec
+from scenewright.config.settings import load_settings
+from scenewright.core.formats import load_scene
+from scenewright.core.questions import facts_of
 from scenewright.mock_providers.settings import LabSettings
+from scenewright.providers import ask, open_answers
+from scenewright.providers.limits import Limits
+from scenewright.providers.retry import Backoff
+from scenewright.runs.model_factory.local_models import SHARED
+from scenewright.runs.model_factory.profiles import judge_of
 
-SERVER = "postgresql://postgres@127.0.0.1:5432"
 LATENCY = 0.2
 PROCESSES = 2
-CONCURRENT = 64
+SCENE = "red dog left of blue ball; cat on table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,63 +64,173 @@ FULL = Plan(images=600, same=200, per_minute=240, window=60.0)
 QUICK = Plan(images=100, same=20, per_minute=300, window=4.0)
 
 
-def works(lab: LabProcess, plan: Plan, key: str, **more: Any) -> list[Work]:
-    """One piece of work a process, each of other images."""
-    share = plan.images // PROCESSES
-    base = {
-        "lab": lab.url,
-        "key": key,
-        "per_minute": plan.per_minute,
-        "window": plan.window,
-        "concurrent": CONCURRENT,
-        "images": share,
-    }
-    return [Work(**{**base, "first": share * n, **more}) for n in range(PROCESSES)]
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one process does."""
+
+    key: str
+    """Account and API key."""
+    settings: dict[str, Any]
+    """Of the account."""
+    images: int
+    """Images that it asks of."""
+    limits: str | None
+    """Database of the limits; None: each process keeps its own."""
+    answers: str | None = None
+    """Database of the answers; None: each process keeps its own."""
+    first: int = 0
+    """Number of its first image."""
+
+
+@dataclass(frozen=True, slots=True)
+class Did:
+    """What one process did."""
+
+    answered: int
+    """Images with answers."""
+    paid: int
+    """Images whose answers it paid for."""
+    seconds: float
+    """From the first call to the last answer."""
+
+
+async def _asked(work: Work, pipe: Any, start: Any) -> Did:
+    os.environ["BENCH_SHARED_KEY"] = work.key
+    accounts = {work.key: AccountSpec(**work.settings)}
+    settings = load_settings(accounts=accounts, shared_limits=work.limits)
+    judge = judge_of(f"{work.key}:instant", settings=settings)
+    facts = facts_of(load_scene(SCENE))
+    with closing(open_answers(work.answers, None)) as store:
+
+        async def one(number: int) -> tuple[bool, bool]:
+            origin = f"{os.getpid()}"
+            asked = await ask(
+                judge, f"{number:064x}", picture(number), facts, store=store, origin=origin
+            )
+            return all(a.state in ("yes", "no") for a in asked.answers), not asked.cached
+
+        # The first call imports the provider's library and opens the connection: it arrives late.
+        await judge.answer(picture(2 * 10**6 + os.getpid()), facts)
+        pipe.send("ready")
+        await asyncio.to_thread(start.wait)
+        begun = time.perf_counter()
+        found = await asyncio.gather(*map(one, range(work.first, work.first + work.images)))
+        seconds = time.perf_counter() - begun
+    await SHARED.aclose()
+    return Did(sum(good for good, _ in found), sum(paid for _, paid in found), seconds)
+
+
+def _process(work: Work, pipe: Any, start: Any) -> None:
+    pipe.send(asyncio.run(_asked(work, pipe, start)))
+
+
+def spawned(target: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
+    """Start a process and return it with our end of a pipe whose other end it gets as well."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(
+        target=target, args=(arguments[0], theirs, *arguments[1:]), daemon=True
+    )
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def together(work: Work, firsts: list[int]) -> list[Did]:
+    """Return what processes that begin together do, each from another first image on."""
+    start = multiprocessing.get_context("spawn").Event()
+    running = [spawned(_process, replace(work, first=first), start) for first in firsts]
+    for _, pipe in running:
+        pipe.recv()
+    start.set()
+    did: list[Did] = [pipe.recv() for _, pipe in running]
+    for process, _ in running:
+        process.join(30)
+    return did
+
+
+def _limits(url: str) -> Any:
+    from scenewright.providers.shared_limits import SharedLimits
+
+    return SharedLimits(url, "held", Limits(concurrent=1), Backoff())
+
+
+def _hold(url: str, pipe: Any) -> None:
+    async def main() -> None:
+        await _limits(url).enter(0, ahead=False, max_wait=1)
+        pipe.send("holds")
+        await asyncio.sleep(600)
+
+    asyncio.run(main())
+
+
+def slot_of_the_dead(url: str) -> float:
+    """Return the seconds from the kill of a process until another gets the one place it held."""
+    process, ours = spawned(_hold, url)
+    ours.recv()
+
+    async def main() -> float:
+        limits = _limits(url)
+        waiting = asyncio.create_task(limits.enter(0, ahead=False, max_wait=1))
+        await asyncio.sleep(6.0)
+        if waiting.done():
+            raise RuntimeError("the place of a process that lives was given away")
+        process.kill()
+        begun = time.perf_counter()
+        limits.leave(await waiting)
+        seconds = time.perf_counter() - begun
+        await asyncio.to_thread(limits.close)
+        return seconds
+
+    return asyncio.run(main())
 
 
 def measure(plan: Plan, server: str) -> dict[str, Any]:
-    """All figures."""
+    """Return all figures."""
     figures: dict[str, Any] = {}
-    settings = LabSettings(requests_per_minute=plan.per_minute, window=plan.window, latency=LATENCY)
-    with database(server) as url, lab_process(settings) as lab:
-        for way, limits in (("shared", url), ("separate", None)):
-            did = together(works(lab, plan, way, limits=limits))
-            seen = lab.account(way)
-            print(f"{way}: {did}, {seen}", flush=True)
+    limits: dict[str, Any] = {"requests_per_minute": plan.per_minute, "window": plan.window}
+    share = plan.images // PROCESSES
+    with database(server) as url, MockServer(LabSettings(latency=LATENCY, **limits)) as lab:
+        spec = account(lab.url, "BENCH_SHARED_KEY", concurrent=64, timeout=10.0, **limits)
+
+        def done(work: Work, firsts: list[int]) -> tuple[list[Did], dict[str, Any]]:
+            did, seen = together(work, firsts), lab.account(work.key)
+            print(f"{work.key}: {did}, {seen}", flush=True)
+            figures.update(
+                prefixed(
+                    f"{work.key}.",
+                    {
+                        "lost": PROCESSES * work.images - sum(one.answered for one in did),
+                        "seconds": max(one.seconds for one in did),
+                    },
+                )
+            )
+            return did, seen
+
+        for way, shared in (("shared", url), ("separate", None)):
+            firsts = [share * n for n in range(PROCESSES)]
+            _, seen = done(Work(way, spec, share, shared), firsts)
+            if seen["limit_used"] is None:
+                raise RuntimeError(f"{way} sent no more requests than the limit: none was held up")
             figures |= {
                 f"{way}.reached_over_allowed": seen["limit_used"],
                 f"{way}.over_limit": seen["over_limit"],
                 f"{way}.most_at_once": seen["most_at_once"],
-                f"{way}.lost": sum(way.images for way in works(lab, plan, way, limits=limits))
-                - sum(one.answered for one in did),
-                f"{way}.seconds": max(one.seconds for one in did),
             }
-            if seen["limit_used"] is None:
-                raise RuntimeError(f"{way} sent no more requests than the limit: none was held up")
-        same = {"limits": url, "answers": url, "first": 10**6, "images": plan.same}
-        did = together(works(lab, plan, "answers", **same))
-        seen = lab.account("answers")
-        print(f"answers: {did}, {seen}", flush=True)
+        did, seen = done(Work("answers", spec, plan.same, url, url), [10**6] * PROCESSES)
         figures |= {
-            "answers.lost": PROCESSES * plan.same - sum(one.answered for one in did),
             "answers.paid_twice": sum(one.paid for one in did) - plan.same,
             "answers.requests_over_images": (seen["executed"] - PROCESSES) / plan.same,
-            "answers.seconds": max(one.seconds for one in did),
         }
         figures["slot_after_kill"] = slot_of_the_dead(url)
     return figures
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few images, writes nothing")
-    parser.add_argument("--server", default=SERVER, help=f"a PostgreSQL server (default: {SERVER})")
-    given = parser.parse_args()
-    plan = QUICK if given.quick else FULL
-    report("shared_limits", plan.images, measure(plan, given.server), given.quick)
+@benchmark("few images", server=SERVER)
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure all ways."""
+    plan = QUICK if options.quick else FULL
+    return plan.images, measure(plan, options.server)
 
 
 if __name__ == "__main__":

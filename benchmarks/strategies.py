@@ -1,185 +1,192 @@
 """Every repair strategy on the same held-out scenes at the same number of images.
 
-``python -m benchmarks.strategies [--quick]``. What each reaches (SGScore and share of all facts, by
-judges that the loop never saw), the images it needs, and how many facts that held a round loses;
-and the router against each, paired by scene. Rows are stored scene by scene: the same command
-goes on after a kill.
+``python -m benchmarks.strategies [--quick]``. Every strategy begins with the same picture and may
+draw 7 images in all, references included. All but best-of-n stop as soon as the loop's judges find
+nothing missing. The strategies that redraw the whole picture use the paper's weights, λ0 = λ1 =
+0.5; ``feedback`` and the router are as the profile has them. Rows are stored scene by scene: the
+same command goes on after a kill.
+
+Scores are by judges that the loop never saw: ``[LEVEL.]sgscore.RUN``, ``[LEVEL.]facts.RUN``,
+``images.RUN``, ``regressions.RUN`` (facts that a round loses, mean over the scenes that needed a
+second round), ``gain.router_vs_RUN`` (paired, SGScore), ``gain.facts_router_vs_RUN``,
+``chosen.STRATEGY`` (share of the router's rounds) and ``helped.STRATEGY`` (share of those whose
+picture became the best).
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import os
-import sys
-import tempfile
+from argparse import Namespace
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks._loop_report import shown
-from benchmarks._miniature_scenes import LEVELS
-from benchmarks._pool import PoolError
-from benchmarks._repairs import (
-    IMAGES,
-    ROUTER,
-    RUNS,
-    TUNING,
-    RepairRow,
-    figures_of,
-    fingerprint,
-    measure_scene,
-    scenes_of,
+from benchmarks._harness import (
+    PROCESSES,
+    Option,
+    benchmark,
+    folder,
+    interval,
+    report,
+    require_commit,
+    work_folder,
 )
-from benchmarks._report import require_commit, write
-from benchmarks._rows import Rows, RowsError
-from benchmarks._scene_rows import collect
-from benchmarks._strategies import overridden
-from scenewright.config.settings import BUILT_IN
-from scenewright.runs.model_factory.profiles import build_run_models
+from benchmarks._loop import (
+    WHOLE,
+    Kept,
+    level_parts,
+    miniature,
+    read,
+    refined,
+    score_figures,
+    shown,
+    verb,
+)
+from benchmarks._pages import template
+from benchmarks._rows import MeasuredScene, SceneStudy
+from benchmarks._scenes import LEVELS, balanced_scenes
+from scenewright.config.settings import Profile
+from scenewright.core.scene import SceneGraph
+from scenewright.graphs.strategies.history import attempts_of
+from scenewright.graphs.strategies.registry import strategies
+from scenewright.runs.api import Budget
+from scenewright.runs.model_factory.profiles import RunModels
+from scenewright.runs.records import RunResult
 
-ROOT = Path(__file__).resolve().parent.parent
 WORK = Path("out/bench-strategies")
-SCENES = 120
-QUICK_SCENES = 3
-QUICK_STEPS = 8
-"""Denoising steps of ``--quick``: enough to see that all of it works."""
+IMAGES = 7
+"""Images of a run: three rounds of feedback with their references, and the first picture."""
+RUNS: Mapping[str, Mapping[str, Any]] = {
+    **{name: {"profile": {"strategy": name}} for name in strategies()},
+    "feedback-whole": {"profile": {"strategy": "feedback", **WHOLE}},
+    "schedule": {"profile": {"strategy": "schedule", **WHOLE}},
+    "masked": {"profile": {"strategy": "masked", **WHOLE}},
+}
+"""Name of a run → its options."""
+ROUTER = "router"
+TUNING = 1000
+"""Scenes from this number on are for trying settings out; none of them is in a result."""
 
 
-def print_tables(figures: Mapping[str, Any], console: Console) -> None:
-    """Scores, images and regressions by run; the router's choices."""
-    scores = Table(
-        *("run", "SGScore", *LEVELS, "all facts", "images", "facts lost a round"),
-        title=f"{IMAGES} images at most",
-    )
+class RepairRow(MeasuredScene):
+    """All strategies on one scene."""
+
+    kept: dict[str, Kept]
+    """By run: the image that is kept, and its scores."""
+    regressions: dict[str, float | None]
+    """By run: facts lost a round, of those confirmed in the picture that the round began from;
+    None where no second round was needed."""
+    rounds: dict[str, int]
+    """By run: rounds after the first."""
+    acting: dict[str, int]
+    """Strategies that the router chose, and how often."""
+    gained: dict[str, int]
+    """Of those, how often the round's picture became the best."""
+
+
+async def measure_scene(
+    scene: SceneGraph, at: int, profile: Profile, models: RunModels, scratch: Path | None = None
+) -> dict[str, Any]:
+    """Run all of :data:`RUNS` on ``scene``."""
+    most = {"rounds": IMAGES, "budget": Budget(images=IMAGES)}
+    runs = refined(scene, at, profile, models, RUNS, scratch, **most)
+    results = {name: result async for name, result in runs}
+    router = tries(results[ROUTER])
+    return {
+        "kept": {name: read(result, IMAGES) for name, result in results.items()},
+        "regressions": {name: lost_a_round(result) for name, result in results.items()},
+        "rounds": {name: len(result.rounds) - 1 for name, result in results.items()},
+        "acting": dict(sorted(Counter(name for name, _, _ in router).items())),
+        "gained": dict(sorted(Counter(name for name, _, better in router if better).items())),
+    }
+
+
+def tries(result: RunResult) -> list[tuple[str, int, bool]]:
+    """Return strategy, facts lost and whether it gave the best picture, of each later round."""
+    cards = {r.round: r.loop_card for r in result.rounds if r.loop_card is not None}
+    acting = {r.round: r.strategy for r in result.rounds if r.strategy}
+    found = attempts_of(cards, acting, result.facts)
+    return [(attempt.strategy, len(attempt.broken), attempt.better) for attempt in found]
+
+
+def lost_a_round(result: RunResult) -> float | None:
+    """Return the mean of the facts that a round lost; None where there was no second round."""
+    lost = [broken for _, broken, _ in tries(result)]
+    return sum(lost) / len(lost) if lost else None
+
+
+def figures_of(rows: Sequence[RepairRow]) -> dict[str, Any]:
+    """Return all figures; raises ``ValueError`` without rows."""
+    figures: dict[str, Any] = {}
+    gains = {f"router_vs_{name}": (ROUTER, name) for name in RUNS if name != ROUTER}
+    for prefix, some in level_parts(rows).items():
+        cards = {name: [row.kept[name].report for row in some] for name in RUNS}
+        figures |= score_figures(cards, gains, ("sgscore", "facts"), prefix)
     for name in RUNS:
-        scores.add_row(
-            name,
-            shown(figures.get(f"sgscore.{name}")),
-            *(_mean(figures, f"{level}.sgscore.{name}") for level in LEVELS),
-            shown(figures.get(f"facts.{name}")),
-            _mean(figures, f"images.{name}", 1),
-            shown(figures.get(f"regressions.{name}"), 2),
-        )
-    gains = Table("the router against", "SGScore", "all facts", title="Paired differences")
-    for name in RUNS:
-        if name != ROUTER:
-            pair = (f"gain.{part}router_vs_{name}" for part in ("", "facts_"))
-            gains.add_row(name, *(shown(figures.get(key)) for key in pair))
-    chosen = Table("the router chose", "share of its rounds", "gave the best picture")
-    for name in RUNS:
-        if f"chosen.{name}" in figures:
-            values = (figures[f"chosen.{name}"], figures[f"helped.{name}"])
-            chosen.add_row(name, *(f"{value:.2f}" for value in values))
-    for table in (scores, gains, chosen):
-        console.print(table)
+        figures[f"images.{name}"] = interval([row.kept[name].images for row in rows])
+        lost = [value for row in rows if (value := row.regressions[name]) is not None]
+        if lost:
+            figures[f"regressions.{name}"] = interval(lost)
+    chosen = {name: sum(row.acting.get(name, 0) for row in rows) for name in strategies()}
+    for name, count in chosen.items():
+        if count:
+            figures[f"chosen.{name}"] = count / sum(chosen.values())
+            figures[f"helped.{name}"] = sum(row.gained.get(name, 0) for row in rows) / count
+    return figures
 
 
 def verdicts(figures: Mapping[str, Any]) -> list[str]:
-    """What the intervals allow to say of the router, one sentence a kind."""
+    """Say what the intervals allow to say of the router, one sentence a kind."""
     kinds: dict[str, list[str]] = {"beats": [], "is tied with": [], "falls behind": []}
     for name in RUNS:
-        gain = figures.get(f"gain.router_vs_{name}")
-        if gain is None:
-            continue
-        verb = (
-            "beats" if gain["low"] > 0 else "falls behind" if gain["high"] < 0 else "is tied with"
-        )
-        kinds[verb].append(f"{name} ({shown(gain)})")
-    return [f"The router {verb} {', '.join(names)}." for verb, names in kinds.items() if names]
+        if gain := figures.get(f"gain.router_vs_{name}"):
+            kinds[verb(gain, "is tied with")].append(f"{name} ({shown(gain)})")
+    return [f"The router {said} {', '.join(names)}." for said, names in kinds.items() if names]
 
 
 def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
     """Return the table of the results page, with what it says."""
-    titles = ["strategy", "SGScore", *LEVELS, "all facts", "images", "facts lost a round"]
-    lines = [f"| {' | '.join(titles)} |", f"|{' --- |' * len(titles)}"]
-    for name in sorted(RUNS, key=lambda run: -figures[f"sgscore.{run}"]["mean"]):
-        cells = [
-            name,
-            shown(figures.get(f"sgscore.{name}")),
-            *(_mean(figures, f"{level}.sgscore.{name}") for level in LEVELS),
-            shown(figures.get(f"facts.{name}")),
-            _mean(figures, f"images.{name}", 1),
-            _mean(figures, f"regressions.{name}", 2),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", *(f"- {line}" for line in verdicts(figures)), ""]
-    lines.append(
-        f"{n} held-out scenes of the miniature world, at most {IMAGES} images each, references "
-        f"included, {date}; in brackets 95% intervals. Scored by judges that the loop never saw; "
-        "`feedback-whole`, `schedule` and `masked` redraw the whole picture with λ0 = λ1 = 0.5."
+    return (
+        template("strategies_table.md")
+        .render(
+            figures=figures,
+            n=n,
+            date=date,
+            runs=sorted(RUNS, key=lambda run: -figures[f"sgscore.{run}"]["mean"]),
+            levels=LEVELS,
+            images=IMAGES,
+            verdicts=verdicts(figures),
+        )
+        .rstrip()
     )
-    return "\n".join(lines)
 
 
-def _mean(figures: Mapping[str, Any], key: str, digits: int = 3) -> str:
-    return f"{figures[key]['mean']:.{digits}f}" if key in figures else "–"
-
-
-def run(arguments: argparse.Namespace) -> None:
-    """Measure, print, and write the results of a full run."""
-    if not arguments.quick and not arguments.tuning:
+@benchmark(
+    "3 scenes",
+    scenes=Option(120, "scenes", least=1),
+    processes=PROCESSES,
+    work=folder(f"folder of the rows (default: {WORK})"),
+    tuning=Option(
+        False,
+        f"scenes from {TUNING} on, for trying settings out; writes no results",
+        more={"action": "store_true"},
+    ),
+)
+def main(options: Namespace) -> None:
+    """Measure, and write the results of a full run."""
+    unpublished = options.quick or options.tuning
+    if not unpublished:
         require_commit()
-    changes = {"steps": QUICK_STEPS} if arguments.quick else {}
-    profile = overridden(BUILT_IN["miniature"], changes)
-    count = QUICK_SCENES if arguments.quick else arguments.scenes
-    count += -count % len(LEVELS)
-    first = TUNING if arguments.tuning else 0
-    run_models = asyncio.run(build_run_models(profile))
-    name = fingerprint(profile, run_models)
-    with ExitStack() as stack:
-        folder = arguments.work
-        if folder is None and arguments.quick:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        rows = stack.enter_context(Rows((folder or WORK) / "rows.jsonl", RepairRow, name))
-        scenes = dict(enumerate(scenes_of(count, first), first))
-        measured = collect(measure_scene, scenes, rows, profile, arguments.processes)
-    figures = figures_of(measured)
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    print_tables(figures, console)
-    for line in verdicts(figures):
-        console.print(line)
-    print(f"{len(measured)} scenes, fingerprint {name}")
-    if arguments.quick or arguments.tuning:
-        print("quick or tuning scenes: nothing is written to benchmarks/results")
-        return
-    print(f"written to {write('strategies', len(measured), figures).relative_to(ROOT)}")
-    print("make results writes the pages")
-
-
-def main(given: Sequence[str] | None = None) -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_SCENES} scenes, writes nothing"
-    )
-    parser.add_argument(
-        "--scenes", type=int, default=SCENES, help="how many (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--processes", type=int, default=os.cpu_count() or 1, help="default: one a core"
-    )
-    parser.add_argument("--work", type=Path, help=f"folder of the rows (default: {WORK})")
-    parser.add_argument(
-        "--tuning",
-        action="store_true",
-        help=f"scenes from {TUNING} on, for trying settings out; writes no results",
-    )
-    arguments = parser.parse_args(given)
-    if arguments.scenes < 1 or arguments.processes < 1:
-        parser.error("--scenes and --processes must be 1 or more")
-    try:
-        run(arguments)
-    except (PoolError, RowsError) as error:
-        sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit("stopped: the same command goes on from here")
+    count = 3 if options.quick else options.scenes + -options.scenes % len(LEVELS)
+    first = TUNING if options.tuning else 0
+    profile = miniature(options.quick)
+    study = SceneStudy.of(RepairRow, measure_scene, profile, runs=RUNS, images=IMAGES)
+    with work_folder(options, WORK) as work:
+        scenes = dict(enumerate(balanced_scenes(first + count)[first:], first))
+        rows = study.rows(scenes, work / "rows.jsonl", options.processes)
+    figures = figures_of(rows)
+    report("strategies", len(rows), figures, unpublished)
+    print(markdown(figures, len(rows), "now"))
 
 
 if __name__ == "__main__":

@@ -27,11 +27,10 @@ at which it raises as many false alarms as are aimed at, 1 in 1,000 of these ver
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
-import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
@@ -43,11 +42,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks._lab_process import lab_process
-from benchmarks._pool import Progress
-from benchmarks._report import interval, report, require_commit
+from benchmarks._harness import benchmark, interval, progress
+from benchmarks._mock import MockServer
 from benchmarks._sentinels import JUDGES, PAINTINGS, Candidates, candidates, choose
-from scenewright.agents.panel.panel import lead_of
+from scenewright.agents.panel.ballots import lead_of
 from scenewright.config.settings import load_settings
 from scenewright.evals.errors import ModelChangedError
 from scenewright.evals.runner.config import EvalConfig
@@ -114,9 +112,8 @@ def pairs_of(found: Candidates, names: Sequence[str], copies: int) -> list[Pair]
     judges = {name: judge_of(f"local:miniature/judge-{name}") for name in names}
     every = range(len(JUDGES))
     pairs = list(combinations([JUDGES.index(name) for name in names], 2))
-    progress = Progress(len(pairs), sys.stderr)
     made = []
-    for pair in pairs:
+    for pair in progress(pairs):
         rows = choose(found, [judge for judge in every if judge not in pair])
         pictures = [_picture(found, some) for some in rows]
         said = [
@@ -124,7 +121,6 @@ def pairs_of(found: Candidates, names: Sequence[str], copies: int) -> list[Pair]
         ]
         holds = np.array([held for picture in pictures for held in picture.holds])
         made.append(Pair(np.array(said), holds))
-        progress.step()
     return made
 
 
@@ -153,7 +149,7 @@ async def _asked(
 
 
 def formed(form: str, said: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Places of answers with these probabilities in a form."""
+    """Return places of answers with these probabilities in a form."""
     edge = 1.0 / (1.0 + np.exp(BOUND))
     if form == "votes":
         said = (said > 0.5).astype(float)
@@ -239,15 +235,17 @@ def simulate(pairs: Sequence[Pair], form: str, runs: int, *, exchange: bool) -> 
 
 
 def delays_of(alarm: NDArray[np.intp], found: Outcome) -> Array:
-    """Questions from the exchange to the alarm of runs that raised none before it; infinite where
-    it came too late."""
+    """Return questions from the exchange to the alarm of runs that raised none before it.
+
+    Infinite where it came too late.
+    """
     after = alarm - found.swap
     late = np.where(after > WITHIN, np.inf, after.astype(float))
     return late[alarm > found.swap]
 
 
 def simulated(pairs: Sequence[Pair], sizes: Sizes) -> dict[str, Any]:
-    """All figures of the simulation."""
+    """Return all figures of the simulation."""
     still = {form: simulate(pairs, form, sizes.still, exchange=False) for form in FORMS}
     moved = {form: simulate(pairs, form, sizes.exchanged, exchange=True) for form in FORMS}
     # The peer's limit is chosen on the very runs that it is measured by, in its favour.
@@ -316,7 +314,7 @@ class _Asked(SqliteFile):
         super().__init__(path, "", synchronous="NORMAL", kept="what is judged")
 
     def count(self) -> tuple[int, int]:
-        """Pictures and answered questions."""
+        """Return pictures and answered questions."""
         found = self._db.execute(
             "SELECT count(*), coalesce(sum((SELECT count(*) FROM json_each(places))), 0) FROM asked"
         ).fetchone()
@@ -324,19 +322,17 @@ class _Asked(SqliteFile):
 
 
 def mocked(sizes: Sizes) -> dict[str, Any]:
-    """Evaluations whose judge is exchanged in the middle by the mock providers."""
+    """Run evaluations whose judge is exchanged in the middle by the mock providers."""
     ordered = list(permutations(JUDGES, 2))
     chosen = [ordered[at * len(ordered) // sizes.mock] for at in range(sizes.mock)]
-    progress = Progress(len(chosen), sys.stderr)
     delays: list[float] = []
     early = 0
-    for first, second in chosen:
-        with lab_process(LabSettings()) as lab, tempfile.TemporaryDirectory() as name:
+    for first, second in progress(chosen):
+        with MockServer(LabSettings()) as lab, tempfile.TemporaryDirectory() as name:
             delay = asyncio.run(_exchanged(lab.url, Path(name), first, second, sizes.before))
         early += delay < 0
         if delay >= 0:
             delays.append(delay)
-        progress.step()
     found = np.array(delays)
     return {
         "mock.delay_facts.median": _median(found),
@@ -350,8 +346,10 @@ def mocked(sizes: Sizes) -> dict[str, Any]:
 
 
 async def _exchanged(url: str, folder: Path, first: str, second: str, before: int) -> float:
-    """Sentinel questions that the second model answered until the evaluation stopped; negative if
-    it stopped before, infinite if it did not stop."""
+    """Sentinel questions that the second model answered until the evaluation stopped.
+
+    Negative if it stopped before, infinite if it did not stop.
+    """
     at: list[int] = []
 
     def show(now: Stand) -> None:
@@ -388,24 +386,18 @@ async def _exchanged(url: str, folder: Path, first: str, second: str, before: in
 
 
 def measure(sizes: Sizes) -> dict[str, Any]:
-    """All figures."""
+    """Return all figures."""
     torch.set_num_threads(1)
     names = JUDGES[: sizes.judges]
     pairs = pairs_of(candidates(sizes.paintings), names, sizes.copies)
     return {**simulated(pairs, sizes), **mocked(sizes)}
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few judges and runs, writes nothing")
-    quick = parser.parse_args().quick
-    if not quick:
-        require_commit()
-    figures = measure(QUICK if quick else FULL)
-    report("swap", figures["runs.still"] + figures["runs.exchanged"], figures, quick)
+@benchmark("few judges and runs", clean=True)
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure simulated exchanges and those of the mock providers."""
+    figures = measure(QUICK if options.quick else FULL)
+    return figures["runs.still"] + figures["runs.exchanged"], figures
 
 
 if __name__ == "__main__":

@@ -21,28 +21,24 @@ instead of a minute, so that one late request weighs 15 times as much.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import base64
 import gc
-import json
 import os
-import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from argparse import Namespace
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import openai
-from PIL import Image
 
-from benchmarks._lab_process import LabProcess, lab_process
-from benchmarks._report import report
-from scenewright.agents.judges.sheet import TOOL, sheet_of
+from benchmarks._harness import benchmark, prefixed, work_folder
+from benchmarks._mock import MockServer, account, picture, plain_answers
 from scenewright.config.accounts import AccountSpec
-from scenewright.config.settings import load_settings
+from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.images import png_bytes
@@ -81,14 +77,19 @@ class Plan:
     """Seconds over which the provider counts them."""
     sequential: int
     """Images of the sequential way."""
-    waiting: int
-    """Calls that stand in line."""
     watched: float
-    """Seconds for which they are watched."""
+    """Seconds for which waiting calls are watched."""
+
+    def limits(self, **more: Any) -> LabSettings:
+        """Return the settings of the provider."""
+        limits = {"requests_per_minute": self.per_minute, "window": self.window}
+        return LabSettings(latency=LATENCY, **{**limits, **more})
 
 
-FULL = Plan(images=5000, per_minute=3000, window=60.0, sequential=100, waiting=1000, watched=20.0)
-QUICK = Plan(images=150, per_minute=1500, window=4.0, sequential=10, waiting=1000, watched=3.0)
+FULL = Plan(images=5000, per_minute=3000, window=60.0, sequential=100, watched=20.0)
+QUICK = Plan(images=150, per_minute=1500, window=4.0, sequential=10, watched=3.0)
+WAITING = 1000
+"""Calls that wait in line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,8 @@ class Outcome:
     """What one way did."""
 
     answered: int
-    """Images with answers."""
     lost: int
-    """Images without."""
+    """Images without answers."""
     seconds: float
     """From the first call to the last answer."""
     goes: int = 1
@@ -110,27 +110,20 @@ class Outcome:
         return self.answered / self.seconds
 
 
-def picture(number: int) -> Image.Image:
-    """A small picture that no other number has."""
-    image = Image.new("RGB", (64, 64), (number % 251, number // 251 % 251, 90))
-    image.paste((20, 60, 220), (8, 8, 30 + number % 20, 40))
-    return image
+async def timed(images: Awaitable[Sequence[bool]]) -> Outcome:
+    """Return the outcome of asking about images: whether each was answered."""
+    begun = time.perf_counter()
+    good = await images
+    return Outcome(sum(good), len(good) - sum(good), time.perf_counter() - begun)
 
 
-def settings_of(url: str, plan: Plan, key: str, **more: Any) -> Any:
-    """Settings with one account at the lab; the API key is named for the way."""
+def settings_of(url: str, plan: Plan, key: str, **more: Any) -> Settings:
+    """Return settings with one account at the mock providers; its API key is ``key``."""
     variable = f"BENCH_{key.upper().replace('-', '_')}_KEY"
     os.environ[variable] = key
-    spec = {
-        "provider": "openai",
-        "base_url": f"{url}/v1",
-        "key_variable": variable,
-        "requests_per_minute": plan.per_minute,
-        "window": plan.window,
-        "concurrent": 64,
-        "timeout": 5.0,
-    }
-    return load_settings(accounts={key: AccountSpec(**spec | more)})
+    limits = {"requests_per_minute": plan.per_minute, "window": plan.window}
+    spec = account(url, variable, **{"concurrent": 64, "timeout": 5.0, **limits, **more})
+    return load_settings(accounts={key: AccountSpec(**spec)})
 
 
 async def ours(
@@ -140,70 +133,50 @@ async def ours(
     facts: Sequence[Fact],
     folder: Path,
     judge: str = "",
-    **more: Any,
+    provider: str = "openai",
 ) -> Outcome:
-    """All images through ``ask``; ``judge``: another one of the account ``key``, ``more``: of that
-    account."""
-    asked_of = judge_of(judge or f"{key}:{MODEL}", settings=settings_of(url, plan, key, **more))
+    """Ask about all images through ``ask``; ``judge``: another one of the account ``key``."""
+    settings = settings_of(url, plan, key, provider=provider)
+    asked_of = judge_of(judge or f"{key}:{MODEL}", settings=settings)
     with closing(AnswerStore(folder / f"{key}.sqlite")) as store:
 
         async def one(number: int) -> bool:
             asked = await ask(asked_of, f"{number:064x}", picture(number), facts, store=store)
             return all(answer.state in ("yes", "no") for answer in asked.answers)
 
-        begun = time.perf_counter()
-        good = await asyncio.gather(*(one(number) for number in range(plan.images)))
-        seconds = time.perf_counter() - begun
+        found = await timed(asyncio.gather(*map(one, range(plan.images))))
     await SHARED.aclose()
-    return Outcome(sum(good), len(good) - sum(good), seconds)
+    return found
 
 
-def plain(client: openai.AsyncOpenAI, facts: Sequence[Fact]) -> Callable[[int], Awaitable[bool]]:
-    """What a plain script does for one image: the same questions by the SDK alone."""
-    sheet = sheet_of(facts)
-    tool = {"type": "function", "function": {"name": TOOL, "parameters": sheet.schema}}
+def plain(
+    client: openai.AsyncOpenAI, facts: Sequence[Fact]
+) -> Callable[[int], Coroutine[Any, Any, bool]]:
+    """Return what a plain script does for one image: the same questions by the SDK alone."""
 
     async def one(number: int) -> bool:
         data = base64.b64encode(png_bytes(picture(number))).decode()
         try:
-            reply = await client.chat.completions.create(
-                model=MODEL,
-                messages=[
-                    {"role": "system", "content": sheet.instructions},
-                    {
-                        "role": "user",
-                        "content": [
-                            {
-                                "type": "image_url",
-                                "image_url": {"url": f"data:image/png;base64,{data}"},
-                            },
-                            {"type": "text", "text": sheet.text},
-                        ],
-                    },
-                ],
-                tools=[tool],
-                tool_choice={"type": "function", "function": {"name": TOOL}},
-            )
-            calls = reply.choices[0].message.tool_calls or []
-            found = json.loads(calls[0].function.arguments)["answers"]
+            return len(await plain_answers(client, MODEL, data, facts)) == len(facts)
         except (openai.OpenAIError, ValueError, KeyError, IndexError):
             return False
-        return len(found) == len(facts)
 
     return one
 
 
 async def sequential(url: str, plan: Plan, facts: Sequence[Fact]) -> Outcome:
-    """The plain SDK, one image after the other."""
+    """Ask by the plain SDK, one image after the other."""
     async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="sequential") as client:
         one = plain(client, facts)
-        begun = time.perf_counter()
-        good = [await one(number) for number in range(plan.sequential)]
-        return Outcome(sum(good), len(good) - sum(good), time.perf_counter() - begun)
+
+        async def all_of() -> list[bool]:
+            return [await one(number) for number in range(plan.sequential)]
+
+        return await timed(all_of())
 
 
 async def gathered(url: str, plan: Plan, facts: Sequence[Fact]) -> Outcome:
-    """The plain SDK, all images at once; ``lost`` after the first go, ``seconds`` of all."""
+    """Ask by the plain SDK, all at once; ``lost`` after the first go, ``seconds`` of all."""
     async with openai.AsyncOpenAI(
         base_url=f"{url}/v1", api_key="gather", timeout=openai.Timeout(None, read=5.0)
     ) as client:
@@ -211,7 +184,7 @@ async def gathered(url: str, plan: Plan, facts: Sequence[Fact]) -> Outcome:
         missing, lost, goes = list(range(plan.images)), 0, 0
         begun = time.perf_counter()
         while missing:
-            good = await asyncio.gather(*(one(number) for number in missing))
+            good = await asyncio.gather(*map(one, missing))
             missing = [number for number, well in zip(missing, good, strict=True) if not well]
             goes += 1
             lost = lost or len(missing)
@@ -221,23 +194,23 @@ async def gathered(url: str, plan: Plan, facts: Sequence[Fact]) -> Outcome:
 
 
 def resident() -> int:
-    """Bytes of this process in memory."""
+    """Return the bytes of this process in memory."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def waiting(url: str, plan: Plan, facts: Sequence[Fact]) -> dict[str, float]:
-    """What calls in line take of processor and memory."""
+    """Measure the processor time and memory of calls in line."""
     settings = settings_of(url, plan, "waiting", requests_per_minute=1, window=60.0)
     judge = judge_of(f"waiting:{MODEL}", settings=settings)
     caller = caller_of("waiting", settings)
-    pictures = [picture(number) for number in range(plan.waiting)]
-    await judge.answer(picture(plan.waiting), facts)
+    pictures = [picture(number) for number in range(WAITING)]
+    await judge.answer(picture(WAITING), facts)
     before = resident()
     tasks = [asyncio.ensure_future(judge.answer(image, facts)) for image in pictures]
     await asyncio.sleep(3.0)
-    if caller.open_calls < plan.waiting:
-        raise RuntimeError(f"only {caller.open_calls} of {plan.waiting} calls stand in line")
+    if caller.open_calls < WAITING:
+        raise RuntimeError(f"only {caller.open_calls} of {WAITING} calls wait in line")
     after = resident()
     wall, cpu = time.perf_counter(), time.process_time()
     await asyncio.sleep(plan.watched)
@@ -248,83 +221,60 @@ async def waiting(url: str, plan: Plan, facts: Sequence[Fact]) -> dict[str, floa
     await SHARED.aclose()
     return {
         "waiting.cpu_share": share,
-        "waiting.kib_per_call": (after - before) / 1024 / plan.waiting,
+        "waiting.kib_per_call": (after - before) / 1024 / WAITING,
     }
 
 
-def limit_used(lab: LabProcess, key: str) -> float:
-    """Reached rate over allowed rate, as the lab saw it."""
-    found = lab.account(key)["limit_used"]
-    if found is None:
+def limit_figures(lab: MockServer, key: str, found: Outcome) -> dict[str, Any]:
+    """Return how far the limit of an account was used, what was lost and how fast it was."""
+    seen = lab.account(key)
+    print(f"{key}: {found}, {seen['arrivals']} requests, {seen.get('faults')}", flush=True)
+    if seen["limit_used"] is None:
         raise RuntimeError(f"{key} sent no more requests than the limit: nothing was limited")
-    return float(found)
+    return {
+        "reached_over_allowed": float(seen["limit_used"]),
+        "lost": found.lost,
+        "over_limit": seen["over_limit"],
+        "images_per_second": found.rate,
+    }
 
 
-def measure(plan: Plan) -> dict[str, Any]:
-    """All figures."""
+def measure(plan: Plan, folder: Path) -> dict[str, Any]:
+    """Return all figures."""
     facts = facts_of(load_scene(SCENE))
-    limits = LabSettings(requests_per_minute=plan.per_minute, window=plan.window, latency=LATENCY)
-    faulty = LabSettings(
-        requests_per_minute=plan.per_minute,
-        window=plan.window,
-        latency=LATENCY,
-        faults={fault: FAULT_SHARE / len(FAULTS) for fault in FAULTS},
-    )
-    figures: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="bench-throughput-") as name:
-        folder = Path(name)
-        with lab_process(limits) as lab:
-            # First, while this process has not grown yet.
-            figures |= asyncio.run(waiting(lab.url, plan, facts))
-            mine = asyncio.run(ours(lab.url, plan, "ours", facts, folder))
-            seen = lab.account("ours")
-            figures |= {
-                "reached_over_allowed": limit_used(lab, "ours"),
-                "lost": mine.lost,
-                "over_limit": seen["over_limit"],
-                "images_per_second": mine.rate,
-            }
-            print(f"ours: {mine}, {seen['arrivals']} requests", flush=True)
-            row = asyncio.run(sequential(lab.url, plan, facts))
-            print(f"sequential: {row}", flush=True)
-            crowd = asyncio.run(gathered(lab.url, plan, facts))
-            told = lab.account("gather")
-            print(f"gather: {crowd}, {told['arrivals']} requests", flush=True)
-            figures |= {
-                "speedup_vs_sequential": mine.rate / row.rate,
-                "speedup_vs_gather": mine.rate / crowd.rate,
-                "gather.lost": crowd.lost,
-                "gather.over_limit": told["over_limit"],
-            }
-        with lab_process(faulty) as lab:
-            hit = asyncio.run(ours(lab.url, plan, "faults", facts, folder))
-            seen = lab.account("faults")
-            print(f"faults: {hit}, {seen['arrivals']} requests, {seen['faults']}", flush=True)
-            figures |= {
-                "faults.reached_over_allowed": limit_used(lab, "faults"),
-                "faults.lost": hit.lost,
-                "faults.over_limit": seen["over_limit"],
-                "faults.met": sum(seen["faults"].values()),
-                "faults.images_per_second": hit.rate,
-            }
-            crowd = asyncio.run(gathered(lab.url, plan, facts))
-            print(f"gather with faults: {crowd}", flush=True)
-            figures |= {
-                "faults.speedup_vs_gather": hit.rate / crowd.rate,
-                "faults.gather.lost": crowd.lost,
-            }
-    return figures
+    with MockServer(plan.limits()) as lab:
+        # First, while this process has not grown yet.
+        figures: dict[str, Any] = asyncio.run(waiting(lab.url, plan, facts))
+        mine = asyncio.run(ours(lab.url, plan, "ours", facts, folder))
+        figures |= limit_figures(lab, "ours", mine)
+        row = asyncio.run(sequential(lab.url, plan, facts))
+        print(f"sequential: {row}", flush=True)
+        crowd = asyncio.run(gathered(lab.url, plan, facts))
+        print(f"gather: {crowd}", flush=True)
+        figures |= {
+            "speedup_vs_sequential": mine.rate / row.rate,
+            "speedup_vs_gather": mine.rate / crowd.rate,
+            "gather.lost": crowd.lost,
+            "gather.over_limit": lab.account("gather")["over_limit"],
+        }
+    with MockServer(plan.limits(faults=dict.fromkeys(FAULTS, FAULT_SHARE / len(FAULTS)))) as lab:
+        hit = asyncio.run(ours(lab.url, plan, "faults", facts, folder))
+        figures |= prefixed("faults.", limit_figures(lab, "faults", hit))
+        figures["faults.met"] = sum(lab.account("faults")["faults"].values())
+        crowd = asyncio.run(gathered(lab.url, plan, facts))
+        print(f"gather with faults: {crowd}", flush=True)
+    return figures | {
+        "faults.speedup_vs_gather": hit.rate / crowd.rate,
+        "faults.gather.lost": crowd.lost,
+    }
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few images, writes nothing")
-    given = parser.parse_args()
-    plan = QUICK if given.quick else FULL
-    report("throughput", plan.images, measure(plan), given.quick)
+@benchmark("few images")
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure all ways."""
+    plan = QUICK if options.quick else FULL
+    with work_folder(options) as folder:
+        return plan.images, measure(plan, folder)
 
 
 if __name__ == "__main__":

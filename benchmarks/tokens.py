@@ -23,19 +23,17 @@ otherwise.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
-import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from PIL import Image
 
-from benchmarks._loop_scenes import balanced_scenes
-from benchmarks._pool import Progress
-from benchmarks._report import interval, report
+from benchmarks._harness import Option, benchmark, interval, progress
+from benchmarks._scenes import balanced_scenes
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
 from scenewright.core.facts import Answer, Fact, Verdict
@@ -85,13 +83,13 @@ class Spent:
     """What was chosen, by fact."""
 
     def changed(self, other: Spent) -> float:
-        """Share of the facts answered here that ``other`` answers otherwise."""
+        """Return share of the facts answered here that ``other`` answers otherwise."""
         apart = [other.answers[fact] != choice for fact, choice in self.answers.items()]
         return sum(apart) / len(apart)
 
 
 def case_of(scene: SceneGraph, at: int) -> Case:
-    """``scene`` asked about a painting of it without 0, 1 or 2 of its objects."""
+    """Return ``scene`` asked about a painting of it without 0, 1 or 2 of its objects."""
     rng = random.Random(f"tokens/{at}")
     lacking = min(at % 3, len(scene.objects) - 1)
     kept = set(rng.sample([item.id for item in scene.objects], len(scene.objects) - lacking))
@@ -102,7 +100,7 @@ def case_of(scene: SceneGraph, at: int) -> Case:
 
 
 async def asked(judge: Judge, case: Case, way: Way) -> Spent:
-    """The facts of ``case`` put to ``judge`` in one of the ways."""
+    """Return the facts of ``case`` put to ``judge`` in one of the ways."""
     answers: list[Answer] = []
     known: dict[str, Verdict] = {}
     calls = 0
@@ -140,13 +138,12 @@ async def asked(judge: Judge, case: Case, way: Way) -> Spent:
 
 
 async def measure(cases: Sequence[Case]) -> dict[str, Any]:
-    """All figures of ``cases``."""
+    """Return all figures of ``cases``."""
     figures: dict[str, Any] = {
         "facts_per_image": sum(len(case.facts) for case in cases) / len(cases),
         "paper.input": PAPER["input"],
         "paper.output": PAPER["output"],
     }
-    progress = Progress(len(PROVIDERS) * len(cases), sys.stderr)
     with serving_thread() as lab:
         for provider in PROVIDERS:
             caller = Caller("lab", priced=False)
@@ -163,10 +160,9 @@ async def measure(cases: Sequence[Case]) -> dict[str, Any]:
                 for stems in (True, False)
             }
             spent: dict[Way, list[Spent]] = {way: [] for way in WAYS}
-            for case in cases:
+            for case in progress(cases, note=provider):
                 for way in WAYS:
                     spent[way].append(await asked(judges[way != "written_out"], case, way))
-                progress.step()
             for judge in judges.values():
                 await judge.aclose()
             await caller.aclose()
@@ -185,19 +181,12 @@ async def measure(cases: Sequence[Case]) -> dict[str, Any]:
     return figures
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="six scenes, writes nothing")
-    parser.add_argument("--scenes", type=int, default=SCENES, help="default: %(default)s")
-    given = parser.parse_args()
-    if given.scenes < 3:
-        parser.error("--scenes must be 3 or more: one of each level")
-    count = 6 if given.quick else given.scenes
+@benchmark("six scenes", scenes=Option(SCENES, "scenes", least=3))
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure all ways of asking."""
+    count = 6 if options.quick else options.scenes
     cases = [case_of(scene, at) for at, scene in enumerate(balanced_scenes(count))]
-    report("tokens", count, asyncio.run(measure(cases)), given.quick)
+    return count, asyncio.run(measure(cases))
 
 
 if __name__ == "__main__":

@@ -21,15 +21,11 @@ judge-weak answer the questions, each word of the world a closed question. The t
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import tempfile
-from pathlib import Path
+from argparse import Namespace
 from typing import Any
 
-from benchmarks._progress import telling
-from benchmarks._report import report
-from scenewright.evals.statistics.estimates import Estimate
+from benchmarks._harness import benchmark, eval_progress, figure, work_folder
 from scenewright.evals.studies.xtc.base import QUESTION_KINDS
 from scenewright.evals.studies.xtc.config import ModelSpec, XtcConfig
 from scenewright.evals.studies.xtc.results import XtcResults
@@ -42,7 +38,7 @@ SEED = 11
 
 
 def config(n: int, judges: tuple[str, ...] = JUDGES) -> XtcConfig:
-    """The evaluation of ``n`` painted scenes."""
+    """Return the evaluation of ``n`` painted scenes."""
     models = {
         f"{judge}+{condition}": ModelSpec(
             profile="miniature",
@@ -65,15 +61,8 @@ def config(n: int, judges: tuple[str, ...] = JUDGES) -> XtcConfig:
     )
 
 
-def spread(estimate: Estimate) -> Any:
-    """An estimate as a figure; without an interval the number alone."""
-    if estimate.value is None or estimate.low is None or estimate.high is None:
-        return estimate.value
-    return {"mean": estimate.value, "low": estimate.low, "high": estimate.high}
-
-
 def figures(results: XtcResults, judges: tuple[str, ...] = JUDGES) -> dict[str, Any]:
-    """The figures of an evaluation."""
+    """Return the figures of an evaluation."""
     scores = results.scores()
     found: dict[str, Any] = {}
     for model, one in scores.items():
@@ -85,15 +74,15 @@ def figures(results: XtcResults, judges: tuple[str, ...] = JUDGES) -> dict[str, 
             ("aw_ccta", whole.aw_ccta),
             ("covariance", whole.covariance),
         ):
-            found[f"{name}.{model}"] = spread(estimate)
+            found[f"{name}.{model}"] = figure(estimate)
     for condition in CONDITIONS:
         one = scores[f"{judges[0]}+{condition}"]
-        found[f"nodes.{condition}"] = spread(one.nodes)
+        found[f"nodes.{condition}"] = figure(one.nodes)
         found[f"absent.{condition}"] = one.overall.absent / one.overall.facts
     for judge in judges:
         one = scores[f"{judge}+{CONDITIONS[0]}"]
         for kind in QUESTION_KINDS:
-            found[f"understood.{kind}.{judge}"] = spread(one.kinds[kind].understanding)
+            found[f"understood.{kind}.{judge}"] = figure(one.kinds[kind].understanding)
     found["unscored"] = sum(
         s.overall.unscored_generation + s.overall.unscored_understanding for s in scores.values()
     )
@@ -101,18 +90,15 @@ def figures(results: XtcResults, judges: tuple[str, ...] = JUDGES) -> dict[str, 
     return {name: value for name, value in found.items() if value is not None}
 
 
-def main() -> None:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--quick", action="store_true", help="few scenes; nothing is written")
-    quick = parser.parse_args().quick
-    n = QUICK_SCENES if quick else SCENES
-    judges = JUDGES[::2] if quick else JUDGES
-    with tempfile.TemporaryDirectory() as folder:
-        results = asyncio.run(
-            run_xtc(config(n, judges), Path(folder) / "xtc", on_progress=telling("xtc"))
-        )
-        report("xtc", n, figures(results, judges), quick)
+@benchmark("few scenes")
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Run the evaluation."""
+    n = QUICK_SCENES if options.quick else SCENES
+    judges = JUDGES[::2] if options.quick else JUDGES
+    with work_folder(options) as folder:
+        shown = eval_progress("xtc")
+        results = asyncio.run(run_xtc(config(n, judges), folder / "xtc", on_progress=shown))
+        return n, figures(results, judges)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks._aggregator_tables import simulated_tables
 from benchmarks.aggregators import (
     ACCURACY,
     BASE,
@@ -14,6 +13,7 @@ from benchmarks.aggregators import (
     of_truth,
     pooled,
     remarks,
+    simulated_tables,
     truth_figures,
     without_ratings,
 )

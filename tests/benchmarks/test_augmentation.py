@@ -10,32 +10,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks._augmentation_queries import (
+from benchmarks._augmentation import (
     ASKED,
-    drawings,
-    exact_drawings,
-    predicates_of,
-    queries_of,
-)
-from benchmarks._augmentation_scores import (
-    Scored,
-    agreement,
-    query_schemas,
-    ranked,
-    scored,
-    species_schemas,
-)
-from benchmarks._augmentation_species import (
     PARTS,
     PHOTO,
     Candidate,
+    Scored,
+    agreement,
     candidates,
+    drawings,
     exact,
+    exact_drawings,
     painted,
+    predicates_of,
+    queries_of,
+    query_schemas,
+    ranked,
     scene_of,
+    scored,
     species_of,
+    species_schemas,
 )
-from benchmarks.augmentation import compared, spread
+from benchmarks._harness import figure as spread
+from benchmarks.augmentation import compared
 from scenewright.evals.studies.real.augmentation import Comparison, over_seeds
 from tests.doubles import ScriptedJudge
 

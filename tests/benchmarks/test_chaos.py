@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks._chaos import Chaos, end_of, request
-from benchmarks._service_process import PAINTER, PANEL, REPORTER
-from benchmarks.chaos import figures_of
+from benchmarks._mock import PAINTER, PANEL, REPORTER
+from benchmarks.chaos import Chaos, end_of, figures_of, request
 from scenewright.core.formats import load_scene
 
 

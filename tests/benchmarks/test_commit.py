@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import _report
+from benchmarks import _harness
 from benchmarks._commit import (
     ROOT,
     CommitError,
@@ -134,8 +134,8 @@ def test_without_git_there_is_no_commit(tmp_path: Path) -> None:
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(_report, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(_report, "ASIDE", tmp_path / "aside")
+    monkeypatch.setattr(_harness, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(_harness, "ASIDE", tmp_path / "aside")
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "a.json").write_text("full")
     return tmp_path
@@ -147,9 +147,9 @@ def test_a_refused_result_stays_as_it_was_and_its_figures_are_not_lost(
     def refused(_: object) -> str:
         raise CommitError("x.py differs: commit the code first")
 
-    monkeypatch.setattr(_report, "measured_commit", refused)
+    monkeypatch.setattr(_harness, "measured_commit", refused)
     with pytest.raises(SystemExit, match=r"is unchanged: x\.py differs: commit the code first"):
-        _report.report("a", 3, {"f": 0.5}, quick=False)
+        _harness.report("a", 3, {"f": 0.5}, quick=False)
     assert (results / "results" / "a.json").read_text() == "full"
     kept = json.loads((results / "aside" / "a.json").read_text())
     assert (kept["figures"], kept["unpublished"]) == (
@@ -157,17 +157,17 @@ def test_a_refused_result_stays_as_it_was_and_its_figures_are_not_lost(
         "x.py differs: commit the code first",
     )
     with pytest.raises(SystemExit, match="--quick works from any tree"):
-        _report.require_commit()
+        _harness.require_commit()
 
 
 def test_quick_never_touches_a_full_result(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_report, "measured_commit", lambda started: "0123456789ab")
-    _report.report("a", 3, {"f": 0.5}, quick=True)
+    monkeypatch.setattr(_harness, "measured_commit", lambda started: "0123456789ab")
+    _harness.report("a", 3, {"f": 0.5}, quick=True)
     assert (results / "results" / "a.json").read_text() == "full"
     assert "not written" in capsys.readouterr().out
-    _report.report("a", 3, {"f": 0.5}, quick=False)
+    _harness.report("a", 3, {"f": 0.5}, quick=False)
     assert json.loads((results / "results" / "a.json").read_text())["commit"] == "0123456789ab"
 
 

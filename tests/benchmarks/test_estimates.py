@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks._estimates import (
+from benchmarks._loop import (
     LEAST_YOUDEN,
     MEASURES,
     Accuracy,
+    Marks,
     accuracies,
     can_correct,
     estimate,
     parts,
     stacked,
 )
-from benchmarks._strategies import Marks
 from scenewright.core.facts import FACT_KINDS, Fact, Recall, ScoreCard, Verdict
 from tests.strategies import judged
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from benchmarks._extraction_match import Count, aligned, counted, true_box
-from benchmarks.extraction import TrueBoxes, figures_of
-from scenewright.core.ports.vision import Detection, Extraction
+from benchmarks.extraction import Count, TrueBoxes, aligned, counted, figures_of, true_box
+from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.extractor import Extraction
 from scenewright.core.scene import Relation, SceneGraph
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 
 import pytest
-from rich.console import Console
 
-from benchmarks._estimates import MEASURES, Accuracy
-from benchmarks._figures import figures_of
-from benchmarks._loop_report import NAMES, markdown, print_tables, shown, verdicts
-from benchmarks._strategies import READINGS, Kept, Marks, SceneRow
+from benchmarks._loop import MEASURES, Accuracy, Kept, Marks, shown
+from benchmarks.loop import NAMES, READINGS, SceneRow, figures_of, markdown, verdicts
 from scenewright.core.facts import FACT_KINDS, Recall
 
 LEVELS = ("simple", "medium", "hard")
@@ -110,13 +106,6 @@ def test_the_section_has_a_line_for_every_strategy_and_whole_tables(
     assert ("corrected" in first[0]) == ("corrected.sgscore.composition" in figures)
     assert shown(figures["sgscore.feedback_3"]) in "\n".join(lines)
     assert lines[-1].startswith("30 held-out scenes")
-
-
-def test_the_tables_show_figures_as_judged_and_corrected() -> None:
-    out = io.StringIO()
-    print_tables(FIGURES, Console(file=out, width=200))
-    for key in ("sgscore.feedback_3", "corrected.hard.sgscore.best_of_n", "gain.facts_feedback"):
-        assert shown(FIGURES[key]) in out.getvalue()
 
 
 def test_negative_numbers_carry_a_minus_sign_and_missing_ones_a_dash() -> None:

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from benchmarks._gpu_models import FULL, SMALL, Sizes, build
-from benchmarks._gpu_sides import Outcome, Times, jobs, measure
-from benchmarks.gpu_loop import LATER, compare, figures
+from benchmarks.gpu_loop import LATER, Outcome, Times, compare, figures, jobs, measure
 
 TINY = Sizes(
     pixels=32,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import _harness
 from benchmarks import hosts as benchmark
 from benchmarks._hosts import HostsError, Lan, hosts
-from benchmarks._hosts_ray import compared
-from benchmarks._hosts_service import forwarded
+from benchmarks.hosts import compared, forwarded
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.results import Results
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
@@ -93,7 +93,7 @@ def test_without_root_it_says_so_and_writes_nothing(
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr(sys, "argv", ["hosts"])
-    monkeypatch.setattr(benchmark, "report", lambda *_: pytest.fail("figures were reported"))
+    monkeypatch.setattr(_harness, "report", lambda *_: pytest.fail("figures were reported"))
     benchmark.main()
     assert "nothing was measured" in capsys.readouterr().out
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import loop
-from benchmarks._estimates import Accuracy
+from benchmarks._loop import Accuracy
 from scenewright.config.settings import BUILT_IN
 
 PROFILE = BUILT_IN["miniature"]

@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks._loop_scenes import balanced_scenes
-from benchmarks._miniature_scenes import LEVELS
+from benchmarks._scenes import LEVELS, balanced_scenes
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.miniature_scenes import can_be_said
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES

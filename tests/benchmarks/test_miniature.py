@@ -17,30 +17,37 @@ from hypothesis import strategies as st
 from PIL import Image
 from safetensors.torch import save_file
 
-from benchmarks._kept import KeptTeam
-from benchmarks._miniature_adapter import (
+from benchmarks._miniature_models import (
+    LIMIT_MIB,
+    PALE,
+    THIN,
+    TrainingError,
+    errors_of,
+    models,
+    opened,
+    parameters_of,
+    read_training,
+    regions,
+    size_figures,
+    spread,
+)
+from benchmarks._miniature_pictures import (
     AdapterPlan,
+    KeptTeam,
     Outcome,
     adapter_figures,
+    grid,
+    guidance_figures,
+    guidance_summary,
+    level_figures,
     reference_of,
+    rounded,
+    small_png,
     subject,
     summary,
 )
-from benchmarks._miniature_autoencoder import PALE, THIN, errors_of, opened, regions
-from benchmarks._miniature_drawing import guidance_figures, guidance_summary, level_figures
-from benchmarks._miniature_grid import grid
-from benchmarks._miniature_judges import spread
-from benchmarks._miniature_scenes import LEVELS, painting_of_level
-from benchmarks._miniature_weights import (
-    LIMIT_MIB,
-    TrainingError,
-    models,
-    parameters_of,
-    read_training,
-    size_figures,
-)
-from benchmarks._sheets import rounded, small_png
-from scenewright.agents.composers.rules import GridComposer
+from benchmarks._scenes import LEVELS, painting_of_level
+from scenewright.agents.composers.grid import GridComposer
 from scenewright.config.settings import find_profile
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.backend import GenerationRequest, PromptCount
@@ -49,7 +56,7 @@ from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.miniature.painter import Painting, paint
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_questions import KnownFact
-from scenewright.miniature.training.judges import Scored, figures_of
+from scenewright.miniature.training.judge_report import Scored, figures_of
 from scenewright.runs.model_factory.profiles import RunModels
 from tests.doubles import CallBook, ScriptedBackend, ScriptedJudge
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks._harness import RESULTS
 from benchmarks._pages import (
     ROOT,
     Result,
@@ -19,7 +20,6 @@ from benchmarks._pages import (
     rendered,
     shown,
 )
-from benchmarks._report import RESULTS
 from scenewright.evals.studies.olip.evaluation import FLOORS
 
 BEGIN, END = "<!-- loop:begin -->", "<!-- loop:end -->"

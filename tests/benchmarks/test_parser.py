@@ -8,13 +8,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks._parser_baseline import nearest_pairs
-from benchmarks._parser_gold import DATA, TABLE, DataError, Facts, Prompt, add_tuple, load
-from benchmarks._parser_match import aside, compare, right_counts, said_by, with_parts
-from benchmarks.parser import captions_per_second, figure, measure, micro, read
+from benchmarks._harness import DATA as RELEASES
+from benchmarks.parser import (
+    TABLE,
+    DataError,
+    Facts,
+    Prompt,
+    add_tuple,
+    aside,
+    captions_per_second,
+    compare,
+    figure,
+    load,
+    measure,
+    micro,
+    nearest_pairs,
+    read,
+    right_counts,
+    said_by,
+    with_parts,
+)
 from benchmarks.parser import main as command
 from scenewright.agents.parsers.rules import parse_caption
-from scenewright.core.formats.published_questions import label
+from scenewright.core.formats.dsg_tuples import label
+
+DATA = RELEASES / "dsg"
 
 beside = pytest.mark.skipif(
     not DATA.is_dir(), reason="the DSG release is not beside the repository"
@@ -210,7 +228,7 @@ def test_a_caption_without_objects_counts_as_saying_nothing() -> None:
 def test_without_the_release_the_command_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("benchmarks.parser.DATA", tmp_path / "nowhere")
+    monkeypatch.setattr("benchmarks._harness.DATA", tmp_path / "nowhere")
     command(["--quick"])
     assert capsys.readouterr().out.startswith("skipped: the DSG release")
     with pytest.raises(SystemExit):
@@ -219,7 +237,7 @@ def test_without_the_release_the_command_says_so(
 
 @beside
 def test_the_release_is_read_whole_and_the_aims_are_met_on_the_held_out_half() -> None:
-    prompts = load()
+    prompts = load(DATA)
     assert len(prompts) == 1060
     assert sum(prompt.held_out for prompt in prompts) == 530
     figures = measure(prompts, 20)

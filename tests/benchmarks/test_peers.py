@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks._tifa160 import DATA
+from benchmarks._harness import DATA
 from benchmarks.peers import main as command
 from benchmarks.peers import measure, metric_scores, remarks, sample
 from scenewright.evals.studies.panel.sources.dsg_release import JUDGES, QUESTIONS
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 
 NAN = float("nan")
-TIFA = DATA.parent / "tifa"
+TIFA = DATA / "tifa"
 
 
 def made_up(seed: int = 3) -> AnswerTable:

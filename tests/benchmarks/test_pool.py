@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks._pool import PoolError, Progress, duration, unordered
+from benchmarks._harness import Progress, duration
+from benchmarks._rows import PoolError, unordered
 
 _offset = 0
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks._instant import InstantBackend, InstantJudge
-from benchmarks._replay import calls_of, replay
+from benchmarks._models import InstantBackend, InstantJudge
+from benchmarks.overhead import calls_of, replay
 from scenewright import refine
 from scenewright.core.formats import load_scene
-from scenewright.core.layout import region_of_cell
+from scenewright.core.regions import region_of_cell
 from scenewright.runs.model_factory.profiles import RunModels
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 

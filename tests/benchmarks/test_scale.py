@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks._scale_process import Work, steady_rate
-from benchmarks.scale import Sat, figures_of, reached_rate
+from benchmarks.scale import Point, Sat, figures_of, reached_rate, steady_rate
 
 
 def test_the_rate_is_of_the_time_in_which_all_are_at_work() -> None:
@@ -36,12 +35,12 @@ def test_figures_name_what_was_measured() -> None:
         return Sat(rate, 5.0, (100.0, 110.0), reached, over)
 
     found = {
-        Work("miniature", 9, 2, 0): [sat(2.0), sat(2.0)],
-        Work("miniature", 9, 2, 1): [sat(1.0), sat(2.0)],
-        Work("api", 9, 2, 1): [sat(4.0), sat(4.0)],
-        Work("api", 9, 2, 4): [sat(9.0, 0.97, 1), sat(9.0, 0.99)],
-        Work("instant", 9, 2, 0): [sat(100.0), sat(100.0)],
-        Work("instant", 9, 2, 1): [sat(50.0), sat(50.0)],
+        Point("miniature", 9, 2, 0): [sat(2.0), sat(2.0)],
+        Point("miniature", 9, 2, 1): [sat(1.0), sat(2.0)],
+        Point("api", 9, 2, 1): [sat(4.0), sat(4.0)],
+        Point("api", 9, 2, 4): [sat(9.0, 0.97, 1), sat(9.0, 0.99)],
+        Point("instant", 9, 2, 0): [sat(100.0), sat(100.0)],
+        Point("instant", 9, 2, 1): [sat(50.0), sat(50.0)],
     }
     figures = figures_of(found)
     assert figures["items_per_second.1"]["mean"] == 1.5

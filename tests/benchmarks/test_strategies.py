@@ -5,17 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from benchmarks._shared import SharedBackend, SharedJudge
-from benchmarks._strategies import (
-    FEEDBACK_ROUNDS,
-    IMAGES,
-    READINGS,
-    SceneRow,
-    images_until,
-    kept_until,
-    measure_scene,
-    overridden,
-)
+from benchmarks._loop import images_until, kept_until, overridden
+from benchmarks._models import SharedBackend, SharedJudge
+from benchmarks._rows import SceneStudy
+from benchmarks.loop import FEEDBACK_ROUNDS, IMAGES, READINGS, SceneRow, measure_scene
 from scenewright.config.settings import BUILT_IN
 from scenewright.core.facts import Answer, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
@@ -52,7 +45,8 @@ def run_models(book: CallBook) -> RunModels:
 
 
 async def measured(book: CallBook) -> SceneRow:
-    return await measure_scene(SCENE, 5, PROFILE, run_models(book), fingerprint="here")
+    study = SceneStudy(SceneRow, measure_scene, PROFILE, "here")
+    return await study.measured(SCENE, 5, run_models(book))
 
 
 async def test_a_row_holds_every_strategy_and_what_it_drew() -> None:

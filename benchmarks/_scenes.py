@@ -1,18 +1,20 @@
-"""Held-out paintings of the miniature world, by level of their scene.
+"""Held-out paintings and scenes of the miniature world, by level.
 
 Their seeds begin with "held-out", those of training never do.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Iterator
 from typing import get_args
 
-from scenewright.core.scene import Level
-from scenewright.evals.datasets.miniature_scenes import is_clear
+from scenewright.core.scene import Level, SceneGraph
+from scenewright.evals.datasets.miniature_scenes import can_be_said, is_clear
 from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.judges import HELD_OUT
+from scenewright.miniature.training.judge_report import HELD_OUT
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 _OBJECTS: dict[Level, tuple[int, int]] = {"simple": (2, 3), "medium": (5, 6), "hard": (9, 9)}
@@ -21,12 +23,12 @@ _RELATIONS: dict[Level, tuple[int, int]] = {"simple": (1, 3), "medium": (4, 7), 
 
 
 def held_out(purpose: str, at: int) -> random.Random:
-    """The source of chance of case ``at`` of a measurement; no training draws from it."""
+    """Return the random generator of case ``at`` of a measurement; no training draws from it."""
     return random.Random(f"{HELD_OUT}/{purpose}/{at}")
 
 
 def painting_of_level(level: Level, purpose: str, at: int) -> Painting:
-    """Held-out painting ``at`` whose scene is of ``level``: 2–3, 5–6 or 9 objects.
+    """Return held-out painting ``at`` whose scene is of ``level``: 2–3, 5–6 or 9 objects.
 
     Hard scenes have one object more than the generator ever saw in training. The harder, the
     more things touch, and hard scenes name all that do. Its relations fit on the planner's grid,
@@ -46,3 +48,25 @@ def painting_of_level(level: Level, purpose: str, at: int) -> Painting:
         scene = painting.scene
         if scene.relations and scene.level() == level and is_clear(scene):
             return painting
+
+
+def sayable_paintings(level: Level, purpose: str, at: int) -> Iterator[Painting]:
+    """Yield paintings ``at`` of ``level`` whose scene both composers can say whole."""
+    for n in itertools.count():
+        painting = painting_of_level(level, f"{purpose}/{n}", at)
+        if can_be_said(painting.scene):
+            yield painting
+
+
+def held_out_scene(level: Level, at: int) -> SceneGraph:
+    """Return scene ``at`` (from 0) of ``level``; the same whichever others are asked for.
+
+    Its relations hold together, for a painting had them all. Both composers can say it
+    whole, so that no strategy loses to a prompt that was cut off.
+    """
+    return next(sayable_paintings(level, "loop", at)).scene
+
+
+def balanced_scenes(count: int) -> list[SceneGraph]:
+    """Return ``count`` scenes, the levels in turn: any beginning of the list is balanced too."""
+    return [held_out_scene(LEVELS[at % len(LEVELS)], at // len(LEVELS)) for at in range(count)]
