@@ -45,7 +45,7 @@ def extract(
             "-e",
             metavar="NAME",
             help="Extractor: miniature, miniature-one-stage, one-stage:ACCOUNT:MODEL, "
-            "two-stage:ACCOUNT:MODEL, or a TOML file of its parts (docs/extraction.md).",
+            "two-stage:ACCOUNT:MODEL, or a TOML file of its parts (docs/graphs.md).",
         ),
     ] = "miniature",
     detector: DetectorOption = None,

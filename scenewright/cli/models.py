@@ -393,7 +393,7 @@ async def _serve(args: ServingArgs, place: Place) -> None:
 
 def _print_account(url: str, models: list[str]) -> None:
     lines = [
-        "# for scenewright.toml; more in docs/serving.md",
+        "# for scenewright.toml; more in docs/scaling.md",
         "[accounts.cluster]",
         'provider = "serve"',
         f'base_url = "{url}"',

@@ -56,7 +56,7 @@ SetArgument = Annotated[
     Path,
     typer.Argument(
         metavar="SET",
-        help="Folder of rated objects: objects.jsonl and its pictures (docs/olip.md).",
+        help="Folder of rated objects: objects.jsonl and its pictures (docs/realism.md).",
         show_default=False,
     ),
 ]
@@ -383,7 +383,7 @@ def evaluate(
         typer.Argument(
             metavar="SCORER...",
             help="Scorers, as olip:FOLDER, vlm:ACCOUNT:MODEL:few-shot-crop-s5 or "
-            "few-shot:judge:local:miniature/judge-a (docs/realism.md, docs/object-scorers.md).",
+            "few-shot:judge:local:miniature/judge-a (docs/realism.md).",
         ),
     ],
     part: Annotated[

@@ -1,1 +1,1 @@
-"""Backends and local judges as Ray Serve deployments; see ``docs/serving.md``."""
+"""Backends and local judges as Ray Serve deployments; see ``docs/scaling.md``."""

@@ -155,7 +155,7 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 async def _of_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    detail = f"{request.method} {request.url.path}: see docs/serving.md for what is served"
+    detail = f"{request.method} {request.url.path}: see docs/scaling.md for what is served"
     return _problem(Problem(title=str(error.detail), status=error.status_code, detail=detail))
 
 

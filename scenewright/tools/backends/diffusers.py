@@ -1,4 +1,4 @@
-"""Draws with any diffusers text-to-image or image-edit pipeline; see ``docs/backends.md``."""
+"""Draws with any diffusers text-to-image or image-edit pipeline; see ``docs/local-models.md``."""
 
 from __future__ import annotations
 

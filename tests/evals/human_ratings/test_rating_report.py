@@ -254,7 +254,7 @@ def test_ratings_of_two_kinds_or_none_are_no_report() -> None:
 
 @pytest.mark.skipif(not LIKERT.is_file(), reason="the ratings of TIFA160 are not on this machine")
 def test_the_people_of_tifa160() -> None:
-    """What five people made of 800 pictures; docs/rating.md quotes these figures."""
+    """Agreement of five people on 800 pictures, in the figures of their release."""
     names = {"rater": "worker_id", "item": "item_id", "arm": "t2i_model", "value": "answer"}
     ratings = read_csv(LIKERT, names, "score")
     report = rating_report(ratings, resamples=200)

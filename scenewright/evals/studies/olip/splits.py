@@ -85,7 +85,7 @@ def split_objects(
     """
     own = digests or {item.image: item.image for item in objects}
     if not objects:
-        raise RealismError("the set holds no objects: rate some first (docs/rating.md)")
+        raise RealismError("the set holds no objects: rate some first (docs/reports.md)")
     given: dict[str, Split] = {}
     for item in objects:
         if item.split is None:

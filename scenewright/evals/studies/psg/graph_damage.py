@@ -387,7 +387,7 @@ def _notes(found: Measured) -> tuple[str, ...]:
         "Graphs have 16 objects, half of them in the background, and 20 relations. Every edit is "
         "of another element; deleting an object takes its relations with it.",
         "Both layers of the reference are known here. Of a picture only those of what is seen are: "
-        "there a missing object counts in full (docs/psg-score.md).",
+        "there a missing object counts in full (docs/graphs.md).",
     ]
     for score, title in SCORES.items():
         counts = _falls(found, score)

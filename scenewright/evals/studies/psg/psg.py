@@ -1,7 +1,7 @@
 """The PSG-style score by level of complexity, beside SGScore of the same pictures.
 
 An extractor is the only judge here: it reads a scene graph off each picture, which is compared with
-the one that was asked for (``docs/psg-score.md``). SGScore asks judges about single facts.
+the one that was asked for (``docs/graphs.md``). SGScore asks judges about single facts.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _claims(found: Readings) -> tuple[Claim, ...]:
 def _notes(setup: Setup) -> tuple[str, ...]:
     return (
         "PSG-Bench's own formula is not public: the score here is a written definition of ours "
-        "(docs/psg-score.md), and no figures of a paper exist for it on these models.",
+        "(docs/graphs.md), and no figures of a paper exist for it on these models.",
         f"Graphs are read by the extractor `{setup.graph_extractor()}`; labels, values and "
         "predicates are equal or not.",
         "What the extractor misses or makes up lowers the score whether or not the picture is "

@@ -157,7 +157,7 @@ def _check(
     validation: Sequence[int],
 ) -> None:
     if not len(targets):
-        raise RealismError("there are no objects to train on: rate some first (docs/rating.md)")
+        raise RealismError("there are no objects to train on: rate some first (docs/reports.md)")
     if len(features) != len(targets):
         raise ValueError(f"{len(features)} features of {len(targets)} objects")
     if features.full.shape[1] != config.embedding:

@@ -120,5 +120,5 @@ def test_every_part_is_whole(name: str) -> None:
     assert part.about
     part.options()
     assert [n for n, field in part.options.model_fields.items() if not field.description] == []
-    page = (ROOT / "docs" / "panel-studies-parts.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "panel-studies.md").read_text(encoding="utf-8")
     assert re.search(rf"(?im)^## .*\b{name}\b|`{name}`", page)

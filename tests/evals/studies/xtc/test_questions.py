@@ -389,9 +389,9 @@ def test_questions_of_real_scene_graphs() -> None:
 
 
 def test_the_example_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).resolve().parents[4] / "docs" / "xtc-questions.md").read_text("utf-8")
-    code, printed = (
-        re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)[0] for kind in ("python", "text")
+    page = (Path(__file__).resolve().parents[4] / "docs" / "xtc.md").read_text("utf-8")
+    ((code, printed),) = re.findall(
+        r"```python\n((?:(?!```).)*questions_of\(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL
     )
     exec(code, {})
     assert capsys.readouterr().out == printed
