@@ -195,7 +195,7 @@ def test_pictures_of_any_log_are_scored(tool: bool) -> None:
         ("https://pictures.example/1.png", "is an address"),
         ("nowhere.png", "nor a file"),
         ("data:image/png;base64,@@@@", "damaged"),
-        ("data:image/svg+xml,<svg/>", "no base64"),
+        ("data:image/svg+xml,<svg/>", "not base64"),
         ("data:image/png;base64,aGVsbG8=", "not an image"),
     ],
 )

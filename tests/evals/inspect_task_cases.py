@@ -20,9 +20,7 @@ from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.errors import EvalError
 from scenewright.evals.inspect_ai import draw, scene_bench, sgscore
-from scenewright.evals.inspect_ai.context import OncePerLoop
-from scenewright.evals.inspect_ai.drawing import DRAWING
-from scenewright.evals.inspect_ai.items import item_of, samples_of
+from scenewright.evals.inspect_ai.context import DRAWING, OncePerLoop, item_of, samples_of
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.runner import run_eval
 from tests.evals.inspect_models import (
@@ -149,11 +147,11 @@ def test_the_solver_draws_samples_of_others() -> None:
         ({"condition": {"rounds": 0}}, "condition.own.rounds"),
         ({"metrics": "sharpness"}, "there is no metric 'sharpness'"),
         ({"metrics": f"{HERE}:of_sets"}, "a whole set"),
-        ({"judges": "nobody"}, "'nobody' is not a judge"),
+        ({"judges": "nobody"}, "'nobody' is no judge"),
         ({"quorum": 2}, "name its judges"),
         ({"judges": JUDGE_C, "quorum": 2}, "quorum of 2"),
         ({"alpha": 2.0}, "alpha"),
-        ({"models": "nothing"}, "no module:function"),
+        ({"models": "nothing"}, "is not module:function"),
         ({"models": f"{HERE}:nothing"}, "gives a str"),
         ({"models": f"{HERE}:nobody"}, "no function nobody"),
         ({"config": "nowhere.toml"}, "nowhere.toml cannot be read"),

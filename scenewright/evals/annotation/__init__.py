@@ -1,1 +1,1 @@
-"""Photos and detections to scene graphs, by a panel of multimodal language models."""
+"""Scene graphs from photos and detections, by a panel of multimodal language models."""

@@ -1,4 +1,4 @@
-"""What the building of a set is to do, as a TOML file says it."""
+"""Configuration of the building of a set, as a TOML file."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scenewright.core.vocabulary import converse_wordings
 from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.evals.errors import AnnotationError
-from scenewright.evals.store.toml_files import read_toml
+from scenewright.evals.store.files import read_toml
 
 Consensus = Literal["votes", "judges"]
-"""``votes``: a relation enters by the share of models that name it; ``judges``: each relation that
-any model names is put to a panel of judges."""
+"""``votes``: a relation is accepted by the share of models that name it; ``judges``: each relation
+that any model names is verified by a panel of judges."""
 
 CONVERSES: dict[str, str] = converse_wordings()
-"""Predicate → what the same relation is called from its other end."""
+"""Predicate → name of the same relation in the other direction."""
 
 
 class Splits(BaseModel):
-    """Which photos go to which part."""
+    """Shares or counts of the train, validation and test parts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -46,12 +46,12 @@ class Splits(BaseModel):
 
 
 class AnnotateConfig(BaseModel):
-    """How a set of scene graphs is built from photos with detections."""
+    """Configuration of a set of scene graphs built from photos with detections."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    """How the set is called; the default folder is ``built/NAME``."""
+    """Name of the set; the default folder is ``built/NAME``."""
     about: str = ""
     """One sentence for the manifest."""
     dataset: DatasetSpec
@@ -59,27 +59,27 @@ class AnnotateConfig(BaseModel):
     panel: tuple[str, ...] = Field(min_length=1)
     """Multimodal language models that annotate, ``account:model`` each."""
     samples: int = Field(default=1, ge=1, le=64)
-    """How often each model is asked of a photo; every reply is a vote."""
+    """Replies of each model about a photo; every reply is a vote."""
     consensus: Consensus = "votes"
-    """How relations enter the graphs."""
+    """How relations are accepted."""
     threshold: float = Field(default=0.5, ge=0.0, lt=1.0)
-    """A relation enters if the share of votes for it (or the judges' probability) is above this:
-    0.5 is a majority, 0 takes all that is named."""
+    """A relation is accepted if the share of votes for it (or the judges' probability) is above
+    this: 0.5 is a majority, 0 accepts all."""
     quorum: int = Field(default=1, ge=1)
-    """Fewest usable replies that a photo needs; below it it has no graph."""
+    """Fewest usable replies that a photo needs to get a graph."""
     judges: tuple[str, ...] = ()
     """Judges for ``consensus = "judges"``, ``kind:model`` each."""
     converses: dict[str, str] = Field(default_factory=lambda: dict(CONVERSES))
-    """Predicate → the same from the other end, so that ``dog left of cat`` and ``cat right of
+    """Predicate → the same in the other direction, so that ``dog left of cat`` and ``cat right of
     dog`` are votes for one relation."""
     text_model: str | None = None
-    """Language model for synonyms, classes and attributes; none: the first of the panel."""
+    """Language model for synonyms, classes and attributes; None: the first of the panel."""
     least_objects: int = Field(default=3, ge=1)
     """Photos with fewer detections are left out."""
     least_relations: int = Field(default=1, ge=0)
     """Graphs with fewer relations are left out."""
     rare: int = Field(default=100, ge=0)
-    """Predicates that are found less often are dropped."""
+    """Predicates with fewer occurrences are dropped."""
     synonyms: bool = True
     """Whether predicates of one meaning are merged by the text model."""
     diversity: bool = True
@@ -87,15 +87,14 @@ class AnnotateConfig(BaseModel):
     attributes: bool = True
     """Whether the categories get attribute instances (Table 8)."""
     splits: Splits = Splits()
-    """Train, validation and test."""
     seed: int = Field(default=0, ge=0)
-    """Decides with a photo's id to which part it goes."""
+    """Decides with a photo's id its split."""
     batch: int = Field(default=10, ge=1, le=100)
     """Scenes that are classified in one call."""
     concurrency: int = Field(default=8, ge=1, le=1024)
     """Photos at work at the same time."""
     limit_usd: float | None = Field(default=5.0, ge=0.0)
-    """Dollars of the estimate above which the command asks first; none: it never asks."""
+    """Estimated dollars above which the command asks for confirmation; None: it never asks."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -121,7 +120,7 @@ class AnnotateConfig(BaseModel):
 
 
 def load_annotate_config(path: str | Path) -> AnnotateConfig:
-    """The configuration in the TOML file ``path``.
+    """Return the configuration in the TOML file ``path``.
 
     Raises ``AnnotationError`` with the file and the field for what cannot be read.
     """

@@ -1,29 +1,166 @@
-"""From replies to graphs: votes, merged predicates, thresholds, rare predicates, parts.
+"""Consensus of a panel: from votes or judges to graphs, thresholds, rare predicates, splits.
 
-Everything here is worked out anew from what the ledger holds, so that another threshold or an
-edited mapping of synonyms costs nothing but a second run.
+Everything here is computed anew from the ledger, so that another threshold or an edited mapping of
+synonyms costs nothing but a second run.
+
+A model that draws up a graph names what comes to mind; a judge who is asked about one relation,
+with wrong ones beside it, has to look. So relations can also be verified by a panel of judges, with
+the questions of the benchmark. The split of a photo depends on its id alone, so that no order
+matters.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from PIL import Image
+
+from scenewright.agents.panel.panel import Panel
+from scenewright.core.ports.judge import Judge
+from scenewright.core.questions import NO_RELATION, facts_of
 from scenewright.core.scene import MAX_RELATIONS, Relation, SceneGraph, SceneObject
-from scenewright.evals.annotation.config import AnnotateConfig
-from scenewright.evals.annotation.panel_queries import replies_of
-from scenewright.evals.annotation.parts import part_of, place_of
-from scenewright.evals.annotation.verifying import Claimed, Spending, Verified, Verify
-from scenewright.evals.annotation.voters import Voter
-from scenewright.evals.annotation.votes import Claim, claims_of, plain
-from scenewright.evals.store.ledger import Ledger
+from scenewright.evals.annotation.config import AnnotateConfig, Splits
+from scenewright.evals.annotation.panel_queries import Claim, Voter, claims_of, plain, replies_of
+from scenewright.evals.runner.judging import JudgePanel, judge_picture
+from scenewright.evals.store.ledger import Ledger, Photo
+from scenewright.providers import Answers
+
+Chances = dict[int, tuple[float | None, str]]
+"""Number of a claim → (the judges' probability, or None; reason)."""
+
+Spending = Callable[[str, int, int, float, int], None]
+"""Called with judge, tokens in, tokens out, dollars and unscored answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A photo with the relations that models name."""
+
+    photo: Photo
+    claims: tuple[Claim, ...]
+    """All named relations."""
+
+    @property
+    def id(self) -> str:
+        """Id of the photo."""
+        return self.photo.id
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The judges' verdicts on one photo's claims."""
+
+    chances: Chances
+    spent: tuple[tuple[str, int, int, float, int], ...]
+    """(judge, tokens in, tokens out, dollars, unscored answers) of each."""
+
+
+Verify = Callable[[Iterator[Claimed], Callable[[Claimed, Verified], None]], Awaitable[None]]
+"""Has judges verify claims; the callback is called for each photo."""
+
+
+def scene_of(photo: Photo, claims: Sequence[Claim]) -> SceneGraph:
+    """Return the photo's objects, and the relations of ``claims``."""
+    return SceneGraph(
+        objects=tuple(SceneObject(id=id_, name=name) for id_, name, _ in photo.objects),
+        relations=tuple(
+            Relation(source=s, predicate=p, target=t) for s, p, t in (c.triple for c in claims)
+        ),
+    )
+
+
+async def verify(
+    claimed: Claimed,
+    judges: Sequence[Judge],
+    store: Answers,
+    load: Callable[[], Image.Image],
+) -> Verified:
+    """Return the verdicts of ``judges`` on each claim, all of them asked at once.
+
+    Detections are not verified: only relations are asked. Answers are kept in ``store``. ``load``
+    loads the photo, and is called in a thread. Raises ``ImageError`` and ``StoreError``.
+    """
+    photo, claims = claimed.photo, claimed.claims
+    asked = [at for at, claim in enumerate(claims) if claim.triple[1] != NO_RELATION]
+    if not asked:
+        return Verified({}, ())
+    facts = [
+        fact.model_copy(update={"parents": ()})
+        for fact in facts_of(scene_of(photo, [claims[at] for at in asked]))
+        if fact.kind == "relation"
+    ]
+
+    judge_panel = JudgePanel("annotation", tuple(judges), Panel())
+    found = await judge_picture(
+        judge_panel, photo.digest, load, facts, store=store, asking="together", origin="annotate"
+    )
+    spent = tuple(
+        (
+            judge,
+            sum(answer.tokens_in for answer in answers),
+            sum(answer.tokens_out for answer in answers),
+            sum(answer.usd for answer in answers),
+            sum(answer.state == "unscored" for answer in answers),
+        )
+        for judge, answers in found.answers.items()
+    )
+    verdicts = {verdict.fact_id: verdict for verdict in found.card.verdicts}
+    chances: Chances = {}
+    for at, fact in zip(asked, facts, strict=True):
+        verdict = verdicts[fact.id]
+        chance = None if verdict.state == "unscored" else verdict.probability
+        chances[at] = (chance, verdict.reason)
+    return Verified(chances, spent)
+
+
+async def fingerprints(judges: Sequence[Judge]) -> Mapping[str, str]:
+    """Return judge id → fingerprint."""
+
+    def read() -> dict[str, str]:
+        return {judge.id: judge.fingerprint for judge in judges}
+
+    return await asyncio.to_thread(read)
+
+
+PARTS = ("train", "val", "test")
+
+
+def place_of(photo_id: str, seed: int) -> float:
+    """Return a number in [0, 1) from the first eight bytes of SHA-256 over seed and photo id."""
+    digest = hashlib.sha256(f"{seed}\0{photo_id}".encode("utf-8", "surrogatepass")).digest()
+    # Of 64 bits a double holds 53.
+    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
+
+
+def part_of(place: float, splits: Splits) -> str:
+    """Return ``train``, ``val`` or ``test`` for a photo at ``place`` of [0, 1).
+
+    The shares of ``splits`` decide; never ``test`` where that is drawn by counts.
+    """
+    test = 0.0 if splits.test_counts else splits.test
+    shares = dict(zip(PARTS, (splits.train, splits.val, test), strict=True))
+    left = place * sum(shares.values())
+    chosen = "train"
+    for part, share in shares.items():
+        if share <= 0:
+            continue
+        chosen = part
+        if left < share:
+            break
+        left -= share
+    return chosen
+
 
 _BLOCK = 64
 
 
 def predicate_counts(ledger: Ledger, voters: Sequence[Voter], samples: int) -> Counter[str]:
-    """How often each predicate stands in the replies, before any is merged."""
+    """Return predicate → occurrences in the replies, before synonyms are merged."""
     counts: Counter[str] = Counter()
     for photo in ledger.photos():
         for triples in replies_of(ledger, photo, voters, samples).values():
@@ -101,8 +238,10 @@ def _listed(claim: Claim, judged: tuple[float | None, str] | None) -> dict[str, 
 
 
 def drop_rare(ledger: Ledger, rare: int) -> dict[str, int]:
-    """Take predicates out of the graphs that stand in them less than ``rare`` times; predicate →
-    how often it did. Writes the graphs' levels too."""
+    """Drop predicates with fewer than ``rare`` occurrences from the graphs; return their counts.
+
+    It also writes the graphs' levels.
+    """
     counts: Counter[str] = Counter()
     for row in ledger.graphs():
         counts.update(row.claims[at]["relation"] for at in row.kept)
@@ -119,17 +258,17 @@ def drop_rare(ledger: Ledger, rare: int) -> dict[str, int]:
 
 
 def level_of(relations: int) -> str:
-    """Level of complexity (γ = 0) of a graph with so many relations."""
+    """Return the level of complexity (γ = 0) of a graph with that number of relations."""
     ends = tuple(SceneObject(id=name, name=name) for name in "ab")
     some = tuple(Relation(source="a", predicate=str(n), target="b") for n in range(relations))
     return SceneGraph(objects=ends, relations=some).level()
 
 
 def split(ledger: Ledger, config: AnnotateConfig) -> dict[str, int]:
-    """Give every graph with enough relations its part; part → graphs.
+    """Assign a part to every graph with enough relations; return part → graphs.
 
     By ``test_counts`` the test part takes of each level those that come first by their places;
-    :func:`~.parts.part_of` decides on the others. Levels with too few graphs give all they have.
+    :func:`part_of` decides on the others. Levels with too few graphs give all they have.
     """
     tests: set[int] = set()
     for level, count in config.splits.test_counts.items():

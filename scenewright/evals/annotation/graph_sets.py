@@ -1,20 +1,212 @@
-"""Sets of scene graphs read from disk: photo id → graph, boxes and scores of its relations."""
+"""Files of a built set: graphs in the MegaSG style, votes, statistics; writing and reading."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from scenewright.core.formats import FormatError
 from scenewright.core.formats.base import split_id
 from scenewright.core.formats.megasg import read
 from scenewright.core.scene import SceneGraph
-from scenewright.evals.annotation.writing import GRAPHS
+from scenewright.evals.annotation.consensus import PARTS
 from scenewright.evals.errors import AnnotationError
+from scenewright.evals.store.ledger import GraphRow
+
+GRAPHS = "graphs.jsonl"
+"""All graphs, one a line."""
+VOTES = "votes.parquet"
+MANIFEST = "manifest.json"
+STATISTICS = "statistics.json"
+ATTRIBUTES = "attributes.json"
+_ROWS = 4096
+_SHOWN = 50
+
+VOTE_COLUMNS = pa.schema(
+    [
+        pa.field("image_id", pa.string()),
+        pa.field("source", pa.string()),
+        pa.field("relation", pa.string()),
+        pa.field("target", pa.string()),
+        pa.field("votes", pa.int64()),
+        pa.field("of", pa.int64()),
+        pa.field("share", pa.float64()),
+        # Probability by the judges; null where none were asked or none could tell.
+        pa.field("chance", pa.float64()),
+        pa.field("reason", pa.string()),
+        pa.field("kept", pa.bool_()),
+        pa.field("voters", pa.list_(pa.string())),
+        pa.field("said", pa.list_(pa.string())),
+    ]
+)
+"""Columns of ``votes.parquet``: one row a relation that any reply named, in the set or not."""
+
+
+def entry_of(row: GraphRow) -> dict[str, Any]:
+    """Return a graph in MegaSG's form: boxes after the ids, and votes beside each relation.
+
+    Boxes are (xmin, ymin, xmax, ymax) in pixels, rounded. ``score`` is the judges' probability, or
+    else the share of votes.
+    """
+    boxes = {id_: [round(value) for value in box] for id_, _, box in row.photo.objects}
+    entry: dict[str, Any] = {
+        "image_id": row.photo.id,
+        "file_name": Path(row.photo.file).name,
+        "width": row.photo.size[0],
+        "height": row.photo.size[1],
+        "objects": [f"{id_}:{box}" for id_, box in boxes.items()],
+        "relationships": [
+            {
+                "source": claim["source"],
+                "target": claim["target"],
+                "relation": claim["relation"],
+                "score": round(claim["share"] if claim["chance"] is None else claim["chance"], 6),
+                "votes": len(claim["voters"]),
+                "of": claim["of"],
+                "by": claim["voters"],
+            }
+            for claim in (row.claims[at] for at in row.kept)
+        ],
+        "level": row.level,
+        "split": row.part,
+        "photo": row.photo.file,
+    }
+    if row.group:
+        entry |= {"level 1": row.group, "level 2": row.category}
+    elif row.unclassified:
+        entry["unclassified"] = row.unclassified
+    return entry
+
+
+def write_graphs(folder: Path, rows: Iterable[GraphRow]) -> Counter[str]:
+    """Write ``graphs.jsonl`` and one file a part (``train.jsonl``, …); return part → graphs.
+
+    One graph is in memory at a time; readers find the old files until the new ones are whole.
+    """
+    counts: Counter[str] = Counter()
+    with _replacing([folder / GRAPHS, *(folder / f"{part}.jsonl" for part in PARTS)]) as files:
+        for row in rows:
+            line = json.dumps(entry_of(row), ensure_ascii=False) + "\n"
+            files[0].write(line)
+            files[1 + PARTS.index(row.part)].write(line)
+            counts[row.part] += 1
+    return counts
+
+
+def write_votes(path: Path, rows: Iterable[GraphRow]) -> int:
+    """Write ``votes.parquet``; return the number of rows."""
+    total = 0
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with pq.ParquetWriter(part, VOTE_COLUMNS) as writer:
+            block: list[dict[str, Any]] = []
+            for row in rows:
+                block += _votes(row)
+                if len(block) >= _ROWS:
+                    writer.write_table(pa.Table.from_pylist(block, VOTE_COLUMNS))
+                    total += len(block)
+                    block = []
+            writer.write_table(pa.Table.from_pylist(block, VOTE_COLUMNS))
+            total += len(block)
+        os.replace(part, path)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    return total
+
+
+def _votes(row: GraphRow) -> Iterator[dict[str, Any]]:
+    kept = set(row.kept)
+    for at, claim in enumerate(row.claims):
+        yield {
+            **claim,
+            "image_id": row.photo.id,
+            "votes": len(claim["voters"]),
+            "kept": row.part != "" and at in kept,
+        }
+
+
+def statistics_of(rows: Iterable[GraphRow]) -> dict[str, Any]:
+    """Return counts of a set: graphs, objects, relations, levels, classes, agreement of votes."""
+    objects: Counter[str] = Counter()
+    predicates: Counter[str] = Counter()
+    levels: Counter[str] = Counter()
+    classes: Counter[str] = Counter()
+    votes: Counter[str] = Counter()
+    parts: Counter[str] = Counter()
+    graphs = 0
+    for row in rows:
+        graphs += 1
+        objects.update(name for _, name, _ in row.photo.objects)
+        levels[row.level] += 1
+        parts[row.part] += 1
+        classes[f"{row.group}: {row.category}" if row.group else "unclassified"] += 1
+        for claim in (row.claims[at] for at in row.kept):
+            predicates[claim["relation"]] += 1
+            votes[f"{len(claim['voters'])} of {claim['of']}"] += 1
+    total, related = sum(objects.values()), sum(predicates.values())
+    return {
+        "graphs": graphs,
+        "objects": total,
+        "relations": related,
+        "objects_per_graph": total / graphs if graphs else None,
+        "relations_per_graph": related / graphs if graphs else None,
+        "categories": len(objects),
+        "predicates": len(predicates),
+        "parts": dict(parts),
+        "levels": dict(levels),
+        "classes": dict(classes.most_common()),
+        "votes": dict(sorted(votes.items())),
+        "commonest_categories": dict(objects.most_common(_SHOWN)),
+        "commonest_predicates": dict(predicates.most_common(_SHOWN)),
+    }
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write ``data`` as JSON; readers find the old file or the new one."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_text(json.dumps(data, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        os.replace(part, path)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def unwritable(path: Path, error: OSError) -> AnnotationError:
+    """Return the error for a file that cannot be written."""
+    return AnnotationError(
+        f"{path} cannot be written: {error.strerror or error}. Make room or name another folder, "
+        "then run the same again: what was paid for is kept"
+    )
+
+
+@contextmanager
+def _replacing(paths: list[Path]) -> Iterator[list[IO[str]]]:
+    """Open files beside ``paths`` that replace them at the end of the block."""
+    parts = [path.with_name(f"{path.name}.part") for path in paths]
+    files: list[IO[str]] = []
+    try:
+        try:
+            for part in parts:
+                files.append(part.open("w", encoding="utf-8", newline="\n"))
+            yield files
+        finally:
+            for file in files:
+                file.close()
+        for part, path in zip(parts, paths, strict=True):
+            os.replace(part, path)
+    except OSError as error:
+        raise unwritable(paths[0], error) from error
+
 
 Box = tuple[float, float, float, float]
 """(xmin, ymin, xmax, ymax) in pixels."""
@@ -26,21 +218,20 @@ class BuiltGraph:
     """One graph of a set."""
 
     id: str
-    """Of its photo."""
+    """Id of its photo."""
     scene: SceneGraph
-    """Objects and relations."""
     scores: tuple[float, ...] = ()
-    """How sure each relation is, 0 to 1; 1 where the set says nothing."""
+    """Score of each relation, 0 to 1; 1 where the set has none."""
     boxes: Mapping[str, Box] = field(default_factory=dict)
-    """Object id → its place, where the set tells."""
+    """Object id → its box, where the set has it."""
     photo: str = ""
-    """File of the photo, where the set tells."""
+    """File of the photo, where the set has it."""
     votes: tuple[str, ...] = ()
-    """Of each relation ``2 of 3``; empty where the set says nothing."""
+    """For each relation ``2 of 3``; empty where the set has none."""
 
 
 def graphs_file(path: Path) -> Path:
-    """The file of a set: ``path``, or ``graphs.jsonl`` in it if it is a folder.
+    """Return the file of a set: ``path``, or ``graphs.jsonl`` in it if it is a folder.
 
     Raises ``AnnotationError`` if there is none.
     """
@@ -54,10 +245,11 @@ def graphs_file(path: Path) -> Path:
 
 
 def read_graphs(path: Path) -> Iterator[BuiltGraph]:
-    """The graphs of the set ``path`` (folder or file), one in memory at a time if a line each.
+    """Yield the graphs of the set ``path`` (folder or file).
 
-    Entries are in the MegaSG style with ``image_id`` (or ``id``, ``file_name``). Raises
-    ``AnnotationError`` that names the file and the entry, also for an id that is given twice.
+    One graph is in memory at a time if the file has one a line. Entries are in the MegaSG style
+    with ``image_id`` (or ``id``, ``file_name``). Raises ``AnnotationError`` that names the file and
+    the entry, also for a repeated id.
     """
     file = graphs_file(path)
     seen: set[str] = set()
@@ -70,9 +262,9 @@ def read_graphs(path: Path) -> Iterator[BuiltGraph]:
 
 
 def graph_of(entry: Any, where: str) -> BuiltGraph:
-    """The graph of one entry; raises ``AnnotationError``."""
+    """Return the graph of one entry; raises ``AnnotationError``."""
     if not isinstance(entry, dict):
-        raise AnnotationError(f"{where} is no JSON object with image_id, objects, relationships")
+        raise AnnotationError(f"{where} is not a JSON object with image_id, objects, relationships")
     id_ = next((str(entry[key]) for key in _ID_KEYS if entry.get(key) not in (None, "")), "")
     if not id_:
         raise AnnotationError(f"{where} has no image_id: graphs are matched by it")
@@ -106,7 +298,7 @@ def _bare(text: Any) -> str:
 
 
 def _boxed(text: Any) -> tuple[str, Box] | None:
-    """Id and box of ``person.2:[116, 49, 309, 491]``."""
+    """Return id and box of ``person.2:[116, 49, 309, 491]``."""
     id_, colon, numbers = str(text).rpartition(":")
     if not colon or split_id(id_.strip())[1] is None:
         return None
@@ -152,4 +344,4 @@ def _parsed(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise AnnotationError(f"{where} is no JSON: {error}") from error
+        raise AnnotationError(f"{where} is not valid JSON: {error}") from error

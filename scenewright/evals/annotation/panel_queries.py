@@ -1,41 +1,228 @@
-"""Every model is asked of every photo, once a sample; replies are kept before they are used."""
+"""Models that annotate, how they are asked about photos and lists, and their votes.
+
+Every model is asked about every photo, once a sample. Replies are kept before they are used.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from langchain_core.messages import HumanMessage
 from PIL import Image
 
-from scenewright.core.ports.vision import Detection
-from scenewright.evals.annotation.voters import Voter
-from scenewright.evals.annotation.votes import Triple
-from scenewright.evals.annotation.workers import StartupFailureLimit
+from scenewright.agents.chat.language_replies import ask_for, digest_of, name_of, tool_of
+from scenewright.agents.judges.tokens import character_tokens, image_tokens
+from scenewright.core.ports.detector import Detection
+from scenewright.evals.errors import AnnotationError
+from scenewright.evals.runner.judging import error_text
+from scenewright.evals.runner.progress import StartupFailureLimit
 from scenewright.evals.store.ledger import Ledger, Photo, Reply
-from scenewright.providers.sdk_clients import identified
-from scenewright.providers.usage import metered
+from scenewright.prompts import load_prompt
+from scenewright.providers.idempotency import identified
+from scenewright.providers.metering import metered
+from scenewright.providers.usage import Usage
+from scenewright.tools.vision.extraction.picture_parser import BOXES_PROMPT, PictureParser
 
-_REASON_LENGTH = 500
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from scenewright.config.output_limits import Role
+    from scenewright.config.settings import Settings
+
+Triple = tuple[str, str, str]
+"""(source id, predicate, target id)."""
+
+
+def plain(predicate: str) -> str:
+    """Return ``predicate`` without capitals and with single spaces: how it is counted."""
+    return " ".join(predicate.casefold().split())
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A relation that at least one reply names."""
+
+    triple: Triple
+    """As most of its voters word it, with merged predicate."""
+    voters: tuple[str, ...]
+    """Its voters, in the order of the replies."""
+    said: tuple[str, ...]
+    """The words of each voter, synonyms and the other direction included: ``cat right of dog``."""
+    of: int
+    """Number of usable replies about the photo."""
+
+    @property
+    def share(self) -> float:
+        """Share of the replies that name it, 0 to 1."""
+        return len(self.voters) / self.of
+
+
+def claims_of(
+    replies: Mapping[str, Sequence[Triple]],
+    synonyms: Mapping[str, str] | None = None,
+    converses: Mapping[str, str] | None = None,
+) -> list[Claim]:
+    """Return all relations that ``replies`` (voter → triples) name, those with most votes first.
+
+    A voter counts once a relation, however often it says it. ``synonyms`` (predicate → the one that
+    stands for it) are applied first; a relation and its converse (``converses``) are one. A reply
+    without relations is a vote against all. Order: votes, then the ids and the predicate.
+    """
+    merged, turned = synonyms or {}, converses or {}
+    found: dict[Triple, dict[str, list[tuple[Triple, str]]]] = {}
+    for voter, triples in replies.items():
+        for source, predicate, target in triples:
+            word = merged.get(plain(predicate), plain(predicate))
+            triple = (source, word, target)
+            other = turned.get(word)
+            key = triple if other is None else min(triple, (target, other, source))
+            said = f"{source} {predicate} {target}"
+            found.setdefault(key, {}).setdefault(voter, []).append((triple, said))
+    claims = []
+    for votes in found.values():
+        first = [forms[0] for forms in votes.values()]
+        forms = [triple for triple, _ in first]
+        shown = max(sorted(set(forms)), key=forms.count)
+        words = tuple(said for _, said in first)
+        claims.append(Claim(shown, tuple(votes), words, len(replies)))
+    return sorted(claims, key=lambda claim: (-len(claim.voters), claim.triple))
+
+
+RELATIONS_AN_OBJECT = 1.5
+"""Relations that a model is expected to name for each object."""
+TOKENS_A_RELATION = 28
+"""Approximate output tokens of one of them."""
+TOKENS_AN_OBJECT = 14
+"""Input tokens of an object and its box."""
+
+PriceOf = Callable[[Usage], float | None]
+"""Dollars of a usage; None if the price is unknown."""
+
+
+@dataclass(frozen=True)
+class Voter:
+    """A model that looks at photos and names relations."""
+
+    name: str
+    """``account:model``."""
+    parser: PictureParser
+    """Algorithm 1."""
+    image_rule: str = "tiles-258"
+    """The provider's rule for the tokens of a picture."""
+    price: PriceOf = field(default=lambda usage: 0.0)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identity of the model and its settings: equal ones give equal replies."""
+        return self.parser.fingerprint
+
+    def expected(self, size: tuple[int, int], objects: int) -> Usage:
+        """Return the tokens of a call for a photo of ``size`` (width, height)."""
+        shown = self.parser.preparation.shown_size(size)
+        prompt = character_tokens(len(load_prompt(BOXES_PROMPT).text)) + TOKENS_AN_OBJECT * objects
+        named = round(RELATIONS_AN_OBJECT * objects)
+        return Usage(image_tokens(self.image_rule, *shown) + prompt, 20 + TOKENS_A_RELATION * named)
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """A language model that reads lists."""
+
+    name: str
+    """``account:model``."""
+    chat: BaseChatModel
+    price: PriceOf = field(default=lambda usage: 0.0)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Model and its settings."""
+        return f"{name_of(self.chat)}#{digest_of(self.chat)}"
+
+
+def voters_of(specs: Sequence[str], settings: Settings | None = None) -> tuple[Voter, ...]:
+    """Return the models ``account:model`` of ``specs``.
+
+    They are sampled as Algorithm 1 does where they can be. Raises ``SettingsError`` for an unknown
+    account or one without its key, and ``AnnotationError`` for a model that cannot look at photos.
+    """
+    return tuple(_voter(spec, settings) for spec in specs)
+
+
+def text_model_of(
+    spec: str, settings: Settings | None = None, role: Role | None = None
+) -> TextModel:
+    """Return the language model ``account:model`` for ``role``; raises as :func:`voters_of`."""
+    from scenewright.config.settings import load_settings
+    from scenewright.runs.model_factory.profiles import chat_of
+
+    settings = settings or load_settings()
+    _refuse_scripts(spec)
+    return TextModel(spec, chat_of(spec, settings, role=role), _price_of(spec, settings))
+
+
+def _voter(spec: str, settings: Settings | None) -> Voter:
+    from scenewright.agents.judges.models import caps_of
+    from scenewright.config.settings import load_settings, split_judge
+    from scenewright.runs.model_factory.profiles import chat_of
+    from scenewright.tools.vision.extraction.picture_parser import sampling_of
+
+    settings = settings or load_settings()
+    _refuse_scripts(spec)
+    account, model = split_judge(spec)
+    about = settings.account(account)
+    caps = caps_of(about.provider, model, about.models.get(model), chats=True)
+    chat = chat_of(spec, settings, role="parser", overrides={"sampling": sampling_of(caps)})
+    parser = PictureParser(chat, caps.preparation)
+    return Voter(spec, parser, caps.image_tokens, _price_of(spec, settings))
+
+
+def _refuse_scripts(spec: str) -> None:
+    from scenewright.config.accounts import DECISION_KIND
+    from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, split_judge
+
+    kind = split_judge(spec)[0]
+    if kind in (*CHAT_KINDS, *JUDGE_KINDS, DECISION_KIND):
+        raise AnnotationError(
+            f"{spec} writes no scene graphs: name language models of accounts as account:model, "
+            "for example gemini:gemini-3.8-flash; judges stand in judges, with "
+            'consensus = "judges"'
+        )
+
+
+def _price_of(spec: str, settings: Settings) -> PriceOf:
+    from scenewright.config.settings import split_judge
+    from scenewright.runs.model_factory.profiles import caller_of
+
+    account, model = split_judge(spec)
+    about = settings.account(account)
+    caller = caller_of(account, settings)
+    # Another server's models are not the provider's, whatever they are called.
+    priced_as = about.provider if about.base_url is None else account
+    return lambda usage: caller.price_of(priced_as, model, usage)
+
 
 Ballot = tuple[Voter, int]
 """A model and the number of its sample."""
 
 
 def ballots(voters: Sequence[Voter], samples: int) -> list[Ballot]:
-    """All votes that a photo gets."""
+    """Return all votes that a photo gets."""
     return [(voter, sample) for voter in voters for sample in range(samples)]
 
 
 def ballot_name(voter: Voter, sample: int, samples: int) -> str:
-    """``account:model``, with ``#1``, ``#2``, … where there are several samples."""
+    """Return ``account:model``, with ``#1``, ``#2``, … where there are several samples."""
     return voter.name if samples == 1 else f"{voter.name}#{sample + 1}"
 
 
 def reply_key(photo: Photo, voter: Voter, sample: int) -> str:
-    """SHA-256 of all that decides a reply."""
+    """Return SHA-256 of all that decides a reply."""
     told = "\0".join((photo.key, voter.fingerprint, str(sample)))
     return hashlib.sha256(told.encode()).hexdigest()
 
@@ -43,7 +230,7 @@ def reply_key(photo: Photo, voter: Voter, sample: int) -> str:
 def missing(
     ledger: Ledger, photo: Photo, wanted: Iterable[Ballot], retry: bool = False
 ) -> list[Ballot]:
-    """Those of ``wanted`` without a reply; failed ones are missing with ``retry`` alone."""
+    """Return those of ``wanted`` without a reply, and failed ones with ``retry``."""
     found = []
     for voter, sample in wanted:
         reply = ledger.get(reply_key(photo, voter, sample))
@@ -54,43 +241,42 @@ def missing(
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One reply that is wanted."""
+    """One missing reply."""
 
     voter: int
-    """Whose: the number of the model in the panel."""
+    """Number of the model in the panel."""
     sample: int
-    """Which of its replies."""
+    """Number of the reply."""
     tries: int = 0
-    """How often it was tried for in vain."""
+    """Failed tries so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A photo and the replies about it that lack."""
+    """A photo and its missing replies."""
 
     photo: Photo
-    """The photo."""
     wanted: tuple[Request, ...]
-    """What is asked of it."""
+    """The missing replies."""
 
     @property
     def id(self) -> str:
-        """The photo's."""
+        """Id of the photo."""
         return self.photo.id
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedReply:
-    """A reply that just came."""
+    """A new reply."""
 
     reply: Reply
-    """It, as this one try brought it."""
+    """The reply of this one try."""
     asked: bool = True
-    """Whether a model was asked: not of a photo that cannot be used."""
+    """Whether a model was asked; not about a photo that cannot be used."""
 
 
 Ask = Callable[[Iterator[Sheet], Callable[[ReceivedReply], None]], Awaitable[None]]
-"""Has models reply to sheets; tells of each reply as it comes."""
+"""Has models reply to sheets; the callback is called for each reply."""
 
 
 async def ask_panel(
@@ -102,15 +288,15 @@ async def ask_panel(
     retry: bool = False,
     on_reply: Callable[[Reply], None] = lambda reply: None,
 ) -> None:
-    """Have ``ask`` bring every reply that ``ledger`` lacks, and keep each as soon as it is there.
+    """Have ``ask`` get every reply that ``ledger`` lacks, and keep each one immediately.
 
-    A call that is lost, and a photo or reply that cannot be used, are failed replies with their
-    reason, and are asked again with ``retry`` alone. Raises ``AnnotationError`` if a model fails
-    from the start, or if the ledger does.
+    A lost call, and a photo or reply that cannot be used, are failed replies with their reason, and
+    are asked again only with ``retry``. Raises ``AnnotationError`` if a model fails from the start,
+    or if the ledger does.
     """
     wanted = ballots(voters, samples)
     places = {id(voter): at for at, voter in enumerate(voters)}
-    patience = StartupFailureLimit()
+    failures = StartupFailureLimit()
 
     def lacking() -> Iterator[Sheet]:
         for photo in ledger.photos():
@@ -127,9 +313,9 @@ async def ask_panel(
         ledger.put(reply)
         on_reply(reply)
         if reply.state == "done":
-            patience.worked(reply.voter)
+            failures.worked(reply.voter)
         elif one.asked:
-            patience.failed(reply.voter, reply.reason)
+            failures.failed(reply.voter, reply.reason)
 
     await ask(lacking(), heard)
 
@@ -140,16 +326,16 @@ async def ask_about(
     load: Callable[[], Image.Image],
     heard: Callable[[ReceivedReply], None],
 ) -> None:
-    """Ask ``voters`` all that ``sheet`` wants, at the same time; ``heard`` is told reply by reply.
+    """Send all requests of ``sheet`` concurrently; ``heard`` is called with each reply.
 
-    ``load`` gives the photo, and is called in a thread. Raises what ``heard`` raises.
+    ``load`` loads the photo, and is called in a thread. Raises what ``heard`` raises.
     """
     photo = sheet.photo
     try:
         image: Image.Image | None = await asyncio.to_thread(load)
         problem = ""
     except (ValueError, OSError) as error:
-        image, problem = None, reason_of(error)
+        image, problem = None, error_text(error)
     if image is not None and image.size != photo.size:
         problem = f"the photo now has {image.width}×{image.height} pixels: run again"
 
@@ -176,7 +362,7 @@ async def _asked(photo: Photo, image: Image.Image, voter: Voter, key: str, scope
             triples = [(r.source, r.predicate, r.target) for r in scene.relations]
         # Whatever a model's reply or library does costs this reply and no other.
         except Exception as error:
-            reason = reason_of(error)
+            reason = error_text(error)
     return Reply(
         key,
         "photo",
@@ -192,13 +378,16 @@ async def _asked(photo: Photo, image: Image.Image, voter: Voter, key: str, scope
 
 
 def tries_of(before: Reply | None) -> int:
-    """How often a reply was tried for in vain. A request that is sent once more after an unusable
-    reply must be known as another one, or it would bring the same."""
+    """Return how often a reply was tried for in vain.
+
+    A request that is sent once more after an unusable reply must be known as another one, or it
+    would bring the same.
+    """
     return 0 if before is None or before.state == "done" else int(before.data or 0)
 
 
 def after(before: Reply | None, reply: Reply) -> Reply:
-    """``reply`` with what the failed ones before it took; a failed one counts the tries."""
+    """Return ``reply`` with the costs of the failed ones before it; a failure counts the tries."""
     tries = tries_of(before) + 1
     if reply.state == "failed":
         reply = replace(reply, data=tries)
@@ -213,19 +402,74 @@ def after(before: Reply | None, reply: Reply) -> Reply:
     )
 
 
-def reason_of(error: Exception) -> str:
-    """Type and message of ``error``, as a reason is kept."""
-    text = f"{type(error).__name__}: {error}".rstrip(": ")
-    return text if len(text) <= _REASON_LENGTH else text[: _REASON_LENGTH - 1] + "…"
-
-
 def replies_of(
     ledger: Ledger, photo: Photo, voters: Sequence[Voter], samples: int
 ) -> dict[str, list[Triple]]:
-    """Voter → its triples, of the replies about ``photo`` that can be used."""
+    """Return voter → its triples, of the replies about ``photo`` that can be used."""
     found: dict[str, list[Triple]] = {}
     for voter, sample in ballots(voters, samples):
         reply = ledger.get(reply_key(photo, voter, sample))
         if reply is not None and reply.state == "done":
             found[ballot_name(voter, sample, samples)] = [(s, p, t) for s, p, t in reply.data]
     return found
+
+
+Reader = Callable[[Mapping[str, Any], bool], Any]
+"""Makes JSON data of the tool's arguments. The flag says that it is the model's last chance: usable
+parts are then accepted. Otherwise raises ``ValueError`` with the problems."""
+
+
+async def ask_text(
+    ledger: Ledger,
+    model: TextModel,
+    kind: str,
+    prompt_id: str,
+    read: Reader,
+    *,
+    retry: bool = False,
+    **variables: str,
+) -> Reply:
+    """Return the reply to a prompt with ``variables``, from ``ledger`` or from the model.
+
+    The model calls the prompt's tool. A reply that is still unusable after the model was told so is
+    a failed one, asked again only with ``retry``. Raises ``AnnotationError`` if the ledger fails.
+    """
+    prompt = load_prompt(prompt_id)
+    text = prompt.render(**variables)
+    told = "\0".join((kind, model.fingerprint, prompt.hash, text))
+    key = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    before = ledger.get(key)
+    if before is not None and (before.state == "done" or not retry):
+        return before
+    heard = 0
+
+    def attempt(given: Mapping[str, Any]) -> Any:
+        nonlocal heard
+        heard += 1
+        return read(given, heard > 1)
+
+    data: Any = None
+    reason = ""
+    started = time.perf_counter()
+    with metered() as spent, identified(f"annotate:{key}:{tries_of(before)}"):
+        try:
+            asked = await ask_for(model.chat, [HumanMessage(text)], tool_of(prompt), attempt)
+            data = asked.value
+        # Whatever a model's reply or library does costs this reply and no other.
+        except Exception as error:
+            reason = error_text(error)
+    reply = Reply(
+        key,
+        kind,
+        model.name,
+        "failed" if reason else "done",
+        reason,
+        data,
+        spent.usage.tokens_in,
+        spent.usage.tokens_out,
+        spent.usd,
+        time.perf_counter() - started,
+    )
+    reply = after(before, reply)
+    ledger.put(reply)
+    return reply

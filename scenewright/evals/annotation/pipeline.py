@@ -1,45 +1,44 @@
-"""Photos and detections to scene graphs, stage by stage: each finds what it has done before.
+"""The pipeline from photos and detections to scene graphs, and its cost plan.
 
 Filter → annotate → merge synonyms → consensus → drop rare predicates → split → classify →
-attributes → files (Scene-Bench, appendix A and Algorithm 1).
+attributes → files (Scene-Bench, appendix A and Algorithm 1). Each stage finds its earlier results.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
+from scenewright.agents.judges.tokens import answer_tokens, character_tokens
+from scenewright.core.formats.base import numbered
 from scenewright.core.ports.judge import Judge
-from scenewright.evals.annotation import merging
-from scenewright.evals.annotation.classes import PROMPT as CLASSES
-from scenewright.evals.annotation.classes import classify
+from scenewright.core.questions import facts_of
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.annotation.config import AnnotateConfig
 from scenewright.evals.annotation.consensus import (
     build_graphs,
     drop_rare,
+    fingerprints,
     predicate_counts,
     split,
 )
-from scenewright.evals.annotation.engines.base import (
+from scenewright.evals.annotation.engine import (
     AnnotationSession,
     Asking,
     Engine,
+    LocalEngine,
     Models,
     OnProgress,
 )
-from scenewright.evals.annotation.engines.local import LocalEngine
-from scenewright.evals.annotation.instances import PROMPT as INSTANCES
-from scenewright.evals.annotation.instances import augment
-from scenewright.evals.annotation.panel_queries import ask_panel
-from scenewright.evals.annotation.photos import photos_of
-from scenewright.evals.annotation.plan import Plan, plan_of
-from scenewright.evals.annotation.verifying import fingerprints
-from scenewright.evals.annotation.voters import TextModel, Voter
-from scenewright.evals.annotation.writing import (
+from scenewright.evals.annotation.graph_sets import (
     ATTRIBUTES,
     GRAPHS,
     MANIFEST,
@@ -51,11 +50,210 @@ from scenewright.evals.annotation.writing import (
     write_json,
     write_votes,
 )
-from scenewright.evals.datasets.base import Dataset
-from scenewright.evals.store.ledger import Ledger, Reply
+from scenewright.evals.annotation.panel_queries import (
+    RELATIONS_AN_OBJECT,
+    TOKENS_A_RELATION,
+    TOKENS_AN_OBJECT,
+    TextModel,
+    Voter,
+    ask_panel,
+    ballots,
+    missing,
+)
+from scenewright.evals.annotation.text_stages import (
+    ATTRIBUTES_PROMPT,
+    BATCH,
+    CLASSES_PROMPT,
+    INSTANCES,
+    SYNONYMS_FILE,
+    SYNONYMS_PROMPT,
+    augment,
+    classify,
+    propose_synonyms,
+    read_synonyms,
+)
+from scenewright.evals.datasets.base import Dataset, Item, file_digest
+from scenewright.evals.store.ledger import Ledger, Photo, Reply
 from scenewright.prompts import load_prompt
+from scenewright.providers.usage import Expected, Usage
 from scenewright.providers.versions import SERVED_FILE, FollowedVersions, following
-from scenewright.tools.vision.extraction.one_stage import BOXES_PROMPT, SAMPLING
+from scenewright.tools.vision.extraction.picture_parser import BOXES_PROMPT, SAMPLING
+
+_VOCABULARY = 200
+_TOKENS_A_WORD = 4
+_TOKENS_A_CLASS = 45
+_SEVERAL = 1.5
+"""Relations that a panel names together, relative to one model."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """Planned photos and calls."""
+
+    photos: dict[str, int] = field(default_factory=dict)
+    """``kept``, or the reason why they are left out → photos."""
+    lines: dict[str, Expected] = field(default_factory=dict)
+    """Model or stage → expected usage."""
+    done: int = 0
+    """Replies that exist."""
+    failed: int = 0
+    """Failed ones of them, which are asked again with ``--retry``."""
+
+    @property
+    def total(self) -> Expected:
+        """All calls together."""
+        return sum(self.lines.values(), Expected())
+
+    @property
+    def unpriced(self) -> list[str]:
+        """Lines whose price is unknown."""
+        return [name for name, line in self.lines.items() if line.calls and line.usd is None]
+
+    @property
+    def usd(self) -> float:
+        """Dollars of all lines whose price is known."""
+        return sum(line.usd or 0.0 for line in self.lines.values())
+
+
+def plan_of(
+    ledger: Ledger,
+    config: AnnotateConfig,
+    voters: Sequence[Voter],
+    text: TextModel | None,
+    judges: Sequence[Judge] = (),
+    *,
+    retry: bool = False,
+    synonyms_there: bool = False,
+    on_photo: Callable[[int], None] = lambda count: None,
+) -> Plan:
+    """Return the calls that are missing in ``ledger``, whose photos must be there; asks no model.
+
+    Tokens of pictures go by the providers' rules, texts by a quarter of their characters, replies
+    by 1.5 relations an object. Calls of text models are counted anew even where some are done.
+    """
+    plan = Plan(ledger.photo_states())
+    wanted = ballots(voters, config.samples)
+    usage: dict[str, Usage] = {voter.name: Usage() for voter in voters}
+    calls = dict.fromkeys(usage, 0)
+    sums = {judge.id: Expected() for judge in judges}
+    names: set[str] = set()
+    photos = objects = 0
+    for photo in ledger.photos():
+        photos += 1
+        on_photo(photos)
+        objects += len(photo.objects)
+        names.update(name for _, name, _ in photo.objects)
+        lacking = missing(ledger, photo, wanted, retry)
+        plan.done += len(wanted) - len(lacking)
+        for voter, _ in lacking:
+            calls[voter.name] += 1
+            usage[voter.name] += voter.expected(photo.size, len(photo.objects))
+        for judge in judges:
+            sums[judge.id] += _judging(judge, photo.size, len(photo.objects))
+    plan.failed = 0 if retry else sum(
+        int(spent["failed"]) for (kind, _), spent in ledger.spent().items() if kind == "photo"
+    )  # fmt: skip
+    for voter in voters:
+        used = usage[voter.name]
+        plan.lines[voter.name] = Expected(calls[voter.name], used, voter.price(used))
+    for judge in judges:
+        plan.lines[f"judge {judge.id}"] = sums[judge.id]
+    if text is not None and photos:
+        relations = RELATIONS_AN_OBJECT * objects
+        if config.synonyms and not synonyms_there:
+            words = _TOKENS_A_WORD * _VOCABULARY
+            plan.lines[f"synonyms by {text.name}"] = _text(text, SYNONYMS_PROMPT, 1, words, 600)
+        if config.diversity:
+            count = -(-photos // config.batch)
+            shown = round(TOKENS_AN_OBJECT * objects + TOKENS_A_RELATION * relations)
+            plan.lines[f"classes by {text.name}"] = _text(
+                text, CLASSES_PROMPT, count, shown, _TOKENS_A_CLASS * photos
+            )
+        if config.attributes:
+            count = -(-len(names) // BATCH)
+            out = len(names) * (INSTANCES + 1) * _TOKENS_A_WORD
+            plan.lines[f"attributes by {text.name}"] = _text(
+                text, ATTRIBUTES_PROMPT, count, _TOKENS_A_WORD * len(names), out
+            )
+    return plan
+
+
+def _text(text: TextModel, prompt: str, calls: int, shown: int, out: int) -> Expected:
+    fixed = character_tokens(len(load_prompt(prompt).text))
+    usage = Usage(calls * fixed + shown, out)
+    return Expected(calls, usage, text.price(usage))
+
+
+def _judging(judge: Judge, size: tuple[int, int], objects: int) -> Expected:
+    named = max(1, round(RELATIONS_AN_OBJECT * _SEVERAL * objects))
+    expected = getattr(judge, "expected", None)
+    if expected is None:
+        # A judge on this machine costs nothing.
+        return Expected(0 if judge.caps.local else 1, Usage(0, answer_tokens(named)), 0.0)
+    ends = (SceneObject(id="a.1", name="person"), SceneObject(id="b.1", name="bicycle"))
+    relations = tuple(Relation(source="a.1", predicate=f"near {n}", target="b.1")
+                      for n in range(named))  # fmt: skip
+    facts = [f for f in facts_of(SceneGraph(objects=ends, relations=relations))
+             if f.kind == "relation"]  # fmt: skip
+    found: Expected = expected(size, facts)
+    return found
+
+
+_LEAST_SIDE = 1.0
+
+
+def photos_of(
+    items: Iterable[Item],
+    ledger: Ledger,
+    least_objects: int,
+    on_photo: Callable[[int], None] = lambda count: None,
+) -> Iterator[Photo]:
+    """Yield a photo for each of ``items``, those left out too, with the reason as their state.
+
+    Boxes are clipped to the picture; what then has no side of a pixel is no detection. Files that
+    an earlier run has read and that did not change are not read again. ``on_photo`` is told how
+    many there are so far.
+    """
+    for position, item in enumerate(items):
+        yield _photo(position, item, ledger, least_objects)
+        on_photo(position + 1)
+
+
+def _photo(position: int, item: Item, ledger: Ledger, least: int) -> Photo:
+    lost = Photo(position, item.id, item.image or "", "", (0, 0), (), state="no photo")
+    if item.image is None:
+        return lost
+    if len(item.detections) < least:
+        return _left_out(lost, f"fewer than {least} objects")
+    try:
+        about = Path(item.image).stat()
+        stamp = f"{about.st_size} {about.st_mtime_ns}"
+        known = ledger.digest_of(item.image, stamp)
+        if known is None:
+            with Image.open(item.image) as image:
+                known = (file_digest(Path(item.image)), image.width, image.height)
+    # Pillow raises whatever a broken file makes its decoders stumble over.
+    except Exception:
+        return _left_out(lost, "photo cannot be read")
+    digest, width, height = known
+    found = []
+    for seen in item.detections:
+        left, right = (min(max(v, 0.0), float(width)) for v in (seen.box[0], seen.box[2]))
+        top, bottom = (min(max(v, 0.0), float(height)) for v in (seen.box[1], seen.box[3]))
+        if right - left >= _LEAST_SIDE and bottom - top >= _LEAST_SIDE:
+            found.append((seen.name, (left, top, right, bottom)))
+    if len(found) < least:
+        return _left_out(lost, f"fewer than {least} objects")
+    ids = numbered(name for name, _ in found)
+    objects = tuple((id_, name, box) for id_, (name, box) in zip(ids, found, strict=True))
+    told = json.dumps([digest, objects], ensure_ascii=False)
+    key = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    return Photo(position, item.id, item.image, key, (width, height), objects, digest, stamp)
+
+
+def _left_out(photo: Photo, why: str) -> Photo:
+    return Photo(photo.position, photo.id, photo.file, "", (0, 0), (), state=why)
+
 
 LEDGER = "ledger.sqlite"
 _PACKAGES = ("scenewright", "langchain-core", "pydantic", "pyarrow", "pillow")
@@ -63,28 +261,26 @@ _PACKAGES = ("scenewright", "langchain-core", "pydantic", "pyarrow", "pillow")
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was built."""
+    """Summary of a built set."""
 
     folder: Path
-    """Where it lies."""
     graphs: int
-    """Scene graphs."""
     photos: dict[str, int]
-    """``kept``, or why they are left out → photos."""
+    """``kept``, or the reason why they are left out → photos."""
     below_quorum: int
     """Photos with too few usable replies."""
     parts: dict[str, int]
     """Part → graphs."""
     dropped: dict[str, int]
-    """Rare predicate → how often it was found."""
+    """Rare predicate → occurrences."""
     synonyms: dict[str, str]
-    """Predicate → the one that stands for it."""
+    """Predicate → its replacement."""
     statistics: dict[str, Any]
     """As in ``statistics.json``."""
     problems: list[tuple[str, str, str, int]] = field(default_factory=list)
-    """(kind, model, reason, how often) of what failed."""
+    """(kind, model, reason, count) of failures."""
     usd: float = 0.0
-    """Dollars paid for it so far, earlier runs included."""
+    """Dollars paid so far, earlier runs included."""
     model_changes: tuple[str, ...] = ()
     """A sentence for each judge that was served by several versions."""
 
@@ -105,10 +301,21 @@ class Building:
         told: OnProgress = lambda stage, done, of: None,
         engine: Engine = LocalEngine(),  # noqa: B008 - a constant
     ) -> None:
-        """``voters`` and ``text`` are the models that ``config`` names, ``judges`` likewise.
+        """Open the ledger in ``folder``.
 
-        ``retry``: what failed is asked again. ``engine`` asks the panel and the judges.
-        Raises ``AnnotationError`` if the folder cannot be used.
+        Args:
+            config: configuration of the set.
+            dataset: photos with detections.
+            folder: the set's folder.
+            voters: the panel that ``config`` names.
+            text: its model that reads lists.
+            judges: its judges.
+            retry: whether failures are asked again.
+            told: called with the progress.
+            engine: asks the panel and the judges.
+
+        Raises:
+            AnnotationError: the folder cannot be used.
         """
         self.config = config
         self.folder = folder
@@ -117,7 +324,7 @@ class Building:
         self._text = text
         self._judges = tuple(judges)
         self._retry = retry
-        self._told = told
+        self._report = told
         self._engine = engine
         self._judged: dict[str, list[float]] = {}
         self._served: FollowedVersions
@@ -132,30 +339,30 @@ class Building:
         self.ledger.close()
 
     def plan(self) -> Plan:
-        """Look at the photos and count what is to be asked; asks no model.
+        """Read the photos and count the missing calls; asks no model.
 
         Raises ``DatasetError`` for a set that cannot be read.
         """
 
         def looked(count: int) -> None:
             if count % 100 == 0:
-                self._told("photos", count, None)
+                self._report("photos", count, None)
 
         photos = photos_of(self._dataset, self.ledger, self.config.least_objects, looked)
         self.ledger.set_photos(photos)
-        there = (self.folder / merging.FILE).exists()
+        there = (self.folder / SYNONYMS_FILE).exists()
         return plan_of(
             self.ledger, self.config, self._voters, self._text, self._judges,
             retry=self._retry, synonyms_there=there,
         )  # fmt: skip
 
     async def run(self, plan: Plan) -> Summary:
-        """All stages; ``plan`` is that of :meth:`plan`.
+        """Run all stages; ``plan`` is that of :meth:`plan`.
 
         Raises ``AnnotationError`` for what cannot go on; what was paid for is kept.
         """
         models = Models(self._voters, self._judges)
-        session = AnnotationSession(self.config, self.folder, models, self._text, self._told)
+        session = AnnotationSession(self.config, self.folder, models, self._text, self._report)
         with following(self.folder / SERVED_FILE) as self._served:
             async with self._engine.at_work(session) as asking:
                 return await self._stages(plan, asking)
@@ -171,7 +378,7 @@ class Building:
         def photo_done() -> None:
             nonlocal done
             done += 1
-            self._told("consensus", done, kept)
+            self._report("consensus", done, kept)
 
         poor = await build_graphs(
             ledger, config, self._voters, synonyms,
@@ -191,7 +398,7 @@ class Building:
         def replied(reply: Reply) -> None:
             nonlocal done
             done += 1
-            self._told("annotate", done, total)
+            self._report("annotate", done, total)
 
         await ask_panel(
             self.ledger, self._voters, self.config.samples, asking.ask,
@@ -201,15 +408,13 @@ class Building:
     async def _synonyms(self, counts: dict[str, int]) -> dict[str, str]:
         if not self.config.synonyms:
             return {}
-        path = self.folder / merging.FILE
-        found = merging.read_synonyms(path)
+        path = self.folder / SYNONYMS_FILE
+        found = read_synonyms(path)
         if found is None:
             if self._text is None or not counts:
                 return {}
-            self._told("synonyms", 0, None)
-            found = await merging.propose_synonyms(
-                self.ledger, self._text, counts, retry=self._retry
-            )
+            self._report("synonyms", 0, None)
+            found = await propose_synonyms(self.ledger, self._text, counts, retry=self._retry)
             if not any(one.startswith("a call failed") for one in found.refused):
                 write_json(path, found.model_dump())
         return found.resolved(counts)
@@ -222,7 +427,7 @@ class Building:
         def batch_done(count: int) -> None:
             nonlocal done
             done += count
-            self._told("classes", done, graphs)
+            self._report("classes", done, graphs)
 
         await classify(
             self.ledger, self._text, self.config.batch, self.config.concurrency,
@@ -235,13 +440,13 @@ class Building:
         names = {
             name for row in self.ledger.graphs(parts_only=True) for _, name, _ in row.photo.objects
         }
-        self._told("attributes", 0, len(names))
+        self._report("attributes", 0, len(names))
         found, lost = await augment(self.ledger, self._text, sorted(names), retry=self._retry)
         write_json(
             self.folder / ATTRIBUTES,
             {
                 "model": self._text.name,
-                "prompt": load_prompt(INSTANCES).ref,
+                "prompt": load_prompt(ATTRIBUTES_PROMPT).ref,
                 "instances": found,
                 "lost": lost,
             },
@@ -256,7 +461,7 @@ class Building:
         parts: dict[str, int],
         lost: dict[str, str],
     ) -> Summary:
-        self._told("files", 0, None)
+        self._report("files", 0, None)
         ledger = self.ledger
         graphs = sum(write_graphs(self.folder, ledger.graphs(parts_only=True)).values())
         write_votes(self.folder / VOTES, ledger.graphs())
@@ -300,9 +505,9 @@ class Building:
         dataset = self._dataset
         prompts = [BOXES_PROMPT]
         if self._text is not None:
-            prompts += [merging.PROMPT] * self.config.synonyms
-            prompts += [CLASSES] * self.config.diversity
-            prompts += [INSTANCES] * self.config.attributes
+            prompts += [SYNONYMS_PROMPT] * self.config.synonyms
+            prompts += [CLASSES_PROMPT] * self.config.diversity
+            prompts += [ATTRIBUTES_PROMPT] * self.config.attributes
         return {
             "name": self.config.name,
             "about": self.config.about,

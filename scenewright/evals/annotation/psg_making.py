@@ -1,52 +1,157 @@
-"""From a draw to a file of prompts, and from a file to its classes; both go on where they were."""
+"""Synthesis of a file of prompts, and classification of prompts; both resume where they stopped.
+
+A language model classifies several prompts in a call (supplement A.2, Table 6; prompt
+``classify_challenges``). The paper's precedence is applied to its answers in code as well; prompts
+without a usable answer stay unclassified, with the reason.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from scenewright.agents.parsers.classes import RULES_VERSION, Classes, classify
-from scenewright.evals.annotation import psg_classifying as classifying
-from scenewright.evals.annotation.voters import TextModel
-from scenewright.evals.annotation.workers import StartupFailureLimit, side_by_side
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
+
+from scenewright.agents.chat.language_replies import as_data, ask_for, name_of, shortened, tool_of
+from scenewright.agents.judges.tokens import character_tokens
+from scenewright.agents.parsers.prompt_classes import (
+    CATEGORIES,
+    CHALLENGES,
+    RULES_VERSION,
+    Classes,
+    classify,
+    with_precedence,
+)
+from scenewright.evals.annotation.panel_queries import TextModel
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.datasets.psg_prompts import writing
-from scenewright.evals.datasets.psg_prompts.rows import RowFile, item_of_draw
-from scenewright.evals.datasets.psg_prompts.templates import Draw, DrawSpec, draw
-from scenewright.evals.datasets.psg_prompts.words import PsgError
+from scenewright.evals.datasets.psg_prompts.rows import (
+    RowFile,
+    by_model,
+    by_rules,
+    item_of_draw,
+    writing_usage,
+)
+from scenewright.evals.datasets.psg_prompts.templates import Draw, DrawSpec, PsgError, draw
 from scenewright.evals.errors import AnnotationError
-from scenewright.providers.usage import ExpectedUsage, Usage
+from scenewright.evals.runner.progress import StartupFailureLimit, side_by_side
+from scenewright.prompts import load_prompt
+from scenewright.providers.usage import Expected, Usage
+
+PROMPT = "classify_challenges"
+BATCH = 20
+"""Prompts in one call."""
+_TOKENS_A_CLASS = 25
+
+
+async def classify_by(chat: BaseChatModel, prompts: Sequence[str]) -> list[Classes]:
+    """Return the classes of ``prompts``, in order, by one call.
+
+    Never raises for what the model or its library does: its prompts are then unclassified.
+    """
+    by, heard = name_of(chat), 0
+
+    def read(given: Mapping[str, Any]) -> dict[int, Classes]:
+        nonlocal heard
+        heard += 1
+        return read_classes(given, len(prompts), by, last=heard > 1)
+
+    prompt = load_prompt(PROMPT)
+    try:
+        asked = [HumanMessage(request_of(prompts))]
+        found = (await ask_for(chat, asked, tool_of(prompt), read)).value
+    except Exception as error:
+        # Whatever the model's library raises costs these prompts and no others.
+        reason = shortened(f"{type(error).__name__}: {error}")
+        return [Classes("", "", by, reason) for _ in prompts]
+    return [
+        with_precedence(one, text) if (one := found[number]).category else one
+        for number, text in enumerate(prompts, start=1)
+    ]
+
+
+def request_of(prompts: Sequence[str]) -> str:
+    """Return the request about ``prompts``."""
+    rows = [{"number": number, "prompt": text} for number, text in enumerate(prompts, start=1)]
+    return load_prompt(PROMPT).render(prompts=as_data(rows))
+
+
+def read_classes(given: Mapping[str, Any], count: int, by: str, last: bool) -> dict[int, Classes]:
+    """Return number → classes.
+
+    Those that the reply has not, or not usable, are empty with a reason.
+
+    Raises ``ValueError`` for anything but one fitting answer a number, unless it is the ``last``
+    chance.
+    """
+    rows = given.get("classes")
+    if not isinstance(rows, list):
+        raise ValueError("classes is missing or not a list")
+    found: dict[int, Classes] = {}
+    problems: list[str] = []
+    for at, row in enumerate(rows):
+        number = row.get("number") if isinstance(row, Mapping) else None
+        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= count:
+            problems.append(f"classes[{at}]: there is no number {number!r} in the list")
+            continue
+        if number in found:
+            problems.append(f"number {number} is given twice")
+            found[number] = Classes("", "", by, "the model gave two answers")
+            continue
+        category, challenge = (str(row.get(key, "")).upper() for key in ("category", "challenge"))
+        wrong = ""
+        if category not in CATEGORIES:
+            wrong = f"{row.get('category')!r} is not a category"
+        elif challenge not in CHALLENGES:
+            wrong = f"{row.get('challenge')!r} is not a challenge"
+        if wrong:
+            problems.append(f"number {number}: {wrong}")
+        found[number] = Classes("", "", by, wrong) if wrong else Classes(category, challenge, by)
+    for number in range(1, count + 1):
+        if number not in found:
+            problems.append(f"number {number} is missing")
+            found[number] = Classes("", "", by, "the model left it out")
+    if problems and not last:
+        raise ValueError("; ".join(problems[:8]))
+    return found
+
+
+def classifying_usage(prompts: Sequence[str]) -> Usage:
+    """Return tokens of one call, by a quarter of the characters."""
+    tokens = character_tokens(len(request_of(prompts)) + len(str(load_prompt(PROMPT).output)))
+    return Usage(tokens, _TOKENS_A_CLASS * len(prompts))
+
 
 T = TypeVar("T")
 
 CONCURRENCY = 8
-"""Calls at a time; the account's own limits hold besides."""
+"""Concurrent calls; the account's own limits apply besides."""
 _FAILURES = 5
 _FRESH_ONLY = "name another file, or use the options that it was made with"
 
 OnProgress = Callable[[int, int], None]
-"""Is told how many rows are there, and of how many."""
+"""Called with the rows done and all rows."""
 
 
 @dataclass(slots=True)
 class Work:
-    """What lacks, before any of it is asked."""
+    """Missing rows, before any model is asked."""
 
     kept: dict[str, Item]
-    """Id → row that is there."""
+    """Id → existing row."""
     lacking: list[Draw] = field(default_factory=list)
     """Prompts to be written."""
-    expected: ExpectedUsage = field(default_factory=ExpectedUsage)
-    """What a language model will take; nothing for the rules."""
+    expected: Expected = field(default_factory=Expected)
+    """Expected usage of a language model; nothing for the rules."""
 
 
 def plan(
     spec: DrawSpec, n: int, file: RowFile, model: TextModel | None = None, retry: bool = False
 ) -> Work:
-    """What ``file`` lacks of the first ``n`` prompts of ``spec``.
+    """Return the missing rows of ``file`` among the first ``n`` prompts of ``spec``.
 
-    With ``retry`` rows count as lacking whose text the rules had to word in place of a model.
+    With ``retry`` rows count as missing whose text the rules had to word in place of a model.
     Raises ``PsgError`` if the file holds other prompts under the same ids.
     """
     work = Work(file.read())
@@ -61,8 +166,8 @@ def plan(
                 continue
         work.lacking.append(drawn)
     if model is not None:
-        usage = sum((writing.expected(one) for one in work.lacking), Usage())
-        work.expected = ExpectedUsage(len(work.lacking), usage, model.price(usage))
+        usage = sum((writing_usage(one) for one in work.lacking), Usage())
+        work.expected = Expected(len(work.lacking), usage, model.price(usage))
     return work
 
 
@@ -73,28 +178,28 @@ async def synthesize(
     model: TextModel | None = None,
     told: OnProgress = lambda done, of: None,
 ) -> list[Item]:
-    """Write what lacks, row by row, and then the file in the order of its ids.
+    """Write missing rows one by one, and then the file in the order of its ids.
 
-    Each row is there once its text is: started again after a kill, at most the calls that were
+    Each row is written as soon as its text is there: after a kill, at most the calls that were
     under way are repeated. Raises ``PsgError`` if the model fails from the start.
     """
     rows = dict(work.kept)
     of = len(rows.keys() | {drawn.id for drawn in work.lacking})
-    patience = StartupFailureLimit(_FAILURES)
+    failures = StartupFailureLimit(_FAILURES)
 
     async def one(drawn: Draw) -> None:
         if model is None:
-            written = writing.by_rules(drawn)
+            written = by_rules(drawn)
         else:
-            written = await writing.by_model(model.chat, drawn)
+            written = await by_model(model.chat, drawn)
         item = item_of_draw(drawn, written, classify(written.text), spec.names)
         file.append(item)
         rows[item.id] = item
         told(len(rows), of)
         if model is not None and written.author == "rules":
-            patience.failed(model.name, written.problem)
+            failures.failed(model.name, written.problem)
         elif model is not None:
-            patience.worked(model.name)
+            failures.worked(model.name)
 
     told(len(rows), of)
     await _all(work.lacking, one)
@@ -105,9 +210,8 @@ async def synthesize(
 
 def unclassified(
     items: Iterable[Item], kept: Mapping[str, Item], model: TextModel | None
-) -> tuple[list[Item], ExpectedUsage]:
-    """The items that ``kept`` has no classes of by this model (or the rules), and what asking for
-    them takes."""
+) -> tuple[list[Item], Expected]:
+    """Return the items without classes by this model (or the rules), and the cost of asking."""
     by = f"rules@{RULES_VERSION}" if model is None else model.name
     lacking = [
         item
@@ -117,11 +221,11 @@ def unclassified(
         or not there.group
         or there.meta.get("classified_by") != by
     ]
-    expected = ExpectedUsage()
+    expected = Expected()
     if model is not None:
         for some in _batches([item for item in lacking if item.prompt]):
-            usage = classifying.expected([item.prompt for item in some])
-            expected += ExpectedUsage(1, usage, model.price(usage))
+            usage = classifying_usage([item.prompt for item in some])
+            expected += Expected(1, usage, model.price(usage))
     return lacking, expected
 
 
@@ -133,30 +237,30 @@ async def classify_items(
     model: TextModel | None = None,
     told: OnProgress = lambda done, of: None,
 ) -> list[Item]:
-    """``items`` with their classes as group and category; written to ``file`` as they come.
+    """Return ``items`` with their classes as group and category, written to ``file`` as they come.
 
-    What is not classified has neither, and ``meta["class_note"]`` says why. Raises ``PsgError`` if
-    the model fails from the start.
+    Unclassified items have neither, and ``meta["class_note"]`` has the reason. Raises ``PsgError``
+    if the model fails from the start.
     """
     wanted = {item.id for item in lacking}
     rows = {item.id: kept[item.id] for item in items if item.id not in wanted}
-    patience = StartupFailureLimit(_FAILURES)
+    failures = StartupFailureLimit(_FAILURES)
 
     async def some(batch: Sequence[Item]) -> None:
         prompts = [item.prompt for item in batch]
         if model is None:
             found = [classify(text) for text in prompts]
         else:
-            found = await classifying.classify_by(model.chat, prompts)
+            found = await classify_by(model.chat, prompts)
         for item, classes in zip(batch, found, strict=True):
             by = classes.by if model is None else model.name
             rows[item.id] = with_classes(item, classes, by)
             file.append(rows[item.id])
         told(len(rows), len(items))
         if model is not None and not any(one.category for one in found):
-            patience.failed(model.name, found[0].note)
+            failures.failed(model.name, found[0].note)
         elif model is not None:
-            patience.worked(model.name)
+            failures.worked(model.name)
 
     told(len(rows), len(items))
     for item in lacking:
@@ -169,7 +273,7 @@ async def classify_items(
 
 
 def with_classes(item: Item, classes: Classes, by: str) -> Item:
-    """``item`` with ``classes`` in place of those that it had."""
+    """Return ``item`` with ``classes`` in place of those that it had."""
     meta = {key: value for key, value in item.meta.items() if key != "class_note"}
     meta |= {"classified_by": by} if by else {}
     meta |= {"class_note": classes.note} if classes.note else {}
@@ -178,8 +282,8 @@ def with_classes(item: Item, classes: Classes, by: str) -> Item:
 
 
 def _batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    for at in range(0, len(items), classifying.BATCH):
-        yield items[at : at + classifying.BATCH]
+    for at in range(0, len(items), BATCH):
+        yield items[at : at + BATCH]
 
 
 async def _all(pieces: Sequence[T], work: Callable[[T], Awaitable[None]]) -> None:

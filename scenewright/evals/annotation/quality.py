@@ -1,21 +1,107 @@
-"""How good a built set is, against a reference set of graphs of the same photos."""
+"""Quality of a built set: recall against a reference set, and spot checks by people.
+
+**Recall** of ranked relations as scene graph models are measured: R@K and mR@K for PredCls. Objects
+are given (predicate classification), so a predicted triple is right if the reference has the same
+subject, predicate and object, by identity. Of each image the K surest triples count:
+
+- *with graph constraint* at most one predicate a pair (ordered), the surest;
+- *without* all of them.
+
+``R@K`` is the mean over images of the share of reference triples that are among the first K.
+``mR@K`` is the mean over predicates of the mean, over the images whose reference has the predicate,
+of the share of those triples that are found (Tang et al. 2019; Chen et al. 2019). Images whose
+reference has no relations count in neither.
+
+**Spot check**: a page on which people check a sample of a built set. It is a folder of plain files
+without a server. Answers stay in the browser until they are exported as CSV or JSON.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+import hashlib
+import io
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.evals.annotation.graph_sets import BuiltGraph
-from scenewright.evals.annotation.recall import KS, Recalls, ranked
-from scenewright.evals.annotation.votes import Triple, plain
+from scenewright.core.images import ImageError, load_image
+from scenewright.evals.annotation.graph_sets import BuiltGraph, unwritable
+from scenewright.evals.annotation.panel_queries import Triple, plain
+from scenewright.evals.datasets.registry import reservoir
 from scenewright.evals.errors import AnnotationError
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 
+KS = (20, 50, 100)
+
+
+def ranked(triples: Sequence[Triple], scores: Sequence[float], constrained: bool) -> list[Triple]:
+    """Return ``triples`` by falling score, those of equal score in their order.
+
+    Of each ordered pair the first alone if ``constrained``. Raises ``ValueError`` if there is not
+    one score a triple.
+    """
+    order = [t for _, t in sorted(zip(scores, triples, strict=True), key=lambda one: -one[0])]
+    if not constrained:
+        return list(dict.fromkeys(order))
+    best: dict[tuple[str, str], Triple] = {}
+    for triple in order:
+        best.setdefault((triple[0], triple[2]), triple)
+    return list(best.values())
+
+
+@dataclass
+class Recalls:
+    """Sums over images for R@K and mR@K."""
+
+    k: int
+    """Number of triples of an image that count."""
+    images: list[float] = field(default_factory=list)
+    """Recall of each image with reference relations."""
+    _by_predicate: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, found: Sequence[Triple], reference: Iterable[Triple]) -> None:
+        """Add an image: its ``found`` triples, ranked, and the true ones."""
+        wanted = set(reference)
+        if not wanted:
+            return
+        hits = wanted & set(found[: self.k])
+        self.images.append(len(hits) / len(wanted))
+        total: dict[str, int] = defaultdict(int)
+        right: dict[str, int] = defaultdict(int)
+        for triple in wanted:
+            total[triple[1]] += 1
+            right[triple[1]] += triple in hits
+        for predicate, count in total.items():
+            self._by_predicate[predicate].append(right[predicate] / count)
+
+    @property
+    def recall(self) -> float | None:
+        """R@K; None without an image that counts."""
+        return sum(self.images) / len(self.images) if self.images else None
+
+    @property
+    def predicates(self) -> dict[str, float]:
+        """Predicate → its mean recall."""
+        return {word: sum(all_) / len(all_) for word, all_ in sorted(self._by_predicate.items())}
+
+    @property
+    def mean_recall(self) -> float | None:
+        """mR@K; None without a predicate that counts."""
+        found = self.predicates
+        return sum(found.values()) / len(found) if found else None
+
 
 class Quality(BaseModel):
-    """A built set beside its reference."""
+    """Measures of a built set against its reference."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -24,7 +110,7 @@ class Quality(BaseModel):
     missing: int
     """Photos of the reference that the built set does not have."""
     unknown: int
-    """Photos of the built set that the reference does not have: nothing is said of them."""
+    """Photos of the built set that the reference does not have; they are not measured."""
     built: int
     """Relations of the built graphs that were measured."""
     reference: int
@@ -42,7 +128,7 @@ class Quality(BaseModel):
 
 
 def triples_of(graph: BuiltGraph) -> list[Triple]:
-    """The relations with plain predicates."""
+    """Return the relations with plain predicates."""
     return [(r.source, plain(r.predicate), r.target) for r in graph.scene.relations]
 
 
@@ -116,12 +202,12 @@ def quality(
 
 
 def by_id(graphs: Iterable[BuiltGraph]) -> dict[str, BuiltGraph]:
-    """Photo id → graph."""
+    """Return photo id → graph."""
     return {graph.id: graph for graph in graphs}
 
 
 def as_rows(found: Quality) -> list[tuple[str, str]]:
-    """What is measured and how it came out, for tables."""
+    """Return the measures and their values, for tables."""
     rows: list[tuple[str, Any]] = [*found.recall_at.items(), *found.mean_recall_at.items()]
     rows += [(f"relations: {name}", figure) for name, figure in found.relations.items()]
     rows += [(f"objects: {name}", figure) for name, figure in found.objects.items()]
@@ -133,3 +219,180 @@ def as_rows(found: Quality) -> list[tuple[str, str]]:
 
 def _digits(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
+
+
+COLUMNS = ("image_id", "source", "relation", "target", "answer", "rater")
+ANSWERS = ("yes", "no", "unsure")
+MOST_SIDE = 1280
+"""Longest side, in pixels, of a photo on the page; the original stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A written page."""
+
+    path: Path
+    """To open in a browser."""
+    photos: int
+    """Photos on it."""
+    relations: int
+    """Relations to check."""
+    lost: tuple[str, ...]
+    """Photos that could not be read."""
+
+
+def sample(graphs: Iterable[BuiltGraph], n: int, seed: int = 0) -> list[BuiltGraph]:
+    """Return ``n`` of the graphs with relations, each as likely (reservoir), in a random order."""
+    rng = random.Random(f"spotcheck/{seed}")
+    _, kept = reservoir((graph for graph in graphs if graph.scene.relations), n, rng)
+    rng.shuffle(kept)
+    return kept
+
+
+def write_page(graphs: Sequence[BuiltGraph], folder: Path, name: str) -> Page:
+    """Write ``index.html`` and the photos into ``folder``, for ``graphs`` of the set ``name``.
+
+    Photos that cannot be read are left out. Raises ``AnnotationError`` if none can, or if the
+    folder cannot be written.
+    """
+    try:
+        (folder / "photos").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    shown: list[dict[str, Any]] = []
+    lost: list[str] = []
+    for graph in graphs:
+        try:
+            image = load_image(Path(graph.photo))
+        except (ImageError, OSError) as error:
+            lost.append(f"{graph.id}: {error}")
+            continue
+        size = image.size
+        digest = hashlib.sha256(graph.id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        image.thumbnail((MOST_SIDE, MOST_SIDE), Image.Resampling.LANCZOS)
+        try:
+            image.save(folder / "photos" / f"{digest}.jpg", quality=90)
+        except OSError as error:
+            raise unwritable(folder, error) from error
+        shown.append(_shown(graph, f"photos/{digest}.jpg", size))
+    if not shown:
+        why = lost[0] if lost else "no graph has relations"
+        raise AnnotationError(f"there is nothing to check: {why}")
+    data = {"name": name, "photos": shown}
+    told = json.dumps(data, ensure_ascii=False)
+    key = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    assets = files("scenewright.evals.annotation") / "assets"
+    page = (assets / "spotcheck.html").read_text(encoding="utf-8")
+    # The data must not be able to end its script element.
+    for mark, text in (
+        ("/*STYLE*/", (assets / "spotcheck.css").read_text(encoding="utf-8")),
+        ("/*SCRIPT*/", (assets / "spotcheck.js").read_text(encoding="utf-8")),
+        ('"KEY"', json.dumps(key)),
+        ('"DATA"', told.replace("<", "\\u003c").replace("\u2028", "\\u2028")),
+    ):
+        page = page.replace(mark, text, 1)
+    path = folder / "index.html"
+    try:
+        path.write_text(page, encoding="utf-8")
+    except (OSError, UnicodeEncodeError) as error:
+        raise AnnotationError(f"{path} cannot be written: {error}") from error
+    return Page(path, len(shown), sum(len(one["relations"]) for one in shown), tuple(lost))
+
+
+def _shown(graph: BuiltGraph, photo: str, size: tuple[int, int]) -> dict[str, Any]:
+    votes = graph.votes or ("",) * len(graph.scene.relations)
+    return {
+        "id": graph.id,
+        "photo": photo,
+        "size": size,
+        "boxes": {key: list(box) for key, box in graph.boxes.items()},
+        "relations": [
+            {
+                "source": r.source, "relation": r.predicate, "target": r.target,
+                "score": score, "votes": said,
+            }
+            for r, score, said in zip(graph.scene.relations, graph.scores, votes, strict=True)
+        ],
+    }  # fmt: skip
+
+
+class SpotCheck(BaseModel):
+    """Result of people's answers about a sample."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    photos: int
+    """Photos with an answer."""
+    answers: int
+    """Relations answered as right or wrong."""
+    unsure: int
+    """Relations with an unsure answer; they count in no share."""
+    precision: Figure
+    """Share of relations that are right, over photos."""
+    predicates: dict[str, tuple[int, int]] = Field(default_factory=dict)
+    """Predicate → (right, answered)."""
+
+
+def read_answers(path: Path) -> list[dict[str, str]]:
+    """Return the rows of an exported CSV or JSON file.
+
+    Raises ``AnnotationError`` that names the file, the row and what is wrong.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        told = getattr(error, "strerror", None) or error
+        raise AnnotationError(f"{path} cannot be read: {told}") from error
+    rows: Any
+    if path.suffix == ".json":
+        try:
+            rows = json.loads(text)
+        except ValueError as error:
+            raise AnnotationError(f"{path} is not valid JSON: {error}") from error
+        rows = rows.get("answers") if isinstance(rows, dict) else rows
+        if not isinstance(rows, list):
+            raise AnnotationError(f"{path} holds no answers: export them on the page again")
+    else:
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    found = []
+    for number, row in enumerate(rows, 1):
+        where = f"{path}, answer {number}"
+        wanted = COLUMNS[:5]
+        if not isinstance(row, dict) or any(not isinstance(row.get(c), str) for c in wanted):
+            raise AnnotationError(f"{where} lacks one of the columns {', '.join(wanted)}")
+        if row["answer"] not in ANSWERS:
+            raise AnnotationError(f"{where} is {row['answer']!r}: write {', '.join(ANSWERS)}")
+        found.append({name: str(row.get(name) or "") for name in COLUMNS})
+    if not found:
+        raise AnnotationError(f"{path} holds no answers: answer on the page, then export")
+    return found
+
+
+def spot_check(rows: Iterable[dict[str, str]], seed: int = 0) -> SpotCheck:
+    """Return the precision of the checked relations, with an interval over photos.
+
+    Raises ``AnnotationError`` if no answer is yes or no.
+    """
+    photos: dict[str, int] = {}
+    places: list[int] = []
+    right: list[int] = []
+    predicates: dict[str, tuple[int, int]] = {}
+    unsure = 0
+    for row in rows:
+        if row["answer"] == "unsure":
+            unsure += 1
+            continue
+        yes = int(row["answer"] == "yes")
+        places.append(photos.setdefault(row["image_id"], len(photos)))
+        right.append(yes)
+        good, n = predicates.get(row["relation"], (0, 0))
+        predicates[row["relation"]] = (good + yes, n + 1)
+    if not right:
+        raise AnnotationError("no answer is yes or no: there is nothing to count")
+    return SpotCheck(
+        photos=len(photos),
+        answers=len(right),
+        unsure=unsure,
+        precision=Bootstrap(len(photos), seed).share(places, right),
+        predicates=dict(sorted(predicates.items(), key=lambda one: (-one[1][1], one[0]))),
+    )

@@ -1,1 +1,1 @@
-"""Sets of items to evaluate on: loaders that stream, sampling, statistics, downloads."""
+"""Data sets to evaluate on: streaming loaders, sampling, statistics, downloads."""

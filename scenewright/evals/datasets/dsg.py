@@ -1,32 +1,238 @@
 """DSG-1k (Cho et al., "Davidsonian Scene Graph", ICLR 2024): prompts with human-checked facts.
 
 Read as released: a CSV file with one fact a row (``dsg-1k-anns.csv``; ``tifa160-dev-anns.csv`` has
-the same columns). An item's facts are its questions, all yes/no, each with the questions it
-depends on as parents; its scene is made of all tuples (:mod:`.dsg_scene`), also of those whose
-question cannot be asked.
+the same columns). An item's facts are its questions, all yes/no, each with the questions it depends
+on as parents; its scene is made of all tuples, also of those whose question cannot be asked.
 
-Slips of the release, counted in ``left_out``: a fact without a question, or whose question does
-not take yes or no; a number that is given twice; a dependency on a word, on a question that is not
-there, on itself, or in a circle. Where a parent was left out, its own parents stand in for it.
+Errors of the release, counted in ``left_out``: a fact without a question, or whose question does
+not take yes or no; a number that is given twice; a dependency on a word, on a missing question, on
+itself, or in a circle. Where a parent was left out, its own parents take its place.
+
+From the tuples of a prompt to its scene:
+
+- An entity is an object. Its owner is left off its label, and is related to it by *has* if it is an
+  object of the scene too: ``man's hat`` gives ``man has hat``.
+- ``other - count (dogs, ==3)`` makes three objects ``dog``; *few* and *several* make none.
+- An attribute is one of its object, under its kind as key; those about how the picture is made are
+  left off (:data:`~scenewright.core.formats.dsg_tuples.ASIDE`).
+- A relation joins two objects; several instances take part in turn. An action without an object
+  (``relation - action (dog, run)``) is an attribute, its state.
+- A thing that is named in an attribute or relation alone becomes an object as well.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from scenewright.core.facts import Fact
-from scenewright.core.formats.published_questions import read_tuple
-from scenewright.core.scene import SceneGraph
-from scenewright.evals.datasets.base import DatasetError, Item
-from scenewright.evals.datasets.captions import PARSES, said_of
-from scenewright.evals.datasets.dsg_scene import WHOLE, Meaning, scene_of_tuples
-from scenewright.evals.datasets.reading import Row, one_of, published_file, rows_of
-from scenewright.evals.datasets.stream import StreamedSet, make_item
+from scenewright.agents.parsers.lexicon import NUMBERS
+from scenewright.core.facts import Fact, FactKind
+from scenewright.core.formats.base import numbered
+from scenewright.core.formats.dsg_tuples import ASIDE, Proposition, label, owner, read_tuple
+from scenewright.core.plurals import singular
+from scenewright.core.scene import (
+    MAX_NAME_LENGTH,
+    Attributes,
+    Relation,
+    SceneGraph,
+    SceneObject,
+    clean_name,
+)
+from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, make_item
+from scenewright.evals.datasets.reading import PARSES, Row, one_of, published_file, rows_of, said_of
+
+WHOLE = "image"
+"""Subject of a fact about the picture as a whole."""
+MOST_INSTANCES = 12
+"""Of a larger number of things one object is made: no picture is asked for each of them."""
+_NUMBER = re.compile(r"_[0-9]+$")
+
+
+@dataclass(slots=True)
+class _Thing:
+    name: str
+    count: int = 1
+    attributes: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Said:
+    """Meaning of a tuple, before objects have ids."""
+
+    kind: FactKind
+    subject: _Thing | None = None
+    target: _Thing | None = None
+    predicate: str | None = None
+    key: str | None = None
+    value: str | None = None
+    statement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """Meaning of a tuple: fields of a :class:`~scenewright.core.facts.Fact`."""
+
+    kind: FactKind
+    subject: str
+    statement: str
+    target: str | None = None
+    predicate: str | None = None
+    key: str | None = None
+    value: str | None = None
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self.things: dict[str, _Thing] = {}
+        self.relations: dict[tuple[int, str, int], tuple[_Thing, str, _Thing]] = {}
+
+    def thing(self, text: str) -> _Thing:
+        """Return the thing that ``text`` names, a new one if necessary."""
+        found = self.things.get(text.casefold()) or self._alike(text)
+        return found or self._new(text)
+
+    def _new(self, text: str) -> _Thing:
+        name = _NUMBER.sub("", label(text)).strip() or text
+        thing = self.things[text.casefold()] = _Thing(name[:MAX_NAME_LENGTH])
+        return thing
+
+    def _alike(self, text: str) -> _Thing | None:
+        plain = label(text).casefold()
+        for wanted in (plain, singular(plain)):
+            for key, thing in self.things.items():
+                own = _NUMBER.sub("", label(key))
+                if wanted in (own, singular(own)) and not (owner(text) and owner(key)):
+                    return thing
+        return next((t for key, t in self.things.items() if plain.endswith(f" {label(key)}")), None)
+
+    def read(self, said: Proposition) -> _Said:
+        """Add ``said`` to the scene and return its meaning."""
+        parts = said.parts
+        words = ", ".join(parts)
+        if _is_entity(said):
+            return self._entity(words)
+        if said.broad in ("relation", "action") and len(parts) > 2:
+            return self._relation(parts[0], " ".join(parts[2:]), parts[1])
+        if said.broad in ("entity", "attribute", "relation", "action") and len(parts) > 1:
+            key = said.kind if said.broad in ("entity", "attribute") else "state"
+            return self._attribute(parts[0], key or "state", ", ".join(parts[1:]))
+        if said.broad == "other" and said.kind == "count" and len(parts) == 2:
+            return self._count(parts[0], parts[1].lstrip("=<> ").lower())
+        if said.broad == "other" and len(parts) > 1:
+            subject, value = self.thing(parts[0]), ", ".join(parts[1:])
+            return _Said(
+                "attribute", subject, key=said.kind, value=value, statement=f"{parts[0]}: {value}"
+            )
+        return _Said("attribute", key=said.broad, value=words, statement=words)
+
+    def _entity(self, text: str) -> _Said:
+        thing = self.things.get(text.casefold()) or self._new(text)
+        return _Said("object", thing, statement=text)
+
+    def join_parts(self) -> None:
+        """Relate each thing that is named with its owner to the owner, if that is a thing too."""
+        for text, thing in list(self.things.items()):
+            whose = owner(text)
+            holder = self._alike(whose) if whose else None
+            if holder is not None and holder is not thing:
+                self.relations[id(holder), "has", id(thing)] = (holder, "has", thing)
+
+    def _attribute(self, text: str, key: str, value: str) -> _Said:
+        thing = self.thing(text)
+        if key not in ASIDE:
+            for part in re.split(r"\s+and\s+|\s*,\s*", value):
+                held = thing.attributes.setdefault(key, [])
+                if part and part not in held:
+                    held.append(part)
+        return _Said("attribute", thing, key=key, value=value, statement=f"{thing.name}: {value}")
+
+    def _relation(self, source: str, predicate: str, target: str) -> _Said:
+        one, other = self.thing(source), self.thing(target)
+        if one is not other:
+            self.relations.setdefault((id(one), predicate, id(other)), (one, predicate, other))
+        return _Said(
+            *("relation", one, other, predicate),
+            statement=f"{one.name} {predicate} {other.name}",
+        )
+
+    def _count(self, text: str, number: str) -> _Said:
+        thing = self.thing(text)
+        known = int(number) if number.isdecimal() else NUMBERS.get(number, 0)
+        if 1 < known <= MOST_INSTANCES:
+            thing.count, thing.name = known, singular(thing.name)
+        return _Said("object", thing, key="count", value=number, statement=f"{number} {text}")
+
+
+def _is_entity(said: Proposition) -> bool:
+    return said.broad == "entity" and (said.kind in ("whole", "part") or len(said.parts) == 1)
+
+
+def scene_of_tuples(
+    propositions: list[Proposition | None],
+) -> tuple[SceneGraph | None, list[Meaning | None]]:
+    """Return the scene of ``propositions`` and the meaning of each of them, if it has one.
+
+    There is no scene where no proposition names a thing.
+    """
+    reading = _Reading()
+    # Things first: a relation may come before the entities that it joins.
+    said: list[_Said | None] = [None] * len(propositions)
+    for first in (True, False):
+        for at, given in enumerate(propositions):
+            if given is not None and _is_entity(given) == first:
+                said[at] = reading.read(given)
+        if first:
+            reading.join_parts()
+    ids = _ids(reading)
+    meanings = [None if each is None else _meaning(each, ids) for each in said]
+    return _scene(reading, ids), meanings
+
+
+def _ids(reading: _Reading) -> dict[int, list[str]]:
+    things = list(reading.things.values())
+    fresh = iter(numbered(thing.name for thing in things for _ in range(thing.count)))
+    return {id(thing): [next(fresh) for _ in range(thing.count)] for thing in things}
+
+
+def _meaning(said: _Said, ids: dict[int, list[str]]) -> Meaning:
+    return Meaning(
+        kind=said.kind,
+        subject=ids[id(said.subject)][0] if said.subject is not None else WHOLE,
+        statement=said.statement,
+        target=ids[id(said.target)][0] if said.target is not None else None,
+        predicate=said.predicate,
+        key=said.key,
+        value=said.value,
+    )
+
+
+def _scene(reading: _Reading, ids: dict[int, list[str]]) -> SceneGraph | None:
+    objects = tuple(
+        SceneObject(
+            id=name,
+            name=thing.name,
+            attributes=Attributes(
+                {key: " and ".join(values) for key, values in thing.attributes.items() if values}
+            ),
+        )
+        for thing in reading.things.values()
+        for name in ids[id(thing)]
+    )
+    relations: dict[Relation, None] = {}
+    for source, predicate, target in reading.relations.values():
+        ones, others = ids[id(source)], ids[id(target)]
+        for at in range(max(len(ones), len(others))):
+            one, other = ones[at % len(ones)], others[at % len(others)]
+            named = clean_name(predicate, "a predicate")
+            relations[Relation(source=one, predicate=named, target=other)] = None
+    return SceneGraph(objects=objects, relations=tuple(relations)) if objects else None
+
 
 VERSION = 1
 NAME = "dsg"
@@ -62,7 +268,7 @@ CIRCLE = "dependency in a circle"
 
 
 def load(path: Path | None, *, split: str = "", parse: str = "tuples") -> StreamedSet:
-    """The prompts of the release; ``path`` is the file or its folder.
+    """Return the prompts of the release; ``path`` is the file or its folder.
 
     ``split`` keeps the prompts of one source, such as ``whoops``. ``parse`` says where scenes come
     from: ``tuples``, ``rules`` (of the prompt) or ``none``. Raises ``DatasetError`` for a file of
@@ -115,7 +321,7 @@ def _item(
 def facts_of_rows(
     rows: Sequence[tuple[str, Row]], left_out: Counter[str]
 ) -> tuple[SceneGraph | None, tuple[Fact, ...]]:
-    """The scene and the facts of one prompt, parents before their children.
+    """Return the scene and the facts of one prompt, parents before their children.
 
     ``rows``: (place for messages, row) of each fact, with ``proposition_id``, ``dependency``,
     ``tuple`` and ``question_natural_language``. What is left out is counted in ``left_out``. Raises
@@ -133,7 +339,7 @@ def facts_of_rows(
 
 
 def _asked(rows: Sequence[tuple[str, Row]], left_out: Counter[str]) -> dict[int, Row]:
-    """Number → row of each fact that can be asked."""
+    """Return number → row of each fact that can be asked."""
     asked: dict[int, Row] = {}
     for place, row in rows:
         number = row["proposition_id"].strip()
@@ -157,7 +363,7 @@ def _asked(rows: Sequence[tuple[str, Row]], left_out: Counter[str]) -> dict[int,
 def _parents(
     rows: Sequence[tuple[str, Row]], asked: dict[int, Row], left_out: Counter[str]
 ) -> dict[int, tuple[int, ...]]:
-    """Number of each fact that is asked → those it depends on."""
+    """Return number of each fact → numbers of the facts it depends on."""
     written: dict[int, list[int]] = {}
     for _, row in rows:
         number = int(row["proposition_id"])
@@ -196,7 +402,10 @@ def _numbers(number: int, text: str, left_out: Counter[str]) -> list[int]:
 
 
 def _ordered(parents: dict[int, tuple[int, ...]], left_out: Counter[str]) -> list[int]:
-    """All numbers, parents before children, else as they were; circles are cut in ``parents``."""
+    """Return all numbers, parents before children, else as they were.
+
+    Circles are cut in ``parents``.
+    """
     done: dict[int, None] = {}
     open_: dict[int, None] = {}
 

@@ -1,7 +1,7 @@
-"""A data set of the Hugging Face hub, or a folder in its layout, through the ``datasets`` library.
+"""A data set of the Hugging Face hub, or a folder in its layout, through the library ``datasets``.
 
-It is streamed: nothing is downloaded but what is read. The columns are those of
-:mod:`scenewright.evals.datasets.rows`; a column of pictures is written to files where the option
+It is streamed: only what is read is downloaded. The columns are those of
+:mod:`scenewright.evals.datasets.tables`; a column of pictures is written to files where the option
 ``pictures`` names a folder. Needs ``pip install scenewright[evals]``.
 """
 
@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from scenewright.evals.datasets.base import DatasetError, Item
-from scenewright.evals.datasets.captions import check_parse
-from scenewright.evals.datasets.rows import check_columns, columns_of, item_of
-from scenewright.evals.datasets.stream import StreamedSet, unreadable
+from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, unreadable
+from scenewright.evals.datasets.reading import check_parse
+from scenewright.evals.datasets.tables import check_columns, columns_of, item_of
 
 VERSION = 1
 NAME = "huggingface"
@@ -39,7 +38,7 @@ def load(
     pictures: str | None = None,
     parse: str = "none",
 ) -> StreamedSet:
-    """The items of the folder ``path``, or of ``repo`` on the hub.
+    """Return the items of the folder ``path``, or of ``repo`` on the hub.
 
     ``config``, ``split`` and ``revision`` as the hub calls them; ``columns`` says which column
     holds which field, where they are called otherwise; ``pictures`` is a folder for the set's
@@ -54,7 +53,7 @@ def load(
             f"{NAME} reads a folder or a set on the hub: name one of them, path or the option repo"
         )
     if path is not None and not path.is_dir():
-        raise DatasetError(f"{path} is no folder: name the folder of the set, or use `table`")
+        raise DatasetError(f"{path} is not a folder: name the folder of the set, or use `table`")
     place = _Place(path, repo, config, split, revision)
     folder = None if pictures is None else Path(pictures).expanduser()
     reading = _Reading(place, columns_of(columns), columns, folder, parse)
@@ -74,7 +73,7 @@ def load(
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the set is."""
+    """Place of a set: on the hub or in a folder."""
 
     folder: Path | None
     repo: str | None
@@ -87,7 +86,7 @@ class _Place:
         return str(self.folder if self.folder is not None else self.repo)
 
     def files(self) -> list[tuple[str, Path]]:
-        """All files of the folder."""
+        """Return all files of the folder."""
         if self.folder is None:
             return []
         root = self.folder
@@ -99,20 +98,23 @@ class _Place:
         ]
 
     def state(self) -> str:
-        """The commit on the hub that is read."""
+        """Return the commit on the hub."""
         return "" if self.repo is None else self.commit
 
     @cached_property
     def commit(self) -> str:
-        """The commit that the revision means, asked for once. A branch moves; and without the net
-        this fails at once, where the library would try for half a minute."""
+        """Commit of the revision, requested once.
+
+        A branch moves; and without the network this fails at once, where the library would try for
+        half a minute.
+        """
         from huggingface_hub import HfApi
 
         with _explained(self):
             return str(HfApi().dataset_info(str(self.repo), revision=self.revision).sha)
 
     def open(self) -> Any:
-        """The ``IterableDataset``."""
+        """Return the ``IterableDataset``."""
         try:
             import datasets
         except ImportError as error:
@@ -133,7 +135,7 @@ class _Place:
 
 @contextmanager
 def _explained(place: _Place) -> Iterator[None]:
-    """Failures of the library and of the net as ``DatasetError``; they are of many classes."""
+    """Turn failures of the library and of the network into ``DatasetError``."""
     try:
         yield
     except DatasetError:
@@ -155,7 +157,7 @@ def _explained(place: _Place) -> Iterator[None]:
 
 
 def _no_net(error: BaseException | None) -> bool:
-    """Whether a lost connection is among the causes of ``error``."""
+    """Return whether a lost connection is among the causes of ``error``."""
     while error is not None:
         names = {each.__name__ for each in type(error).__mro__}
         if names & {"ConnectError", "ConnectionError", "TimeoutException", "OfflineModeIsEnabled"}:
@@ -166,7 +168,7 @@ def _no_net(error: BaseException | None) -> bool:
 
 @dataclass(frozen=True)
 class _Reading:
-    """From rows to items."""
+    """Reader from rows to items."""
 
     place: _Place
     columns: dict[str, str]
@@ -175,7 +177,7 @@ class _Reading:
     parse: str
 
     def entries(self, left_out: Counter[str]) -> Iterator[Item]:
-        """The items."""
+        """Yield the items."""
         rows = self._rows()
         base = self.place.folder or Path()
         for number, row in enumerate(rows, 1):
@@ -206,7 +208,10 @@ class _Reading:
             yield row
 
     def _picture(self, value: Any, cells: Mapping[str, Any], number: int, at: str) -> str | None:
-        """The file of a picture; none if no folder was named and it is in no file of its own."""
+        """Return the file of a picture.
+
+        None if no folder was named and it is in no file of its own.
+        """
         path, data = (
             (value.get("path"), value.get("bytes")) if isinstance(value, dict) else (None, None)
         )
@@ -229,7 +234,7 @@ class _Reading:
 
 
 def _kept(file: Path, data: bytes) -> Path:
-    """``file``, which holds ``data`` afterwards; one that is there already stays."""
+    """Write ``data`` to ``file`` unless it exists, and return it."""
     try:
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)

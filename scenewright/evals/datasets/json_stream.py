@@ -1,7 +1,9 @@
-"""Huge JSON files, read element by element in memory that does not grow with the file.
+"""Large annotation files: JSON read element by element, and rows stored on disk.
 
-Annotation files are one array, or one object with arrays under a few keys, of up to gigabytes.
-The text slides through a buffer and each element is decoded where it stands.
+Annotation files are one array, or one object with arrays under a few keys, of up to gigabytes. The
+text slides through a buffer and each element is decoded in place, in memory that does not grow with
+the file. Files do not group their boxes by image and may be larger than the memory:
+:class:`RowStore` finds them again.
 """
 
 from __future__ import annotations
@@ -10,20 +12,20 @@ import codecs
 import gzip
 import json
 import re
+import sqlite3
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Generic, Self, TypeVar
 
-from scenewright.evals.datasets.base import DatasetError
-from scenewright.evals.datasets.stream import unreadable
+from scenewright.evals.datasets.base import DatasetError, unreadable
 
 BLOCK = 1 << 16
 """Bytes that are read at a time."""
 MOST_IN_AN_ELEMENT = 64 * 1024 * 1024
-"""Characters that one element may have; a longer one is no image and no box."""
+"""Most characters of one element; a longer one cannot be an image or a box."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 _TAIL = 32
 """Characters before the buffer's end in which an error may mean that the rest is still to come:
@@ -39,10 +41,10 @@ _DECODER = json.JSONDecoder(parse_constant=_constant)
 
 @contextmanager
 def opened_binary(path: Path, member: str | None = None) -> Iterator[IO[bytes]]:
-    """The bytes of ``path``: unpacked if it ends in ``.gz``, and of ``member`` if in ``.zip``.
+    """Open the bytes of ``path``: unpacked if it ends in ``.gz``, and of ``member`` if in ``.zip``.
 
-    Without ``member`` the archive must hold one JSON file. Raises ``DatasetError`` for what
-    cannot be opened or has no such member.
+    Without ``member`` the archive must hold one JSON file. Raises ``DatasetError`` for what cannot
+    be opened or has no such member.
     """
     try:
         if path.suffix == ".gz":
@@ -58,7 +60,9 @@ def opened_binary(path: Path, member: str | None = None) -> Iterator[IO[bytes]]:
             with path.open("rb") as file:
                 yield file
     except zipfile.BadZipFile as error:
-        raise DatasetError(f"{path} is no whole zip archive ({error}): fetch it again") from error
+        raise DatasetError(
+            f"{path} is not a complete zip archive ({error}): fetch it again"
+        ) from error
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -80,10 +84,10 @@ def _member(archive: zipfile.ZipFile, path: Path, member: str | None) -> str:
 
 
 def elements(path: Path, member: str | None = None) -> Iterator[tuple[int, Any]]:
-    """(number from 0, element) of the array that the JSON file ``path`` is.
+    """Yield (number from 0, element) of the array that the JSON file ``path`` is.
 
-    Raises ``DatasetError`` with the byte and the line for text that is no JSON array, an element
-    of more than :data:`MOST_IN_AN_ELEMENT` characters, and one that nests too deep.
+    Raises ``DatasetError`` with the byte and the line for text that is no JSON array, an element of
+    more than :data:`MOST_IN_AN_ELEMENT` characters, and one that nests too deep.
     """
     with opened_binary(path, member) as file:
         text = JsonText(file, str(path))
@@ -97,7 +101,7 @@ def sections(
     optional: Collection[str] = (),
     member: str | None = None,
 ) -> Iterator[tuple[str, int, Any]]:
-    """(key, number from 0, element) of the arrays under some keys of the object ``path`` is.
+    """Yield (key, number from 0, element) of the arrays under some keys of the object ``path`` is.
 
     They come in the order of the file; what stands under other keys is passed over. Raises
     ``DatasetError`` as :func:`elements` does, and for a needed key that is not there.
@@ -123,7 +127,7 @@ def sections(
 
 
 def values(path: Path, member: str | None = None) -> Iterator[tuple[int, Any]]:
-    """(number from 0, value) of JSON Lines, of the array that the file is, or of its one value.
+    """Yield (number from 0, value) of JSON Lines, of an array, or of the file's only value.
 
     Raises ``DatasetError`` as :func:`elements` does, and for an empty file.
     """
@@ -149,7 +153,10 @@ class JsonText:
         block: int = BLOCK,
         most: int = MOST_IN_AN_ELEMENT,
     ) -> None:
-        """``place`` begins every error; ``block`` is in bytes, ``most`` in characters."""
+        """Read ``file`` in blocks of ``block`` bytes.
+
+        ``place`` begins every error; ``most`` is the limit of an element in characters.
+        """
         self._file, self._place, self._block, self._most = file, place, block, most
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._text, self._at, self._ended = "", 0, False
@@ -159,15 +166,17 @@ class JsonText:
             self._at = 1
 
     def error(self, problem: str, at: int | None = None) -> DatasetError:
-        """The error for ``problem`` at ``at`` of the buffer, by default where the reading is."""
+        """Return the error for ``problem`` at ``at`` of the buffer (default: the current place)."""
         before = self._text[: self._at if at is None else at]
         byte = self._bytes + len(before.encode("utf-8", "surrogatepass"))
         line = self._lines + before.count("\n") + 1
         return DatasetError(f"{self._place}, line {line} (byte {byte}): {problem}")
 
     def _fill(self) -> None:
-        """Drop what was read, and read on; doubles what is looked at, so that a long element is
-        not decoded many times."""
+        """Drop what was read, and read on.
+
+        It doubles the buffer, so that a long element is not decoded many times.
+        """
         done = self._text[: self._at]
         self._bytes += len(done) if done.isascii() else len(done.encode("utf-8", "surrogatepass"))
         self._lines += done.count("\n")
@@ -191,7 +200,7 @@ class JsonText:
             ) from error
 
     def peek(self) -> str:
-        """The next character that is no space; empty at the end."""
+        """Return the next character that is no space; empty at the end."""
         while True:
             found = _SPACE.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -212,12 +221,12 @@ class JsonText:
         return found
 
     def end(self) -> None:
-        """Raises ``DatasetError`` if more than space is left."""
+        """Raise ``DatasetError`` if more than space is left."""
         if self.peek():
             raise self.error(f"more text after the end: {self._text[self._at : self._at + 20]!r}")
 
     def value(self) -> Any:
-        """The value that stands next."""
+        """Return the next value."""
         self.peek()
         while True:
             try:
@@ -248,7 +257,7 @@ class JsonText:
         return self.error(f"no JSON ({error.msg}) near {near!r}", error.pos)
 
     def array(self) -> Iterator[tuple[int, Any]]:
-        """(number from 0, element) of the array that stands next."""
+        """Yield (number from 0, element) of the next array."""
         self._take("[")
         number = 0
         if self.peek() == "]":
@@ -261,7 +270,7 @@ class JsonText:
                 return
 
     def keys(self) -> Iterator[str]:
-        """The keys of the object that stands next; the caller reads each value."""
+        """Yield the keys of the next object; the caller reads each value."""
         self._take("{")
         if self.peek() == "}":
             self._at += 1
@@ -276,7 +285,7 @@ class JsonText:
                 return
 
     def skip(self) -> None:
-        """Pass over the value that stands next, without keeping it."""
+        """Skip the next value, without keeping it."""
         match self.peek():
             case "[":
                 for _ in self.array():
@@ -286,3 +295,155 @@ class JsonText:
                     self.skip()
             case _:
                 self.value()
+
+
+Key = int | str
+T = TypeVar("T")
+_BATCH = 2000
+
+
+class RowStore:
+    """Rows (key, text) of several kinds in a temporary SQLite database without a name.
+
+    It is deleted when it is closed or its process ends. Rows are added first, then :meth:`finish`
+    makes them findable.
+    """
+
+    def __init__(self, kinds: tuple[str, ...]) -> None:
+        """Make a store of ``kinds``, which are plain words.
+
+        Memory is that of SQLite's page cache (2 MB); the rest goes to the folder of temporary files
+        (``SQLITE_TMPDIR``, ``TMPDIR``).
+        """
+        self._kinds = kinds
+        self._waiting: dict[str, list[tuple[Key, str]]] = {kind: [] for kind in kinds}
+        # Items may be taken in another thread than the one that began, one after the other.
+        self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        for line in ("journal_mode = OFF", "synchronous = OFF", "temp_store = FILE"):
+            self._database.execute(f"PRAGMA {line}")
+        for kind in kinds:
+            # Without a type, 1 and "1" stay two keys.
+            self._database.execute(f"CREATE TABLE {kind} (key, text TEXT)")
+
+    def __enter__(self) -> Self:
+        """Return the open store."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Delete the database."""
+        self.close()
+
+    def add(self, kind: str, key: Key, text: str) -> None:
+        """Add a row.
+
+        Raises ``DatasetError`` for a number of more than 64 bits, and if the disk of temporary
+        files is full.
+        """
+        waiting = self._waiting[kind]
+        waiting.append((_key(key), text))
+        if len(waiting) >= _BATCH:
+            self._write(kind)
+
+    def finish(self) -> None:
+        """Write the remaining rows and index all. Raises ``DatasetError`` if the disk is full."""
+        for kind in self._kinds:
+            self._write(kind)
+            with _errors():
+                self._database.execute(f"CREATE INDEX {kind}_by_key ON {kind} (key)")
+
+    def _write(self, kind: str) -> None:
+        with _errors():
+            self._database.execute("BEGIN")
+            self._database.executemany(f"INSERT INTO {kind} VALUES (?, ?)", self._waiting[kind])
+            self._database.execute("COMMIT")
+        self._waiting[kind].clear()
+
+    def texts(self, kind: str, key: Key) -> list[str]:
+        """Return texts of the rows of ``key`` in the order of :meth:`add`."""
+        found = self._database.execute(
+            f"SELECT text FROM {kind} WHERE key = ? ORDER BY rowid", (_key(key),)
+        )
+        return [text for (text,) in found]
+
+    def rows(self, kind: str) -> Iterator[tuple[Key, str]]:
+        """Yield all rows in the order in which they were added."""
+        yield from self._database.execute(f"SELECT key, text FROM {kind} ORDER BY rowid")
+
+    def keys(self, kind: str) -> Iterator[Key]:
+        """Yield each key once, in ascending order."""
+        for (key,) in self._database.execute(f"SELECT DISTINCT key FROM {kind} ORDER BY key"):
+            yield key
+
+    def repeated(self, kind: str) -> Key | None:
+        """Return a key of two rows; None if all differ."""
+        found = self._database.execute(
+            f"SELECT key FROM {kind} GROUP BY key HAVING COUNT(*) > 1 LIMIT 1"
+        ).fetchone()
+        return None if found is None else found[0]
+
+    def without(self, kind: str, other: str) -> int:
+        """Return how many rows of ``kind`` have a key that no row of ``other`` has."""
+        (count,) = self._database.execute(
+            f"SELECT COUNT(*) FROM {kind} WHERE key NOT IN (SELECT key FROM {other})"
+        ).fetchone()
+        return int(count)
+
+    def close(self) -> None:
+        """Delete the database; the store cannot be used afterwards."""
+        self._database.close()
+
+
+def _key(key: Key) -> Key:
+    if isinstance(key, int) and not -(2**63) <= key < 2**63:
+        raise DatasetError(f"the number {key} of an image is too large: take the published file")
+    return key
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Turn SQLite's failures into an error with a remedy."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise DatasetError(
+            f"the index of the annotations could not be written ({error}): make room in the "
+            "folder of temporary files, or name a larger one in TMPDIR"
+        ) from error
+
+
+class FileIndex(Generic[T]):
+    """Row store of annotation files, filled on first use and anew if a file changes."""
+
+    def __init__(
+        self, kinds: tuple[str, ...], files: Sequence[Path], fill: Callable[[RowStore], T]
+    ) -> None:
+        """Fill stores of ``kinds`` with ``fill``, which reads ``files`` and may return more."""
+        self._kinds, self.files, self._fill = kinds, tuple(files), fill
+        self._found: tuple[RowStore, T] | None = None
+        self._signatures: list[tuple[int, int]] = []
+
+    def open(self) -> tuple[RowStore, T]:
+        """Return the store and the result of ``fill``. Raises ``DatasetError``."""
+        now = [signature(file) for file in self.files]
+        if self._found is None or now != self._signatures:
+            if self._found is not None:
+                self._found[0].close()
+            self._found = None
+            rows = RowStore(self._kinds)
+            try:
+                more = self._fill(rows)
+                rows.finish()
+            except BaseException:
+                rows.close()
+                raise
+            self._found, self._signatures = (rows, more), now
+        return self._found
+
+
+def signature(path: Path) -> tuple[int, int]:
+    """Return size and time of change of ``path``, by which a row store of it is still valid."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read: {error.strerror or error}") from error
+    return found.st_size, found.st_mtime_ns

@@ -1,6 +1,6 @@
-"""Scenes of the painted world, sampled by complexity: no training saw them, and all can be drawn.
+"""Scenes of the painted world, sampled by complexity: none was used in training, all can be drawn.
 
-Every scene was painted once, so its relations hold together; they fit on the planner's 3×3 grid,
+Every scene was painted once, so its relations are consistent; they fit on the planner's 3×3 grid,
 and the miniature's composers can say all of it within their text encoder. Their seeds begin with
 "held-out", those of training never do.
 """
@@ -16,19 +16,18 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.agents.composers.rules import TripletComposer
-from scenewright.agents.parsers.classes import diversity
+from scenewright.agents.composers.triplets import TripletComposer
+from scenewright.agents.parsers.scene_classes import diversity
 from scenewright.config.settings import BUILT_IN
-from scenewright.core.layout import PlacementError, place_objects
+from scenewright.core.placement import PlacementError, place_objects
 from scenewright.core.ports.composer import Composer
-from scenewright.core.ports.vision import Detection
+from scenewright.core.ports.detector import Detection
 from scenewright.core.scene import Attributes, SceneGraph
-from scenewright.evals.datasets.base import DatasetError, Item
+from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, unreadable
 from scenewright.evals.datasets.reading import whole
-from scenewright.evals.datasets.stream import StreamedSet, unreadable
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
-from scenewright.miniature.world import MAX_TOKENS, new_tokenizer
+from scenewright.miniature.vocabulary import MAX_TOKENS, new_tokenizer
 from scenewright.runs.model_factory.profiles import composer_of
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ LEVELS: dict[str, tuple[int, ...]] = {
 MOST_COMPLEX = 12
 """Most relations of a scene: with more the prompt outgrows the text encoder."""
 MOST_OF_A_KIND = 2
-"""Judges of the miniature were not taught to count further."""
+"""Judges of the miniature were not trained to count further."""
 _P_CONTACT = 0.35
 _TRIES = 4000
 
@@ -60,7 +59,7 @@ def load(
     attributes: bool = True,
     out: str | None = None,
 ) -> StreamedSet:
-    """``n`` scenes; the first ones are the same whatever ``n`` is.
+    """Return ``n`` scenes; the first ones are the same whatever ``n`` is.
 
     ``levels`` are taken in turn (naming one twice gives it twice as often), and within a level its
     complexities; ``complexity`` (numbers from 1 to 12, or text such as ``1-10``) is taken in turn
@@ -90,7 +89,7 @@ def load(
 
 
 def _turns(levels: Sequence[str]) -> tuple[int, ...]:
-    """The complexities of ``levels`` in turn, until each level has gone through all of its own."""
+    """Return the complexities of ``levels`` in turn, until each level has gone through its own."""
     named = [levels] if isinstance(levels, str) else list(levels)
     for level in named:
         if level not in LEVELS:
@@ -160,7 +159,7 @@ def _item(name: str, painting: Painting, attributes: bool, folder: Path | None) 
 
 
 def _written(painting: Painting, file: Path) -> Path:
-    """``file``, which holds the picture afterwards; a file that is there already stays."""
+    """Write the picture unless ``file`` exists, and return it."""
     try:
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -173,7 +172,7 @@ def _written(painting: Painting, file: Path) -> Path:
 
 
 def painting_of(complexity: int, key: str, attributes: bool = True) -> Painting:
-    """The held-out painting ``key`` whose scene has ``complexity`` relations (1 to 12).
+    """Return the held-out painting ``key`` whose scene has ``complexity`` relations (1 to 12).
 
     At most two things are of a kind and these differ in colour, for of two that look alike nobody
     can say which one stands left; without ``attributes`` all are of different kinds.
@@ -196,13 +195,13 @@ def painting_of(complexity: int, key: str, attributes: bool = True) -> Painting:
 
 
 def _objects(complexity: int, rng: random.Random) -> int:
-    """As many things as make so many relations between them likely."""
+    """Return a number of objects that makes that many relations likely."""
     least = next(n for n in itertools.count(2) if n * (n - 1) // 2 >= complexity)
     return min(8, least + rng.randint(0, 1 if complexity < 8 else 2))
 
 
 def is_clear(scene: SceneGraph, attributes: bool = True) -> bool:
-    """Whether all things can be told apart and the relations fit on the planner's grid."""
+    """Return whether all objects are distinguishable and the relations fit on the grid."""
     kinds = Counter(item.name for item in scene.objects)
     looks = Counter((item.name, item.attributes.get("color")) for item in scene.objects)
     if max(kinds.values()) > (MOST_OF_A_KIND if attributes else 1) or max(looks.values()) > 1:
@@ -215,14 +214,16 @@ def is_clear(scene: SceneGraph, attributes: bool = True) -> bool:
 
 
 def without_attributes(scene: SceneGraph) -> SceneGraph:
-    """``scene`` whose objects have no attributes."""
+    """Return ``scene`` whose objects have no attributes."""
     bare = (item.model_copy(update={"attributes": Attributes()}) for item in scene.objects)
     return SceneGraph(objects=tuple(bare), relations=scene.relations)
 
 
 def can_be_said(scene: SceneGraph) -> bool:
-    """Whether the miniature's prompts of ``scene``, triplets and composed, fit into its text
-    encoder."""
+    """Return whether the miniature's prompts of ``scene`` fit into its text encoder.
+
+    The prompts are the triplets and the composed one.
+    """
     composers: tuple[Composer, ...] = (TripletComposer(), composer_of(BUILT_IN["miniature"]))
     return all(
         len(_tokenizer()(_prompt(composer, scene))["input_ids"]) <= MAX_TOKENS

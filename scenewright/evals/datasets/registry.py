@@ -1,195 +1,218 @@
-"""Sets by name."""
+"""Data sets by name, and balanced samples of them.
+
+A sample has as many items of each class as requested. It ranks the items of a class by a hash of
+(seed, id) and takes the first ones. So it depends neither on the order of the file nor on the other
+classes, and a smaller sample is part of a larger one of the same seed. The set is read twice, once
+to rank and once to yield the items in their own order; in between it holds one number and one place
+for each item of the sample.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import hashlib
+import heapq
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
-from scenewright.evals.datasets.base import Dataset, DatasetError, DatasetSpec
-from scenewright.evals.datasets.catalogue import CATALOGUE
-from scenewright.evals.datasets.sampling import limited, sampled
-from scenewright.evals.datasets.sources import default_place
+from scenewright.core.scene import Level
+from scenewright.evals.datasets.base import (
+    CATALOGUE,
+    Dataset,
+    DatasetError,
+    DatasetSpec,
+    Item,
+    SampleSpec,
+    SetEntry,
+    default_place,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class Loader:
-    """How a set is opened."""
-
-    module: str
-    """Module below ``scenewright.evals.datasets`` that holds :attr:`function`."""
-    function: str
-    """``(path: Path | None, **options) -> Dataset``; raises ``DatasetError``."""
-    about: str
-    """One line for lists."""
-    needs_path: bool = True
-    """Whether it reads files."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Option → what it means."""
+T = TypeVar("T")
+LEVELS: tuple[str, ...] = get_args(Level)
+BY = ("complexity", "group", "category")
+_SHOWN = 12
 
 
-def _loader(
-    name: str, module: str, options: Mapping[str, str], *, needs_path: bool = True
-) -> Loader:
-    return Loader(module, "load", CATALOGUE[name].about, needs_path, options)
+def sampled(dataset: Dataset, spec: SampleSpec) -> Dataset:
+    """Return ``dataset`` with the items of the sample ``spec``; itself if that takes all.
+
+    Items without a scene have no complexity and are never selected by it; items without group or
+    category likewise. Raises ``DatasetError`` for an invalid ``spec``; on iteration for a class
+    with too few items, unless ``spec.short`` is ``take``.
+    """
+    if spec.by not in BY:
+        raise DatasetError(f"a sample is by {', '.join(BY)}, not by {spec.by!r}")
+    if not spec.counts and spec.each is None:
+        return dataset
+    if spec.counts and spec.each is not None:
+        raise DatasetError("a sample has counts or each, not both: leave one out")
+    for name, count in spec.counts.items():
+        if count < 0:
+            raise DatasetError(f"{count} items of {name!r} cannot be sampled: use 0 or more")
+        if spec.by == "complexity" and name not in LEVELS:
+            raise DatasetError(f"there is no level {name!r}: use {', '.join(LEVELS)}")
+    return _Sampled(dataset, spec)
 
 
-_PARSE = {"parse": "how a prompt becomes a scene: rules (default; offline) or none"}
-_MAY_PARSE = {"parse": "how a prompt without a scene becomes one: none (default) or rules"}
-_PHOTOS = {
-    "images": "folder of the photos (default: beside the annotations)",
-    "split": "val (default) or train",
-    "min_objects": "images with fewer boxes are left out (default 3)",
-    "scene": "none (default), or objects: a scene of the boxes' classes, which needs no photos",
-}
+def limited(dataset: Dataset, limit: int) -> Dataset:
+    """Return the first ``limit`` items of ``dataset``."""
+    return _Limited(dataset, limit)
 
-LOADERS: dict[str, Loader] = {
-    "miniature": _loader(
-        "miniature",
-        "miniature_scenes",
-        {
-            "n": "how many scenes (default 60)",
-            "seed": "of the draw (default 0)",
-            "levels": "levels taken in turn (default simple, medium, hard)",
-            "complexity": "numbers of relations taken in turn, in place of levels: a list, or "
-            "text such as 1-10",
-            "attributes": "whether things have colours (default true)",
-            "out": "folder for the painting of each scene, which is then the item's photo",
-        },
-        needs_path=False,
-    ),
-    "tifa": _loader(
-        "tifa",
-        "tifa",
-        {
-            **_PARSE,
-            "questions": "file of questions and answers, if not tifa_v1.0_question_answers.json "
-            "beside the prompts",
-            "images": "folder of the COCO val2014 photos that captions describe",
-        },
-    ),
-    "dsg": _loader(
-        "dsg",
-        "dsg",
-        {
-            "split": "part of the set, such as whoops or tifa160 (default all)",
-            "parse": "where the scene comes from: tuples (default), rules (of the caption) or none",
-        },
-    ),
-    "geneval": _loader(
-        "geneval",
-        "geneval",
-        {"exclude": "what must not be there: fact (default; a question of it) or meta (a note)"},
-    ),
-    "partiprompts": _loader("partiprompts", "partiprompts", _PARSE),
-    "t2i-compbench": _loader(
-        "t2i-compbench",
-        "t2i_compbench",
-        {
-            "split": "val (default), train or all",
-            "categories": "list of categories, such as color and spatial (default all)",
-            **_PARSE,
-        },
-    ),
-    "psg-bench": _loader(
-        "psg-bench",
-        "psg_bench",
-        {
-            "n": "how many prompts, where no file is named (default 200)",
-            "seed": "of the draw (default 0)",
-            "names": "coco, ade20k, both (default), paper, or miniature: what can be painted here",
-            "templates": "list of templates, such as position and counting (default all)",
-            "challenges": "list of challenges, such as QUANTITY (default all)",
-            "contrastive": "whether left, right, top and bottom come in pairs (default true)",
-        },
-        needs_path=False,
-    ),
-    "megasg": _loader(
-        "megasg",
-        "megasg",
-        {
-            "images": "folder of the photos (default: images beside the file)",
-            "split": "which file of a folder: SPLIT.jsonl",
-            "min_objects": "graphs with fewer objects are left out (default 1)",
-            "photos_only": "true: graphs whose photo is not here are left out",
-        },
-    ),
-    "visual-genome": _loader(
-        "visual-genome",
-        "visual_genome",
-        {
-            "split": "train, val or test (default; with raw all)",
-            "splits": "file of SG2Im's splits (default vg_splits.json beside the files)",
-            "aliases": "folder of object_alias.txt and relationship_alias.txt, or none",
-            "vocabulary": "file of the vocabulary, if it is not to be counted",
-            "images": "folder that holds VG_100K and VG_100K_2",
-            "raw": "true: all images as annotated, without vocabulary and filters",
-            "attributes": "true: keep attributes",
-            "orphans": "false: drop objects without a relationship",
-            "min_image_size": "least shorter side of an image in pixels (default 200)",
-            "min_object_instances": "least often that a class occurs (default 2000)",
-            "min_relationship_instances": "least often that a predicate occurs (default 500)",
-            "min_attribute_instances": "least often that an attribute occurs (default 2000)",
-            "min_object_size": "least side of a box in pixels (default 32)",
-            "min_objects": "least objects of an image (default 3)",
-            "max_objects": "most objects of an image (default 30)",
-            "min_relationships": "least relationships of an image (default 1)",
-            "max_relationships": "most relationships of an image (default 30)",
-            "max_attributes": "most attributes of an object (default 30)",
-            "predicates": "published (default) or normalised: spelling outside of train",
-        },
-    ),
-    "coco": _loader("coco", "coco", _PHOTOS),
-    "objects365": _loader("objects365", "objects365", _PHOTOS),
-    "open-images": _loader(
-        "open-images",
-        "open_images",
-        {
-            **_PHOTOS,
-            "split": "validation (default), train or test",
-            "scene": "none (default), objects, or relations: of the annotated relationships",
-        },
-    ),
-    "folder": _loader(
-        "folder",
-        "folder",
-        {"recursive": "whether folders in it are read too (default true)", **_MAY_PARSE},
-    ),
-    "table": _loader(
-        "table",
-        "table",
-        {
-            "columns": "column of an item → column of the file, such as {prompt = 'caption'}",
-            **_MAY_PARSE,
-        },
-    ),
-    "huggingface": _loader(
-        "huggingface",
-        "huggingface",
-        {
-            "repo": "name on the hub, such as owner/name; or give a path to a folder",
-            "config": "configuration of the set",
-            "split": "split (default train)",
-            "revision": "commit or tag on the hub; without one the newest is read",
-            "columns": "column of an item → column of the set, such as {prompt = 'caption'}",
-            "pictures": "folder where the set's pictures are written, to be the items' photos",
-            **_MAY_PARSE,
-        },
-        needs_path=False,
-    ),
-}
-"""Name → loader."""
+
+def class_of(item: Item, spec: SampleSpec) -> str:
+    """Return the class of ``item`` as ``spec`` counts; empty if it has none."""
+    if spec.by == "complexity":
+        return "" if item.scene is None else item.scene.level(spec.gamma)
+    return item.group if spec.by == "group" else item.category
+
+
+def rank(seed: int, item_id: str) -> int:
+    """Return the place of an item in the draw of ``seed``: 128 bits."""
+    said = f"{seed}\x1f{item_id}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(said, digest_size=16).digest(), "big")
+
+
+def reservoir(items: Iterable[T], n: int, rng: random.Random) -> tuple[int, list[T]]:
+    """Return the number of ``items``, and up to ``n`` of them, each as likely."""
+    kept: list[T] = []
+    count = 0
+    for count, item in enumerate(items, 1):
+        if len(kept) < n:
+            kept.append(item)
+        elif (at := rng.randrange(count)) < n:
+            kept[at] = item
+    return count, kept
+
+
+class PartOfSet:
+    """A part of another set."""
+
+    def __init__(self, dataset: Dataset, *said: str) -> None:
+        """Describe a selection from ``dataset``, for the fingerprint."""
+        self._whole = dataset
+        self._said = said
+
+    @property
+    def whole(self) -> Dataset:
+        """The other set."""
+        return self._whole
+
+    @property
+    def name(self) -> str:
+        """Name of the whole set."""
+        return self._whole.name
+
+    @property
+    def source(self) -> str:
+        """Source of the whole set."""
+        return self._whole.source
+
+    @property
+    def licence(self) -> str:
+        """Licence of the whole set."""
+        return self._whole.licence
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the whole set's fingerprint and of the selection."""
+        said = "\x1f".join((self._whole.fingerprint, *self._said))
+        return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """Entries that the whole set leaves out; unselected items are not counted."""
+        return self._whole.left_out
+
+
+class _Limited(PartOfSet):
+    def __init__(self, dataset: Dataset, limit: int) -> None:
+        super().__init__(dataset, "limit", str(limit))
+        self._limit = limit
+
+    def __iter__(self) -> Iterator[Item]:
+        """Return the first items."""
+        return islice(iter(self._whole), self._limit)
+
+
+class _Sampled(PartOfSet):
+    def __init__(self, dataset: Dataset, spec: SampleSpec) -> None:
+        counts = {name: spec.counts[name] for name in sorted(spec.counts)}
+        ordered = spec.model_copy(update={"counts": counts})
+        super().__init__(dataset, "sample", ordered.model_dump_json())
+        self._spec = ordered
+
+    def __iter__(self) -> Iterator[Item]:
+        """Yield the items of the sample, in the order of the whole set."""
+        chosen = self._chosen()
+        for at, item in enumerate(self._whole):
+            if at in chosen:
+                chosen.discard(at)
+                yield item
+                if not chosen:
+                    return
+
+    def _chosen(self) -> set[int]:
+        """Return places of the selected items."""
+        # Heaps whose first entry is the last of the draw: (−rank, place).
+        heaps: dict[str, list[tuple[int, int]]] = {}
+        held: Counter[str] = Counter()
+        for at, item in enumerate(self._whole):
+            name = class_of(item, self._spec)
+            if not name:
+                continue
+            held[name] += 1
+            wanted = self._wanted(name)
+            if not wanted:
+                continue
+            heap = heaps.setdefault(name, [])
+            entry = (-rank(self._spec.seed, item.id), at)
+            if len(heap) < wanted:
+                heapq.heappush(heap, entry)
+            else:
+                heapq.heappushpop(heap, entry)
+        self._check(held)
+        return {at for heap in heaps.values() for _, at in heap}
+
+    def _wanted(self, name: str) -> int:
+        return self._spec.counts.get(name, 0) if self._spec.each is None else self._spec.each
+
+    def _check(self, held: Counter[str]) -> None:
+        if not held:
+            raise DatasetError(
+                f"no item of {self.name} has a {self._spec.by}: it cannot be sampled by it"
+            )
+        if self._spec.short == "take":
+            return
+        lacking = [
+            f"{name} has {held[name]}, wanted {self._wanted(name)}"
+            for name in sorted({*self._spec.counts, *held})
+            if held[name] < self._wanted(name)
+        ]
+        if lacking:
+            more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+            there = ", ".join(f"{name} {n}" for name, n in sorted(held.items())[:_SHOWN])
+            raise DatasetError(
+                f"{self.name} has too few items for this sample: "
+                f"{'; '.join(lacking[:_SHOWN])}{more}. It has {there}: ask for fewer, or take "
+                "what there is (short: take)"
+            )
+
+
+LOADERS = CATALOGUE
+"""Name → how the set is opened."""
 
 
 def open_dataset(spec: DatasetSpec, root: Path | None = None) -> Dataset:
-    """The set that ``spec`` names, sampled and limited as it says.
+    """Return the set of ``spec``, sampled and limited.
 
     Relative paths begin at ``root`` (default: the working folder). A set that reads files and is
     given no path is looked for where ``scenewright data get`` puts it. Raises ``DatasetError`` for
-    an unknown name or option, and what the loader raises; a class that has too few items to be
-    sampled is found on iteration.
+    an unknown name or option, and what the loader raises; a class with too few items to be sampled
+    is found on iteration.
     """
     found = open_whole(spec, root)
     if spec.sample is not None:
@@ -198,7 +221,7 @@ def open_dataset(spec: DatasetSpec, root: Path | None = None) -> Dataset:
 
 
 def open_whole(spec: DatasetSpec, root: Path | None = None) -> Dataset:
-    """As :func:`open_dataset`, with all items whatever ``spec`` says of sample and limit."""
+    """Return the set of ``spec`` with all items, whatever it says of sample and limit."""
     loader = loader_of(spec.name)
     unknown = sorted(set(spec.options) - set(loader.options))
     if unknown:
@@ -214,8 +237,8 @@ def open_whole(spec: DatasetSpec, root: Path | None = None) -> Dataset:
     return found
 
 
-def loader_of(name: str) -> Loader:
-    """The loader of that name; ``DatasetError`` that lists them otherwise."""
+def loader_of(name: str) -> SetEntry:
+    """Return the loader of that name. Raises ``DatasetError``, which lists the known ones."""
     found = LOADERS.get(name)
     if found is None:
         raise DatasetError(f"there is no set {name!r}: use one of {', '.join(sorted(LOADERS))}")
@@ -223,6 +246,6 @@ def loader_of(name: str) -> Loader:
 
 
 def place_of(name: str) -> Path | None:
-    """Where ``scenewright data get`` put the files of the set; none if they are not there."""
+    """Return the folder into which ``scenewright data get`` put the set; None if it did not."""
     place = default_place(name)
     return place if loader_of(name).needs_path and place.exists() else None

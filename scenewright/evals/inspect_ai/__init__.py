@@ -7,7 +7,7 @@ its entry point; nothing else of the package needs it, and inspect_ai is no depe
 extra ``inspect``.
 """
 
-from scenewright.evals.inspect_ai.drawing import draw
+from scenewright.evals.inspect_ai.context import draw
 from scenewright.evals.inspect_ai.scoring import picture_metric, sgscore
 from scenewright.evals.inspect_ai.tasks import scene_bench
 

@@ -1,8 +1,12 @@
-"""Scorers: any metric of single pictures, on samples whose output is a picture."""
+"""Scorers: any metric of single pictures, on samples whose output is a picture.
+
+A score carries its explanation in words and its facts, verdicts and answers as data.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,35 +16,143 @@ from typing import Any
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 
-from scenewright.core.facts import Fact
+from scenewright.core.facts import Fact, State, Verdict
 from scenewright.core.images import ImageError, load_image
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
 from scenewright.evals.inspect_ai.context import (
+    DRAWING,
     FOLDER,
     InspectContext,
     OncePerLoop,
+    SceneFrom,
     check_metrics,
     config_of,
+    item_of,
     open_context,
+    picture_of,
+    read_picture,
     told_plainly,
-)
-from scenewright.evals.inspect_ai.drawing import DRAWING
-from scenewright.evals.inspect_ai.items import SceneFrom, item_of
-from scenewright.evals.inspect_ai.pictures import picture_of, read_picture
-from scenewright.evals.inspect_ai.score_details import (
-    answer_rows,
-    counted,
-    explanation,
-    panel_metadata,
-    part_of,
-    verdict_rows,
 )
 from scenewright.evals.metrics.base import ItemMetric, MetricScore, Sample
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.independence import shared_judges
-from scenewright.evals.runner.judging import PanelJudgement, ToolCallSource, judge_picture
-from scenewright.evals.runner.measuring import facts_to_ask, judge_key, score_key, scored, text_of
+from scenewright.evals.runner.judging import (
+    JudgePanel,
+    PanelJudgement,
+    facts_to_ask,
+    judge_key,
+    judge_picture,
+    score_key,
+    scored,
+    text_of,
+)
+
+_MARKS = {"yes": "✓", "no": "✗", "void": "–", "unscored": "?"}
+
+
+def explanation(
+    name: str, found: MetricScore, facts: Sequence[Fact], verdicts: Sequence[Verdict]
+) -> str:
+    """Return the score and its parts, then one line a fact, in Markdown.
+
+    ✓ holds, ✗ does not, – not asked, ? unscored.
+    """
+    by_id = {verdict.fact_id: verdict for verdict in verdicts}
+    lines = [_headline(name, found)]
+    if verdicts:
+        lines += ["", counted(verdicts), ""]
+    for fact in facts:
+        verdict = by_id.get(fact.id)
+        if verdict is not None:
+            lines.append(f"- {_line(fact, verdict)}")
+    return "\n".join(lines)
+
+
+def _headline(name: str, found: MetricScore) -> str:
+    if found.value is None:
+        return f"{name} unscored: {found.reason}"
+    parts = ", ".join(
+        f"{part} {'–' if value is None else f'{value:.3f}'}" for part, value in found.parts.items()
+    )
+    return f"{name} {found.value:.3f}{f' ({parts})' if parts else ''}"
+
+
+def counted(verdicts: Sequence[Verdict]) -> str:
+    """Return how many facts hold, do not, were not asked and are open, in words."""
+    count = Counter(verdict.state for verdict in verdicts)
+    rest: dict[State, str] = {"no": "do not", "void": "not asked", "unscored": "unscored"}
+    said = [f"{count['yes']} of {len(verdicts)} facts hold"]
+    said += [f"{count[state]} {words}" for state, words in rest.items() if count[state]]
+    return ", ".join(said)
+
+
+def _line(fact: Fact, verdict: Verdict) -> str:
+    said = f"{_MARKS[verdict.state]} {fact.statement}"
+    if verdict.probability is not None:
+        return f"{said} (probability {verdict.probability:.2f})"
+    return f"{said} ({verdict.reason})" if verdict.reason else said
+
+
+def verdict_rows(facts: Sequence[Fact], judged: PanelJudgement | None) -> list[dict[str, Any]]:
+    """Return one row a fact with the panel's verdict."""
+    if judged is None:
+        return []
+    by_id = {verdict.fact_id: verdict for verdict in judged.card.verdicts}
+    shown = {"state", "probability", "disagreement", "reason"}
+    return [
+        {
+            "fact": fact.id,
+            "kind": fact.kind,
+            "statement": fact.statement,
+            "question": fact.question,
+            **by_id[fact.id].model_dump(mode="json", include=shown),
+        }
+        for fact in facts
+    ]
+
+
+def answer_rows(judged: PanelJudgement | None) -> list[dict[str, Any]]:
+    """Return one row a judge and fact with the answer and its cost."""
+    if judged is None:
+        return []
+    return [
+        {"judge": judge, **answer.model_dump(mode="json", exclude={"judge_id"})}
+        for judge, answers in judged.answers.items()
+        for answer in answers
+    ]
+
+
+def panel_metadata(judge_panel: JudgePanel | None) -> dict[str, Any] | None:
+    """Return the panel with the fingerprints of its judges."""
+    if judge_panel is None:
+        return None
+    judges = [{"id": judge.id, "fingerprint": judge.fingerprint} for judge in judge_panel.judges]
+    panel = judge_panel.panel
+    return {"judges": judges, "aggregation": panel.aggregation, "quorum": panel.quorum}
+
+
+def part_of(found: MetricScore, name: str, part: str) -> MetricScore:
+    """Return the score, or that ``part`` of it.
+
+    A part that is not there is unscored with the reason.
+    """
+    if not part:
+        return found
+    if part in found.parts:
+        value = found.parts[part]
+        reason = found.reason or f"{name} has no value of its part {part!r} for this picture"
+        return found.model_copy(
+            update={
+                "value": value,
+                "reason": reason if value is None or found.unscored else "",
+            }
+        )
+    if found.value is None:
+        return found
+    known = ", ".join(found.parts) or "none"
+    return MetricScore(value=None, reason=f"{name} has no part {part!r}: it has {known}")
+
 
 PANEL = "panel"
 _AS_IT_IS = {
@@ -51,7 +163,7 @@ _AS_IT_IS = {
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a scorer was asked for: its own parameters, in one."""
+    """Parameters of a scorer."""
 
     metric: str
     options: dict[str, Any] | None
@@ -70,7 +182,7 @@ class _Wanted:
     models: str | None
 
     def config(self) -> EvalConfig:
-        """As an evaluation would say it; raises ``EvalError``."""
+        """Return the configuration of an evaluation; raises ``EvalError``."""
         return config_of(
             {
                 "backends": [self.backend],
@@ -93,7 +205,7 @@ def panels_field(
     quorum: int | None,
     calibration: str | None,
 ) -> dict[str, Any] | None:
-    """The ``panels`` of a configuration; none where no judge is named.
+    """Return the ``panels`` of a configuration; None where no judge is named.
 
     Raises ``EvalError`` for rules of a panel that is not named.
     """
@@ -127,16 +239,16 @@ def picture_metric(
     folder: str = FOLDER,
     models: str | None = None,
 ) -> Scorer:
-    """Scores the newest picture of a sample's output by a metric of single pictures.
+    """Score the newest picture of a sample's output by a metric of single pictures.
 
-    ``metric`` and ``options`` are as in the configuration of an evaluation; ``part`` takes one of
-    the numbers that the metric is made of. ``judges`` (``kind:model``, several as a list or with
-    commas) are the panel of metrics that need one, by default the report judges of the profile
-    ``backend``; ``aggregation``, ``quorum``, ``calibration``, ``protocol``, ``asking`` and
-    ``alpha`` are as in an evaluation. ``scene_from`` says where a sample names its scene.
+    ``metric`` and ``options`` are as in the configuration of an evaluation; ``part`` selects one of
+    the metric's parts. ``judges`` (``kind:model``, several as a list or with commas) are the panel
+    of metrics that need one, by default the report judges of the profile ``backend``;
+    ``aggregation``, ``quorum``, ``calibration``, ``protocol``, ``asking`` and ``alpha`` are as in
+    an evaluation. ``scene_from`` is the place of a sample's scene.
 
-    What cannot be scored is unscored with its reason, never 0: inspect_ai keeps it and leaves it
-    out of its metrics.
+    A failure is unscored with its reason, never 0: inspect_ai keeps it and leaves it out of its
+    metrics.
     """
     return _scorer(
         _Wanted(
@@ -162,7 +274,7 @@ def sgscore(
     folder: str = FOLDER,
     models: str | None = None,
 ) -> Scorer:
-    """SGScore (Scene-Bench, Eq. 4) by a panel of judges; the rest as of :func:`picture_metric`.
+    """Score with SGScore (Scene-Bench, Eq. 4) by a panel of judges; see :func:`picture_metric`.
 
     Parts: ``objects`` (Eq. 2), ``attributes``, ``relations`` (Eq. 3), ``fact_recall`` and
     ``expected_recall``.
@@ -207,7 +319,7 @@ def _scorer(wanted: _Wanted) -> Scorer:
 
 
 async def _kept(named: str, drawing: Mapping[str, Any], context: InspectContext) -> str:
-    """Content hash of the picture, which is in the desk's store then."""
+    """Store the picture and return its content hash."""
     try:
         data = await asyncio.to_thread(read_picture, named)
         return await asyncio.to_thread(context.generation.images.put_bytes, data)
@@ -221,7 +333,7 @@ async def _kept(named: str, drawing: Mapping[str, Any], context: InspectContext)
 
 @dataclass(frozen=True, slots=True)
 class _Looking:
-    """One picture, its item, and who looks at it."""
+    """One picture, its item, and its judges."""
 
     wanted: _Wanted
     context: InspectContext
@@ -262,8 +374,11 @@ class _Looking:
             return Score.unscored(reason="grader_failed" if silent else "scoring_failed", **said)
         return Score(value=found.value, **said)
 
-    def _self_report(self, judge_panel: ToolCallSource) -> list[str]:
-        """Ids of judges whose models steered the loop; ``EvalError`` where that is not allowed."""
+    def _self_report(self, judge_panel: JudgePanel) -> list[str]:
+        """Return ids of judges whose models steered the loop.
+
+        Raises ``EvalError`` where that is not allowed.
+        """
         accounts = self.context.generation.settings.accounts
         both = shared_judges(self.drawing.get("steering", ()), judge_panel.judges, accounts)
         if both and not self.wanted.allow_loop_judges:
@@ -274,7 +389,7 @@ class _Looking:
             )
         return both
 
-    async def _judged(self, judge_panel: ToolCallSource, facts: Sequence[Fact]) -> PanelJudgement:
+    async def _judged(self, judge_panel: JudgePanel, facts: Sequence[Fact]) -> PanelJudgement:
         config = self.context.config
         return await judge_picture(
             judge_panel,

@@ -18,10 +18,10 @@ from scenewright.evals.inspect_ai.context import (
     check_eval_models,
     condition_fields,
     config_of,
+    draw,
+    samples_of,
     told_plainly,
 )
-from scenewright.evals.inspect_ai.drawing import draw
-from scenewright.evals.inspect_ai.items import samples_of
 from scenewright.evals.inspect_ai.scoring import panels_field, picture_metric, sgscore
 from scenewright.evals.runner.config import EvalConfig, load_config
 
@@ -131,7 +131,7 @@ def _dataset_fields(
 
 
 def _asked(base: EvalConfig | None, fields: Mapping[str, Any], panel: str | None) -> EvalConfig:
-    """One arm: the configuration ``base`` with what of ``fields`` is given."""
+    """Return one arm: the configuration ``base`` with the given ``fields``."""
     told = {} if base is None else base.model_dump(mode="json", exclude_unset=True)
     given = {name: value for name, value in fields.items() if value is not None}
     known = told.get("dataset", {"name": "miniature"})

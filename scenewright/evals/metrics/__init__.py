@@ -1,1 +1,1 @@
-"""What is measured of a picture, or of a set of pictures: each metric is a small plug-in."""
+"""Metrics of a picture, or of a set of pictures: each is a small plug-in."""

@@ -1,10 +1,15 @@
-"""The ports of metrics: of one picture, and of a set of pictures."""
+"""Protocols of metrics, their options, plug-ins by ``module:function``, and stored answers."""
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -14,46 +19,48 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.predicate_statistics import PredicateStatistics
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.store.journal import Features
-from scenewright.providers.usage import ExpectedUsage
+from scenewright.providers.usage import Expected
+
+if TYPE_CHECKING:
+    from scenewright.providers import AnswerStore
 
 Need = Literal["image", "prompt", "scene", "judges", "original"]
-"""What a metric needs of a sample: ``judges`` are verdicts of a panel, ``original`` is the photo
-of the item."""
+"""What a metric needs of a sample: ``judges`` are verdicts of a panel, ``original`` is the photo of
+the item."""
 
 
 class MetricError(ValueError):
-    """A metric that is not known, or whose weights are not there; says what to do."""
+    """A metric that is unknown or lacks weights; the message has the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One picture, and what there is to know of it."""
+    """One picture with its item, facts and judgings."""
 
     item: Item
-    """What was asked."""
     prompt: str
-    """What a text encoder is to compare with: the set's own text, else the scene as
-    ``subject predicate object`` phrases."""
+    """Text to compare with: the set's own text, else the scene as ``subject predicate object``
+    phrases."""
     image: str
     """Content hash of the picture."""
     load: Callable[[], Image.Image]
-    """Gives its pixels (RGB); may raise ``ImageError``."""
+    """Loads its pixels (RGB); may raise ``ImageError``."""
     original: Callable[[], Image.Image] | None = None
-    """Gives the pixels of the original photo; none if there is none."""
+    """Loads the pixels of the original photo; None if there is none."""
     facts: tuple[Fact, ...] = ()
-    """What the judges were asked."""
+    """Facts that the judges were asked."""
     predicates: str | PredicateStatistics = ""
-    """Where the wrong options of the scene's questions come from: a name or file of
-    :func:`~scenewright.core.predicate_statistics.load_predicates`, or the counts; empty: as the
-    item says, else the package's."""
+    """Origin of the wrong options of the scene's questions: a name or file of
+    :func:`~scenewright.core.predicate_statistics.load_predicates`, or the counts; empty: that of
+    the item, else the package's."""
     card: ScoreCard | None = None
-    """Verdicts and scores of the panel; none if no judge looked."""
+    """Verdicts and scores of the panel; None without judges."""
     answers: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
     """Judge id → its answers."""
 
 
 class MetricScore(BaseModel):
-    """What a metric says: a number, or why there is none. Never 0 in place of a failure.
+    """A metric's number, or the reason why there is none. Never 0 in place of a failure.
 
     A part that fails costs the value where the formula needs all of them. A mean over parts is that
     of the others, and says how many are not in it.
@@ -62,16 +69,16 @@ class MetricScore(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     value: float | None
-    """The score; none if it could not be worked out."""
+    """The score; None if it could not be computed."""
     parts: dict[str, float | None] = Field(default_factory=dict)
-    """Scores that it is made of, for example ``objects`` and ``relations``."""
+    """Its components, for example ``objects`` and ``relations``."""
     reason: str = ""
     """Why there is no value, or why parts of it are unscored."""
     unscored: int = Field(default=0, ge=0)
-    """How many parts of the sample failed (questions, objects, answers of judges) that a value
-    leaves out: it is of the others, and is tried again as one without a value is."""
+    """Number of failed parts of the sample (questions, objects, answers of judges) that a value
+    leaves out; such a score is tried again like one without a value."""
     tokens_in: int = Field(default=0, ge=0)
-    """Input tokens of models that the metric itself asked for it."""
+    """Input tokens of models that the metric itself asked."""
     tokens_out: int = Field(default=0, ge=0)
     """Their output tokens."""
     usd: float = Field(default=0.0, ge=0.0)
@@ -89,18 +96,20 @@ class MetricScore(BaseModel):
 class _Metric(Protocol):
     @property
     def name(self) -> str:
-        """As in configurations, for example ``sgscore``."""
+        """Name in configurations, for example ``sgscore``."""
         ...
 
     @property
     def version(self) -> str:
-        """Changes whenever the same sample could get another score: maker's number, options, and
-        the fingerprints of the models that it uses."""
+        """Version: maker's number, options, and the fingerprints of the models that it uses.
+
+        It changes whenever the same sample could get another score.
+        """
         ...
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What it needs of a sample."""
+        """Required parts of a sample."""
         ...
 
     @property
@@ -114,16 +123,19 @@ class ItemMetric(_Metric, Protocol):
     """Scores one picture."""
 
     async def score(self, sample: Sample) -> MetricScore:
-        """The score of ``sample``. May raise: the runner keeps it as unscored with the reason."""
+        """Return the score of ``sample``.
+
+        May raise: the runner keeps it as unscored with the reason.
+        """
         ...
 
 
 @runtime_checkable
 class PricedMetric(Protocol):
-    """A metric that asks models of its own, and can say beforehand what that takes."""
+    """A metric that asks models of its own, and can estimate the usage."""
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> Mapping[str, ExpectedUsage]:
-        """Id of a model → what scoring the sample is expected to take; no call is made.
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> Mapping[str, Expected]:
+        """Return id of a model → expected usage of scoring the sample; no call is made.
 
         The sample's picture is not drawn yet: it has ``size`` pixels (width, height), and no
         content. Empty where only models of this machine are asked.
@@ -132,24 +144,26 @@ class PricedMetric(Protocol):
 
 
 def judges_of(metric: object) -> tuple[Judge, ...]:
-    """The judges that a metric asks by itself, where its ``judges`` names them: what steered a loop
-    and judges its pictures is told of every result."""
+    """Return the judges that a metric asks by itself, where its ``judges`` names them.
+
+    A model that steered a loop and judges its pictures must be reported with every result.
+    """
     found = getattr(metric, "judges", ())
     return tuple(one for one in found if isinstance(one, Judge))
 
 
 @runtime_checkable
 class FeatureExtractor(Protocol):
-    """Turns pictures into vectors: the one place where metrics of sets meet a network."""
+    """Extractor of vectors from pictures, for metrics of sets."""
 
     @property
     def id(self) -> str:
-        """For example ``transformers:facebook/dinov2-large``."""
+        """Id, for example ``transformers:facebook/dinov2-large``."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever a picture could get another vector (weights, preparation)."""
+        """Identity of weights and preparation: equal ones give equal vectors."""
         ...
 
     @property
@@ -158,7 +172,7 @@ class FeatureExtractor(Protocol):
         ...
 
     async def features(self, images: Sequence[Image.Image]) -> Features:
-        """One row a picture, (n, dimensions). Cancelling waits for the batch at work."""
+        """Return one row a picture, (n, dimensions). Cancelling waits for the batch at work."""
         ...
 
 
@@ -166,27 +180,107 @@ class Blocks(Protocol):
     """Vectors of a set, in blocks of a bounded size; every iteration begins anew."""
 
     def __iter__(self) -> Iterator[Features]:
-        """Blocks of shape (rows, dimensions)."""
+        """Return blocks of shape (rows, dimensions)."""
         ...
 
     def __len__(self) -> int:
-        """Rows in all."""
+        """Return the number of rows."""
         ...
 
 
 @runtime_checkable
 class SetMetric(_Metric, Protocol):
-    """Scores a set of pictures by their vectors, against those of the originals if it needs
-    them (``original`` in ``needs``)."""
+    """Metric of a set of pictures by their vectors.
+
+    It compares them with those of the originals if ``needs`` holds ``original``.
+    """
 
     @property
     def extractor(self) -> FeatureExtractor:
-        """What makes the vectors."""
+        """Extractor of the vectors."""
         ...
 
     def compute(self, pictures: Blocks, originals: Blocks | None) -> MetricScore:
-        """The score of the set; too few rows are an unscored score with the reason."""
+        """Return the score of the set; too few rows are an unscored score with the reason."""
         ...
 
 
 Metric = ItemMetric | SetMetric
+
+
+def real(name: str, value: Any, low: float, high: float = math.inf) -> float:
+    """Return ``value`` as a number in [low, high]; ``MetricError`` otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise MetricError(f"{name} is {value!r}: use a number {_between(low, high)}")
+    return float(value)
+
+
+def whole(name: str, value: Any, low: int, high: float = math.inf) -> int:
+    """Return ``value`` as a whole number in [low, high]; ``MetricError`` otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise MetricError(f"{name} is {value!r}: use a whole number {_between(low, high)}")
+    return value
+
+
+def text(name: str, value: Any, allowed: tuple[str, ...] = ()) -> str:
+    """Return ``value`` as text, one of ``allowed`` if it names any; ``MetricError`` otherwise."""
+    if not isinstance(value, str) or (allowed and value not in allowed):
+        choice = f"one of {', '.join(allowed)}" if allowed else "text"
+        raise MetricError(f"{name} is {value!r}: use {choice}")
+    return value
+
+
+def switch(name: str, value: Any) -> bool:
+    """Return ``value`` as true or false; ``MetricError`` otherwise."""
+    if not isinstance(value, bool):
+        raise MetricError(f"{name} is {value!r}: use true or false")
+    return value
+
+
+def _between(low: float, high: float) -> str:
+    return f"of {low:g} or more" if math.isinf(high) else f"from {low:g} to {high:g}"
+
+
+def is_plugin(name: str) -> bool:
+    """Return whether ``name`` is ``module:function`` with a dotted module, and no path or file."""
+    module, colon, function = name.partition(":")
+    return bool(colon) and function.isidentifier() and all(map(str.isidentifier, module.split(".")))
+
+
+def call_plugin(name: str, *arguments: Any, options: Mapping[str, Any]) -> Any:
+    """Return the result of the function ``name`` for ``arguments`` and ``options``.
+
+    Raises ``MetricError`` if the module cannot be imported, has no such function, or takes no such
+    options; errors of the function itself pass.
+    """
+    module, _, function = name.partition(":")
+    try:
+        found = import_module(module)
+    except ImportError as error:
+        raise MetricError(
+            f"{name}: the module {module} cannot be imported ({error}): install its package, or "
+            "start where Python finds it (PYTHONPATH)"
+        ) from error
+    make: Callable[..., Any] | None = getattr(found, function, None)
+    if not callable(make):
+        raise MetricError(f"{name}: {module} has no function {function}")
+    try:
+        inspect.signature(make).bind(*arguments, **options)
+    except TypeError as error:
+        raise MetricError(f"{name} cannot be called with these options: {error}") from error
+    return make(*arguments, **options)
+
+
+@lru_cache(maxsize=8)
+def store_in(folder: Path) -> AnswerStore:
+    """Return one store a folder, for metrics of several evaluations in this process.
+
+    Raises ``MetricError`` if the folder cannot be made, and ``StoreError``.
+    """
+    from scenewright.providers import AnswerStore
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MetricError(f"{folder} cannot be made: {error.strerror or error}") from error
+    return AnswerStore(folder / "answers.db")

@@ -1,16 +1,282 @@
-"""Extractors and encoders by name: ``inception``, ``miniature``, a folder, ``OWNER/NAME`` of the
-hub as fetched earlier, or ``module:function`` of your own."""
+"""Feature extractors and encoders by name, and models in transformers layout.
+
+Names: ``inception``, ``miniature``, a folder, ``OWNER/NAME`` of the hub as fetched earlier, or
+``module:function`` of your own. Models in transformers layout are CLIP, SigLIP, DINOv2 and the
+like. Features of a picture are the class token after the last layer norm (``class``; DINOv2) or the
+projection into the space of texts (``projection``; CLIP). Weights are used in single precision
+unless another one is requested.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from scenewright.evals.metrics.base import FeatureExtractor, MetricError
-from scenewright.evals.metrics.encoders import TextImageEncoder
-from scenewright.evals.metrics.options import text, whole
-from scenewright.evals.metrics.plugins import call_plugin, is_plugin
+import numpy as np
+from PIL import Image
+
+from scenewright.evals.metrics.base import (
+    FeatureExtractor,
+    MetricError,
+    call_plugin,
+    is_plugin,
+    text,
+    whole,
+)
+from scenewright.evals.metrics.encoders import (
+    EncodedTexts,
+    TextImageEncoder,
+    Worker,
+    digest,
+    fingerprint,
+    shared,
+    unit,
+)
+from scenewright.evals.store.journal import Features
+
+DTYPES = ("float32", "bfloat16", "float16")
+PREPARATIONS = ("squash", "processor")
+_VERSION = 1
+"""Increased when the same picture or text would get another vector."""
+
+
+class LoadedModel:
+    """A loaded model with its preparation of pictures. Not thread-safe: one thread uses it."""
+
+    def __init__(self, folder: Path, device: str, dtype: str) -> None:
+        """Load the model in ``folder``. Raises ``MetricError`` if that fails."""
+        import torch
+        import transformers
+        from transformers import AutoImageProcessor, AutoModel
+        from transformers.utils import logging
+
+        bar = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()
+        try:
+            # The variant without torchvision, which is not everywhere.
+            self._prepare: Any = AutoImageProcessor.from_pretrained(
+                folder, local_files_only=True, backend="pil"
+            )
+            self._model: Any = AutoModel.from_pretrained(
+                folder, local_files_only=True, dtype=getattr(torch, dtype)
+            )
+            self._model.to(device).eval()
+        except Exception as error:
+            raise MetricError(
+                f"{folder} could not be loaded with transformers {transformers.__version__} as an "
+                f"encoder on {device}: {error}"
+            ) from error
+        finally:
+            if bar:
+                logging.enable_progress_bar()
+        self._folder = folder
+        self._tokenizer: Any = None
+
+    def features(self, images: Sequence[Image.Image], output: str, preparation: str) -> Features:
+        """Return one row a picture."""
+        import torch
+
+        pixels = self._pixels(images, preparation)
+        with torch.inference_mode():
+            if output == "projection":
+                if not hasattr(self._model, "get_image_features"):
+                    raise MetricError(
+                        f"{self._folder} has no projection of pictures: name a model of pictures "
+                        "and texts such as CLIP or SigLIP"
+                    )
+                return _rows(self._model.get_image_features(pixel_values=pixels))
+            tower = getattr(self._model, "vision_model", self._model)
+            return _rows(tower(pixel_values=pixels))
+
+    def texts(self, texts: Sequence[str]) -> Features:
+        """Return one row a text; the last column is the number of cut tokens."""
+        import torch
+
+        tokenizer = self._text_side()
+        room = self._model.config.text_config.max_position_embeddings
+        # SigLIP learned with texts filled up to their full length.
+        fill = "max_length" if self._model.config.model_type.startswith("siglip") else "longest"
+        lengths = [len(ids) for ids in tokenizer(list(texts), verbose=False)["input_ids"]]
+        given = tokenizer(
+            list(texts), padding=fill, truncation=True, max_length=room, return_tensors="pt"
+        )
+        with torch.inference_mode():
+            found = _rows(self._model.get_text_features(**given.to(self._model.device)))
+        cut = np.maximum(np.array(lengths, np.float32) - room, 0)
+        return np.concatenate([found, cut[:, None]], axis=1)
+
+    def _text_side(self) -> Any:
+        from transformers import AutoTokenizer
+
+        if self._tokenizer is None:
+            if not hasattr(self._model, "get_text_features"):
+                raise MetricError(
+                    f"{self._folder} encodes no texts: name a model of pictures and texts such as "
+                    "CLIP or SigLIP"
+                )
+            try:
+                self._tokenizer = AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
+            except Exception as error:
+                raise MetricError(
+                    f"the tokenizer in {self._folder} could not be loaded: {error}"
+                ) from error
+        return self._tokenizer
+
+    def _pixels(self, images: Sequence[Image.Image], preparation: str) -> Any:
+        given = [image.convert("RGB") for image in images]
+        options: dict[str, Any] = {}
+        if preparation == "squash":
+            width, height = self._side()
+            given = [image.resize((width, height), Image.Resampling.BICUBIC) for image in given]
+            options = {"do_resize": False, "do_center_crop": False}
+        found = self._prepare(images=given, return_tensors="pt", **options)["pixel_values"]
+        return found.to(self._model.device, self._model.dtype)
+
+    def _side(self) -> tuple[int, int]:
+        """Return (width, height) that the model's own preparation ends at."""
+        cropped = getattr(self._prepare, "do_center_crop", False)
+        size = self._prepare.crop_size if cropped else self._prepare.size
+        side = size.get("shortest_edge")
+        return (side, side) if side is not None else (size["width"], size["height"])
+
+
+class _OfTransformers:
+    def __init__(
+        self, folder: Path, name: str, device: str, batch: int, dtype: str, preparation: str
+    ) -> None:
+        self._folder = folder
+        self._name = name
+        self._batch = batch
+        self._dtype = dtype
+        self._preparation = preparation
+        self._worker: Worker[LoadedModel] = shared(
+            ("transformers", folder.resolve(), device, dtype),
+            lambda: Worker(name, device, lambda where: LoadedModel(folder, where, dtype)),
+        )
+
+    @property
+    def id(self) -> str:
+        """``transformers:`` and the given name of the model."""
+        return f"transformers:{self._name}"
+
+    @cached_property
+    def _base(self) -> tuple[object, ...]:
+        return (_VERSION, digest(self._folder), self._worker.device, self._dtype, self._preparation)
+
+
+class TransformersExtractor(_OfTransformers):
+    """Feature extractor in transformers layout.
+
+    Implements :class:`~scenewright.evals.metrics.base.FeatureExtractor`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        output: str,
+        name: str = "",
+        device: str = "auto",
+        batch: int = 32,
+        dtype: str = "float32",
+        preparation: str = "squash",
+    ) -> None:
+        """Use a ``folder`` in transformers layout.
+
+        Args:
+            folder: the model.
+            output: ``class`` or ``projection``.
+            name: its given name.
+            device: ``auto``, ``cpu``, ``cuda:1``, ….
+            batch: pictures in one pass.
+            dtype: precision of the weights.
+            preparation: ``squash`` resizes the whole picture to the model's size (bicubic, as the
+                papers of CMMD and FD-DINOv2 do), ``processor`` does what the model's own processor
+                does, which crops.
+        """
+        super().__init__(folder, name or str(folder), device, batch, dtype, preparation)
+        self._output = output
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of weights, preparation, output, precision, device and library versions."""
+        return fingerprint(*self._base, self._output)
+
+    @cached_property
+    def dimensions(self) -> int:
+        """Length of a vector, by the model's configuration."""
+        from transformers import AutoConfig
+
+        config = AutoConfig.from_pretrained(self._folder, local_files_only=True)
+        if self._output == "projection":
+            own = getattr(config, "projection_dim", None)
+            return int(config.vision_config.hidden_size if own is None else own)
+        return int(getattr(config, "vision_config", config).hidden_size)
+
+    async def features(self, images: Sequence[Image.Image]) -> Features:
+        """Return one row a picture.
+
+        ``MetricError`` if the model cannot be loaded or lacks the output.
+        """
+        output, preparation = self._output, self._preparation
+        if not images:
+            return np.zeros((0, self.dimensions), np.float32)
+        return await self._worker.rows(
+            images, self._batch, lambda model, part: model.features(part, output, preparation)
+        )
+
+
+class TransformersEncoder(_OfTransformers):
+    """Encoder of pictures and texts in transformers layout.
+
+    Implements :class:`~scenewright.evals.metrics.encoders.TextImageEncoder`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str = "",
+        device: str = "auto",
+        batch: int = 32,
+        dtype: str = "float32",
+        preparation: str = "processor",
+    ) -> None:
+        """Use a folder as :class:`TransformersExtractor` does, prepared as in CLIPScore's paper."""
+        super().__init__(folder, name or str(folder), device, batch, dtype, preparation)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of weights, preparation, precision, device and library versions."""
+        return fingerprint(*self._base, "pair")
+
+    async def images(self, images: Sequence[Image.Image]) -> Features:
+        """Return one row of length 1 a picture."""
+        preparation = self._preparation
+        rows = await self._worker.rows(
+            images,
+            self._batch,
+            lambda model, part: model.features(part, "projection", preparation),
+        )
+        return unit(rows, "pictures")
+
+    async def texts(self, texts: Sequence[str]) -> EncodedTexts:
+        """Return one row of length 1 a text.
+
+        What is past the model's room (CLIP: 77 tokens) is cut.
+        """
+        rows = await self._worker.rows(texts, self._batch, lambda model, part: model.texts(part))
+        return EncodedTexts(unit(rows[:, :-1], "texts"), tuple(int(n) for n in rows[:, -1]))
+
+
+def _rows(output: Any) -> Features:
+    # Newer versions of transformers hand the projection over as the pooled output.
+    found = getattr(output, "pooler_output", output)
+    rows: Features = found.float().cpu().numpy().astype(np.float32)
+    return rows
+
 
 INCEPTION = "inception"
 MINIATURE = "miniature"
@@ -19,7 +285,7 @@ MINIATURE = "miniature"
 def extractor_of(
     metric: str, name: Any, output: str, options: Mapping[str, Any]
 ) -> FeatureExtractor:
-    """The extractor that a metric's option ``extractor`` names.
+    """Return the extractor that a metric's option ``extractor`` names.
 
     ``output``: what the metric wants of a network: ``pool``, ``class``, ``projection`` or
     ``logits``. A network without an Inception's pool gives its class token. Options: ``device``,
@@ -30,7 +296,7 @@ def extractor_of(
     if is_plugin(name):
         found = call_plugin(name, output, options=options)
         if not isinstance(found, FeatureExtractor):
-            raise MetricError(f"{name} gives a {type(found).__name__}, which is no extractor")
+            raise MetricError(f"{name} gives a {type(found).__name__}, which is not an extractor")
         return found
     common = _common(options)
     if name == MINIATURE:
@@ -50,7 +316,6 @@ def extractor_of(
             f"{metric} needs classes, which {name!r} does not give: use extractor = "
             f'"{INCEPTION}", "{MINIATURE}", or your own as module:function'
         )
-    from scenewright.evals.metrics.transformers_models import TransformersExtractor
 
     folder, more = _transformers(metric, name, options, "squash")
     output = "projection" if output == "projection" else "class"
@@ -58,8 +323,10 @@ def extractor_of(
 
 
 def encoder_of(metric: str, name: Any, options: Mapping[str, Any]) -> TextImageEncoder:
-    """The encoder of pictures and texts that a metric's option ``extractor`` names; as
-    :func:`extractor_of`."""
+    """Return the encoder of pictures and texts that a metric's option ``extractor`` names.
+
+    As :func:`extractor_of`.
+    """
     name = text("extractor", name)
     if is_plugin(name):
         found = call_plugin(name, options=options)
@@ -76,7 +343,6 @@ def encoder_of(metric: str, name: Any, options: Mapping[str, Any]) -> TextImageE
         return MiniatureEncoder(**common)
     if name == INCEPTION:
         raise MetricError(f"{metric}: {INCEPTION} encodes no texts: name a CLIP model")
-    from scenewright.evals.metrics.transformers_models import TransformersEncoder
 
     folder, more = _transformers(metric, name, options, "processor")
     return TransformersEncoder(folder, name=name, **common, **more)
@@ -92,8 +358,7 @@ def _common(options: Mapping[str, Any]) -> dict[str, Any]:
 def _transformers(
     metric: str, name: str, options: Mapping[str, Any], preparation: str
 ) -> tuple[Path, dict[str, Any]]:
-    from scenewright.evals.metrics.transformers_models import DTYPES, PREPARATIONS
-    from scenewright.evals.metrics.weights import find_model
+    from scenewright.evals.metrics.encoders import find_model
 
     _refuse(name, options, {"device", "batch", "dtype", "preparation"})
     more = {
@@ -104,7 +369,7 @@ def _transformers(
 
 
 def _refuse(name: str, options: Mapping[str, Any], known: set[str]) -> None:
-    """Raises ``MetricError`` for an option that the extractor would pass over."""
+    """Raise ``MetricError`` for an option that the extractor would ignore."""
     unknown = sorted(set(options) - known)
     if unknown:
         raise MetricError(

@@ -1,4 +1,4 @@
-"""The extractor of FID and Inception Score: Inception-V3 with its published weights, by file."""
+"""The extractor of FID and Inception Score: Inception-V3 with its published weights from a file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import numpy as np
 from PIL import Image
 
 from scenewright.evals.metrics.base import MetricError
-from scenewright.evals.metrics.weights import MINIATURE, digest_file, fingerprint
-from scenewright.evals.metrics.worker import Worker, shared
+from scenewright.evals.metrics.encoders import MINIATURE, Worker, digest_file, fingerprint, shared
 from scenewright.evals.store.journal import Features
 
 if TYPE_CHECKING:
@@ -22,27 +21,34 @@ if TYPE_CHECKING:
 FILE = "pt_inception-2015-12-05-6726825d.pth"
 """The checkpoint as pytorch-fid publishes it."""
 NAMES = (FILE, "weights-inception-2015-12-05-6726825d.pth")
-"""The names that it has: torch-fidelity and torchmetrics keep the same content under the second."""
+"""Its file names: torch-fidelity and torchmetrics keep the same content under the second."""
 SOURCE = f"https://github.com/mseitzer/pytorch-fid/releases/download/fid_weights/{FILE}"
 OUTPUTS = {"pool": 2048, "logits": 1008}
-"""What it can give → length."""
+"""Output → length."""
 _VERSION = 1
-"""Raised when the same picture would get another vector."""
+"""Increased when the same picture would get another vector."""
 _DIGEST = re.compile(r"-([0-9a-f]{8})\.(?:pth|pt)$")
 
 
 class InceptionExtractor:
-    """Implements :class:`~scenewright.evals.metrics.base.FeatureExtractor`.
+    """Feature extractor of Inception-V3, in single precision.
 
-    Pictures are brought to 299×299 as TensorFlow 1 did (see
-    :func:`~scenewright.evals.metrics.inception_network.resize_as_tensorflow`); single precision.
+    Implements :class:`~scenewright.evals.metrics.base.FeatureExtractor`. Pictures are resized to
+    299×299 as TensorFlow 1 did
+    (:func:`~scenewright.evals.metrics.inception_network.resize_as_tensorflow`).
     """
 
     def __init__(
         self, weights: Path, *, output: str = "pool", device: str = "auto", batch: int = 32
     ) -> None:
-        """``weights``: the checkpoint, ``.pth`` or ``.safetensors``; ``output``: ``pool`` (2048,
-        for FID) or ``logits`` (1008, for IS); ``batch``: pictures in one pass."""
+        """Use a checkpoint.
+
+        Args:
+            weights: ``.pth`` or ``.safetensors`` file.
+            output: ``pool`` (2048, for FID) or ``logits`` (1008, for IS).
+            device: ``auto``, ``cpu``, ``cuda:1``, ….
+            batch: pictures in one pass.
+        """
         self._weights = weights
         self._output = output
         self._batch = batch
@@ -69,7 +75,7 @@ class InceptionExtractor:
         return OUTPUTS[self._output]
 
     async def features(self, images: Sequence[Image.Image]) -> Features:
-        """One row a picture; ``MetricError`` if the weights cannot be loaded."""
+        """Return one row a picture; ``MetricError`` if the weights cannot be loaded."""
         output = self._output
         if not images:
             return np.zeros((0, self.dimensions), np.float32)
@@ -86,7 +92,7 @@ class _Network:
         self._network = load_inception(weights).to(device)
 
     def see(self, images: Sequence[Image.Image]) -> dict[str, Features]:
-        """Pooled features and logits of each picture."""
+        """Return pooled features and logits of each picture."""
         import torch
 
         from scenewright.evals.metrics.inception_network import resize_as_tensorflow
@@ -101,10 +107,10 @@ class _Network:
 
 
 def find_inception(metric: str, weights: str | None = None) -> Path:
-    """The checkpoint's file: ``weights`` if given, else in the folder of torch's hub, where
-    pytorch-fid, torch-fidelity and torchmetrics put it.
+    """Return the checkpoint's file: ``weights``, or the one in the folder of torch's hub.
 
-    Never asks the network. Raises ``MetricError`` with the remedies if it is not there.
+    pytorch-fid, torch-fidelity and torchmetrics put it there. Never uses the network. Raises
+    ``MetricError`` with the remedies if it is not there.
     """
     if weights is not None:
         file = Path(weights).expanduser()
@@ -125,10 +131,10 @@ def find_inception(metric: str, weights: str | None = None) -> Path:
 
 
 def load_inception(weights: Path) -> InceptionV3:
-    """The network with the weights of ``weights``, ready for use on the CPU.
+    """Return the network with the weights of ``weights``, ready for use on the CPU.
 
-    A ``.pth`` is read without running anything that it may hold. Raises ``MetricError`` for a
-    file that cannot be read, lacks weights, or is not what the eight digits in its name say.
+    A ``.pth`` is read without running anything that it may hold. Raises ``MetricError`` for a file
+    that cannot be read, lacks weights, or is not what the eight digits in its name say.
     """
     import torch
     from safetensors.torch import load_file

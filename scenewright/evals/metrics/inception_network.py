@@ -19,7 +19,7 @@ POOL = 2048
 CLASSES = 1008
 """Length of the logits."""
 SIDE = 299
-"""Pixels a side of what the network sees."""
+"""Side of the network's input in pixels."""
 
 Size = int | tuple[int, int]
 
@@ -37,7 +37,7 @@ class BasicConv2d(nn.Module):
         self.bn = nn.BatchNorm2d(outputs, eps=0.001)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(n, inputs, h, w) → (n, outputs, h', w')."""
+        """Return (n, inputs, h, w) → (n, outputs, h', w')."""
         return functional.relu(self.bn(self.conv(x)))
 
 
@@ -48,7 +48,7 @@ class _Block(nn.Module):
         return x
 
     def _chain(self, prefix: str, inputs: int, *layers: tuple[int, Size]) -> None:
-        """Layers ``prefix_1``, ``prefix_2``, … that keep the size."""
+        """Apply the layers ``prefix_1``, ``prefix_2``, …, which keep the size."""
         for at, (outputs, size) in enumerate(layers, start=1):
             self.add_module(f"{prefix}_{at}", BasicConv2d(inputs, outputs, size))
             inputs = outputs
@@ -65,7 +65,7 @@ class BlockA(_Block):
         self.branch_pool = BasicConv2d(inputs, pooled, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(n, inputs, 35, 35) → (n, 224 + pooled, 35, 35)."""
+        """Return (n, inputs, 35, 35) → (n, 224 + pooled, 35, 35)."""
         five = self._run(x, "branch5x5_1", "branch5x5_2")
         three = self._run(x, "branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3")
         return torch.cat([self.branch1x1(x), five, three, self.branch_pool(_average(x))], 1)
@@ -81,7 +81,7 @@ class BlockB(_Block):
         self.branch3x3dbl_3 = BasicConv2d(96, 96, 3, stride=2, valid=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(n, inputs, 35, 35) → (n, 480 + inputs, 17, 17)."""
+        """Return (n, inputs, 35, 35) → (n, 480 + inputs, 17, 17)."""
         three = self._run(x, "branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3")
         return torch.cat([self.branch3x3(x), three, functional.max_pool2d(x, 3, 2)], 1)
 
@@ -102,7 +102,7 @@ class BlockC(_Block):
         self.branch_pool = BasicConv2d(inputs, 192, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(n, inputs, 17, 17) → (n, 768, 17, 17)."""
+        """Return (n, inputs, 17, 17) → (n, 768, 17, 17)."""
         seven = self._run(x, *(f"branch7x7_{at}" for at in (1, 2, 3)))
         double = self._run(x, *(f"branch7x7dbl_{at}" for at in (1, 2, 3, 4, 5)))
         return torch.cat([self.branch1x1(x), seven, double, self.branch_pool(_average(x))], 1)
@@ -119,7 +119,7 @@ class BlockD(_Block):
         self.branch7x7x3_4 = BasicConv2d(192, 192, 3, stride=2, valid=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(n, inputs, 17, 17) → (n, 512 + inputs, 8, 8)."""
+        """Return (n, inputs, 17, 17) → (n, 512 + inputs, 8, 8)."""
         three = self._run(x, "branch3x3_1", "branch3x3_2")
         seven = self._run(x, *(f"branch7x7x3_{at}" for at in (1, 2, 3, 4)))
         return torch.cat([three, seven, functional.max_pool2d(x, 3, 2)], 1)
@@ -140,7 +140,7 @@ class BlockE(_Block):
         self.branch_pool = BasicConv2d(inputs, 192, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(n, inputs, 8, 8) → (n, 2048, 8, 8)."""
+        """Return (n, inputs, 8, 8) → (n, 2048, 8, 8)."""
         three = self._run(x, "branch3x3_1")
         double = self._run(x, "branch3x3dbl_1", "branch3x3dbl_2")
         parts = [
@@ -153,7 +153,7 @@ class BlockE(_Block):
 
 
 class InceptionV3(nn.Module):
-    """The whole network with random weights, until a checkpoint is loaded."""
+    """The whole network, with random weights until a checkpoint is loaded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,10 +171,7 @@ class InceptionV3(nn.Module):
         self.fc = nn.Linear(POOL, CLASSES)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """(n, 3, 299, 299) with values 0…255 → pooled features (n, 2048) and logits (n, 1008).
-
-        The logits lack the bias, as in the published code of the Inception Score.
-        """
+        """Return features (n, 2048) and logits (n, 1008) of (n, 3, 299, 299), values 0…255."""
         x = (pixels - 128) / 128
         x = self.Conv2d_2b_3x3(self.Conv2d_2a_3x3(self.Conv2d_1a_3x3(x)))
         x = self.Conv2d_4a_3x3(self.Conv2d_3b_1x1(functional.max_pool2d(x, 3, 2)))
@@ -187,7 +184,7 @@ class InceptionV3(nn.Module):
 
 
 def resize_as_tensorflow(pixels: Tensor) -> Tensor:
-    """(n, c, h, w) → (n, c, SIDE, SIDE) as ``ResizeBilinear`` of TensorFlow 1 in that graph.
+    """Return (n, c, h, w) → (n, c, SIDE, SIDE) as ``ResizeBilinear`` of TensorFlow 1 in that graph.
 
     Point i of the result lies at ``i·h/SIDE``, from the corner and not from the middle of a pixel,
     and nothing is smoothed where the picture shrinks (Parmar et al., 2022, show what that does).

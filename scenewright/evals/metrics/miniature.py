@@ -1,27 +1,260 @@
-"""The miniature's own encoders for metrics: no download, and a meaning in its painted world only.
+"""Encoders of the miniature world for metrics: no download, meaningful in its painted world only.
 
-Pictures are seen by the IP-Adapter's image encoder, which learned to give each patch of a painting
-the state that the text encoder gives the words about what stands there; the mean over the patches
-is the picture's vector (128 numbers). Texts are read by the generator's text encoder, the mean
-over their tokens.
+Pictures are encoded by the IP-Adapter's image encoder, which learned to give each patch of a
+painting the state that the text encoder gives the words about what is there; the mean over the
+patches is the picture's vector (128 numbers). Texts are encoded by the generator's text encoder, as
+the mean over their tokens.
+
+What these encoders lack, classes and a space shared with texts, are linear maps that are fitted in
+closed form on painted scenes with fixed seeds, in seconds, and kept in
+:func:`~scenewright.config.user_cache.user_cache`; their weights are not shipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import hashlib
+import os
+import random
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
-from scenewright.evals.metrics.closed_forms import ClassHead, PairMaps
-from scenewright.evals.metrics.encoders import EncodedTexts, unit
-from scenewright.evals.metrics.weights import digest, fingerprint
-from scenewright.evals.metrics.worker import Worker, shared
+from scenewright.agents.composers.grid import describe
+from scenewright.config.user_cache import user_cache
+from scenewright.evals.metrics.encoders import (
+    EncodedTexts,
+    Worker,
+    digest,
+    fingerprint,
+    shared,
+    unit,
+)
 from scenewright.evals.store.journal import Features
-from scenewright.miniature.world import KINDS, SIZE
+from scenewright.miniature.sampler import sample_painting
+from scenewright.miniature.truth import Painting
+from scenewright.miniature.world import KINDS, SETTINGS, SIZE
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
+
+Real = NDArray[np.float64]
+Whole = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassHead:
+    """Linear discriminant analysis: the logits of a shared Gaussian around each class's mean."""
+
+    weights: Real
+    """(dimensions, classes)."""
+    bias: Real
+    """(classes,)."""
+
+    @classmethod
+    def fit(cls, rows: Real, classes: Whole, count: int, shrinkage: float) -> ClassHead:
+        """Fit ``rows`` (n, dimensions) in classes 0 … ``count`` − 1, all equally likely.
+
+        ``shrinkage`` times the mean variance is added to each. Raises ``ValueError`` if a class has
+        no row.
+        """
+        sizes = np.bincount(classes, minlength=count)
+        if not sizes.all():
+            raise ValueError(f"the classes {np.flatnonzero(sizes == 0).tolist()} have no row")
+        means = np.stack([rows[classes == at].mean(0) for at in range(count)])
+        spread = rows - means[classes]
+        covariance = _shrunk(spread.T @ spread / (len(rows) - count), shrinkage)
+        weights = np.linalg.solve(covariance, means.T)
+        return cls(weights, -0.5 * (means.T * weights).sum(0))
+
+    def logits(self, rows: Real) -> Real:
+        """Return (n, dimensions) → (n, classes); their softmax is the probability of each class."""
+        return rows @ self.weights + self.bias
+
+
+@dataclass(frozen=True, slots=True)
+class PairMaps:
+    """Canonical correlation analysis (Hotelling, 1936) of paired vectors.
+
+    Two maps into the space in which they correlate most, each direction weighed by its correlation.
+    """
+
+    first_mean: Real
+    """(first dimensions,)."""
+    first_map: Real
+    """(first dimensions, common)."""
+    second_mean: Real
+    """(second dimensions,)."""
+    second_map: Real
+    """(second dimensions, common)."""
+
+    @classmethod
+    def fit(cls, first: Real, second: Real, common: int, shrinkage: float) -> PairMaps:
+        """Fit paired rows, (n, …) and (n, …); ``common`` directions are kept.
+
+        ``shrinkage`` times the mean variance of each side is added to its variances.
+        """
+        first_mean, second_mean = first.mean(0), second.mean(0)
+        first, second = first - first_mean, second - second_mean
+        first_root, second_root = (
+            _inverse_root(_shrunk(side.T @ side / len(side), shrinkage)) for side in (first, second)
+        )
+        left, correlations, right = np.linalg.svd(
+            first_root @ (first.T @ second / len(first)) @ second_root
+        )
+        scale = correlations[:common]
+        return cls(
+            first_mean,
+            first_root @ left[:, :common] * scale,
+            second_mean,
+            second_root @ right.T[:, :common] * scale,
+        )
+
+    def of_first(self, rows: Real) -> Real:
+        """Return (n, first dimensions) → (n, common)."""
+        return (rows - self.first_mean) @ self.first_map
+
+    def of_second(self, rows: Real) -> Real:
+        """Return (n, second dimensions) → (n, common)."""
+        return (rows - self.second_mean) @ self.second_map
+
+
+def _shrunk(covariance: Real, shrinkage: float) -> Real:
+    size = len(covariance)
+    found: Real = covariance + shrinkage * np.trace(covariance) / size * np.eye(size)
+    return found
+
+
+def _inverse_root(covariance: Real) -> Real:
+    values, vectors = np.linalg.eigh(covariance)
+    found: Real = (vectors / np.sqrt(values)) @ vectors.T
+    return found
+
+
+CLASSES = tuple(sorted(KINDS))
+"""The classes of the head, in the order of its logits."""
+SINGLE = 600
+"""Paintings of one thing that the head is fitted on."""
+PAIRS = 1000
+"""Paintings whose texts the common space is fitted on."""
+COMMON = 64
+"""Dimensions of the common space."""
+SHRINKAGE = 0.01
+FITTING = "metrics/fit"
+"""Prefix of the seeds of these paintings; training seeds begin with a number."""
+VERSION = 1
+"""Increased when the same weights and numbers would give other maps."""
+
+Fit = TypeVar("Fit", ClassHead, PairMaps)
+See = Callable[[Sequence[Image.Image]], Features]
+Read = Callable[[Sequence[str]], Features]
+
+
+def recipe() -> str:
+    """Return all that decides a fit besides the encoder: every number of this module."""
+    return f"{VERSION}/{SINGLE}/{PAIRS}/{COMMON}/{SHRINKAGE}"
+
+
+def single_painting(at: int, seeds: str = FITTING, style: str = "flat") -> Painting:
+    """Return a painting of one thing; deterministic.
+
+    ``seeds`` begins the seed, so that others are held out. The miniature's encoders learned from
+    flat paintings alone.
+    """
+    return sample_painting(random.Random(f"{seeds}/single/{at}"), n_objects=1, style=style)
+
+
+def class_of(painting: Painting) -> int:
+    """Return number in :data:`CLASSES` of the first thing of a painting."""
+    return CLASSES.index(painting.scene.objects[0].name)
+
+
+def paired_painting(at: int, seeds: str = FITTING, style: str = "flat") -> Painting:
+    """Return a painting of one to eight things with some of its relations; deterministic."""
+    return sample_painting(random.Random(f"{seeds}/pair/{at}"), style=style)
+
+
+def texts_of(painting: Painting) -> tuple[str, ...]:
+    """Return texts that describe a painting.
+
+    They are its composed description, its relations as phrases (if it has any), and its things with
+    their colours.
+    """
+    scene, truth = painting.scene, painting.truth
+    composed = describe(scene, truth.cells, SETTINGS[truth.setting])
+    things = ", ".join(f"{o.attributes['color']} {o.name}" for o in scene.objects)
+    phrases = ", ".join(
+        f"{scene.object(r.source).name} {r.predicate} {scene.object(r.target).name}"
+        for r in scene.relations
+    )
+    return tuple(filter(None, (" ".join(piece.text for piece in composed), phrases, things)))
+
+
+def class_head(key: str, see: See) -> ClassHead:
+    """Return the head onto the world's kinds for the encoder ``see`` of fingerprint ``key``."""
+
+    def fit() -> ClassHead:
+        paintings = [single_painting(at) for at in range(SINGLE)]
+        rows = see([painting.image for painting in paintings]).astype(np.float64)
+        classes = np.array([class_of(painting) for painting in paintings])
+        return ClassHead.fit(rows, classes, len(CLASSES), SHRINKAGE)
+
+    return _kept(ClassHead, _name("classes", key), fit)
+
+
+def pair_maps(key: str, see: See, read: Read) -> PairMaps:
+    """Return the common space of pictures and texts for two encoders of fingerprint ``key``."""
+
+    def fit() -> PairMaps:
+        paintings = [paired_painting(at) for at in range(PAIRS)]
+        seen = see([painting.image for painting in paintings]).astype(np.float64)
+        texts = [(at, text) for at, p in enumerate(paintings) for text in texts_of(p)]
+        words = read([text for _, text in texts]).astype(np.float64)
+        return PairMaps.fit(seen[[at for at, _ in texts]], words, COMMON, SHRINKAGE)
+
+    return _kept(PairMaps, _name("pairs", key), fit)
+
+
+def _name(what: str, key: str) -> str:
+    return f"{what}-{hashlib.sha256(f'{key} {recipe()}'.encode()).hexdigest()[:32]}"
+
+
+def _kept(kind: type[Fit], name: str, fit: Callable[[], Fit]) -> Fit:
+    """Return the fit of that name from the folder, made anew where it is missing or damaged."""
+    from safetensors.numpy import load_file
+
+    file = user_cache("metrics") / f"{name}.safetensors"
+    names = [field.name for field in fields(kind)]
+    with contextlib.suppress(Exception):
+        # Whatever is wrong with a file that can be made again: it is made again.
+        kept: Mapping[str, Real] = load_file(file)
+        if set(kept) == set(names) and all(np.isfinite(kept[n]).all() for n in names):
+            return kind(*(kept[n] for n in names))
+    found = fit()
+    with contextlib.suppress(OSError):
+        # Without a place to keep it, the next process fits it again.
+        _write(file, {n: np.ascontiguousarray(getattr(found, n)) for n in names})
+    return found
+
+
+def _write(file: Path, tensors: dict[str, Real]) -> None:
+    from safetensors.numpy import save
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(save(tensors))
+        os.replace(name, file)
+    except BaseException:
+        os.unlink(name)
+        raise
+
 
 WIDTH = 128
 """Length of a picture's vector."""
@@ -29,10 +262,10 @@ _BATCH = 64
 
 
 class MiniatureModels:
-    """Both encoders and what is fitted to them. Not thread-safe: one thread uses it."""
+    """Both encoders and their fitted maps. Not thread-safe: one thread uses it."""
 
     def __init__(self, device: str) -> None:
-        """Loads the picture's encoder; the text's is loaded with the first text."""
+        """Load the picture's encoder; the text's is loaded with the first text."""
         from scenewright.miniature.training.adapter import load_reader
 
         self._device = device
@@ -43,7 +276,7 @@ class MiniatureModels:
         self._maps: PairMaps | None = None
 
     def see(self, images: Sequence[Image.Image]) -> Features:
-        """(n, :data:`WIDTH`): mean of the projected states of the 64 patches."""
+        """Return (n, :data:`WIDTH`): mean of the projected states of the 64 patches."""
         import torch
 
         found: list[Features] = []
@@ -56,8 +289,7 @@ class MiniatureModels:
         return np.concatenate(found)
 
     def logits(self, images: Sequence[Image.Image]) -> Features:
-        """(n, 12): the world's kinds, in the order of their names."""
-        from scenewright.evals.metrics.miniature_fits import class_head
+        """Return (n, 12): the world's kinds, in the order of their names."""
 
         if self._head is None:
             self._head = class_head(_eyes(), self.see)
@@ -65,21 +297,23 @@ class MiniatureModels:
         return logits.astype(np.float32)
 
     def read(self, texts: Sequence[str]) -> Features:
-        """(n, 128): mean of the states of the tokens."""
+        """Return (n, 128): mean of the states of the tokens."""
         return self._read(texts)[0]
 
     def pictures(self, images: Sequence[Image.Image]) -> Features:
-        """(n, 64): in the space that they share with texts."""
+        """Return (n, 64): in the space that they share with texts."""
         return self._common().of_first(self.see(images).astype(np.float64)).astype(np.float32)
 
     def texts(self, texts: Sequence[str]) -> Features:
-        """(n, 65): in the space that they share with pictures; then the number of tokens cut."""
+        """Return (n, 65): in the space that they share with pictures.
+
+        Then the number of tokens cut.
+        """
         states, cut = self._read(texts)
         common = self._common().of_second(states.astype(np.float64))
         return np.concatenate([common, cut[:, None]], axis=1).astype(np.float32)
 
     def _common(self) -> PairMaps:
-        from scenewright.evals.metrics.miniature_fits import pair_maps
 
         if self._maps is None:
             self._maps = pair_maps(_both(), self.see, self.read)
@@ -131,10 +365,13 @@ class _OfMiniature:
 
 
 class MiniatureExtractor(_OfMiniature):
-    """Implements :class:`~scenewright.evals.metrics.base.FeatureExtractor`."""
+    """Feature extractor of the miniature world.
+
+    Implements :class:`~scenewright.evals.metrics.base.FeatureExtractor`.
+    """
 
     def __init__(self, output: str = "features", *, device: str = "auto", batch: int = 64) -> None:
-        """``output``: ``features`` (128), or ``logits`` of the world's kinds (12)."""
+        """Extract ``features`` (128) or ``logits`` of the world's kinds (12), by ``output``."""
         super().__init__(device, batch)
         self._output = output
 
@@ -145,7 +382,7 @@ class MiniatureExtractor(_OfMiniature):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of weights, what is fitted to them, device and library versions."""
+        """SHA-256 (hex) of weights, fitted maps, device and library versions."""
         return fingerprint(self._output, _fitted(), _eyes(), self._worker.device)
 
     @property
@@ -154,7 +391,7 @@ class MiniatureExtractor(_OfMiniature):
         return len(KINDS) if self._output == "logits" else WIDTH
 
     async def features(self, images: Sequence[Image.Image]) -> Features:
-        """One row a picture, which is brought to 128×128."""
+        """Return one row a picture, which is resized to 128×128."""
         if not images:
             return np.zeros((0, self.dimensions), np.float32)
         work = MiniatureModels.logits if self._output == "logits" else MiniatureModels.see
@@ -162,32 +399,35 @@ class MiniatureExtractor(_OfMiniature):
 
 
 class MiniatureEncoder(_OfMiniature):
-    """Implements :class:`~scenewright.evals.metrics.encoders.TextImageEncoder`."""
+    """Encoder of pictures and texts of the miniature world.
+
+    Implements :class:`~scenewright.evals.metrics.encoders.TextImageEncoder`.
+    """
 
     id = "miniature"
 
     def __init__(self, *, device: str = "auto", batch: int = 64) -> None:
-        """``batch``: pictures or texts in one pass."""
+        """Encode ``batch`` pictures or texts in one pass."""
         super().__init__(device, batch)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of weights, what is fitted to them, device and library versions."""
+        """SHA-256 (hex) of weights, fitted maps, device and library versions."""
         return fingerprint("pair", _fitted(), _both(), self._worker.device)
 
     async def images(self, images: Sequence[Image.Image]) -> Features:
-        """One row of length 1 a picture, which is brought to 128×128."""
+        """Return one row of length 1 a picture, which is resized to 128×128."""
         rows = await self._worker.rows(images, self._batch, MiniatureModels.pictures)
         return unit(rows, "pictures")
 
     async def texts(self, texts: Sequence[str]) -> EncodedTexts:
-        """One row of length 1 a text; what is past 128 tokens is cut."""
+        """Return one row of length 1 a text, which is cut after 128 tokens."""
         rows = await self._worker.rows(texts, self._batch, MiniatureModels.texts)
         return EncodedTexts(unit(rows[:, :-1], "texts"), tuple(int(n) for n in rows[:, -1]))
 
 
 class _Quiet:
-    """Without the libraries' progress bars."""
+    """Context without the libraries' progress bars."""
 
     def __enter__(self) -> None:
         from transformers.utils import logging
@@ -203,7 +443,7 @@ class _Quiet:
 
 
 def _pixels(image: Image.Image) -> Features:
-    """(3, 128, 128) in [−1, 1]."""
+    """Return (3, 128, 128) in [−1, 1]."""
     small = image.convert("RGB")
     if small.size != (SIZE, SIZE):
         small = small.resize((SIZE, SIZE), Image.Resampling.BICUBIC)
@@ -222,6 +462,5 @@ def _both() -> str:
 
 
 def _fitted() -> str:
-    from scenewright.evals.metrics.miniature_fits import recipe
 
     return recipe()

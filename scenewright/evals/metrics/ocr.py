@@ -1,35 +1,131 @@
 """Object-centric realism as a metric: how real the largest objects of a picture look, 1 to 5.
 
 Liang et al., Sec. 3: a detector finds objects, a scorer gives each a shape and a texture score,
-whose mean is its OcR, and the mean over the five largest objects says how real the picture looks.
+whose mean is its OcR, and the mean over the five largest objects is the score of the picture. Each
+object is scored once; a retry asks only for what failed::
+
+    <folder>/<fingerprint of the scorer>/<hash of the picture>.json
+
+A file holds the scores of a picture's objects by place. It is written whole or not at all, and a
+damaged one is made anew. Objects without a score are not kept.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.config.settings import Settings, SettingsError, user_cache
-from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
-from scenewright.evals.metrics.options import text, whole
-from scenewright.evals.metrics.plugins import call_plugin, is_plugin
+from PIL import Image
+
+from scenewright.config.settings import Settings, SettingsError
+from scenewright.config.user_cache import user_cache
+from scenewright.core.images import hash_of_image
+from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
+from scenewright.evals.metrics.base import (
+    MetricError,
+    MetricScore,
+    Need,
+    Sample,
+    call_plugin,
+    is_plugin,
+    text,
+    whole,
+)
+from scenewright.evals.store.files import PictureFiles
+from scenewright.tools.vision.detection.rle import data_of_detection
 
 if TYPE_CHECKING:
-    from scenewright.core.ports.vision import Detector, RealismScorer
+    from scenewright.core.ports.detector import Detector
+    from scenewright.core.ports.realism_scorer import RealismScorer
+
+_Scores = dict[str, ObjectRealism]
+
+
+class CachedScorer:
+    """Realism scorer with a cache over another one, which it does not own.
+
+    Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer`.
+    """
+
+    def __init__(self, scorer: RealismScorer, folder: str | Path | None = None) -> None:
+        """Keep the scores of a scorer in ``folder`` for other processes, or in memory only."""
+        self.scorer = scorer
+        name = hashlib.sha256(scorer.fingerprint.encode()).hexdigest()[:32]
+        self._files: PictureFiles[_Scores] = PictureFiles(
+            None if folder is None else Path(folder) / name,
+            lambda kept: {key: ObjectRealism(**one) for key, one in kept["objects"].items()},
+            what="the scores of objects",
+            wrong=RealismError,
+        )
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of this scorer's scores; made with the first one."""
+        return self._files.folder
+
+    @property
+    def id(self) -> str:
+        """Id of the other scorer."""
+        return self.scorer.id
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the other scorer."""
+        return self.scorer.fingerprint
+
+    async def score(self, image: Image.Image, objects: Sequence[Detection]) -> list[ObjectRealism]:
+        """Return the scores of objects; known ones are not asked for again.
+
+        Raises ``RealismError`` as well if the scores cannot be written.
+        """
+        picture = await asyncio.to_thread(hash_of_image, image)
+        keys = await asyncio.to_thread(lambda: [_key(item) for item in objects])
+        async with self._files.lock(picture):
+            known = await self._files.get(picture) or {}
+            asked = {key: item for key, item in zip(keys, objects, strict=True) if key not in known}
+            fresh: _Scores = {}
+            data = None
+            if asked:
+                said = await self.scorer.score(image, list(asked.values()))
+                fresh = dict(zip(asked, said, strict=True))
+                whole = {key: one for key, one in fresh.items() if one.average is not None}
+                known = {**known, **whole}
+                if whole:
+                    data = {"objects": {key: asdict(one) for key, one in known.items()}}
+            await self._files.put(picture, known, data)
+            return [known.get(key) or fresh[key] for key in keys]
+
+    async def aclose(self) -> None:
+        """Clear the memory."""
+        self._files.clear()
+
+
+def _key(item: Detection) -> str:
+    """Return the key of an object of a picture: its class and place."""
+    data = {name: value for name, value in data_of_detection(item).items() if name != "score"}
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
 
 OF_SCENE = "scene"
 """As ``labels``: the classes of the item's scene."""
 FOLDER = "objects"
 """Below the cache: the scores of objects."""
 _VERSION = 1
-"""Raised when the same picture would get another score."""
+"""Increased when the same picture would get another score."""
 
 
 class OcrMetric:
-    """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
+    """Object-centric realism of a picture.
+
+    Implements :class:`~scenewright.evals.metrics.base.ItemMetric`.
+    """
 
     name = "ocr"
     higher_is_better = True
@@ -43,9 +139,18 @@ class OcrMetric:
         labels: tuple[str, ...] = (),
         of_scene: bool = False,
     ) -> None:
-        """``most``: so many of the largest objects count. ``labels``: classes that are looked for,
-        all that the detector knows if there are none; ``of_scene``: those of the item's scene.
-        Raises ``MetricError`` for a number out of range."""
+        """Score objects that ``detector`` finds.
+
+        Args:
+            scorer: scores the realism of objects.
+            detector: finds objects.
+            most: number of the largest objects that count.
+            labels: classes to look for; empty: all that the detector knows.
+            of_scene: look for the classes of the item's scene.
+
+        Raises:
+            MetricError: a number is out of range.
+        """
         self._scorer = scorer
         self._detector = detector
         self._most = whole("most", most, 1)
@@ -54,7 +159,7 @@ class OcrMetric:
 
     @cached_property
     def version(self) -> str:
-        """Number, fingerprints of scorer and detector, and what is looked for."""
+        """Number, fingerprints of scorer and detector, and classes to look for."""
         labels = OF_SCENE if self._of_scene else ",".join(self._labels)
         return (
             f"{_VERSION}:{_short(self._scorer.fingerprint)}:{_short(self._detector.fingerprint)}"
@@ -67,17 +172,20 @@ class OcrMetric:
         return frozenset({"image", "scene"} if self._of_scene else {"image"})
 
     async def score(self, sample: Sample) -> MetricScore:
-        """The score. Parts: ``shape``, ``texture`` and ``joint`` (the same means), ``objects``
-        (how many were scored), ``lost`` (how many could not be), ``detected`` (with what was left
-        out as too small, too unsure, or without instances), and ``unknown`` (labels that the
-        detector has no class for, if there are any).
+        """Return the score.
+
+        Parts: ``shape``, ``texture`` and ``joint`` (the same means), ``objects`` (how many were
+        scored), ``lost`` (how many could not be), ``detected`` (with what was left out as too
+        small, too unsure, or without instances), and ``unknown`` (labels that the detector has no
+        class for, if there are any).
 
         Tokens and dollars are those of all objects. Unscored with the reason where nothing was
         detected, none of the largest was scored, or the detector knows none of the labels. Where
         some were, it is their mean, and ``unscored`` counts the others of the largest.
         """
-        from scenewright.core.ports.vision import DetectionError, RealismError
-        from scenewright.tools.vision.detection.boxes import unknown_labels
+        from scenewright.core.ports.detector import DetectionError
+        from scenewright.core.ports.realism_scorer import RealismError
+        from scenewright.tools.vision.detection.labels import unfindable
         from scenewright.tools.vision.realism.pictures import picture_realism
 
         labels = self._labels
@@ -86,7 +194,7 @@ class OcrMetric:
             if scene is None:
                 return MetricScore(value=None, reason="the item has no scene that names objects")
             labels = tuple(dict.fromkeys(item.name for item in scene.objects))
-        unknown = unknown_labels(self._detector, labels)
+        unknown = unfindable(self._detector, labels)
         if labels and len(unknown) == len(set(labels)):
             return MetricScore(value=None, reason=next(iter(unknown.values())))
         labels = tuple(label for label in labels if label not in unknown)
@@ -122,7 +230,7 @@ class OcrMetric:
 
 
 def _short(fingerprint: str) -> str:
-    """Fingerprints may begin with a name that many share."""
+    """Return the last digits of a fingerprint, which may begin with a shared name."""
     return hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
 
 
@@ -134,10 +242,11 @@ def make(
     labels: Any = "",
     folder: Any = None,
 ) -> OcrMetric:
-    """The metric of the registry; ``folder`` keeps the scores of objects, so that a retry asks for
-    those that failed alone. Raises ``MetricError`` if scorer or detector are not named, or not on
-    this machine."""
-    from scenewright.evals.metrics.object_scores import CachedScorer
+    """Return the metric of the registry.
+
+    ``folder`` keeps the scores of objects, so that a retry asks for those that failed alone. Raises
+    ``MetricError`` if scorer or detector are not named, or not on this machine.
+    """
 
     for name, value in (("scorer", scorer), ("detector", detector)):
         if value is None:
@@ -160,15 +269,15 @@ def make(
 
 def _scorer(name: str, settings: Settings | None) -> RealismScorer:
     from scenewright.core.ports.judge import JudgeError
-    from scenewright.core.ports.vision import RealismError, RealismScorer
+    from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
     from scenewright.runs.model_factory.realism_scorers import KINDS, scorer_of
 
     if is_plugin(name) and name.partition(":")[0] not in KINDS:
         found = call_plugin(name, settings, options={})
         if not isinstance(found, RealismScorer):
             raise MetricError(
-                f"{name} gives a {type(found).__name__}, which is no scorer of realism: it needs "
-                "id, fingerprint, score and aclose"
+                f"{name} gives a {type(found).__name__}, which is not a scorer of realism: it "
+                "needs id, fingerprint, score and aclose"
             )
         return found
     try:
@@ -180,8 +289,8 @@ def _scorer(name: str, settings: Settings | None) -> RealismScorer:
 
 
 def _detector(name: str) -> Detector:
-    from scenewright.core.ports.vision import DetectionError
-    from scenewright.runs.model_factory.local_models import cached_detector_of
+    from scenewright.core.ports.detector import DetectionError
+    from scenewright.runs.model_factory.detectors import cached_detector_of
 
     try:
         return cached_detector_of(name)

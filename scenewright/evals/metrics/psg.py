@@ -1,9 +1,9 @@
-"""The PSG-style score as a metric: the graph that is seen in a picture against the one asked for.
+"""The PSG-style score as a metric: the graph seen in a picture against the requested one.
 
-A :class:`~scenewright.core.ports.vision.GraphExtractor` reads the graph, a model of salience
-or the rule ``centre-and-size`` says which of its objects are in front, and
+A :class:`~scenewright.core.ports.extractor.GraphExtractor` reads the graph, a saliency model or the
+rule ``centre-and-size`` tells which of its objects are in front, and
 :func:`scenewright.evals.metrics.graph_edit.psg_score` compares. No judge is asked: what the
-extractor misses or makes up lowers the score, whatever the picture shows.
+extractor misses or invents lowers the score, whatever the picture shows.
 """
 
 from __future__ import annotations
@@ -16,17 +16,26 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.config.settings import Settings, SettingsError, user_cache
+from scenewright.config.settings import Settings, SettingsError
+from scenewright.config.user_cache import user_cache
 from scenewright.core.scene import SceneGraph, SceneObject
-from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
+from scenewright.evals.metrics.base import (
+    MetricError,
+    MetricScore,
+    Need,
+    Sample,
+    call_plugin,
+    is_plugin,
+    real,
+    switch,
+    text,
+)
 from scenewright.evals.metrics.graph_edit import EditLimits, PsgScore, Share, psg_score
-from scenewright.evals.metrics.graph_matching.base import MatchingError, TextSimilarity
-from scenewright.evals.metrics.options import real, switch, text
-from scenewright.evals.metrics.plugins import call_plugin, is_plugin
-from scenewright.providers.usage import ExpectedUsage
+from scenewright.evals.metrics.graph_matching.text_similarity import MatchingError, TextSimilarity
+from scenewright.providers.usage import Expected
 
 if TYPE_CHECKING:
-    from scenewright.core.ports.vision import Extraction, GraphExtractor
+    from scenewright.core.ports.extractor import Extraction, GraphExtractor
     from scenewright.evals.store.extractions import Extractions
     from scenewright.tools.vision.detection.saliency import SaliencyModel
 
@@ -35,13 +44,16 @@ NONE = "none"
 RULE = "centre-and-size"
 NODES, ATTRIBUTES, EDGES = "nodes", "attributes", "edges"
 _PART_OF = {"value": ATTRIBUTES, "attribute": ATTRIBUTES, "predicate": EDGES}
-"""What a word outside of an extractor's vocabulary names → the part that needs it."""
+"""Kind of an unknown word → the part that needs it."""
 _VERSION = 3
-"""Raised when the same picture and scene would get another score."""
+"""Increased when the same picture and scene would get another score."""
 
 
 class PsgMetric:
-    """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
+    """PSG-style score of a picture.
+
+    Implements :class:`~scenewright.evals.metrics.base.ItemMetric`.
+    """
 
     name = "psg"
     higher_is_better = True
@@ -59,11 +71,22 @@ class PsgMetric:
         seconds: float = 10.0,
         paid: tuple[str, ...] = (),
     ) -> None:
-        """``extractions``: of the extractor that reads the graph; ``paid``: models of accounts that
-        it asks. ``saliency``: the model that
-        tells the foreground; None with ``by_boxes`` goes by ``centre-and-size``, without it all
-        objects are in front. ``seconds``: for one distance. Raises ``MetricError`` for a number
-        out of range."""
+        """Score with the graphs of ``extractions``.
+
+        Args:
+            extractions: store of the extractor that reads graphs.
+            similarity: compares texts.
+            least: similarities below this count as 0.
+            background_weight: weight of objects in the background.
+            saliency: model that tells the foreground; None: see ``by_boxes``.
+            by_boxes: without a model, use the rule ``centre-and-size``; False: all are in front.
+            threshold: salience from which an object is in front.
+            seconds: time limit of one distance.
+            paid: models of accounts that the extractor asks.
+
+        Raises:
+            MetricError: a number is out of range.
+        """
         self._extractions = extractions
         self._similarity = similarity
         self._least = real("least", least, 0.0, 1.0)
@@ -76,8 +99,7 @@ class PsgMetric:
 
     @cached_property
     def version(self) -> str:
-        """Number, fingerprint of the extractor, similarity, weights, and what tells the
-        foreground."""
+        """Number, fingerprint of the extractor, similarity, weights, and rule of the foreground."""
         if self._saliency is not None:
             front = f"{_short(self._saliency.fingerprint)}@{self._threshold:g}"
         else:
@@ -90,7 +112,7 @@ class PsgMetric:
 
     @property
     def judges(self) -> tuple[Any, ...]:
-        """The judges that read the graph, of an extractor that asks some."""
+        """The judges of an extractor that asks some."""
         return tuple(getattr(self._extractions.extractor, "judges", ()))
 
     @property
@@ -98,18 +120,20 @@ class PsgMetric:
         """The picture and its scene."""
         return frozenset({"image", "scene"})
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
-        """One call or more of each model of an account. Their price is not known: what they are
-        asked hangs on what they see."""
-        return {
-            name: ExpectedUsage(1, usd=None) for name in self._paid if sample.item.scene is not None
-        }
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+        """Return one call or more of each model of an account.
+
+        Their price is not known: what they are asked hangs on what they see.
+        """
+        return {name: Expected(1, usd=None) for name in self._paid if sample.item.scene is not None}
 
     async def score(self, sample: Sample) -> MetricScore:
-        """The score. Parts: ``nodes``, ``attributes`` and ``edges`` (Dice coefficients), each and
-        the whole as ``…recall`` and ``…precision``; ``highest`` is the score's upper bound, the
-        score itself where the distance is exact; ``background`` tells how many objects of the
-        picture are in the background.
+        """Return the score.
+
+        Parts: ``nodes``, ``attributes`` and ``edges`` (Dice coefficients), each and the whole as
+        ``…recall`` and ``…precision``; ``highest`` is the score's upper bound, the score itself
+        where the distance is exact; ``background`` tells how many objects of the picture are in the
+        background.
 
         Unscored without a scene, and with the reason if the picture could not be read, whole or in
         part: what is unknown is neither missing nor there, and both enter the score. ``unread``
@@ -117,7 +141,8 @@ class PsgMetric:
         never puts in a graph is unscored as well; where that is no class, the parts that do not
         need it have their scores.
         """
-        from scenewright.core.ports.vision import DetectionError, ExtractionError
+        from scenewright.core.ports.detector import DetectionError
+        from scenewright.core.ports.extractor import ExtractionError
 
         scene = sample.item.scene
         if scene is None:
@@ -153,9 +178,11 @@ class PsgMetric:
         return MetricScore(value=found.value, parts=parts)
 
     def _outside(self, scene: SceneGraph) -> tuple[str, frozenset[str]]:
-        """Why the extractor could not see all of ``scene``, and the parts that need what it could
-        not see; empty if it could."""
-        from scenewright.core.ports.vision import vocabulary_of
+        """Return why the extractor could not see all of ``scene``, and the parts that need it.
+
+        Both are empty if it could.
+        """
+        from scenewright.core.ports.extractor import vocabulary_of
 
         extractor = self._extractions.extractor
         words = vocabulary_of(extractor)
@@ -169,7 +196,7 @@ class PsgMetric:
         return f"{extractor.id}: {words.reason(unknown)}", lacking
 
     async def _background(self, picture: Image.Image, seen: Extraction) -> frozenset[str]:
-        """Objects behind; an object whose place is not known is in front."""
+        """Return the objects in the background; an object of unknown place is in front."""
         from scenewright.tools.vision.detection.saliency import foreground
 
         if not seen.things or (self._saliency is None and not self._by_boxes):
@@ -180,12 +207,12 @@ class PsgMetric:
 
 
 def _short(fingerprint: str) -> str:
-    """Fingerprints may begin with a name that many share."""
+    """Return the last digits of a fingerprint, which may begin with a shared name."""
     return hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
 
 
 def _without(scene: SceneGraph, lacking: frozenset[str]) -> SceneGraph:
-    """``scene`` without what the parts ``lacking`` compare."""
+    """Return ``scene`` without the elements that the ``lacking`` parts compare."""
     if not lacking:
         return scene
     objects = scene.objects
@@ -227,8 +254,10 @@ def make(
     seconds: Any = 10.0,
     folder: Any = None,
 ) -> PsgMetric:
-    """The metric of the registry. Raises ``MetricError`` if no extractor is named, or a model is
-    not on this machine."""
+    """Return the metric of the registry.
+
+    Raises ``MetricError`` if no extractor is named, or a model is not on this machine.
+    """
     from scenewright.evals.store.extractions import shared_extractions
 
     place = (
@@ -256,8 +285,9 @@ def _paid_by(name: str) -> tuple[str, ...]:
 
 
 def _extractor(name: Any, settings: Settings | None) -> GraphExtractor:
+    from scenewright.core.ports.detector import DetectionError
+    from scenewright.core.ports.extractor import ExtractionError, GraphExtractor
     from scenewright.core.ports.judge import JudgeError
-    from scenewright.core.ports.vision import DetectionError, ExtractionError, GraphExtractor
     from scenewright.runs.model_factory.extractors import NAMES, extractor_of
 
     if name is None:
@@ -271,8 +301,8 @@ def _extractor(name: Any, settings: Settings | None) -> GraphExtractor:
         found = call_plugin(name, settings, options={})
         if not isinstance(found, GraphExtractor):
             raise MetricError(
-                f"{name} gives a {type(found).__name__}, which is no extractor of graphs: it needs "
-                "id, fingerprint, extract and aclose"
+                f"{name} gives a {type(found).__name__}, which is not an extractor of graphs: it "
+                "needs id, fingerprint, extract and aclose"
             )
         return found
     try:
@@ -282,14 +312,14 @@ def _extractor(name: Any, settings: Settings | None) -> GraphExtractor:
 
 
 def _similarity(name: str) -> TextSimilarity:
-    from scenewright.evals.metrics.graph_matching.similarities import similarity_of
+    from scenewright.evals.metrics.graph_matching.embeddings import similarity_of
 
     if is_plugin(name):
         found = call_plugin(name, options={})
         if not isinstance(found, TextSimilarity):
             raise MetricError(
-                f"{name} gives a {type(found).__name__}, which is no similarity of texts: it needs "
-                "id and similarities"
+                f"{name} gives a {type(found).__name__}, which is not a similarity of texts: it "
+                "needs id and similarities"
             )
         return found
     try:
@@ -299,7 +329,7 @@ def _similarity(name: str) -> TextSimilarity:
 
 
 def _saliency(name: str, trusted: bool) -> SaliencyModel | None:
-    from scenewright.core.ports.vision import DetectionError
+    from scenewright.core.ports.detector import DetectionError
     from scenewright.tools.vision.detection.saliency import saliency_of
 
     try:

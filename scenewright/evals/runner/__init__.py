@@ -1,1 +1,1 @@
-"""Evaluations at scale: configuration, items, engines, plans."""
+"""Runner of evaluations: configuration, items, engines, cost and time estimates."""

@@ -1,27 +1,46 @@
-"""What an evaluation is to do, as a TOML file says it: dataset × backends × conditions × metrics ×
-judges × seeds."""
+"""Configuration of an evaluation as a TOML file, and its arms.
+
+An evaluation is dataset × backends × conditions × metrics × judges × seeds. An *arm* is one way of
+drawing (backend, condition, seed) with the profile that it uses.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from scenewright.config import OnModelChange
-from scenewright.config.settings import Aggregation, Asking
+from scenewright.config.model_identity import apart_problem, identities_of, shared_names
+from scenewright.config.on_model_change import OnModelChange
+from scenewright.config.settings import (
+    MEASURED,
+    Aggregation,
+    Asking,
+    Profile,
+    Settings,
+    changed_profile,
+    find_profile,
+)
 from scenewright.core.questions import Protocol
+from scenewright.core.validation import first_problem
 from scenewright.evals.datasets.base import DatasetSpec
-from scenewright.evals.store.toml_files import read_toml
+from scenewright.evals.errors import EvalError
+from scenewright.evals.store.files import read_toml
+from scenewright.evals.store.results import arm_name
 
 PACKAGE = "package"
-"""As ``predicates``: wrong options without the counts of the evaluation's own set."""
+"""Value of ``predicates``: wrong options without the counts of the evaluation's own set."""
 Source = Literal["draw", "given", "originals"]
-"""Where an arm's pictures come from: drawn here, files that are there, or the items' photos."""
+"""Source of an arm's pictures: drawn here, existing files, or the items' photos."""
 
 
 class Condition(BaseModel):
-    """One way of drawing: what it changes in a backend's profile."""
+    """One way of drawing: source, loop, and changes of a backend's profile."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -29,13 +48,13 @@ class Condition(BaseModel):
     """``draw``; ``given``: files ``ITEM.png`` (or .jpg, .jpeg, .webp) below :attr:`folder`, or
     below ``folder/SEED`` where there is such a folder; ``originals``: the photos of the set."""
     folder: str | None = None
-    """Folder of the files that are ``given``."""
+    """Folder of existing files, for the source ``given``."""
     text: Literal["scene", "prompt"] = "scene"
-    """What is drawn: the scene, as the profile's composer words it, or the set's own ``prompt``."""
+    """What is drawn: the scene, worded by the profile's composer, or the set's own ``prompt``."""
     rounds: int = Field(default=1, ge=1, le=100)
-    """Most candidates; 1 draws without looking."""
+    """Most candidates; 1 draws without judging."""
     patience: int = Field(default=2, ge=1)
-    """Rounds in a row without a better one after which the loop stops."""
+    """Rounds in a row without improvement after which the loop stops."""
     images: int | None = Field(default=None, ge=1)
     """Most pictures drawn, references included."""
     profile: dict[str, Any] = Field(default_factory=dict)
@@ -45,7 +64,7 @@ class Condition(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.source == "given" and not self.folder:
-            raise ValueError("pictures that are given lie in a folder: name it as folder = '…'")
+            raise ValueError("given pictures are in a folder: name it as folder = '…'")
         if self.text == "prompt" and self.rounds > 1:
             raise ValueError("a loop repairs a scene: use text = 'scene', or rounds = 1")
         return self
@@ -61,20 +80,19 @@ CONDITIONS: dict[str, Condition] = {
     "prompt": Condition(text="prompt"),
     "originals": Condition(source="originals"),
 }
-"""Conditions that every configuration may name: the paper's baseline (``triplets``), scene
-composition alone, with one round of feedback or two, feedback whose reference image has no weight
-(Table 7), best of three, the set's own texts as they stand, and its own photos."""
+"""Built-in conditions: the paper's baseline (``triplets``), scene composition alone, with one round
+of feedback or two, feedback whose reference image has no weight (Table 7), best of three, the set's
+own texts, and its own photos."""
 
 
 class PanelSpec(BaseModel):
-    """A named list of judges, and how their answers become verdicts."""
+    """A named list of judges with its aggregation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     judges: tuple[str, ...] = Field(min_length=1)
-    """``kind:model`` of each."""
+    """``kind:model`` of each judge."""
     aggregation: Aggregation = "mean"
-    """How."""
     quorum: int = Field(default=1, ge=1)
     """Fewest judges with a usable answer that a verdict needs."""
     calibration: str | None = None
@@ -82,50 +100,48 @@ class PanelSpec(BaseModel):
 
 
 class MetricSpec(BaseModel):
-    """A metric as a configuration names it."""
+    """A metric in a configuration."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     """As in ``scenewright eval metrics``."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Its options."""
 
 
 class EvalConfig(BaseModel):
-    """A whole evaluation."""
+    """Configuration of an evaluation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    """How it is called; the default folder is ``evals/NAME``."""
+    """Name of the evaluation; the default folder is ``evals/NAME``."""
     about: str = ""
     """One sentence for reports."""
     dataset: DatasetSpec
-    """What is asked."""
     backends: tuple[str, ...] = ("miniature",)
     """Profiles whose backend draws."""
     conditions: tuple[str, ...] = ("composition",)
-    """Ways of drawing: names of :data:`CONDITIONS` or of :attr:`condition`."""
+    """Names of :data:`CONDITIONS` or of :attr:`condition`."""
     condition: dict[str, Condition] = Field(default_factory=dict)
-    """Ways of drawing of its own."""
+    """Further conditions."""
     panels: dict[str, PanelSpec] = Field(default_factory=dict)
-    """Named panels that judge; empty: one, ``report``, of the report judges of each profile."""
+    """Named panels of judges; empty: one, ``report``, of the report judges of each profile."""
     seeds: tuple[int, ...] = (0,)
     """Every arm is drawn once with each."""
     metrics: tuple[MetricSpec, ...] = (MetricSpec(name="sgscore"),)
-    """What is measured; a bare name is a metric with its defaults."""
+    """Metrics; a bare name is a metric with its defaults."""
     protocol: Protocol = "scene-bench"
     """How facts are asked: as in the paper (strict), or ``grounded`` (house)."""
     side_by_side: bool = True
     """Whether the panels also score every scene by the other protocol, in rows whose panel is
-    ``NAME:PROTOCOL``, so that strict and house scores stand side by side. A question that both
-    put is asked once. A set's own questions have no protocol."""
+    ``NAME:PROTOCOL``, so that strict and house scores can be compared. A question of both protocols
+    is asked once. A set's own questions have no protocol."""
     predicates: str = ""
-    """Where the wrong options of relation questions come from: ``general``, ``miniature`` or a file
-    of ``scenewright data predicates``; empty: as each item says, else ``general``, or
-    ``miniature`` if only the miniature draws, with the counts of the set's own scenes;
-    ``package``: likewise, without these counts."""
+    """Origin of the wrong options of relation questions: ``general``, ``miniature`` or a file of
+    ``scenewright data predicates``; empty: that of each item, else ``general``, or ``miniature`` if
+    only the miniature draws, with the counts of the set's own scenes; ``package``: the same without
+    these counts."""
     asking: Asking = "waves"
     """``waves``: objects first; ``together``: all at once."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
@@ -133,33 +149,32 @@ class EvalConfig(BaseModel):
     judge_rounds: Literal["kept", "all"] = "kept"
     """Whether only the picture that an arm keeps is judged, or all of its rounds."""
     scopes: tuple[Literal["level", "group", "category", "complexity"], ...] = ("level",)
-    """Parts of the set for which metrics of sets are worked out, besides the whole."""
+    """Parts of the set for which metrics of sets are computed, besides the whole."""
     size: tuple[int, int] | None = None
-    """(width, height) in pixels of what is drawn; none: the backend's default."""
+    """(width, height) of drawn pictures in pixels; None: the backend's default."""
     concurrency: int = Field(default=8, ge=1, le=1024)
     """Items at work at the same time."""
     batch: int = Field(default=1, ge=1, le=64)
     """Most pictures drawn in one batch by a model on the machine: faster where one picture leaves
     an accelerator idle, but a picture is then the same only up to rounding."""
     limit_usd: float | None = Field(default=5.0, ge=0.0)
-    """Dollars of the estimate above which the command asks first."""
+    """Estimated dollars above which the command asks for confirmation."""
     timeout: float = Field(default=1800.0, gt=0.0)
-    """Seconds that one picture may take, loop included."""
+    """Most seconds for one picture, loop included."""
     allow_loop_judges: bool = False
-    """Whether a panel may hold judges that steered a loop: its scores are then too good."""
+    """Whether a panel may hold judges that steered a loop, which makes its scores too good."""
     stop_after_failures: int = Field(default=25, ge=1)
-    """Failures in a row after which the evaluation stops: what fails every time is no accident."""
+    """Failures in a row after which the evaluation stops."""
     on_model_change: OnModelChange = "stop"
-    """What happens where a judge turns out to be served by another version than the one that
-    answered before: ``stop`` with an error, what is judged being kept; ``split``: go on, with the
-    looks of each version in rows of their own (panel ``NAME@VERSION``); ``accept``: go on and pool
-    them, with a note in manifest and report."""
+    """What happens where a judge is served by another version than before: ``stop`` with an error,
+    and keep what is judged; ``split``: continue, with the judgings of each version in rows of their
+    own (panel ``NAME@VERSION``); ``accept``: continue and pool them, with a note in manifest and
+    report."""
     sentinels: float = Field(default=0.05, ge=0.0, le=1.0)
-    """Sentinel questions for each question put to a judge behind an API, so that a model that is
-    exchanged under its old name is noticed; 0 asks none. Judges on this machine are never asked
-    any: their weights stay what they are."""
+    """Sentinel questions for each question to a judge behind an API, to notice a model that is
+    exchanged under its old name; 0 asks none. Judges on this machine are never asked any."""
     keep_runs: bool = True
-    """Whether the run folders of loops stay when they are finished."""
+    """Whether the run folders of finished loops are kept."""
 
     @field_validator("metrics", mode="before")
     @classmethod
@@ -194,19 +209,174 @@ class EvalConfig(BaseModel):
 
     @property
     def other_protocol(self) -> Protocol | None:
-        """The protocol whose scores stand beside those of :attr:`protocol`, if any."""
+        """The protocol whose scores are reported beside those of :attr:`protocol`, if any."""
         if not self.side_by_side:
             return None
         return "grounded" if self.protocol == "scene-bench" else "scene-bench"
 
     def condition_of(self, name: str) -> Condition:
-        """The condition of that name."""
+        """Return the condition of that name."""
         return self.condition.get(name) or CONDITIONS[name]
 
 
 def load_config(path: str | Path) -> EvalConfig:
-    """The configuration in the TOML file ``path``.
+    """Return the configuration in the TOML file ``path``.
 
     Raises ``EvalError`` with the file and the field for what cannot be read.
     """
     return read_toml(path, EvalConfig)
+
+
+REPORT_PANEL = "report"
+"""Panel of a configuration without panels: the report judges of the profiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One arm of an evaluation."""
+
+    backend: str
+    """Name of the profile."""
+    condition: str
+    """Name of the condition."""
+    seed: int
+    """The configuration's seed."""
+    spec: Condition
+    """The condition."""
+    profile: Profile
+    """The profile with the condition's changes."""
+
+    @property
+    def name(self) -> str:
+        """``backend/condition/seed``."""
+        return arm_name(self.backend, self.condition, self.seed)
+
+    @property
+    def loops(self) -> bool:
+        """Whether judges steer it."""
+        return self.spec.source == "draw" and self.spec.rounds > 1
+
+    def columns(self, item: str) -> dict[str, Any]:
+        """Return the first columns of every row about ``item`` in this arm."""
+        return {
+            "item": item,
+            "arm": self.name,
+            "backend": self.backend,
+            "condition": self.condition,
+            "seed": self.seed,
+        }
+
+    def item_seed(self, item: str) -> int:
+        """Return 63 bits of SHA-256("seed:item").
+
+        It is the same in every arm, so that their pictures begin with the same noise, and another
+        one for each item, so that items do not share theirs.
+        """
+        return item_seed(self.seed, item)
+
+
+def item_seed(seed: int, item: str) -> int:
+    """Return 63 bits of SHA-256("seed:item"), the seed of an item for every generator."""
+    digest = hashlib.sha256(f"{seed}:{item}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def arms_of(config: EvalConfig, settings: Settings) -> tuple[Arm, ...]:
+    """Return the arms of ``config`` in its order: backends, then conditions, then seeds.
+
+    Raises ``EvalError`` for a condition that does not fit a profile, ``SettingsError`` for an
+    unknown profile.
+    """
+    return tuple(_arms(config, settings))
+
+
+def _arms(config: EvalConfig, settings: Settings) -> Iterator[Arm]:
+    asked: dict[str, Any] = {
+        "protocol": config.protocol,
+        "asking": config.asking,
+        "alpha": config.alpha,
+    }
+    if config.predicates not in ("", PACKAGE):
+        asked["predicates"] = config.predicates
+    for backend in config.backends:
+        profile = find_profile(backend, settings)
+        for name in config.conditions:
+            spec = config.condition_of(name)
+            # The panels judge what is drawn; a loop need not pay for a report of its own.
+            changed = {**asked, "report_judges": (), "self_report": False, **spec.profile}
+            try:
+                fitted = changed_profile(profile, changed, settings)
+            except ValidationError as error:
+                raise EvalError(
+                    f"the condition {name!r} does not fit the profile {backend!r}: "
+                    f"{first_problem(error)}"
+                ) from error
+            for seed in config.seeds:
+                yield Arm(backend, name, seed, spec, fitted)
+
+
+def panels_of(config: EvalConfig, settings: Settings) -> dict[str, PanelSpec]:
+    """Return the panels of ``config`` by name; without any, the report judges of its profiles.
+
+    Raises ``EvalError`` if there are none, if profiles name different ones, or if a panel holds
+    judges that steer a loop of the configuration and this is not allowed.
+    """
+    panels = dict(config.panels)
+    profiles = [find_profile(backend, settings) for backend in config.backends]
+    own = config.allow_loop_judges
+    if not panels:
+        # A profile whose loop reports itself has its judges in the place of report judges.
+        own = own or any(profile.self_report for profile in profiles)
+        named = {_reporting(profile) for profile in profiles}
+        if len(named) > 1 or not all(named):
+            raise EvalError(
+                "the profiles name "
+                + ("different report judges" if len(named) > 1 else "no report judges")
+                + ": name the judges of all arms in [panels.NAME] judges = ['kind:model']"
+            )
+        profile, judges = profiles[0], _reporting(profiles[0])
+        panels[REPORT_PANEL] = PanelSpec(
+            judges=judges,
+            aggregation="mean" if profile.aggregation in MEASURED else profile.aggregation,
+            quorum=min(profile.quorum, len(judges)),
+        )
+    for name, panel in panels.items():
+        _check_panel(name, panel, () if own else arms_of(config, settings), settings)
+    return panels
+
+
+def _reporting(profile: Profile) -> tuple[str, ...]:
+    return profile.report_judges or (profile.judges if profile.self_report else ())
+
+
+def _check_panel(name: str, panel: PanelSpec, arms: Sequence[Arm], settings: Settings) -> None:
+    """Raise ``EvalError`` if a model judges twice in ``panel``, or steers a loop of ``arms``."""
+    judges = identities_of(panel.judges, settings.accounts)
+    if problem := apart_problem(judges):
+        raise EvalError(f"the panel {name!r}: {problem}")
+    for arm in arms:
+        if not arm.loops:
+            continue
+        loop, _, director = arm.profile.identities(settings.accounts)
+        steers = loop if director is None else [*loop, director]
+        for judge in judges:
+            if shared_names(steers, [judge]):
+                raise EvalError(
+                    f"the panel {name!r} holds {judge.spec}, which steers a loop of "
+                    f"{arm.backend}/{arm.condition}, as a judge or director, under this name or "
+                    "another: the number reported comes from models that the loop never saw. "
+                    "Name others, or say allow_loop_judges = true: the scores are then labelled "
+                    "self-reports"
+                )
+
+
+def digest(*parts: Any) -> str:
+    """Return SHA-256 (hex) of JSON data."""
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def file_mark(file: Path) -> list[Any]:
+    """Return path, size and time of change of a file, which identify it without reading it."""
+    stat = file.stat()
+    return [str(file.resolve()), stat.st_size, stat.st_mtime_ns]

@@ -1,15 +1,15 @@
-"""The predicates of an evaluation's own set: wrong options come from what it holds.
+"""Predicates of an evaluation's own set, from which wrong options of questions are chosen.
 
 The relations of the set's scenes are counted and added to the table of the package, as
-``scenewright data predicates`` adds them, so that a question about "pan … hob" is asked with what
-the set says of pans and hobs (METHODS: Scene-Bench, "Strict"). They are counted over the whole set,
-whatever sample or limit an evaluation takes of it: a larger sample asks the same questions. What
-was counted lies in the evaluation's folder, and is read from there when it goes on, also after
-the set's files have changed.
+``scenewright data predicates`` does, so that a question about "pan … hob" is asked with what the
+set says of pans and hobs (METHODS: Scene-Bench, "Strict"). They are counted over the whole set,
+whatever sample or limit an evaluation takes of it: a larger sample asks the same questions. The
+counts are stored in the evaluation's folder and read from there when it is resumed, even after the
+set's files have changed.
 
-A set all of whose relations the table knows adds nothing. Nor does one that is read over the net,
-or writes its pictures as it is read: reading all of it for a small sample would cost more than it
-gives.
+Nothing is added by a set whose relations the table knows already. Sets that are read over the
+network, or that write pictures while they are read, are not counted: reading all of them for a
+small sample would cost more than it gives.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.config import PACKAGE
 
 MOST_ITEMS = 50_000
-"""Items of a set that are counted, from its beginning: more say no more of a pair of classes."""
+"""Most items of a set that are counted, from its beginning."""
 MARK = "predicates"
-"""Key of the manifest under which it stands what was counted."""
+"""Key of the counts in the manifest."""
 _MERGED = "predicates"
 """Folder of the counts with a table of the package, which loops read."""
 
@@ -51,17 +51,17 @@ Predicates = str | PredicateStatistics
 
 @dataclass(frozen=True)
 class DatasetPredicates:
-    """What was counted in the scenes of a set."""
+    """Counts of the relations in the scenes of a set."""
 
     counted: PredicateStatistics
-    """The relations."""
+    """Counts of the relations."""
     scenes: int
-    """How many scenes were counted."""
+    """Number of scenes."""
     file: str
     """Name of the file in the evaluation's folder."""
 
     def over(self, base: str) -> Predicates:
-        """Return the table ``base`` with what was counted; ``base`` itself if it knows all."""
+        """Return the table ``base`` with these counts, or ``base`` itself if it knows them all."""
         if base not in self._over:
             known = load_predicates(base)
             new = not all(known.knows(triple) for triple in self.counted.counts)
@@ -74,7 +74,7 @@ class DatasetPredicates:
         return {}
 
     def manifest(self) -> dict[str, Any]:
-        """What a manifest says of it."""
+        """Return the entry of the manifest."""
         return {
             "set": self.counted.name,
             "scenes": self.scenes,
@@ -85,12 +85,12 @@ class DatasetPredicates:
 
 
 def asks(item: Item) -> bool:
-    """Whether the wrong options of an item's questions come from the evaluation's counts."""
+    """Return whether the wrong options of an item's questions come from the evaluation's counts."""
     return relates(item) and not item.facts
 
 
 def relates(item: Item) -> bool:
-    """Whether the scene of an item relates things and names no table of its own."""
+    """Return whether the scene of an item relates things and names no table of its own."""
     return item.scene is not None and bool(item.scene.relations) and not item.predicates
 
 
@@ -103,11 +103,11 @@ def dataset_predicates(
     base: str = DEFAULT,
     needed: Callable[[Item], bool] = asks,
 ) -> DatasetPredicates | None:
-    """Return what an evaluation of ``dataset`` adds to ``base``, the table of the package.
+    """Return the counts that an evaluation of ``dataset`` adds to ``base``, a table of the package.
 
-    That is what lies in ``folder``, else what is counted now. None if ``said``, the
-    configuration's ``predicates``, names a table or switches it off, if no item is ``needed`` it
-    for, and if the table knows all. Raises ``DatasetError`` for a set that cannot be read, and
+    They are read from ``folder``, or else counted now. None if ``said``, the configuration's
+    ``predicates``, names a table or switches it off, if no item is ``needed`` it for, or if the
+    table knows all relations. Raises ``DatasetError`` for a set that cannot be read, and
     ``PredicateError`` for a damaged file.
     """
     if said:
@@ -145,8 +145,10 @@ def _counted(
 
 
 def keep(own: DatasetPredicates, folder: Path, loops: Iterable[str] = ()) -> None:
-    """Write what was counted into the evaluation's folder; ``loops``: tables of the package that
-    loops take their options from. Raises ``EvalError``."""
+    """Write the counts into the evaluation's folder.
+
+    ``loops``: tables of the package that loops take their options from. Raises ``EvalError``.
+    """
     if not (folder / own.file).exists():
         about = {"set": own.counted.name, "scenes": own.scenes}
         _write(folder / own.file, as_json(own.counted, about))
@@ -156,7 +158,7 @@ def keep(own: DatasetPredicates, folder: Path, loops: Iterable[str] = ()) -> Non
 
 
 def file_for_loops(table: Predicates, folder: Path) -> str:
-    """Return ``table`` as a profile names it; counts are written below ``folder`` first.
+    """Return ``table`` for a profile; counts are written below ``folder`` first.
 
     Raises ``EvalError``.
     """
@@ -170,15 +172,17 @@ def file_for_loops(table: Predicates, folder: Path) -> str:
 
 
 def mark_of(table: Predicates) -> str:
-    """Return what tells ``table`` from others: a name of the package, or a digest."""
+    """Return the identity of ``table``: a name of the package, or a digest."""
     if isinstance(table, str):
         return table if table in BUILT_IN else load_predicates(table).fingerprint
     return table.fingerprint
 
 
 def told_of(manifest: Mapping[str, Any]) -> str:
-    """Return what a reader must know of the wrong options, by an evaluation's manifest; empty for
-    one that was made before sets were counted."""
+    """Return a sentence about the origin of wrong options, by an evaluation's manifest.
+
+    Empty for one that was made before sets were counted.
+    """
     said = manifest.get("config", {}).get("predicates", "")
     own = manifest.get(MARK)
     if own:
@@ -195,7 +199,7 @@ def told_of(manifest: Mapping[str, Any]) -> str:
 
 
 def _file_of(spec: DatasetSpec, dataset: Dataset) -> str:
-    """The same for every sample of a set, another one for each set of a folder."""
+    """Return the same for every sample of a set, another one for each set of a folder."""
     # A fingerprint would change with the set's files, and what was counted is to outlive that.
     said = json.dumps([dataset.name, spec.name, spec.path, spec.options], default=str)
     return f"predicates-{hashlib.sha256(said.encode()).hexdigest()[:8]}.json"

@@ -1,4 +1,4 @@
-"""The pictures of an item in an arm: drawn at once, by a loop, or taken from files."""
+"""Pictures of an item in an arm: drawn once, drawn by a loop, or read from files."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.composers.check import dropped_facts
+from scenewright.agents.composers.dropped_facts import dropped_facts
 from scenewright.config.profiles import REALISM_FIELDS
 from scenewright.config.settings import Profile, Settings
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import GenerationRequest, ImageBackend, PromptCount
-from scenewright.core.ports.composer import Composer, Wording, compose_with_origin
+from scenewright.core.ports.composer import Composer, Wording, worded
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner.arms import Arm, digest, file_mark
-from scenewright.evals.runner.backend_cache import CachedBackend
+from scenewright.evals.runner.backends import CachedBackend
+from scenewright.evals.runner.config import Arm, digest, file_mark
 from scenewright.evals.runner.dataset_predicates import (
     DatasetPredicates,
     Predicates,
@@ -29,13 +29,13 @@ from scenewright.evals.runner.dataset_predicates import (
 )
 from scenewright.evals.runner.served_versions import STEERED
 from scenewright.evals.store.journal import Unit
-from scenewright.graphs.drawing import stored_metadata, stored_prompt_count
+from scenewright.graphs.drawing import counted, kept_with
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Event
-from scenewright.graphs.reporting import served_models
+from scenewright.graphs.served_versions import served_models
 from scenewright.graphs.state import Budget
-from scenewright.providers.sdk_clients import identified
-from scenewright.providers.usage import metered
+from scenewright.providers.idempotency import identified
+from scenewright.providers.metering import metered
 from scenewright.runs.api import execute
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.plan import plan_run
@@ -43,13 +43,13 @@ from scenewright.runs.records import PromptAuthor, RoundRecord, RunResult
 
 DRAW = "draw"
 OWN_TEXT = "dataset"
-"""Author of a prompt that the set brings."""
+"""Author of a prompt of the set."""
 _VERSION = 1
 _READ = ("prompt_tokens", "tokens_dropped", "facts_dropped")
 _IDS = "dropped_ids"
 """Key of the ids of dropped facts in a row that is not yet in its table."""
 ASKED = "asked"
-"""Key of a drawing's facts: judge of its loop → questions that were put to it."""
+"""Key of a drawing's facts: judge of its loop → questions that it was asked."""
 _ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 
 
@@ -58,43 +58,39 @@ class ImageGenerator:
     """The models that draw an arm."""
 
     backend: ImageBackend
-    """What draws."""
     composer: Composer
-    """What writes prompts."""
     judges: tuple[Judge, ...] = ()
-    """What steers the loop; empty without one."""
+    """Judges of the loop; empty without one."""
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever a picture could be another one."""
+        """Identity of the models: equal ones give equal pictures."""
         judges = [judge.fingerprint for judge in self.judges]
         return digest(self.backend.fingerprint, self.composer.fingerprint, judges)
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationContext:
-    """Where pictures are drawn and kept."""
+    """Folder, image store and settings for drawing."""
 
     folder: Path
     """The evaluation's folder; loops have their run folders below ``runs``."""
     images: ImageStore
-    """All pictures."""
     settings: Settings
-    """Of this machine."""
     root: Path
     """Where relative paths of the configuration begin."""
     size: tuple[int, int] | None = None
-    """Pixels of what is drawn; none: the backend's default."""
+    """(width, height) of pictures; None: the backend's default."""
     keep_runs: bool = True
-    """Whether run folders stay."""
+    """Whether run folders are kept."""
     nonce: str = ""
-    """Names the evaluation among all. A loop that begins anew, because its run folder was lost with
-    its machine, then sends the keys of before; empty: other ones."""
+    """Unique id of the evaluation. A loop that restarts because its run folder was lost with its
+    machine then repeats its idempotency keys; empty: it sends others."""
     own: DatasetPredicates | None = None
-    """The predicates of the set, from which wrong options come; none: the package's alone."""
+    """The predicates of the set, for wrong options; None: the package's alone."""
 
     def predicates_for(self, item: Item, profile: Profile) -> Predicates:
-        """Where a loop takes the wrong options of its questions from."""
+        """Return the predicates from which a loop takes the wrong options of its questions."""
         base = profile.predicates
         return base if self.own is None or item.predicates else self.own.over(base)
 
@@ -102,9 +98,9 @@ class GenerationContext:
 def draw_key(
     item: Item, arm: Arm, generator: ImageGenerator | None, generation: GenerationContext
 ) -> str:
-    """What decides the pictures of ``item`` in ``arm``.
+    """Return the key of the pictures of ``item`` in ``arm``.
 
-    Raises ``EvalError`` if a picture that is to be given is not there.
+    Raises ``EvalError`` if a picture that is read from a file is missing.
     """
     asked = [_VERSION, item.id, arm.name]
     if generator is None:
@@ -125,7 +121,10 @@ def draw_key(
 
 
 def given_file(item: Item, arm: Arm, generation: GenerationContext) -> Path:
-    """The file of an item's picture where none is drawn. Raises ``EvalError`` if it is lost."""
+    """Return the file of an item's picture where none is drawn.
+
+    Raises ``EvalError`` if it is missing.
+    """
     if arm.spec.source == "originals":
         if item.image is None:
             raise EvalError(f"the item {item.id!r} has no photo: leave the condition out for it")
@@ -145,10 +144,10 @@ def given_file(item: Item, arm: Arm, generation: GenerationContext) -> Path:
 async def draw(
     key: str, item: Item, arm: Arm, generator: ImageGenerator | None, generation: GenerationContext
 ) -> Unit:
-    """The finished drawing; raises what models and files raise.
+    """Return the finished drawing; raises the errors of models and files.
 
-    A picture is kept under its request before the unit is, so that a kill in between pays for
-    nothing twice.
+    A picture is kept under its request before the unit is, so that nothing is paid for twice after
+    a kill in between.
     """
     if generator is None:
         file = given_file(item, arm, generation)
@@ -168,9 +167,9 @@ async def draw(
 async def _drawn(
     key: str, item: Item, arm: Arm, generator: ImageGenerator, generation: GenerationContext
 ) -> tuple[dict[str, Any], GenerationRequest]:
-    """The row of a picture drawn without looking, and its request; arms that begin alike share it.
+    """Return the row of a picture drawn without a loop, and its request.
 
-    What another arm or sitting has paid for costs this one nothing.
+    Arms that begin alike share it: what another arm or run has paid for costs this one nothing.
     """
     seed = arm.item_seed(item.id)
     with metered() as spent, identified(f"{key}:compose"):
@@ -192,7 +191,7 @@ async def _drawn(
             made = await generator.backend.generate(request, generation.images.get)
         name = await asyncio.to_thread(generation.images.put, made.image)
         cost: dict[str, Any] = {"seconds": made.seconds, "usd": made.usd, "origin": key}
-        cost |= stored_metadata(made)
+        cost |= kept_with(made)
         await asyncio.to_thread(generation.images.remember, named, name, cost)
         found = name, cost
     name, meta = found
@@ -200,8 +199,9 @@ async def _drawn(
     row = _row(
         0,
         name,
-        **_read_of(stored_prompt_count(meta), item, told),
-        **_said(told),
+        **_read_of(counted(meta), item, told),
+        prompt=told.prompt,
+        **_author(told),
         kept=True,
         images_drawn=int(mine),
         seconds=float(meta["seconds"]) if mine else 0.0,
@@ -213,7 +213,7 @@ async def _drawn(
 
 
 def _read_of(count: PromptCount | None, item: Item, told: Wording) -> dict[str, Any]:
-    """How much of a prompt was read, as columns; ``dropped_ids`` are kept beside them."""
+    """Return columns about the tokens of a prompt, with ``dropped_ids`` besides."""
     if count is None:
         return {}
     dropped: tuple[str, ...] | None = ()
@@ -242,26 +242,14 @@ async def _words(item: Item, arm: Arm, composer: Composer, seed: int) -> Wording
             f"the item {item.id!r} has no scene: use the condition 'prompt', or a loader's option "
             "that parses its text"
         )
-    return await compose_with_origin(composer, item.scene, seed)
+    return await worded(composer, item.scene, seed)
 
 
-def _written(author: PromptAuthor | None) -> dict[str, str]:
-    if author is None:
+def _author(of: Wording | PromptAuthor | None) -> dict[str, str]:
+    """Return the columns about the author of a prompt."""
+    if of is None:
         return {}
-    return {
-        "prompt_author": author.author,
-        "prompt_model": author.model,
-        "prompt_problem": author.problem,
-    }
-
-
-def _said(told: Wording) -> dict[str, str]:
-    return {
-        "prompt": told.prompt,
-        "prompt_author": told.author,
-        "prompt_model": told.model,
-        "prompt_problem": told.problem,
-    }
+    return {"prompt_author": of.author, "prompt_model": of.model, "prompt_problem": of.problem}
 
 
 async def _looped(
@@ -271,7 +259,7 @@ async def _looped(
         raise EvalError(f"the item {item.id!r} has no scene, which a loop would repair")
     folder = generation.folder / "runs" / key[:32]
     first, request = await _drawn(key, item, arm, generator, generation)
-    # Without looking, every arm draws the same picture: the loop need not draw it again.
+    # The first picture is the same in every arm: the loop need not draw it again.
     backend = CachedBackend(generator.backend, generation.images, request, first["image"])
     known = generation.predicates_for(item, arm.profile)
     named = await asyncio.to_thread(file_for_loops, known, generation.folder)
@@ -304,7 +292,7 @@ async def _looped(
 
 
 def _asked_of(events: Sequence[Event]) -> dict[str, Any]:
-    """What a loop's events tell of its models, as facts of its unit."""
+    """Return facts of a unit from a loop's events: served models, and questions by judge."""
     asked: dict[str, int] = {}
     for event in events:
         if isinstance(event, Answered) and not event.cached:
@@ -318,7 +306,7 @@ def _rounds(result: RunResult, images: ImageStore, first: dict[str, Any]) -> lis
         for name in (record.image, record.reference_image):
             if name is not None and name not in images:
                 images.put_bytes(result.image_path(name).read_bytes())
-        # The loop counts its costs as a whole: they stand in its last round.
+        # The loop counts its costs as a whole: they are in its last round.
         total = result.totals if at == len(result.rounds) - 1 else {}
         lent = at == 0 and record.image == first["image"]
         before = first if lent else _row(0, "")
@@ -328,7 +316,7 @@ def _rounds(result: RunResult, images: ImageStore, first: dict[str, Any]) -> lis
                 record.image,
                 prompt=record.prompt,
                 **_read_in(record, first if lent else None),
-                **_written(record.prompt_author),
+                **_author(record.prompt_author),
                 kept=record.round == result.best_round,
                 strategy=record.strategy,
                 reference_image=record.reference_image or "",
@@ -343,7 +331,10 @@ def _rounds(result: RunResult, images: ImageStore, first: dict[str, Any]) -> lis
 
 
 def _read_in(record: RoundRecord, first: Mapping[str, Any] | None) -> dict[str, Any]:
-    """As :func:`_read_of`, of a round; ``first`` is the row of its picture if that was lent."""
+    """Return the columns of :func:`_read_of` for a round.
+
+    ``first`` is the row of its picture if that came from the first drawing.
+    """
     lent = {} if first is None else {name: first[name] for name in (*_READ, _IDS)}
     if record.prompt_tokens is None and lent.get("prompt_tokens") is not None:
         return lent
@@ -377,7 +368,7 @@ def _row(round: int, image: str, **values: Any) -> dict[str, Any]:
 
 def _unit(key: str, arm: Arm, item: Item, rows: list[dict[str, Any]]) -> Unit:
     kept = next(row["image"] for row in rows if row["kept"])
-    # The ids are of no table: verdicts say of each fact whether it is among them.
+    # The ids are not in a table: each verdict says whether its fact is among them.
     lost = [[row["round"], list(row[_IDS])] for row in rows if row[_IDS] is not None]
     return Unit(
         key,
@@ -396,26 +387,25 @@ def _columns(arm: Arm, item: str, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def failed_drawing(key: str, item: str, arm: Arm, reason: str) -> Unit:
-    """A drawing of which nothing came."""
+    """Return a failed drawing."""
     row = _row(0, "", kept=False) | {"state": "failed", "reason": reason, "images_drawn": 0}
     return Unit(key, DRAW, "failed", reason, {"rounds": [_columns(arm, item, row)]})
 
 
 def dropped_of(drawn: Unit, round: int) -> dict[str, Any]:
-    """What the rows about a round's picture tell of its prompt: ``tokens_dropped`` and
-    ``facts_dropped``, None where that is not known."""
+    """Return ``tokens_dropped`` and ``facts_dropped`` of a round's prompt; None where unknown."""
     row = next((row for row in drawn.rows["rounds"] if row["round"] == round), {})
     return {name: row.get(name) for name in ("tokens_dropped", "facts_dropped")}
 
 
 def dropped_ids(drawn: Unit, round: int) -> frozenset[str] | None:
-    """Ids of the facts whose words the picture of a round does not know; None: not known."""
+    """Return ids of the facts that were cut off a round's prompt; None where unknown."""
     found = next((ids for at, ids in drawn.facts.get("dropped", ()) if at == round), None)
     return None if found is None else frozenset(found)
 
 
 def kept_of(drawn: Mapping[str, Any], every: bool) -> list[tuple[int, str]]:
-    """(round, image) of what is judged of a drawing's facts: the kept picture, or ``every`` one."""
+    """Return (round, image) of the pictures to judge: the kept one, or ``every`` one."""
     images = [(int(round), str(image)) for round, image in drawn["images"]]
     if every:
         return images

@@ -1,15 +1,16 @@
-"""What an evaluation will take, before anything is drawn: pictures, calls, tokens, dollars.
+"""Estimate of an evaluation before anything is drawn: pictures, calls, tokens, dollars.
 
-Every item of the set is counted; what an item takes is worked out on a sample of them, with the
-very questions that will be asked and the providers' published rules for tokens. A loop stops when
-nothing is missing, so its numbers are bounds: one round at least, all rounds at most. Answers that
-a judge need not give, because an object is absent, make the true cost lower.
+Every item of the set is counted; the cost of an item is computed on a sample of them, with the very
+questions that will be asked and the providers' published rules for tokens. A loop stops when
+nothing is missing, so its numbers are bounds: at least one round, at most all rounds. The true cost
+is lower where judges need not answer because an object is absent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,81 +24,157 @@ from scenewright.config.profiles import DIRECTOR
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import Fact
 from scenewright.core.images import ImageError
+from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.judge import Judge
 from scenewright.evals.datasets.base import Dataset, Item
-from scenewright.evals.datasets.registry import open_dataset
+from scenewright.evals.datasets.registry import open_dataset, reservoir
 from scenewright.evals.metrics.base import PricedMetric, Sample
-from scenewright.evals.runner.arms import Arm
-from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.config import Arm, EvalConfig
 from scenewright.evals.runner.dataset_predicates import (
     DatasetPredicates,
     Predicates,
     dataset_predicates,
 )
 from scenewright.evals.runner.drawing import ImageGenerator
-from scenewright.evals.runner.drift.pictures import sentinel_pictures
-from scenewright.evals.runner.drift.sentinel_queries import askable, is_watched
-from scenewright.evals.runner.judging import expected_of
-from scenewright.evals.runner.measuring import base_of, facts_to_ask, predicates_for, text_of
+from scenewright.evals.runner.judging import (
+    base_of,
+    expected_of,
+    facts_to_ask,
+    predicates_for,
+    text_of,
+)
 from scenewright.evals.runner.model_setup import EvalModelOverrides, EvalModels, build_eval_models
-from scenewright.evals.runner.vocabulary_gaps import VocabularyGap, vocabulary_gaps
+from scenewright.evals.runner.sentinels import askable, is_watched, sentinel_pictures
 from scenewright.evals.store.journal import Journal
 from scenewright.evals.store.manifest import read_manifest
-from scenewright.evals.store.paths import JOURNAL
-from scenewright.evals.store.results import MANIFEST
+from scenewright.evals.store.results import JOURNAL, MANIFEST
 from scenewright.providers import fact_digest
-from scenewright.providers.usage import ExpectedUsage
+from scenewright.providers.usage import Expected
+from scenewright.runs.coverage import facts_outside
+
+_NAMED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyGap:
+    """Facts without known words for some models."""
+
+    who: str
+    """``panel NAME``, ``loop ARM`` or the image model's id."""
+    does: str
+    """What they cannot do with these facts: ``answer`` or ``draw`` them."""
+    facts: int
+    """Approximate number of these facts in the set, counted on a sample."""
+    of: int
+    """Approximate number of all facts of the set."""
+    words: tuple[str, ...]
+    """The unknown words, the most frequent first."""
+
+    @property
+    def text(self) -> str:
+        """The gap on one line."""
+        more = len(self.words) - _NAMED
+        words = ", ".join(self.words[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        fate = "they stay unscored" if self.does == "answer" else "pictures will lack them"
+        return (
+            f"{self.who} has no words for about {self.facts:,} of {self.of:,} facts ({words}): "
+            f"{fate}"
+        )
+
+
+def vocabulary_gaps(
+    eval_models: EvalModels, asked: Sequence[Sequence[Fact]], share: float
+) -> tuple[VocabularyGap, ...]:
+    """Return the facts that panels, loops and image models of ``eval_models`` have no words for.
+
+    ``asked`` holds one list of facts an item; ``share`` is items of the set by those listed.
+    """
+    return tuple(_found(eval_models, asked, share))
+
+
+def _found(
+    eval_models: EvalModels, asked: Sequence[Sequence[Fact]], share: float
+) -> Iterator[VocabularyGap]:
+    total = round(share * sum(map(len, asked)))
+    judges = [
+        (
+            f"panel {judge_panel.name}",
+            [j.caps.vocabulary for j in judge_panel.judges],
+            judge_panel.panel.quorum,
+        )
+        for judge_panel in eval_models.judge_panels
+    ]
+    backends: dict[str, ImageBackend] = {}
+    for arm in eval_models.arms:
+        generator = eval_models.generators[arm.name]
+        if generator is not None:
+            backends[generator.backend.id] = generator.backend
+            if arm.loops:
+                words = [judge.caps.vocabulary for judge in generator.judges]
+                judges.append((f"loop {arm.name}", words, arm.profile.quorum))
+    groups = [
+        (who, "answer", [facts_outside(facts, words, quorum) for facts in asked])
+        for who, words, quorum in judges
+    ]
+    for who, backend in backends.items():
+        words = [backend.features.vocabulary]
+        groups.append((who, "draw", [facts_outside(facts, words, worded=False) for facts in asked]))
+    for who, does, found in groups:
+        count = sum(map(len, found))
+        said = Counter(str(one) for each in found for unknown in each.values() for one in unknown)
+        if count:
+            names = tuple(word for word, _ in said.most_common())
+            yield VocabularyGap(who, does, max(1, round(share * count)), total, names)
+
 
 SAMPLE = 200
-"""Items on which the cost of one is worked out."""
+"""Number of items on which the cost of one is computed."""
 _PHOTO = (640, 480)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelEstimate:
-    """What one model is expected to take: at least, and at most."""
+    """Expected usage of one model: a lower and an upper bound."""
 
     who: str
     """Id of the model."""
     what: str
     """``words`` prompts, ``draws``, ``steers`` or ``directs`` (a loop), ``judges``, ``is watched``
     (by sentinel pictures), or ``scores`` (for a metric that asks by itself)."""
-    least: ExpectedUsage
+    least: Expected
     """If every loop stops at its first picture."""
-    most: ExpectedUsage
+    most: Expected
     """If every loop goes on to its last round, and no fact is void."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What an evaluation will take."""
+    """Estimate of an evaluation."""
 
     items: int
-    """Items of the set."""
     arms: int
-    """Ways of drawing."""
     pictures: tuple[int, int]
     """Pictures drawn, references included: at least, at most."""
     facts: int
-    """Facts of all items, in round numbers: they are counted on a sample."""
+    """Approximate number of facts of all items, counted on a sample."""
     looks: tuple[int, int]
-    """Looks of panels at pictures: at least, at most."""
+    """Judgings of pictures by panels: at least, at most."""
     lines: tuple[ModelEstimate, ...]
-    """Model by model; models on this machine take no tokens."""
+    """Model by model; models on this machine use no tokens."""
     done: int = 0
-    """Items that are done already in the folder; of a retry those whose every unit is."""
+    """Items that are done in the folder; for a retry those without any failed or unscored unit."""
     left_out: dict[str, int] = field(default_factory=dict)
-    """Why entries of the set were left out → how many."""
+    """Reason → entries of the set that were left out."""
     outside: tuple[VocabularyGap, ...] = ()
     """Facts that panels, loops and image models have no words for."""
 
     @property
-    def most(self) -> ExpectedUsage:
+    def most(self) -> Expected:
         """All models together, at most."""
         return _known(line.most for line in self.lines)
 
     @property
-    def least(self) -> ExpectedUsage:
+    def least(self) -> Expected:
         """All models together, at least."""
         return _known(line.least for line in self.lines)
 
@@ -108,7 +185,7 @@ class Estimate:
 
     @property
     def unpriced(self) -> tuple[str, ...]:
-        """Models whose price is not known: their dollars are not in the sums."""
+        """Models whose price is unknown: their dollars are not in the sums."""
         return tuple(line.who for line in self.lines if line.most.usd is None)
 
 
@@ -122,13 +199,15 @@ async def estimate(
     dataset: Dataset | None = None,
     retry: bool = False,
 ) -> Estimate:
-    """The estimate of :func:`scenewright.evals.runner.runner.run_eval` with these arguments; raises
-    what that raises before anything is drawn."""
+    """Return the estimate of :func:`scenewright.evals.runner.runner.run_eval` with these arguments.
+
+    Raises what that raises before anything is drawn.
+    """
     settings = settings or load_settings()
     base = Path(root) if root is not None else Path()
     items = dataset if dataset is not None else open_dataset(config.dataset, base)
     eval_models = await build_eval_models(config, settings, given or EvalModelOverrides(), base)
-    count, sample = await asyncio.to_thread(_sampled, items)
+    count, sample = await asyncio.to_thread(reservoir, items, SAMPLE, random.Random("estimate"))
     done = 0 if folder is None else await asyncio.to_thread(_done, Path(folder), config, retry)
     share = count / len(sample) if sample else 0.0
     place = None if folder is None else Path(folder)
@@ -161,21 +240,8 @@ async def estimate(
     )
 
 
-def _sampled(items: Dataset) -> tuple[int, list[Item]]:
-    """How many items there are, and up to :data:`SAMPLE` of them, each as likely."""
-    rng = random.Random("estimate")
-    kept: list[Item] = []
-    count = 0
-    for count, item in enumerate(items, 1):
-        if len(kept) < SAMPLE:
-            kept.append(item)
-        elif (at := rng.randrange(count)) < SAMPLE:
-            kept[at] = item
-    return count, kept
-
-
 def _done(folder: Path, config: EvalConfig, retry: bool) -> int:
-    """Items that are done by this very configuration, or of which nothing is to be tried again."""
+    """Return the items that need no further work by this very configuration."""
     if not (folder / MANIFEST).exists() or not (folder / JOURNAL).exists():
         return 0
     manifest = read_manifest(folder)
@@ -189,19 +255,19 @@ def _done(folder: Path, config: EvalConfig, retry: bool) -> int:
 
 
 def _pictures(arms: Sequence[Arm]) -> tuple[int, int]:
-    """Pictures that an item takes: at least, and with references at most."""
+    """Return the pictures drawn for an item: at least, and with references at most."""
     drawn = [arm.spec for arm in arms if arm.spec.source == "draw"]
     most = [min(spec.images or 2**31, 2 * spec.rounds - 1) for spec in drawn]
     return len(drawn), sum(most)
 
 
 def _looked_at(arms: Sequence[Arm], every: bool) -> tuple[int, int]:
-    """Pictures of an item that a panel looks at: at least, at most."""
+    """Return the pictures of an item that a panel judges: at least, at most."""
     return len(arms), sum(arm.spec.rounds for arm in arms) if every else len(arms)
 
 
 def _further(item: Item, config: EvalConfig, own: DatasetPredicates | None) -> tuple[Fact, ...]:
-    """What the other protocol asks besides, of an evaluation that scores by both."""
+    """Return the additional facts of the other protocol, of an evaluation that scores by both."""
     if config.other_protocol is None:
         return ()
     known = {fact_digest(fact) for fact in facts_to_ask(item, config, own=own)}
@@ -217,13 +283,13 @@ def _lines(
     more: Sequence[Sequence[Fact]],
     share: float,
 ) -> Iterator[ModelEstimate]:
-    groups: dict[tuple[str, str], tuple[ExpectedUsage, ExpectedUsage]] = {}
+    groups: dict[tuple[str, str], tuple[Expected, Expected]] = {}
 
-    def add(who: str, what: str, least: ExpectedUsage, most: ExpectedUsage) -> None:
-        before = groups.get((who, what), (ExpectedUsage(), ExpectedUsage()))
+    def add(who: str, what: str, least: Expected, most: Expected) -> None:
+        before = groups.get((who, what), (Expected(), Expected()))
         groups[(who, what)] = (before[0] + least, before[1] + most)
 
-    known: dict[tuple[str, tuple[int, int], bool], ExpectedUsage] = {}
+    known: dict[tuple[str, tuple[int, int], bool], Expected] = {}
     every = config.judge_rounds == "all"
     facts_of = {
         beside: share * sum(map(len, more if beside else asked)) for beside in (False, True)
@@ -265,10 +331,10 @@ def _lines(
         yield ModelEstimate(who, what, least, most)
 
 
-def _watching(judge: Judge, questions: float) -> ExpectedUsage:
-    """What so many sentinel questions to a judge take."""
+def _watching(judge: Judge, questions: float) -> Expected:
+    """Return the usage of that many sentinel questions to a judge."""
     if not is_watched(judge):
-        return ExpectedUsage()
+        return Expected()
     pictures = sentinel_pictures()
     every = [[picture.facts[n] for n in askable(judge, picture)] for picture in pictures]
     one = _sum(
@@ -279,21 +345,21 @@ def _watching(judge: Judge, questions: float) -> ExpectedUsage:
 
 
 def _add_words(
-    add: Callable[[str, str, ExpectedUsage, ExpectedUsage], None],
+    add: Callable[[str, str, Expected, Expected], None],
     generator: ImageGenerator,
     arm: Arm,
     sample: Sequence[Item],
     share: float,
 ) -> None:
-    """Language models that word the prompts of an arm, and that direct its loops."""
+    """Add language models that word the prompts of an arm, and that direct its loops."""
     composer: Any = generator.composer
     if getattr(composer, "expected", None) is not None and arm.spec.text == "scene":
         said = _sum(composer.expected(i.scene) for i in sample if i.scene is not None) * share
         # Each picture of a loop has a prompt of its own.
         add(name_of(composer.chat), "words", said, said * _pictures([arm])[1])
     if arm.loops and arm.profile.strategy == DIRECTOR and arm.profile.chat is not None:
-        # It decides itself how often it calls: neither its calls nor their price can be told.
-        once = ExpectedUsage(round(len(sample) * share), usd=None)
+        # It decides itself how often it calls: neither its calls nor their price are known.
+        once = Expected(round(len(sample) * share), usd=None)
         add(arm.profile.chat, "directs", once, once)
 
 
@@ -305,11 +371,11 @@ async def _scoring(
     share: float,
     own: DatasetPredicates | None,
 ) -> list[ModelEstimate]:
-    """What metrics ask of models by themselves."""
+    """Return the usage of models that metrics ask by themselves."""
     metrics = [metric for metric in eval_models.of_pictures if isinstance(metric, PricedMetric)]
     sizes = {arm.name: _size(eval_models.generators[arm.name], config) for arm in eval_models.arms}
-    known: dict[tuple[int, tuple[int, int] | None], dict[str, ExpectedUsage]] = {}
-    found: dict[str, tuple[ExpectedUsage, ExpectedUsage]] = {}
+    known: dict[tuple[int, tuple[int, int] | None], dict[str, Expected]] = {}
+    found: dict[str, tuple[Expected, Expected]] = {}
     for arm in eval_models.arms:
         times = _looked_at([arm], config.judge_rounds == "all")[1]
         for at, metric in enumerate(metrics):
@@ -321,15 +387,15 @@ async def _scoring(
                     predicates = predicates_for(item, config, own)
                     told = await metric.expected(_undrawn(item, facts, predicates), size)
                     for who, one in told.items():
-                        known[place][who] = known[place].get(who, ExpectedUsage()) + one
+                        known[place][who] = known[place].get(who, Expected()) + one
             for who, one in known[place].items():
-                before = found.get(who, (ExpectedUsage(), ExpectedUsage()))
+                before = found.get(who, (Expected(), Expected()))
                 found[who] = (before[0] + one * share, before[1] + one * share * times)
     return [ModelEstimate(who, "scores", *both) for who, both in found.items()]
 
 
 def _undrawn(item: Item, facts: Sequence[Fact], predicates: Predicates) -> Sample:
-    """A sample whose picture is not there yet."""
+    """Return a sample without a picture."""
 
     def load() -> Image.Image:
         raise ImageError("the picture is not drawn yet")
@@ -344,7 +410,7 @@ def _size(generator: ImageGenerator | None, config: EvalConfig) -> tuple[int, in
 
 
 def _photo_size(item: Item) -> tuple[int, int]:
-    """Pixels of an item's photo by the head of its file; a usual size where it cannot be read."""
+    """Return the size of an item's photo from its header, or a usual size."""
     try:
         with Image.open(item.image or "") as photo:
             return photo.size
@@ -352,22 +418,22 @@ def _photo_size(item: Item) -> tuple[int, int]:
         return _PHOTO
 
 
-def _drawing(generator: ImageGenerator, item: Item, arm: Arm) -> ExpectedUsage:
+def _drawing(generator: ImageGenerator, item: Item, arm: Arm) -> Expected:
     expected: Any = getattr(generator.backend, "expected", None)
     if expected is None:
-        return ExpectedUsage()
-    found: ExpectedUsage = expected(text_of(item))
+        return Expected()
+    found: Expected = expected(text_of(item))
     return found
 
 
-def _sum(parts: Iterable[ExpectedUsage]) -> ExpectedUsage:
-    """The parts together."""
-    total = ExpectedUsage()
+def _sum(parts: Iterable[Expected]) -> Expected:
+    """Return the parts together."""
+    total = Expected()
     for part in parts:
         total = total + part
     return total
 
 
-def _known(parts: Iterable[ExpectedUsage]) -> ExpectedUsage:
-    """The parts together, with the dollars of those whose price is known."""
-    return _sum(ExpectedUsage(part.calls, part.usage, part.usd or 0.0) for part in parts)
+def _known(parts: Iterable[Expected]) -> Expected:
+    """Return the sum of the parts, with the dollars of those whose price is known."""
+    return _sum(Expected(part.calls, part.usage, part.usd or 0.0) for part in parts)

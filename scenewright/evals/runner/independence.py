@@ -1,12 +1,11 @@
-"""Self-reports of an evaluation: panels, and metrics with judges of their own, with models that
-steered the loops which they judge."""
+"""Self-reports of an evaluation: judges whose models also steered the loops they judge."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scenewright.agents.panel.panel import identity_of_judge
+from scenewright.agents.panel.independence import identity_of_judge
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.model_identity import (
     ModelIdentity,
@@ -17,7 +16,7 @@ from scenewright.config.model_identity import (
 )
 from scenewright.core.ports.judge import Judge
 from scenewright.evals.metrics.base import judges_of
-from scenewright.evals.runner.arms import Arm
+from scenewright.evals.runner.config import Arm
 from scenewright.evals.runner.drawing import ImageGenerator
 from scenewright.evals.runner.model_setup import EvalModels
 
@@ -25,12 +24,13 @@ SELF_REPORTS = "self_reports"
 """Key of a manifest: panel, or ``metric NAME``, → arm → models that steered the arm's loops and
 judge its pictures."""
 METRIC = "metric "
-"""Begins the name of a metric that asks judges by itself, among those of panels."""
+"""Prefix of a metric that asks judges by itself, among names of panels."""
 
 
 def self_reports_of(eval_models: EvalModels, accounts: Mapping[str, AccountSpec]) -> dict[str, Any]:
-    """Panel or ``metric NAME`` → arm → models on both sides, for the manifest; empty where all are
-    apart.
+    """Return panel or ``metric NAME`` → arm → models on both sides, for the manifest.
+
+    Empty where all are apart.
 
     May read the weights of local models, which takes seconds.
     """
@@ -56,11 +56,10 @@ def served_self_reports(
     panels: Mapping[str, Mapping[str, Iterable[str]]],
     accounts: Mapping[str, AccountSpec],
 ) -> dict[str, dict[str, list[str]]]:
-    """Panel or ``metric NAME`` → arm → models on both sides: those that ``manifest`` tells by
-    names, and those that the answers tell.
+    """Return panel or ``metric NAME`` → arm → models that steered and judged.
 
-    ``steering``: arm → judge or director → names that its replies told; ``panels``: the same of
-    panels and their judges.
+    They are those known by name from ``manifest`` and those that the replies name. ``steering``:
+    arm → judge or director → names in its replies; ``panels``: the same of panels and their judges.
     """
     found = {
         panel: {arm: list(names) for arm, names in arms.items()}
@@ -78,7 +77,7 @@ def served_self_reports(
 def served_doubles(
     panels: Mapping[str, Mapping[str, Iterable[str]]], accounts: Mapping[str, AccountSpec]
 ) -> dict[str, list[str]]:
-    """Panel → models that answered under two ids of it, so that their votes count double."""
+    """Return panel → models that answered under two ids of it, so that their votes count double."""
     found = {
         panel: list(doubled_names(_served_identities(judges, accounts)))
         for panel, judges in panels.items()
@@ -89,8 +88,7 @@ def served_doubles(
 def _served_identities(
     judges: Mapping[str, Iterable[str]], accounts: Mapping[str, AccountSpec]
 ) -> list[ModelIdentity]:
-    """The identities of judges by the names that their replies told, and by those that are
-    asked."""
+    """Return the identities of judges, by the names in their replies and by the requested ones."""
     found = []
     for id_, served in judges.items():
         named, asked = identity_of_spec(id_), identity_of_spec(id_, accounts)
@@ -104,20 +102,20 @@ def _served_identities(
 
 
 def reporter(name: str) -> str:
-    """``the panel strong`` or ``the metric tifa``, of a key of :func:`self_reports_of`."""
+    """Return ``the panel strong`` or ``the metric tifa``, of a key of :func:`self_reports_of`."""
     return f"the {name}" if name.startswith(METRIC) else f"the panel {name}"
 
 
 def directors(
     arms: Iterable[Arm], accounts: Mapping[str, AccountSpec] | None
 ) -> list[ModelIdentity]:
-    """The chat models that direct loops of ``arms``."""
+    """Return the chat models that direct loops of ``arms``."""
     found = [arm.profile.identities(accounts)[2] for arm in arms if arm.loops]
     return [director for director in found if director is not None]
 
 
 def self_report_notes(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """A sentence for each of :func:`told_self_reports`."""
+    """Return a sentence for each of :func:`told_self_reports`."""
     return tuple(
         f"Self-report: {', '.join(models)} of {reporter(name)} steered the loop of {arm}; its "
         "scores there are too good."
@@ -129,8 +127,10 @@ def self_report_notes(manifest: Mapping[str, Any]) -> tuple[str, ...]:
 def steering_of(
     arm: Arm, generator: ImageGenerator | None, accounts: Mapping[str, AccountSpec]
 ) -> list[dict[str, str]]:
-    """The models that steered a drawing of ``arm`` as data: the judges of its loop, and the
-    language model that directs it."""
+    """Return the models that steered a drawing of ``arm`` as data.
+
+    They are the judges of its loop, and the language model that directs it.
+    """
     judges = () if generator is None else generator.judges
     found = [{"id": judge.id, "fingerprint": judge.fingerprint} for judge in judges]
     return found + [
@@ -144,7 +144,7 @@ def shared_judges(
     judges: Sequence[Judge],
     accounts: Mapping[str, AccountSpec],
 ) -> list[str]:
-    """Ids of those of ``judges`` whose models are among those of :func:`steering_of`.
+    """Return ids of ``judges`` whose models are among those of :func:`steering_of`.
 
     May read the weights of local models, which takes seconds.
     """
@@ -155,8 +155,10 @@ def shared_judges(
 
 
 def told_self_reports(manifest: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]:
-    """What a manifest says of self-reports; of one that was written without, what its models
-    tell."""
+    """Return the self-reports in a manifest.
+
+    A manifest without them is compared by its models.
+    """
     told = manifest.get(SELF_REPORTS)
     if isinstance(told, Mapping):
         return {
@@ -177,8 +179,11 @@ def told_self_reports(manifest: Mapping[str, Any]) -> dict[str, dict[str, tuple[
 
 
 def identities_listed(models: Any) -> list[ModelIdentity]:
-    """The identities of models that are listed as data: id, fingerprint of a judge, and ``model``,
-    its name, where the id does not tell it."""
+    """Return the identities of models that are listed as data.
+
+    Each has an id, the fingerprint of a judge, and ``model``, its name, where the id does not have
+    it.
+    """
     found = []
     for model in models if isinstance(models, list | tuple) else ():
         named = identity_of_spec(str(model.get("id") or ""))

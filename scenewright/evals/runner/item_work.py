@@ -1,4 +1,4 @@
-"""The work of one item: drawn in every arm, judged and scored; the same code for every engine."""
+"""Work on one item: drawn in every arm, judged and scored; the same code for every engine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from scenewright.core.facts import Fact
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import MetricScore, Sample
-from scenewright.evals.runner.arms import Arm, digest
-from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.backends import kept
+from scenewright.evals.runner.config import Arm, EvalConfig, digest
 from scenewright.evals.runner.drawing import (
     ASKED,
     GenerationContext,
@@ -22,12 +22,10 @@ from scenewright.evals.runner.drawing import (
     failed_drawing,
     kept_of,
 )
-from scenewright.evals.runner.drift.ledger import SentinelReply
-from scenewright.evals.runner.drift.sentinel_queries import Sentinels
-from scenewright.evals.runner.judging import ToolCallSource
-from scenewright.evals.runner.measuring import (
+from scenewright.evals.runner.judging import (
     JUDGE,
     SCORE,
+    JudgePanel,
     answers_digest,
     asked_in,
     error_text,
@@ -43,15 +41,14 @@ from scenewright.evals.runner.measuring import (
     text_of,
 )
 from scenewright.evals.runner.model_setup import EvalModels
-from scenewright.evals.runner.prompt_cache import kept
+from scenewright.evals.runner.sentinels import SentinelReply, Sentinels
 from scenewright.evals.runner.served_versions import VersionGate
-from scenewright.evals.store.export import as_text
-from scenewright.evals.store.journal import Unit, Units
+from scenewright.evals.store.journal import Unit, Units, as_text
 from scenewright.providers import Answers
 
 
 class ItemWork:
-    """What is done with an item; what is among the units already is not done again."""
+    """Work on one item at a time; finished units are not repeated."""
 
     def __init__(
         self,
@@ -68,20 +65,31 @@ class ItemWork:
         sentinels: Sentinels,
         sentinel: Callable[[SentinelReply], None],
     ) -> None:
-        """``retry``: what failed or was left unscored is tried again. ``count`` is told what was
-        done, as :class:`~scenewright.evals.runner.progress.ProgressReporter` is. ``ended`` is given
-        every drawing and judging that was made now, whole or failed; what it raises ends the work.
-        ``gate`` admits looks by the versions of their judges; ``sentinels`` asks judges sentinel
-        pictures now and then, and ``sentinel`` is given what they say: it may raise as well."""
+        """Set up the work.
+
+        Args:
+            config: configuration of the evaluation.
+            eval_models: the models.
+            generation: where pictures are drawn and kept.
+            units: store of finished units.
+            answers: store of answers.
+            retry: whether failed and unscored units are tried again.
+            count: called with increments as a
+                :class:`~scenewright.evals.runner.progress.ProgressReporter` is.
+            ended: called with every new drawing and judging; its errors end the work.
+            gate: admits judgings by the versions of their judges.
+            sentinels: asks judges about sentinel pictures from time to time.
+            sentinel: called with their replies; its errors end the work.
+        """
         self._config = config
-        self._cast = eval_models
-        self._artists = {
+        self._models = eval_models
+        self._generators = {
             name: replace(generator, composer=kept(generator.composer, units))
             if generator
             else None
             for name, generator in eval_models.generators.items()
         }
-        self._studio = generation
+        self._generation = generation
         self._units = units
         self._answers = answers
         self._retry = retry
@@ -92,17 +100,18 @@ class ItemWork:
         self._sentinel = sentinel
 
     async def do(self, item: Item) -> list[str]:
-        """Draw, judge and score ``item`` in all arms; the keys of its units, in the order of the
-        tables.
+        """Draw, judge and score ``item`` in all arms.
+
+        The keys of its units, in the order of the tables.
 
         What models do wrong is a failed or an unscored unit. Raises ``EvalError``, ``StoreError``
         and ``ImageError`` where what is done cannot be kept.
         """
-        facts = facts_to_ask(item, self._config, own=self._studio.own)
+        facts = facts_to_ask(item, self._config, own=self._generation.own)
         unit = self._described(item, facts)
         self._units.put([unit])
         keys = [unit.key]
-        for arm in self._cast.arms:
+        for arm in self._models.arms:
             keys += await self._cell(item, arm, facts)
         return keys
 
@@ -135,15 +144,15 @@ class ItemWork:
         return keys
 
     def _unscored(self, item: Item, arm: Arm, drawn: Unit, facts: Sequence[Fact]) -> list[str]:
-        """Every score that a failed drawing keeps from being made, with the reason."""
+        """Keep all scores that a failed drawing prevents as unscored, and return their keys."""
         base = {**arm.columns(item.id), "round": 0, "image": ""}
         lost = MetricScore(value=None, reason=f"the drawing failed: {drawn.reason}"[:500])
         units = []
-        for metric in self._cast.of_pictures:
+        for metric in self._models.of_pictures:
             judges = "judges" in metric.needs and facts
             asking = [
                 judge_panel
-                for judge_panel in self._cast.judge_panels
+                for judge_panel in self._models.judge_panels
                 if self._asked(item, judge_panel)
             ]
             for judge_panel in asking if judges else [None]:
@@ -161,9 +170,9 @@ class ItemWork:
         return [unit.key for unit in units]
 
     async def _drawn(self, item: Item, arm: Arm) -> Unit:
-        generator = self._artists[arm.name]
+        generator = self._generators[arm.name]
         try:
-            key = draw_key(item, arm, generator, self._studio)
+            key = draw_key(item, arm, generator, self._generation)
         except (EvalError, OSError) as error:
             key = digest("no picture", item.id, arm.name)
             return self._ended(failed_drawing(key, item.id, arm, error_text(error)))
@@ -173,7 +182,7 @@ class ItemWork:
             return unit
         try:
             async with asyncio.timeout(self._config.timeout) as limit:
-                unit = await draw(key, item, arm, generator, self._studio)
+                unit = await draw(key, item, arm, generator, self._generation)
         except TimeoutError as error:
             late = f"no picture within {self._config.timeout:g} s"
             reason = late if limit.expired() else error_text(error)
@@ -195,8 +204,8 @@ class ItemWork:
         panels: dict[str, Mapping[str, str]] = {}
         by_look: dict[str, Sequence[Fact]] = {}
         lost = dropped_ids(drawn, round)
-        known = predicates_for(item, self._config, self._studio.own)
-        for judge_panel in self._cast.judge_panels:
+        known = predicates_for(item, self._config, self._generation.own)
+        for judge_panel in self._models.judge_panels:
             asked = self._asked(item, judge_panel)
             if asked:
                 key = judge_key(drawn.key, round, asked, judge_panel, self._config)
@@ -205,7 +214,7 @@ class ItemWork:
                 keys.append(key)
         # Cards and answers are read back from rows: once, however many metrics need them.
         samples: dict[str, Sample] = {}
-        for metric in self._cast.of_pictures:
+        for metric in self._models.of_pictures:
             for look in looks if "judges" in metric.needs and looks else [None]:
                 of = drawn.key if look is None else look.key
                 based = drawn.key if look is None else answers_digest(look)
@@ -216,7 +225,7 @@ class ItemWork:
                         samples[based] = sample_of(
                             item,
                             image,
-                            self._studio.images,
+                            self._generation.images,
                             by_look.get(of, facts),
                             look,
                             self._config.alpha,
@@ -236,11 +245,11 @@ class ItemWork:
                 keys.append(key)
         return keys
 
-    def _asked(self, item: Item, judge_panel: ToolCallSource) -> tuple[Fact, ...]:
-        return facts_to_ask(item, self._config, judge_panel.protocol, self._studio.own)
+    def _asked(self, item: Item, judge_panel: JudgePanel) -> tuple[Fact, ...]:
+        return facts_to_ask(item, self._config, judge_panel.protocol, self._generation.own)
 
-    def _panel(self, item: Item, judge_panel: ToolCallSource) -> dict[str, str]:
-        """Columns that say who judged, and how it asked."""
+    def _panel(self, item: Item, judge_panel: JudgePanel) -> dict[str, str]:
+        """Return the columns of a panel and its protocol."""
         return {"panel": judge_panel.name, "protocol": protocol_of(item, self._config, judge_panel)}
 
     async def _judged(
@@ -248,7 +257,7 @@ class ItemWork:
         key: str,
         item: Item,
         arm: Arm,
-        judge_panel: ToolCallSource,
+        judge_panel: JudgePanel,
         picture: tuple[int, str],
         facts: Sequence[Fact],
         dropped: frozenset[str] | None,
@@ -264,10 +273,10 @@ class ItemWork:
                     picture,
                     facts,
                     dropped=dropped,
-                    images=self._studio.images,
+                    images=self._generation.images,
                     answers=self._answers,
                     config=self._config,
-                    limit=self._studio.settings.judge_timeout,
+                    limit=self._generation.settings.judge_timeout,
                 )
             except Exception as error:
                 unit = Unit(key, JUDGE, "failed", error_text(error))
@@ -281,7 +290,7 @@ class ItemWork:
         return unit
 
     async def _watch(self, asked: Mapping[str, int]) -> None:
-        """Count questions that were put to judges, and ask the sentinel pictures that are due."""
+        """Count questions to judges, and ask about the sentinel pictures that are due."""
         self._sentinels.count(asked)
         async for reply in self._sentinels.due():
             tokens = reply.tokens_in + reply.tokens_out
@@ -289,7 +298,7 @@ class ItemWork:
             self._sentinel(reply)
 
     def _known(self, key: str) -> Unit | None:
-        """The unit of ``key``, unless it is to be tried again."""
+        """Return the unit of ``key``, unless it is to be tried again."""
         unit = self._units.get(key)
         return None if unit is not None and self._retry and unit.state != "done" else unit
 

@@ -1,69 +1,86 @@
-"""A panel looks at one picture: the facts go out in waves, the answers become a score card.
+"""Judging of pictures by panels, and scores by metrics, as units of the journal.
 
-The same rules as in :mod:`scenewright.graphs.verify`, for any facts (a dataset's own questions
-too) and without a run's log.
+Facts are asked in waves and the answers become a score card, by the same rules as in
+:mod:`scenewright.graphs.verify`, for any facts (a dataset's own questions too) and without a run's
+log.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 from PIL import Image
 
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
-from scenewright.config import OnModelChange
+from scenewright.config.on_model_change import OnModelChange
 from scenewright.config.settings import Asking
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.core.images import ImageStore, load_image
 from scenewright.core.ports.judge import Judge, JudgeCaps, JudgeError
-from scenewright.core.questions import Protocol
+from scenewright.core.predicate_statistics import BUILT_IN, DEFAULT
+from scenewright.core.questions import Protocol, QuestionForm
+from scenewright.core.scene import SceneGraph
+from scenewright.evals.datasets.base import Item
+from scenewright.evals.metrics.base import ItemMetric, MetricScore, Need, Sample
+from scenewright.evals.runner.config import PACKAGE, Arm, EvalConfig, digest
+from scenewright.evals.runner.dataset_predicates import DatasetPredicates, Predicates, mark_of
+from scenewright.evals.runner.served_versions import SERVED, served_by
+from scenewright.evals.store.journal import (
+    Unit,
+    UnitState,
+    answer_of,
+    answer_row,
+    verdict_of,
+    verdict_row,
+)
 from scenewright.providers import Answers, ask
+from scenewright.providers.idempotency import identified
 from scenewright.providers.judge_calls import with_costs
-from scenewright.providers.sdk_clients import identified
-from scenewright.providers.usage import ExpectedUsage
+from scenewright.providers.usage import Expected
 from scenewright.providers.versions import served_version, versions_of
 
 _LOOKS = 4
-"""Looks at a picture until all answers of a judge are of one served version."""
+"""Most judgings of a picture until all answers of a judge are of one served version."""
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCallSource:
+class JudgePanel:
     """A panel with its judges."""
 
     name: str
-    """How the configuration calls it."""
+    """Name in the configuration."""
     judges: tuple[Judge, ...]
-    """Who answers."""
     panel: Panel
-    """How answers become verdicts."""
+    """Aggregation of answers to verdicts."""
     protocol: Protocol | None = None
-    """How it asks about scenes, where that is not the evaluation's own protocol."""
+    """Protocol of questions about scenes, where that is not the evaluation's own."""
 
     @property
     def configured(self) -> str:
-        """The panel of the configuration that it is."""
+        """Name of the panel in the configuration."""
         return self.name if self.protocol is None else self.name.removesuffix(f":{self.protocol}")
 
     def beside(self, protocol: Protocol) -> Self:
-        """The same panel asking by another protocol, as ``NAME:PROTOCOL``."""
+        """Return the same panel asking by another protocol, as ``NAME:PROTOCOL``."""
         return replace(self, name=f"{self.name}:{protocol}", protocol=protocol)
 
 
 @dataclass(frozen=True, slots=True)
 class PanelJudgement:
-    """What a panel found in a picture."""
+    """Score card and answers of a panel about a picture."""
 
     card: ScoreCard
-    """Verdicts and scores."""
     answers: dict[str, list[Answer]]
     """Judge id → its answers, in the order of the facts."""
 
 
 async def judge_picture(
-    judge_panel: ToolCallSource,
+    judge_panel: JudgePanel,
     image: str,
     load: Callable[[], Image.Image],
     facts: Sequence[Fact],
@@ -108,8 +125,10 @@ async def judge_picture(
 def _with_lost(
     found: PanelJudgement, looks: Sequence[dict[str, list[Answer]]], paid: bool
 ) -> PanelJudgement:
-    """``found`` with the costs of those answers of earlier ``looks`` that are not in it; ``paid``:
-    answers from the store carry what this look paid for them."""
+    """Return ``found`` with the costs of answers of earlier ``looks`` that are not in it.
+
+    ``paid``: answers from the store carry what this judging paid for them.
+    """
     answers = dict(found.answers)
     for judge, given in answers.items():
         versions = versions_of(given)
@@ -125,7 +144,7 @@ def _with_lost(
 
 
 async def _look(
-    judge_panel: ToolCallSource,
+    judge_panel: JudgePanel,
     image: str,
     load: Callable[[], Image.Image],
     facts: Sequence[Fact],
@@ -136,7 +155,7 @@ async def _look(
     limit: float | None,
     origin: str,
 ) -> PanelJudgement:
-    """:func:`judge_picture`, once."""
+    """Return the result of one judging; see :func:`judge_picture`."""
     answers: dict[str, list[Answer]] = {judge.id: [] for judge in judge_panel.judges}
     known: dict[str, Verdict] = {}
     pixels: Image.Image | None = None
@@ -176,15 +195,14 @@ async def _look(
 
 def expected_of(
     judge: Any, size: tuple[int, int], facts: Sequence[Fact], asking: Asking
-) -> ExpectedUsage:
-    """What asking a judge the ``facts`` of a picture of ``size`` pixels takes at most; nothing of a
-    judge that does not say.
+) -> Expected:
+    """Return the most usage of asking a judge the ``facts`` of a picture of ``size`` pixels.
 
-    Asked in waves, the picture is sent again for what depends on its objects, unless the judge is
-    asked all at once.
+    It is empty for a judge without estimates. Asked in waves, the picture is sent again for what
+    depends on its objects, unless the judge is asked all at once.
     """
     expected = getattr(judge, "expected", None)
-    total = ExpectedUsage()
+    total = Expected()
     if expected is None or not facts:
         return total
     waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents]]
@@ -211,3 +229,341 @@ async def _ask(
             judge, image, pixels, facts, store=store, limit=limit, origin=origin, ahead=ahead
         )
     return asked.answers
+
+
+JUDGE, SCORE = "judge", "score"
+_DECIDING = 2
+"""Increased when the same answers could become other verdicts."""
+
+
+def facts_to_ask(
+    item: Item,
+    config: EvalConfig,
+    protocol: Protocol | None = None,
+    own: DatasetPredicates | None = None,
+) -> tuple[Fact, ...]:
+    """Return the item's own questions, else those of its scene by ``protocol``, if it has any.
+
+    The default protocol is the evaluation's. Wrong options come from the predicates of the ``own``
+    set. An item's own questions have no protocol: they are asked once, with the evaluation's
+    protocol.
+    """
+    if item.facts:
+        return item.facts if protocol in (None, config.protocol) else ()
+    if not item.scene:
+        return ()
+    form = QuestionForm(protocol or config.protocol, predicates_for(item, config, own))
+    return form.facts(item.scene)
+
+
+def predicates_for(item: Item, config: EvalConfig, own: DatasetPredicates | None) -> Predicates:
+    """Return the predicates from which the wrong options of the item's questions come.
+
+    They are those of the configuration, else of the item, else the package's table with the counts
+    of the ``own`` set.
+    """
+    if config.predicates not in ("", PACKAGE):
+        return config.predicates
+    base = base_of(config)
+    return item.predicates or (base if own is None else own.over(base))
+
+
+def base_of(config: EvalConfig) -> str:
+    """Return the table of the package that the counts of a set are added to."""
+    return "miniature" if set(config.backends) == {"miniature"} else DEFAULT
+
+
+def protocol_of(item: Item, config: EvalConfig, judge_panel: JudgePanel) -> str:
+    """Return the protocol of ``judge_panel`` for ``item``; empty if it has own facts."""
+    return "" if item.facts else judge_panel.protocol or config.protocol
+
+
+def text_of(item: Item) -> str:
+    """Return the text that encoders compare a picture with: the set's or the scene's."""
+    if item.prompt or not item.scene:
+        return item.prompt
+    return scene_text(item.scene)
+
+
+def scene_text(scene: SceneGraph) -> str:
+    """Return ``cat sitting on desk, dog near chair``: the paper's text of a scene graph."""
+    names = {
+        o.id: " ".join([*(value for _, value in sorted(o.attributes.items())), o.name])
+        for o in scene.objects
+    }
+    related = {end for r in scene.relations for end in (r.source, r.target)}
+    said = [f"{names[r.source]} {r.predicate} {names[r.target]}" for r in scene.relations]
+    return ", ".join([*said, *(names[o.id] for o in scene.objects if o.id not in related)])
+
+
+def judge_key(
+    drawn: str, round: int, facts: Sequence[Fact], judge_panel: JudgePanel, config: EvalConfig
+) -> str:
+    """Return the key of a panel's judging of a picture of the drawing ``drawn``."""
+    panel = judge_panel.panel
+    known = None if panel.calibration is None else panel.calibration.digest
+    rules = [panel.aggregation, panel.quorum, panel.threshold, known, config.asking, config.alpha]
+    rules.append(_DECIDING)
+    judges = [(judge.id, judge.fingerprint) for judge in judge_panel.judges]
+    asked = [fact.model_dump(mode="json") for fact in facts]
+    return digest(JUDGE, drawn, round, asked, judge_panel.name, judges, rules)
+
+
+async def judged(
+    key: str,
+    item: Item,
+    arm: Arm,
+    judge_panel: JudgePanel,
+    picture: tuple[int, str],
+    facts: Sequence[Fact],
+    *,
+    images: ImageStore,
+    answers: Answers,
+    config: EvalConfig,
+    limit: float | None,
+    dropped: frozenset[str] | None = None,
+) -> Unit:
+    """Return the unit of one panel's judging of one picture.
+
+    ``dropped``: ids of the facts that were cut off the prompt, None where unknown. Raises
+    ``ImageError`` and ``StoreError``.
+    """
+    _, image = picture
+    found = await judge_picture(
+        judge_panel,
+        image,
+        partial(images.get, image),
+        facts,
+        store=answers,
+        alpha=config.alpha,
+        asking=config.asking,
+        limit=limit,
+        origin=key,
+        on_model_change=config.on_model_change,
+    )
+    open_facts = [v for v in found.card.verdicts if v.state == "unscored"]
+    silent = [a for given in found.answers.values() for a in given if a.state == "unscored"]
+    reason = (open_facts or silent or [None])[0]
+    return Unit(
+        key,
+        JUDGE,
+        "unscored" if silent or open_facts else "done",
+        "" if reason is None else reason.reason,
+        _rows(
+            item,
+            arm,
+            judge_panel,
+            protocol_of(item, config, judge_panel),
+            picture,
+            facts,
+            found,
+            dropped,
+        ),
+        {SERVED: served_by(found.answers)},
+    )
+
+
+def _rows(
+    item: Item,
+    arm: Arm,
+    judge_panel: JudgePanel,
+    protocol: str,
+    picture: tuple[int, str],
+    facts: Sequence[Fact],
+    found: PanelJudgement,
+    dropped: frozenset[str] | None,
+) -> dict[Any, list[dict[str, Any]]]:
+    round, image = picture
+    base = {
+        **arm.columns(item.id),
+        "panel": judge_panel.name,
+        "protocol": protocol,
+        "round": round,
+        "image": image,
+    }
+    by_id = {fact.id: fact for fact in facts}
+    return {
+        "answers": [
+            {
+                **base,
+                "judge": judge,
+                "fact": answer.fact_id,
+                "kind": by_id[answer.fact_id].kind,
+                **answer_row(answer),
+            }
+            for judge, given in found.answers.items()
+            for answer in given
+        ],
+        "verdicts": [
+            {
+                **base,
+                "fact": verdict.fact_id,
+                "kind": by_id[verdict.fact_id].kind,
+                "statement": by_id[verdict.fact_id].statement,
+                "question": by_id[verdict.fact_id].question,
+                **verdict_row(verdict),
+                "dropped": None if dropped is None else verdict.fact_id in dropped,
+            }
+            for verdict in found.card.verdicts
+        ],
+    }
+
+
+def card_of(unit: Unit, facts: Sequence[Fact], alpha: float) -> ScoreCard:
+    """Return the score card from the rows of a unit of judging."""
+    verdicts = [verdict_of(row) for row in unit.rows["verdicts"]]
+    return ScoreCard.of(facts, verdicts, alpha)
+
+
+def _answers_of(unit: Unit) -> dict[str, list[Answer]]:
+    found: dict[str, list[Answer]] = {}
+    for row in unit.rows["answers"]:
+        answer = answer_of(row)
+        found.setdefault(answer.judge_id, []).append(answer)
+    return found
+
+
+def asked_in(unit: Unit) -> dict[str, int]:
+    """Return judge → questions of a judging, without those that a store answered."""
+    found: dict[str, int] = {}
+    for row in unit.rows.get("answers", ()):
+        if row["seconds"] > 0.0:
+            found[row["judge"]] = found.get(row["judge"], 0) + 1
+    return found
+
+
+def sample_of(
+    item: Item,
+    image: str,
+    images: ImageStore,
+    facts: Sequence[Fact],
+    judged: Unit | None,
+    alpha: float,
+    predicates: Predicates,
+) -> Sample:
+    """Return a metric's input of a picture; ``predicates``: of :func:`predicates_for`."""
+    photo = None if item.image is None else Path(item.image)
+    original: Callable[[], Image.Image] | None = (
+        partial(load_image, photo) if photo is not None and photo.is_file() else None
+    )
+    return Sample(
+        item=item,
+        prompt=text_of(item),
+        image=image,
+        load=partial(images.get, image),
+        original=original,
+        facts=tuple(facts),
+        predicates=predicates,
+        card=None if judged is None or judged.state == "failed" else card_of(judged, facts, alpha),
+        answers={} if judged is None or judged.state == "failed" else _answers_of(judged),
+    )
+
+
+def answers_digest(look: Unit) -> str:
+    """Return a digest of a judging's key and answers, which decide the scores made of it.
+
+    Another try may complete the answers.
+    """
+    names = ("judge", "fact", "state", "choice", "probability")
+    answers = [[row[name] for name in names] for row in look.rows.get("answers", ())]
+    verdicts = [
+        [row["fact"], row["state"], row["probability"]] for row in look.rows.get("verdicts", ())
+    ]
+    return digest(look.key, look.state, answers, verdicts)
+
+
+def score_key(
+    based_on: str, metric: ItemMetric, image: str, predicates: Predicates = DEFAULT
+) -> str:
+    """Return the key of a score of a picture.
+
+    ``based_on`` is the key of its drawing, or :func:`answers_digest` of its judging. ``predicates``
+    are part of it where the metric itself asks about scenes; those of the package are part of the
+    item already.
+    """
+    asked = []
+    if getattr(metric, "asks_scenes", False) and predicates not in BUILT_IN:
+        asked.append(mark_of(predicates))
+    return digest(SCORE, based_on, image, metric.name, metric.version, *asked)
+
+
+async def scored(
+    key: str,
+    metric: ItemMetric,
+    sample: Sample,
+    base: Mapping[str, Any],
+    lacking: str = "",
+    look: str = "",
+) -> Unit:
+    """Return the unit of one score; an error of the metric makes it unscored with the reason.
+
+    ``base`` holds the first columns of its rows, up to ``image``; ``lacking`` is the reason why a
+    metric that needs judges has none; ``look`` is the key of the judging that it is made of.
+    """
+    lacking = (lacking if "judges" in metric.needs else "") or _lacking(metric.needs, sample)
+    if lacking:
+        found = MetricScore(value=None, reason=lacking)
+    else:
+        try:
+            found = await metric.score(sample)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            found = MetricScore(value=None, reason=error_text(error))
+    rows = score_rows(found, metric.name, metric.version, base)
+    facts = {"look": look} if look else {}
+    return Unit(key, SCORE, state_of(found), found.reason, rows, facts)
+
+
+def state_of(found: MetricScore) -> UnitState:
+    """Return how a unit of a score ended: a score of which a part failed is tried again as well."""
+    return "unscored" if found.value is None or found.unscored else "done"
+
+
+def score_rows(
+    found: MetricScore,
+    name: str,
+    version: str,
+    base: Mapping[str, Any],
+    scope: str = "",
+    n: int = 1,
+) -> dict[Any, list[dict[str, Any]]]:
+    """Return the rows of a score: its own value with its costs, then its parts."""
+    parts: list[tuple[str, float | None]] = [("", found.value), *found.parts.items()]
+    return {
+        "scores": [
+            {
+                **base,
+                "metric": name,
+                "version": version,
+                "part": part,
+                "scope": scope,
+                "value": value,
+                "reason": found.reason if value is None or not part else "",
+                "unscored": 0 if part else found.unscored,
+                "n": n,
+                "tokens_in": 0 if part else found.tokens_in,
+                "tokens_out": 0 if part else found.tokens_out,
+                "usd": 0.0 if part else found.usd,
+            }
+            for part, value in parts
+        ]
+    }
+
+
+def _lacking(needs: frozenset[Need], sample: Sample) -> str:
+    if "judges" in needs and sample.card is None:
+        return "no panel judged the picture"
+    if "scene" in needs and not sample.item.scene:
+        return "the item has no scene"
+    if "prompt" in needs and not sample.prompt:
+        return "the item has neither text nor scene"
+    if "original" in needs and sample.original is None:
+        return "the item has no original photo"
+    return ""
+
+
+def error_text(error: BaseException) -> str:
+    """Return an error as the reason of a row: its class and its first lines."""
+    text = f"{type(error).__name__}: {error}".rstrip(": ")
+    return text if len(text) <= 500 else text[:499] + "…"

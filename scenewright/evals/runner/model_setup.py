@@ -1,4 +1,4 @@
-"""The models and plug-ins of an evaluation, built once before it begins."""
+"""Models and plug-ins of an evaluation, built once before it begins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.panel.panel import Panel, check_apart
+from scenewright.agents.panel.independence import check_apart
+from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import load_calibration
 from scenewright.config.settings import Settings
 from scenewright.core.ports.backend import ImageBackend
@@ -17,41 +18,38 @@ from scenewright.core.ports.judge import Judge
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import ItemMetric, Metric, SetMetric
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.runner.arms import Arm, arms_of, panels_of
-from scenewright.evals.runner.batching import in_batches
-from scenewright.evals.runner.config import EvalConfig, PanelSpec
+from scenewright.evals.runner.backends import in_batches
+from scenewright.evals.runner.config import Arm, EvalConfig, PanelSpec, arms_of, panels_of
 from scenewright.evals.runner.drawing import ImageGenerator
-from scenewright.evals.runner.judging import ToolCallSource
-from scenewright.providers.hub.cache import demand_models
+from scenewright.evals.runner.judging import JudgePanel
+from scenewright.providers.hub.demand import demand_models
 from scenewright.runs.model_factory.profiles import backend_of, composer_of, panel_of
 
 
 @dataclass(frozen=True, slots=True)
 class EvalModelOverrides:
-    """Models that a caller brings in place of those of the profiles."""
+    """Models of a caller that replace those of the profiles."""
 
     backends: Mapping[str, ImageBackend] = field(default_factory=dict)
-    """Name of a profile → what draws."""
+    """Name of a profile → backend."""
     composers: Mapping[str, Composer] = field(default_factory=dict)
-    """Name of a profile → what writes prompts, in all of its conditions."""
+    """Name of a profile → composer, in all of its conditions."""
     judges: Mapping[str, Judge] = field(default_factory=dict)
-    """``kind:model`` → the judge."""
+    """``kind:model`` → judge."""
     metrics: Sequence[Metric] | None = None
     """Metrics in place of the configuration's."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvalModels:
-    """Everything that works in an evaluation."""
+    """All models and metrics of an evaluation."""
 
     arms: tuple[Arm, ...]
-    """Ways of drawing."""
     generators: Mapping[str, ImageGenerator | None]
-    """Arm → its models; none where nothing is drawn."""
-    judge_panels: tuple[ToolCallSource, ...]
-    """The panels; empty if no metric needs one."""
+    """Arm → its models; None where nothing is drawn."""
+    judge_panels: tuple[JudgePanel, ...]
+    """Empty if no metric needs one."""
     metrics: tuple[Metric, ...]
-    """What is measured."""
 
     @property
     def of_pictures(self) -> tuple[ItemMetric, ...]:
@@ -73,7 +71,7 @@ class EvalModels:
         return tuple({judge.id: judge for judge in every}.values())
 
     def manifest(self) -> dict[str, Any]:
-        """Ids and fingerprints of all models, for the manifest."""
+        """Return ids and fingerprints of all models, for the manifest."""
 
         def both(model: Any) -> dict[str, str]:
             return {"id": model.id, "fingerprint": model.fingerprint}
@@ -105,8 +103,8 @@ class EvalModels:
 
     async def warm(self) -> None:
         """Load the weights of every model that can be loaded ahead, one after the other."""
-        drawing = [a for a in self.generators.values() if a is not None]
-        models: list[Any] = [model for a in drawing for model in (a.backend, *a.judges)]
+        drawing = [one for one in self.generators.values() if one is not None]
+        models: list[Any] = [model for one in drawing for model in (one.backend, *one.judges)]
         models += [judge for judge_panel in self.judge_panels for judge in judge_panel.judges]
         for model in {id(model): model for model in models}.values():
             load = getattr(model, "load", None)
@@ -130,11 +128,11 @@ async def build_eval_models(
         if given.metrics is None
         else given.metrics
     )
-    judge_panels: tuple[ToolCallSource, ...] = ()
+    judge_panels: tuple[JudgePanel, ...] = ()
     if any("judges" in metric.needs for metric in metrics) or config.panels:
         panels = panels_of(config, settings)
         judge_panels = tuple(
-            [await _seat(n, spec, settings, given, root) for n, spec in panels.items()]
+            [await _judge_panel(n, spec, settings, given, root) for n, spec in panels.items()]
         )
     if (other := config.other_protocol) is not None:
         judge_panels += tuple(judge_panel.beside(other) for judge_panel in judge_panels)
@@ -144,7 +142,7 @@ async def build_eval_models(
     for arm in arms:
         pair = (arm.backend, arm.condition)
         if pair not in known:
-            generator = await _artist(arm, settings, given)
+            generator = await _generator(arm, settings, given)
             if generator is not None:
                 # Arms that share a model share its batches.
                 own = batching.setdefault(
@@ -157,10 +155,12 @@ async def build_eval_models(
     return EvalModels(arms, generators, judge_panels, metrics)
 
 
-async def _artist(arm: Arm, settings: Settings, given: EvalModelOverrides) -> ImageGenerator | None:
+async def _generator(
+    arm: Arm, settings: Settings, given: EvalModelOverrides
+) -> ImageGenerator | None:
     if arm.spec.source != "draw":
         return None
-    from scenewright.tools.backends.prompts import room_of
+    from scenewright.tools.backends.prompt_length import room_of
 
     profile, brought = arm.profile, given.backends.get(arm.backend)
     steering = profile.judges if arm.loops else ()
@@ -189,9 +189,9 @@ async def _judges(
     return tuple(given.judges[name] if name in given.judges else next(rest) for name in names)
 
 
-async def _seat(
+async def _judge_panel(
     name: str, spec: PanelSpec, settings: Settings, given: EvalModelOverrides, root: Path
-) -> ToolCallSource:
+) -> JudgePanel:
     judges = await _judges(spec.judges, settings, given)
     await asyncio.to_thread(check_apart, judges, accounts=settings.accounts)
     calibration = None
@@ -203,9 +203,7 @@ async def _seat(
             f"the panel {name!r} has {len(judges)} judges and a quorum of {spec.quorum}: "
             "nothing could be scored"
         )
-    return ToolCallSource(
-        name, judges, Panel(spec.aggregation, spec.quorum, calibration=calibration)
-    )
+    return JudgePanel(name, judges, Panel(spec.aggregation, spec.quorum, calibration=calibration))
 
 
 def _below(root: Path, path: str) -> Path:
@@ -215,11 +213,11 @@ def _below(root: Path, path: str) -> Path:
 def _check_independence(
     arms: Sequence[Arm],
     generators: Mapping[str, ImageGenerator | None],
-    judge_panels: Sequence[ToolCallSource],
+    judge_panels: Sequence[JudgePanel],
     config: EvalConfig,
     settings: Settings,
 ) -> None:
-    """The same model under two names must not steer and report; may read local weights."""
+    """Raise if one model under two names steers and reports; may read local weights."""
     if config.allow_loop_judges or (not config.panels and any(a.profile.self_report for a in arms)):
         return
     for arm in arms:

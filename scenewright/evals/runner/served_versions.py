@@ -1,8 +1,8 @@
-"""Served versions of an evaluation's judges: held apart, or pooled where the configuration says so.
+"""Served versions of an evaluation's judges, kept apart or pooled as the configuration says.
 
-Every look of a panel at a picture notes the versions that answered (:data:`SERVED`). A version that
-did not answer before under the same judge stops the evaluation, unless ``on_model_change`` lets it
-go on; then the tables either hold each version's looks under a label of their own
+Every judging of a picture by a panel notes the versions that answered (:data:`SERVED`). A version
+that did not answer before under the same judge stops the evaluation, unless ``on_model_change``
+lets it continue; then the tables either keep each version's judgings under a label of their own
 (``PANEL@VERSION``), or pool them with a note.
 """
 
@@ -14,31 +14,30 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from scenewright.config import OnModelChange
+from scenewright.config.on_model_change import OnModelChange
 from scenewright.core.facts import Answer
 from scenewright.evals.errors import ModelChangedError
-from scenewright.evals.runner.drift.ledger import Drift, Drifts
-from scenewright.evals.store.export import answer_of
-from scenewright.evals.store.journal import Journal, Unit
+from scenewright.evals.runner.sentinels import Drift, Drifts
+from scenewright.evals.store.journal import Journal, Unit, answer_of
 from scenewright.providers.versions import ServedVersion, ServedVersions, versions_of
 
 SERVED = "served"
-"""Key of a look's facts (judge → version → answers), and of the manifest (:func:`served_manifest`).
-"""
+"""Key of a judging's facts (judge → version → answers), and of the manifest
+(:func:`served_manifest`)."""
 STEERED = "steered"
-"""Key of a drawing's facts: judge of its loop, or the director → names that its replies told."""
+"""Key of a drawing's facts: judge of its loop, or the director → names in its replies."""
 LABEL = "@"
-"""Stands between a panel's name and the versions of its judges that are served by several."""
+"""Separates a panel's name from the versions of its judges."""
 
 
 def served_by(answers: Mapping[str, Sequence[Answer]]) -> dict[str, dict[str, int]]:
-    """Return judge → served version → answers; judges whose answers tell none are left out."""
+    """Return judge → served version → answers, of judges whose answers name a version."""
     found = {judge: versions_of(given) for judge, given in answers.items()}
     return {judge: versions for judge, versions in found.items() if versions}
 
 
 def served_in(unit: Unit) -> dict[str, dict[str, int]]:
-    """Return what a look notes of versions; of one by an earlier release, what its rows tell."""
+    """Return the versions noted in a judging; for one of an earlier release, those of its rows."""
     noted = unit.facts.get(SERVED)
     if noted is not None:
         return dict(noted)
@@ -49,7 +48,7 @@ def served_in(unit: Unit) -> dict[str, dict[str, int]]:
 
 
 class VersionGate:
-    """Admits looks to an evaluation, unless one is of another version than those before."""
+    """Gate that admits judgings unless one is of another version than those before."""
 
     def __init__(
         self,
@@ -58,8 +57,14 @@ class VersionGate:
         plan: str = "",
         drifts: Drifts = Drifts(),  # noqa: B008 - a constant
     ) -> None:
-        """``journal`` holds the looks of ``plan`` that were made before; ``drifts`` are changes
-        with which the evaluation goes on."""
+        """Note the versions of earlier judgings.
+
+        Args:
+            on_model_change: what happens at another version.
+            journal: holds the earlier judgings of ``plan``.
+            plan: digest of the evaluation.
+            drifts: accepted changes.
+        """
         self._stops = on_model_change == "stop"
         self._served = ServedVersions()
         for look in looks_of(journal, plan, drifts) if journal is not None else ():
@@ -69,8 +74,10 @@ class VersionGate:
             self._served.note(drift.judge, {drift.version: 0}, drift.noticed)
 
     def admit(self, unit: Unit) -> None:
-        """Note the versions of a look that is to be kept, or was found. Raises
-        ``ModelChangedError`` where one is new and the evaluation is to stop."""
+        """Note the versions of a judging.
+
+        Raises ``ModelChangedError`` where one is new and the evaluation must stop.
+        """
         now = time.time()
         for judge, versions in served_in(unit).items():
             changes = self._served.changes(judge, versions, now)
@@ -86,12 +93,11 @@ class VersionGate:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A panel's look at a picture, as far as versions go."""
+    """A panel's judging of a picture, with the versions of its judges."""
 
     key: str
     """Key of its unit."""
     panel: str
-    """The panel."""
     served: Mapping[str, Mapping[str, int]]
     """Judge → version → answers."""
     at: float
@@ -103,8 +109,10 @@ def looks_of(
     plan: str,
     drifts: Drifts = Drifts(),  # noqa: B008 - a constant
 ) -> Iterator[Look]:
-    """Yield the looks of ``plan`` in the order of its items, with the versions that ``drifts``
-    make of unchanged names."""
+    """Yield the judgings of ``plan`` in the order of its items.
+
+    ``drifts`` adds versions to judges that changed under an unchanged name.
+    """
     for key, facts, at in journal.notes(plan, "judge"):
         served = facts.get(SERVED)
         if served is None:
@@ -122,7 +130,7 @@ def _drifted(
     at: float,
     drifts: Drifts,
 ) -> Mapping[str, Mapping[str, int]]:
-    """``served`` of the look ``key``, kept at ``at``, with the versions of judges that changed."""
+    """Return ``served`` of the judging ``key``, kept at ``at``, with versions of changed judges."""
     found = dict(served)
     for judge in drifts.judges:
         versions = served.get(judge)
@@ -152,7 +160,7 @@ class PanelLabels:
     _judges: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Panel → its judges with several versions."""
     _served: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
-    """Judge → when which version was served, in order."""
+    """Judge → (time, version) in order of time."""
     _of_look: dict[str, str] = field(default_factory=dict)
     _drifts: Drifts = field(default_factory=Drifts)
 
@@ -164,7 +172,7 @@ class PanelLabels:
         on_model_change: OnModelChange,
         drifts: Drifts = Drifts(),  # noqa: B008 - a constant
     ) -> PanelLabels:
-        """Read the looks of ``plan``; nothing gets a label where mixtures are accepted."""
+        """Read the judgings of ``plan``; there are no labels where mixtures are accepted."""
         found = cls(_drifts=drifts)
         for look in looks_of(journal, plan, drifts):
             for judge, versions in look.served.items():
@@ -192,13 +200,14 @@ class PanelLabels:
         return bool(self._judges)
 
     def of_look(self, key: str, panel: str, at: float) -> str:
-        """Return the label of the look ``key``; of one that is not kept, by what was served to the
-        panel at its time."""
+        """Return the label of the judging ``key``.
+
+        If it is not kept, the versions served at its time decide.
+        """
         return self._of_look.get(key) or self._label(panel, at, {})
 
     def model_of(self, judge: str, model: str, at: float) -> str:
-        """Return the version of ``judge`` that answered under the name ``model`` in a look that
-        was kept at ``at``."""
+        """Return the version of ``judge`` that answered as ``model`` at the time ``at``."""
         return self._drifts.version(judge, model, at)
 
     def _label(self, panel: str, at: float, served: Mapping[str, Mapping[str, int]]) -> str:
@@ -217,7 +226,7 @@ class PanelLabels:
 
 
 def served_panels(journal: Journal, plan: str) -> dict[str, dict[str, set[str]]]:
-    """Return panel → judge → names that its replies told, of the looks of ``plan``."""
+    """Return panel → judge → names in its replies, of the judgings of ``plan``."""
     found: dict[str, dict[str, set[str]]] = {}
     for look in looks_of(journal, plan):
         for judge, versions in look.served.items():
@@ -226,7 +235,7 @@ def served_panels(journal: Journal, plan: str) -> dict[str, dict[str, set[str]]]
 
 
 def steering_models(journal: Journal, plan: str) -> dict[str, dict[str, set[str]]]:
-    """Return arm → judge of its loops, or the director → names that its replies told."""
+    """Return arm → judge of its loops, or the director → names in its replies."""
     found: dict[str, dict[str, set[str]]] = {}
     for _, facts, _ in journal.notes(plan, "draw"):
         for name, versions in (facts.get(STEERED) or {}).items():
@@ -241,9 +250,12 @@ def served_manifest(
     doubled: Mapping[str, Sequence[str]],
     drifts: Drifts = Drifts(),  # noqa: B008 - a constant
 ) -> dict[str, Any]:
-    """Return what the manifest says under :data:`SERVED`: the versions of every judge that tells
-    them, how a change was taken, the labels of panels, what steered the loops of each arm, the
-    models that answered under two names of a panel, and changes under an old name."""
+    """Return the entry :data:`SERVED` of the manifest.
+
+    It has the versions of every judge whose replies name one, how changes were handled, the labels
+    of panels, what steered the loops of each arm, the models that answered under two names of a
+    panel, and changes under an old name.
+    """
     versions = labels.versions
     return {
         "on_model_change": on_model_change,
@@ -262,7 +274,7 @@ def served_manifest(
 
 
 def told_versions(manifest: Mapping[str, Any]) -> dict[str, tuple[ServedVersion, ...]]:
-    """Return judge → served versions, as a manifest tells them."""
+    """Return judge → served versions from a manifest."""
     told = manifest.get(SERVED)
     judges = told.get("judges") if isinstance(told, Mapping) else None
     return {
@@ -272,7 +284,7 @@ def told_versions(manifest: Mapping[str, Any]) -> dict[str, tuple[ServedVersion,
 
 
 def told_labels(manifest: Mapping[str, Any]) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return label → (its panel, judge → version), as a manifest tells them."""
+    """Return label → (its panel, judge → version) from a manifest."""
     told = manifest.get(SERVED)
     panels = told.get("panels") if isinstance(told, Mapping) else None
     return {
@@ -281,8 +293,10 @@ def told_labels(manifest: Mapping[str, Any]) -> dict[str, tuple[str, dict[str, s
 
 
 def version_notes(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a sentence for each judge that was served by several versions, as a judge of a panel
-    or of a loop, and for each panel in which one model answered under two names."""
+    """Return sentences about judges served by several versions and models with two votes.
+
+    Judges are those of panels and of loops.
+    """
     labels = told_labels(manifest)
     found = []
     for judge, versions in told_versions(manifest).items():

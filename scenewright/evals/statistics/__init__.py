@@ -1,1 +1,1 @@
-"""Means with intervals, correlations, paired comparisons."""
+"""Means with intervals, correlations and paired comparisons."""

@@ -1,30 +1,152 @@
-"""Measured numbers of studies with their uncertainty.
+"""Measured numbers of studies with their uncertainty, and paired differences.
 
-Two kinds of spread are told apart. ``sd`` is the standard deviation (n − 1) over seeds of the mean
-over items: what stands behind ± in the paper's tables. ``low`` and ``high`` are a 95 % percentile
+Two kinds of spread are kept apart. ``sd`` is the standard deviation (n − 1) over seeds of the mean
+over items: the number behind ± in the paper's tables. ``low`` and ``high`` are a 95 % percentile
 bootstrap over items, each drawn with replacement together with all of its seeds: how far another
 sample of scenes would move the figure. Facts of one picture, and pictures of one item, depend on
 each other, so items are the unit.
+
+**Paired differences.** For every item that both of two ways of drawing have scored there is a
+difference d. Of n of them:
+
+- **effect**: their mean, and Cohen's d_z = mean / standard deviation with n − 1 (Cohen 1988,
+  §2.3.5; Lakens 2013, Eq. 6);
+- **interval**: 95 % percentile bootstrap of the mean, items drawn with replacement (Efron &
+  Tibshirani 1993, ch. 13);
+- **p**: two-sided sign-flip permutation test. If it makes no difference which of the two drew the
+  picture, each d could as well have the other sign. With 2ⁿ sign patterns no more than the
+  resamples all are taken and p is exact; otherwise patterns are drawn, and p = (b + 1) / (m + 1)
+  where b of m are at least as far from 0 as the observed mean (Phipson & Smyth 2010): never 0.
+  Differences of exactly 0 stay 0 under every pattern and do no harm.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field
-
-from scenewright.evals.statistics.paired import paired
 
 Array = NDArray[np.float64]
 
-RESAMPLES = 2000
+PAIRED_RESAMPLES = 10_000
 LEVEL = 0.95
+_BLOCK = 4_000_000
+"""Most numbers in memory while resampling."""
+_SLACK = 1e-9
+"""Relative rounding error below which sums count as equal."""
+
+
+class Paired(BaseModel):
+    """Result of the differences of one pair."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    n: int = Field(ge=0)
+    """Items that both have scored."""
+    mean: float | None = None
+    """Mean difference; none without items."""
+    low: float | None = None
+    """Lower end of its 95 % interval; none with fewer than two items."""
+    high: float | None = None
+    """Upper end."""
+    p: float | None = Field(default=None, ge=0.0, le=1.0)
+    """Two-sided, before any correction; none with fewer than two items."""
+    dz: float | None = None
+    """Cohen's d_z; none where all differences are the same."""
+    better: int = Field(default=0, ge=0)
+    """Items whose difference is above 0."""
+    worse: int = Field(default=0, ge=0)
+    """Items whose difference is below 0."""
+
+
+def paired(differences: ArrayLike, *, resamples: int = PAIRED_RESAMPLES, seed: int = 0) -> Paired:
+    """Return the test of one list of ``differences`` (n_items,); see :func:`paired_many`."""
+    return paired_many(np.asarray(differences, np.float64)[:, None], resamples, seed)[0]
+
+
+def paired_many(
+    differences: Array, resamples: int = PAIRED_RESAMPLES, seed: int = 0, flips: int = 0
+) -> list[Paired]:
+    """Return one result a column of ``differences`` (n_items, n_pairs), over the same resamples.
+
+    ``flips`` is the most sign patterns of the test, if more than ``resamples``: a family of m tests
+    needs some multiple of m for a corrected p-value to come out small. The same ``seed`` gives the
+    same result. Raises ``ValueError`` for values that are not finite and for fewer than 100
+    resamples.
+    """
+    if resamples < 100:
+        raise ValueError(f"resamples is {resamples}: an interval of 95 % needs 100 or more")
+    d = np.asarray(differences, np.float64)
+    if not np.isfinite(d).all():
+        raise ValueError("differences hold NaN or infinity: leave out items without both scores")
+    n = len(d)
+    if n == 0:
+        return [Paired(n=0) for _ in range(d.shape[1])]
+    means = d.mean(0)
+    better, worse = (d > 0).sum(0), (d < 0).sum(0)
+    if n == 1:
+        return [
+            Paired(n=1, mean=float(m), better=int(b), worse=int(w))
+            for m, b, w in zip(means, better, worse, strict=True)
+        ]
+    rng = np.random.default_rng(seed)
+    drawn = np.concatenate([counts @ d / n for counts in _draws(rng, n, resamples)])
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    p = _sign_flip(rng, d, max(resamples, flips))
+    spread = d.std(0, ddof=1)
+    flat = spread <= _SLACK * np.abs(d).max(0)
+    return [
+        Paired(
+            n=n,
+            mean=float(means[at]),
+            low=float(low[at]),
+            high=float(high[at]),
+            p=float(p[at]),
+            dz=None if flat[at] else float(means[at] / spread[at]),
+            better=int(better[at]),
+            worse=int(worse[at]),
+        )
+        for at in range(d.shape[1])
+    ]
+
+
+def _draws(rng: np.random.Generator, n: int, resamples: int) -> Iterator[Array]:
+    """Yield blocks (rows, n) of how often each item was drawn."""
+    for rows in _rows(n, resamples):
+        picks = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
+        yield np.bincount(picks.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
+
+
+def _rows(n: int, resamples: int) -> Iterator[int]:
+    most = max(1, _BLOCK // n)
+    for start in range(0, resamples, most):
+        yield min(most, resamples - start)
+
+
+def _sign_flip(rng: np.random.Generator, d: Array, resamples: int) -> Array:
+    """Return two-sided p of each column."""
+    n = len(d)
+    seen = np.abs(d.sum(0))
+    # A mean that was reached by the same numbers in another order must count as reached.
+    far = seen - _SLACK * np.abs(d).sum(0)
+    reached = np.zeros(d.shape[1])
+    if n < 63 and 2**n <= resamples:
+        patterns = np.arange(2**n)[:, None] >> np.arange(n) & 1
+        reached = (np.abs((1.0 - 2.0 * patterns) @ d) >= far).sum(0)
+        return np.asarray(reached / 2**n)
+    for rows in _rows(n, resamples):
+        bits = np.unpackbits(np.frombuffer(rng.bytes(rows * (-(-n // 8))), np.uint8))
+        signs = 1.0 - 2.0 * bits.reshape(rows, -1)[:, :n]
+        reached += (np.abs(signs @ d) >= far).sum(0)
+    return np.asarray((reached + 1.0) / (resamples + 1.0))
+
+
+RESAMPLES = 2000
 FEWEST_OF_GROUP = 5
 """Items that each of two groups needs for an interval of their difference."""
-_BLOCK = 4_000_000
 
 
 class Estimate(BaseModel):
@@ -33,7 +155,7 @@ class Estimate(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     value: float | None = None
-    """None: there was nothing to measure it on."""
+    """None: nothing was measured."""
     low: float | None = None
     """Lower end of its 95 % interval; none where there is no interval."""
     high: float | None = None
@@ -41,14 +163,14 @@ class Estimate(BaseModel):
     sd: float | None = None
     """Standard deviation over seeds; none with fewer than two."""
     n: int = Field(default=0, ge=0)
-    """Items it is measured on."""
+    """Number of items."""
     seeds: int = Field(default=0, ge=0)
-    """Seeds it is measured on."""
+    """Number of seeds."""
     reason: str = ""
     """Why there is no value."""
 
     def times(self, factor: float) -> Estimate:
-        """The same in another unit; ``factor`` is above 0."""
+        """Return the same in another unit; ``factor`` is above 0."""
 
         def scaled(number: float | None) -> float | None:
             return None if number is None else number * factor
@@ -58,7 +180,7 @@ class Estimate(BaseModel):
         )
 
     def text(self, digits: int = 1, sign: bool = False) -> str:
-        """``61.2 ± 0.4 [59.1, 63.0]``, or a dash."""
+        """Return ``61.2 ± 0.4 [59.1, 63.0]``, or a dash."""
         if self.value is None:
             return "–"
         shown = number(self.value, digits, sign)
@@ -70,7 +192,7 @@ class Estimate(BaseModel):
 
 
 def number(value: float, digits: int = 1, sign: bool = False) -> str:
-    """``value`` with a true minus sign."""
+    """Return ``value`` with a true minus sign."""
     shown = f"{value:{'+' if sign else ''}.{digits}f}"
     # A rounded nothing has no sign.
     if float(shown) == 0.0:
@@ -79,12 +201,12 @@ def number(value: float, digits: int = 1, sign: bool = False) -> str:
 
 
 def nothing(reason: str) -> Estimate:
-    """No number, and why."""
+    """Return an estimate without a value, for ``reason``."""
     return Estimate(reason=reason)
 
 
 def mean(values: Array, seed: int = 0) -> Estimate:
-    """The mean of ``values`` (items, seeds), NaN where there is none.
+    """Return the mean of ``values`` (items, seeds), NaN where there is none.
 
     Items weigh alike, however many of their seeds are there. ``seed`` is that of the bootstrap.
     """
@@ -105,8 +227,10 @@ def mean(values: Array, seed: int = 0) -> Estimate:
 
 
 def difference(ours: Array, theirs: Array) -> Estimate:
-    """Mean over items of ``ours`` − ``theirs``, both (items, seeds) of the same items and seeds;
-    only where both are there (see :mod:`scenewright.evals.statistics.paired`)."""
+    """Return the mean over items of ``ours`` − ``theirs``, where both are there.
+
+    Both are (items, seeds) of the same items and seeds. See :func:`paired`.
+    """
     gaps = ours - theirs
     per_item = item_means(gaps)
     found = paired(per_item[~np.isnan(per_item)], resamples=RESAMPLES)
@@ -124,10 +248,10 @@ def difference(ours: Array, theirs: Array) -> Estimate:
 
 
 def contrast(ours: Array, theirs: Array, seed: int = 0) -> Estimate:
-    """Difference of the means of two groups of other items, each (items, seeds).
+    """Return the difference of the means of two groups of other items, each (items, seeds).
 
     There is no interval if a group has fewer than :data:`FEWEST_OF_GROUP` items: resamples of so
-    few are too much alike.
+    few are too similar.
     """
     a, b = (per[~np.isnan(per)] for per in (item_means(ours), item_means(theirs)))
     if not len(a) or not len(b):
@@ -143,7 +267,7 @@ def contrast(ours: Array, theirs: Array, seed: int = 0) -> Estimate:
 
 
 def slope(x: Array, values: Array, seed: int = 0) -> Estimate:
-    """Least-squares change of the item's mean value for one more of ``x`` (items,).
+    """Return the least-squares change of the item's mean value for one more of ``x`` (items,).
 
     ``values`` is (items, seeds). Resamples in which all ``x`` are equal are left out.
     """
@@ -162,8 +286,11 @@ def slope(x: Array, values: Array, seed: int = 0) -> Estimate:
 
 
 def rank_agreement(a: Array, b: Array, seed: int = 0) -> Estimate:
-    """Spearman's rank correlation of two values of the same items, both (items,), where both are
-    there; undefined with fewer than three of them, or where one of the two is constant."""
+    """Return Spearman's rank correlation of two values of the same items, both (items,).
+
+    Items with both values count. Undefined with fewer than three of them, or where one side is
+    constant.
+    """
     known = ~np.isnan(a) & ~np.isnan(b)
     first, second = a[known], b[known]
     n = len(first)
@@ -180,8 +307,10 @@ def rank_agreement(a: Array, b: Array, seed: int = 0) -> Estimate:
 
 
 def rank_correlation(a: Array, b: Array) -> Array:
-    """Spearman's rank correlation of each row of ``a`` and ``b`` (rows, values); ties share their
-    mean rank. NaN where one of the two is constant or holds NaN."""
+    """Return Spearman's rank correlation of each row of ``a`` and ``b`` (rows, values).
+
+    Ties share their mean rank. NaN where one of the two is constant or holds NaN.
+    """
     from scipy.stats import rankdata
 
     x, y = (
@@ -194,7 +323,7 @@ def rank_correlation(a: Array, b: Array) -> Array:
 
 
 def over_seeds(values: Sequence[float | None], n: int, reason: str = "") -> Estimate:
-    """Mean and spread of scores of sets, one a seed: they have no interval over items."""
+    """Return mean and spread of scores of sets, one a seed: they have no interval over items."""
     known = [value for value in values if value is not None]
     if not known:
         return nothing(reason or "nothing was scored")
@@ -207,7 +336,7 @@ def over_seeds(values: Sequence[float | None], n: int, reason: str = "") -> Esti
 
 
 def item_means(values: Array) -> Array:
-    """Mean over seeds of (items, seeds) → (items,); NaN where no seed has a value."""
+    """Return mean over seeds of (items, seeds) → (items,); NaN where no seed has a value."""
     there = ~np.isnan(values)
     counts = there.sum(1)
     sums = np.where(there, values, 0.0).sum(1)
@@ -216,7 +345,7 @@ def item_means(values: Array) -> Array:
 
 
 def seed_means(values: Array) -> Array:
-    """Mean over items of (items, seeds) → one a seed that has any."""
+    """Return mean over items of (items, seeds) → one a seed that has any."""
     found = [column[~np.isnan(column)] for column in values.T]
     return np.array([column.mean() for column in found if len(column)])
 
@@ -234,7 +363,7 @@ def _resamples(n: int) -> int:
 
 
 def _means(rng: np.random.Generator, known: Array) -> Array:
-    """Means of resamples of ``known``, in blocks of bounded size."""
+    """Return means of resamples of ``known``, in blocks of bounded size."""
     left, found = RESAMPLES, []
     while left:
         rows = min(left, max(1, _BLOCK // len(known)))

@@ -1,13 +1,16 @@
-"""Figures with their uncertainty: percentile bootstrap over pictures.
+"""Figures with a percentile bootstrap over pictures, and rank correlations with people.
 
-Facts of one picture depend on each other, so pictures are drawn with replacement, not facts.
-Every statistic here is a function of sums over pictures; a resample then is a row of counts, and
-all of them together one product of matrices.
+Facts of one picture depend on each other, so pictures are drawn with replacement, not facts. Every
+statistic of :class:`Bootstrap` is a function of sums over pictures; a resample then is a row of
+counts, and all resamples together are one matrix product.
+
+For the correlations of metrics with people, items are drawn with replacement, each with all its
+pictures: pictures of one item share their question and their raters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -25,7 +28,7 @@ _MOST = 5_000_000
 """Largest number of counts kept; with more pictures there are fewer resamples."""
 _FEWEST = 200
 _BLOCK = 1_000_000
-"""Rows of a block of resamples whose ranks are worked out at once."""
+"""Rows of a block of resamples whose ranks are computed at once."""
 _DECIMALS = 9
 """Values this close are ties: means of the same ratings differ in their last bit."""
 
@@ -36,16 +39,16 @@ class Figure(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     value: float | None
-    """None: there was nothing to measure it on."""
+    """None: nothing was measured."""
     low: float | None = None
     """Lower end of the interval; None with fewer than two pictures."""
     high: float | None = None
     """Upper end."""
     n: int = Field(default=0, ge=0)
-    """How many answers (or pairs of answers) it is measured on."""
+    """Number of answers (or pairs of answers)."""
 
     def text(self, digits: int = 3) -> str:
-        """``0.931 [0.902, 0.957]``, or a dash."""
+        """Return ``0.931 [0.902, 0.957]``, or a dash."""
         if self.value is None:
             return "–"
         if self.low is None or self.high is None:
@@ -68,7 +71,7 @@ class Bootstrap:
     def figure(
         self, pictures: ArrayLike, columns: Sequence[ArrayLike], statistic: Statistic
     ) -> Figure:
-        """A statistic of the sums of ``columns``, each (n_rows,), over ``pictures`` (n_rows,).
+        """Return a statistic of sums of ``columns``, each (n_rows,), over ``pictures`` (n_rows,).
 
         ``pictures`` holds the number of each row's picture, from 0.
         """
@@ -82,10 +85,10 @@ class Bootstrap:
         return self._figure(value, drawn, len(at))
 
     def spearman(self, pictures: ArrayLike, *pairs: tuple[ArrayLike, ArrayLike]) -> Figure:
-        """Spearman's rank correlation of the two sides of each pair, all (n_rows,), and of several
-        pairs the mean. Ties share their mean rank.
+        """Return Spearman's rank correlation of the two sides of each pair, all (n_rows,).
 
-        Nothing of fewer than three rows, or where a side is constant.
+        Of several pairs it is the mean. Ties share their mean rank. None for fewer than three rows,
+        or where a side is constant.
         """
         at = np.asarray(pictures, np.intp)
         if len(at) < 3:
@@ -121,12 +124,12 @@ class Bootstrap:
         return Figure(value=value, low=float(low), high=float(high), n=n)
 
     def share(self, pictures: ArrayLike, part: ArrayLike, less: float = 0.0) -> Figure:
-        """The mean of ``part`` (n_rows,), minus ``less``."""
+        """Return the mean of ``part`` (n_rows,), minus ``less``."""
         there = np.ones(len(np.asarray(part)))
         return self.figure(pictures, [part, there], lambda s: s[:, 0] / s[:, 1] - less)
 
     def balanced(self, pictures: ArrayLike, right: ArrayLike, truth: ArrayLike) -> Figure:
-        """Mean of sensitivity and specificity of votes that are ``right`` or not."""
+        """Return mean of sensitivity and specificity of votes that are ``right`` or not."""
         good, holds = np.asarray(right, np.float64), np.asarray(truth, np.float64)
         columns = [good * holds, holds, good * (1 - holds), 1 - holds]
         return self.figure(pictures, columns, lambda s: (s[:, 0] / s[:, 1] + s[:, 2] / s[:, 3]) / 2)
@@ -134,7 +137,10 @@ class Bootstrap:
     def calibration_error(
         self, pictures: ArrayLike, said: ArrayLike, truth: ArrayLike, bins: int = 10
     ) -> Figure:
-        """:func:`~scenewright.agents.panel.aggregation.expected_calibration_error`."""
+        """Return the expected calibration error.
+
+        See :func:`~scenewright.agents.panel.agreement.expected_calibration_error`.
+        """
         given, holds = np.asarray(said, np.float64), np.asarray(truth, np.float64)
         at = np.minimum((given * bins).astype(int), bins - 1)
         columns = [np.where(at == b, given - holds, 0.0) for b in range(bins)]
@@ -146,7 +152,10 @@ class Bootstrap:
         return self.figure(pictures, [*columns, np.ones(len(given))], error)
 
     def kappa(self, pictures: ArrayLike, a: ArrayLike, b: ArrayLike) -> Figure:
-        """:func:`~scenewright.agents.panel.aggregation.cohen_kappa` of votes without missing ones."""
+        """Return Cohen's κ of votes without missing ones.
+
+        See :func:`~scenewright.agents.panel.agreement.cohen_kappa`.
+        """
         first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
 
         def statistic(sums: Array) -> Array:
@@ -159,8 +168,10 @@ class Bootstrap:
         return self.figure(pictures, columns, statistic)
 
     def alpha(self, pictures: ArrayLike, votes: ArrayLike) -> Figure:
-        """Nominal :func:`~scenewright.agents.panel.aggregation.krippendorff_alpha` of votes
-        (n_rows, n_judges) of 0, 1 or NaN."""
+        """Return Krippendorff's nominal α of votes (n_rows, n_judges) of 0, 1 or NaN.
+
+        See :func:`~scenewright.agents.panel.agreement.krippendorff_alpha`.
+        """
         array = np.asarray(votes, np.float64)
         there = (~np.isnan(array)).sum(1).astype(np.float64)
         kept = there >= 2
@@ -201,15 +212,17 @@ class _Ranks:
         return cls(order, starts, back)
 
     def of_resample(self, weights: Array) -> Array:
-        """Ranks of the rows, (resamples, n_rows); ``weights`` of the same shape say how often each
-        row was drawn."""
+        """Return ranks of the rows, (resamples, n_rows).
+
+        ``weights`` of the same shape hold how often each row was drawn.
+        """
         each = np.add.reduceat(weights[:, self.order], self.starts, axis=1)
         ranks: Array = (np.cumsum(each, axis=1) - each / 2)[:, self.place]
         return ranks
 
 
 def _correlation(a: _Ranks, b: _Ranks, weights: Array) -> Array:
-    """Pearson's correlation of ranks in each resample; NaN where a side is constant."""
+    """Return Pearson's correlation of ranks in each resample; NaN where a side is constant."""
     n = weights.sum(1, keepdims=True)
     first, second = a.of_resample(weights), b.of_resample(weights)
     first = first - (weights * first).sum(1, keepdims=True) / n
@@ -220,3 +233,166 @@ def _correlation(a: _Ranks, b: _Ranks, weights: Array) -> Array:
     )
     # Rounding may leave a perfect correlation a little above 1.
     return np.clip(result, -1.0, 1.0)
+
+
+Pictured = tuple[str, str]
+"""Item and arm."""
+Places = NDArray[np.intp]
+Rank = Callable[[Array, Array], float]
+
+
+class Correlation(BaseModel):
+    """Rank correlations of one metric with people."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    metric: str
+    """Name of the metric."""
+    spearman: Figure
+    """Spearman's rank correlation over all pictures."""
+    kendall: Figure
+    """τ-b over all pictures."""
+    within: Figure
+    """Mean over items of τ-b among the item's pictures; items of whose pictures people think
+    the same are left out, and a metric that cannot tell them apart counts 0. ``n`` counts items."""
+    arms_spearman: Figure
+    """Spearman's of the arms' means over the pictures that both know; ``n`` counts arms."""
+    arms_kendall: Figure
+    """τ-b of the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    items: Places
+    """(n,) number of the item of each picture."""
+    arms: Places
+    """(n,) number of its arm."""
+    people: Array
+    """(n,)"""
+    metric: Array
+    """(n,)"""
+
+
+def correlate(
+    metric: str,
+    values: Mapping[Pictured, float],
+    people: Mapping[Pictured, float],
+    *,
+    resamples: int,
+    seed: int,
+) -> Correlation:
+    """Return the correlations of a metric's ``values`` with those of ``people``."""
+    both = sorted(set(values) & set(people))
+    items = {item: at for at, item in enumerate(sorted({item for item, _ in both}))}
+    arms = {arm: at for at, arm in enumerate(sorted({arm for _, arm in both}))}
+    pairs = _Pairs(
+        np.array([items[item] for item, _ in both], np.intp),
+        np.array([arms[arm] for _, arm in both], np.intp),
+        np.round(np.array([people[key] for key in both]), _DECIMALS),
+        np.round(np.array([values[key] for key in both]), _DECIMALS),
+    )
+    drawn = resamples_of(pairs.items, len(items), resamples, seed)
+    whole = np.arange(len(both))
+    taus = _item_taus(pairs, len(items))
+
+    def over_pictures(rank: Rank) -> Figure:
+        return figure_of(
+            lambda at: rank(pairs.people[at], pairs.metric[at]), whole, drawn, len(both)
+        )
+
+    def over_arms(rank: Rank) -> Figure:
+        return figure_of(lambda at: rank(*_means(pairs, at, len(arms))), whole, drawn, len(arms))
+
+    return Correlation(
+        metric=metric,
+        spearman=over_pictures(spearman),
+        kendall=over_pictures(kendall),
+        within=_mean_figure(taus, resamples, seed),
+        arms_spearman=over_arms(spearman),
+        arms_kendall=over_arms(kendall),
+    )
+
+
+def spearman(a: Array, b: Array) -> float:
+    """Return Spearman's rank correlation of two vectors; ties share their mean rank.
+
+    NaN with fewer than three values, or where one side is constant.
+    """
+    if len(a) < 3 or np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
+        return float("nan")
+    from scipy.stats import rankdata
+
+    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
+
+
+def kendall(a: Array, b: Array) -> float:
+    """Return Kendall's τ-b (1945), which corrects for ties; NaN as :func:`spearman`."""
+    if len(a) < 3 or np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
+        return float("nan")
+    return _tau(a, b)
+
+
+def _tau(a: Array, b: Array) -> float:
+    from scipy.stats import kendalltau
+
+    # The exact p-value is unused and would take longer than τ.
+    return float(kendalltau(a, b, method="asymptotic").statistic)
+
+
+def _item_taus(pairs: _Pairs, n_items: int) -> Array:
+    """Return (n_items,): τ-b among the pictures of each item, NaN where all are rated alike."""
+    found = np.full(n_items, np.nan)
+    order = np.argsort(pairs.items, kind="stable")
+    for at in np.split(order, np.flatnonzero(np.diff(pairs.items[order])) + 1):
+        if len(at) >= 2 and np.ptp(pairs.people[at]) > 0.0:
+            same = np.ptp(pairs.metric[at]) == 0.0
+            found[pairs.items[at[0]]] = 0.0 if same else _tau(pairs.people[at], pairs.metric[at])
+    return found
+
+
+def _means(pairs: _Pairs, at: Places, n_arms: int) -> tuple[Array, Array]:
+    """Return means of the arms that the resample has."""
+    count = np.bincount(pairs.arms[at], minlength=n_arms)
+    there = count > 0
+    people = np.bincount(pairs.arms[at], pairs.people[at], minlength=n_arms)[there] / count[there]
+    metric = np.bincount(pairs.arms[at], pairs.metric[at], minlength=n_arms)[there] / count[there]
+    return np.round(people, _DECIMALS), np.round(metric, _DECIMALS)
+
+
+def resamples_of(items: Places, n_items: int, count: int, seed: int) -> list[Places]:
+    """Return ``count`` draws of items with replacement, each as the rows of the item.
+
+    None of fewer than two items. ``items`` is (n,), the number of each row's item from 0.
+    """
+    if n_items < 2:
+        return []
+    rows = [np.flatnonzero(items == at) for at in range(n_items)]
+    picks = np.random.default_rng(seed).integers(0, n_items, (count, n_items))
+    return [np.concatenate([rows[at] for at in pick]) for pick in picks]
+
+
+def figure_of(
+    statistic: Callable[[Places], float], whole: Places, drawn: Sequence[Places], n: int
+) -> Figure:
+    """Return a statistic of the rows ``whole`` with its interval over the resamples ``drawn``."""
+    value = statistic(whole) if len(whole) else float("nan")
+    if np.isnan(value):
+        return Figure(value=None, n=n)
+    return _with_interval(value, np.array([statistic(at) for at in drawn]), n)
+
+
+def _mean_figure(values: Array, count: int, seed: int) -> Figure:
+    known = values[~np.isnan(values)]
+    n = len(known)
+    if not n:
+        return Figure(value=None)
+    picks = np.random.default_rng(seed).integers(0, n, (count if n > 1 else 0, n))
+    return _with_interval(float(known.mean()), known[picks].mean(1), n)
+
+
+def _with_interval(value: float, drawn: Array, n: int) -> Figure:
+    known = drawn[~np.isnan(drawn)]
+    if not len(drawn) or 2 * len(known) < len(drawn):
+        return Figure(value=value, n=n)
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Figure(value=value, low=float(low), high=float(high), n=n)

@@ -1,1 +1,1 @@
-"""What evaluations keep: answers, scores, tables, manifests."""
+"""Stores of evaluations: journal, tables, manifest, replies of models, extracted graphs."""

@@ -1,26 +1,20 @@
-"""Graphs that were seen in pictures, kept: no picture is read twice by the same extractor.
+"""Store of graphs extracted from pictures: no picture is read twice by the same extractor.
 
 ::
 
     <folder>/<fingerprint of the extractor>/<hash of the picture>.json
 
-Metrics and evaluations that look at one picture share what was seen in it, within a process and,
-with a folder, between processes and days. A file is written whole or not at all; one that is
-damaged is made anew. Failures are not kept. A graph of which a part is unread is no result yet: it
-is looked for again each time, and what is known of it is kept so that only what failed is asked.
+Metrics and evaluations that read the same picture share its graph, within a process and, with a
+folder, between processes and days. A file is written whole or not at all; a damaged one is made
+anew. Failures are not kept. A graph with an unread part is not a result yet: it is extracted again
+each time, and its known parts are kept so that only what failed is asked.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import hashlib
-import json
 import os
-import re
-import secrets
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -31,8 +25,8 @@ from PIL import Image
 from pydantic import ValidationError
 
 from scenewright.core.images import hash_of_image
-from scenewright.core.ports.vision import (
-    DetectionError,
+from scenewright.core.ports.detector import DetectionError
+from scenewright.core.ports.extractor import (
     Dropped,
     Extraction,
     ExtractionError,
@@ -42,50 +36,49 @@ from scenewright.core.ports.vision import (
     Unread,
 )
 from scenewright.core.scene import SceneGraph
-from scenewright.tools.vision.detection.files import data_of_detection, detection_of
-
-_FORMAT = 1
-_REMEMBERED = 512
-"""Extractions that are held in memory at most; masks make them large."""
-_NAME = re.compile(r"[0-9a-f]{16,128}")
+from scenewright.evals.store.files import PictureFiles, hash_name
+from scenewright.tools.vision.detection.rle import data_of_detection, detection_of
 
 
 class Extractions:
-    """What one extractor sees in pictures, each picture once."""
+    """Graphs that one extractor reads from pictures, each picture once."""
 
     def __init__(self, extractor: GraphExtractor, folder: str | os.PathLike[str] | None = None):
-        """``folder``: where extractions are kept for other processes; None: in memory only."""
+        """Use ``extractor``; its graphs are kept in ``folder``, or in memory only."""
         self.extractor = extractor
-        """Who looks."""
-        self.folder = None if folder is None else Path(folder) / _file_name(extractor.fingerprint)
-        """Where this extractor's extractions lie; made with the first one."""
+        place = None if folder is None else Path(folder) / hash_name(extractor.fingerprint)
+        self._files = PictureFiles(
+            place,
+            lambda kept: extraction_of(kept["extraction"]),
+            what="the extraction",
+            wrong=ExtractionError,
+        )
         self.made = 0
-        """How many times the extractor was asked, failures included."""
-        self._memory: OrderedDict[str, Extraction] = OrderedDict()
-        # A lock lives as long as somebody waits for it, so that no event loop meets another's.
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Calls of the extractor, failures included."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of this extractor's graphs; made with the first one."""
+        return self._files.folder
 
     async def of(self, image: Image.Image, image_hash: str | None = None) -> Extraction:
-        """What is seen in ``image``; callers that ask for it at the same time share one look. What
-        was unread before is asked for again.
+        """Return the graph of ``image``; concurrent callers share one extraction.
 
-        ``image_hash``: its content hash (:func:`scenewright.core.images.hash_of_image`) if it is
-        known. Raises what :meth:`~scenewright.core.ports.vision.GraphExtractor.extract` raises,
-        and ``ExtractionError`` if the extraction cannot be written.
+        Parts that were unread before are asked for again. ``image_hash``: its content hash
+        (:func:`scenewright.core.images.hash_of_image`) if it is known. Raises what
+        :meth:`~scenewright.core.ports.extractor.GraphExtractor.extract` raises, and
+        ``ExtractionError`` if the extraction cannot be written.
         """
         name = await asyncio.to_thread(hash_of_image, image) if image_hash is None else image_hash
-        lock = self._locks.setdefault(name, asyncio.Lock())
-        async with lock:
-            found = self._memory.get(name)
-            if found is None:
-                found = await asyncio.to_thread(self._read, name)
+        async with self._files.lock(name):
+            found = await self._files.get(name)
+            data = None
             if found is None or not found.complete:
                 self.made += 1
                 found = await self._look(image, found)
-                self._remember(name, found)
                 if found.complete or found.answered:
-                    await asyncio.to_thread(self._write, name, found)
-            self._remember(name, found)
+                    data = {"extractor": self.extractor.id, "extraction": data_of(found)}
+            await self._files.put(name, found, data)
             return found
 
     async def _look(self, image: Image.Image, before: Extraction | None) -> Extraction:
@@ -94,63 +87,12 @@ class Extractions:
         return await self.extractor.extract(image)
 
     def forget(self, image_hash: str) -> None:
-        """Let the picture be read anew, for example after a provider failed on part of it."""
-        self._memory.pop(image_hash, None)
-        place = self._place(image_hash)
-        if place is not None:
-            place.unlink(missing_ok=True)
+        """Forget the graph of a picture, for example after a provider failed on part of it."""
+        self._files.forget(image_hash)
 
     async def aclose(self) -> None:
         """Free the extractor."""
         await self.extractor.aclose()
-
-    def _remember(self, name: str, found: Extraction) -> None:
-        self._memory[name] = found
-        self._memory.move_to_end(name)
-        while len(self._memory) > _REMEMBERED:
-            self._memory.popitem(last=False)
-
-    def _place(self, name: str) -> Path | None:
-        return None if self.folder is None else self.folder / f"{_file_name(name)}.json"
-
-    def _read(self, name: str) -> Extraction | None:
-        place = self._place(name)
-        if place is None:
-            return None
-        try:
-            kept = json.loads(place.read_text(encoding="utf-8"))
-            if (kept["format"], kept["image"]) != (_FORMAT, name):
-                return None
-            return extraction_of(kept["extraction"])
-        except (OSError, ValueError, KeyError, TypeError, ExtractionError):
-            # Absent, or damaged by a crash of the machine: it is made anew.
-            return None
-
-    def _write(self, name: str, found: Extraction) -> None:
-        place = self._place(name)
-        if place is None:
-            return
-        draft = place.with_name(f".{place.stem}.{secrets.token_hex(8)}.tmp")
-        kept = {
-            "format": _FORMAT,
-            "image": name,
-            "extractor": self.extractor.id,
-            "extraction": data_of(found),
-        }
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                draft.write_text(json.dumps(kept, ensure_ascii=True), encoding="utf-8")
-                os.replace(draft, place)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    draft.unlink()
-                raise
-        except OSError as error:
-            raise ExtractionError(
-                f"the extraction cannot be kept in {place.parent}: {error.strerror or error}. "
-                "Choose a folder that you may write in, or free some space"
-            ) from error
 
 
 _SHARED: WeakValueDictionary[tuple[str, str], Extractions] = WeakValueDictionary()
@@ -160,8 +102,10 @@ _SHARED_LOCK = threading.Lock()
 def shared_extractions(
     extractor: GraphExtractor, folder: str | os.PathLike[str] | None = None
 ) -> Extractions:
-    """The extractions of ``extractor`` in ``folder``, while anybody uses them: callers whose
-    extractors have one fingerprint get the same."""
+    """Return the extractions of ``extractor`` in ``folder``, shared while they are in use.
+
+    Extractors of one fingerprint get the same.
+    """
     key = (extractor.fingerprint, "" if folder is None else str(Path(folder).resolve()))
     with _SHARED_LOCK:
         found = _SHARED.get(key)
@@ -171,7 +115,7 @@ def shared_extractions(
 
 
 def data_of(extraction: Extraction) -> dict[str, Any]:
-    """``extraction`` as data for JSON; masks in COCO's run-length code."""
+    """Return ``extraction`` as data for JSON; masks in COCO's run-length code."""
     return {
         "scene": extraction.scene.model_dump(mode="json"),
         "things": {name: data_of_detection(thing) for name, thing in extraction.things.items()},
@@ -186,7 +130,7 @@ def data_of(extraction: Extraction) -> dict[str, Any]:
 
 
 def extraction_of(data: Mapping[str, Any]) -> Extraction:
-    """The extraction of :func:`data_of`; ``ExtractionError`` for what is none."""
+    """Return the extraction in ``data`` of :func:`data_of`. Raises ``ExtractionError``."""
     try:
         return Extraction(
             scene=SceneGraph.model_validate(data["scene"]),
@@ -208,7 +152,7 @@ def extraction_of(data: Mapping[str, Any]) -> Extraction:
         ValueError,
         DetectionError,
     ) as error:
-        raise ExtractionError(f"this is no extraction: {error!r}") from error
+        raise ExtractionError(f"this is not an extraction: {error!r}") from error
 
 
 def _unread(data: Mapping[str, Any]) -> Unread:
@@ -216,10 +160,3 @@ def _unread(data: Mapping[str, Any]) -> Unread:
         raise ValueError(f"{data['part']!r} is not a part of a graph")
     named = {name: tuple(map(str, data[name])) for name in ("objects", "words")}
     return Unread(data["part"], str(data["reason"]), **named)
-
-
-def _file_name(text: str) -> str:
-    """``text`` if it is a hash, else its hash: names of files hold nothing else."""
-    if _NAME.fullmatch(text):
-        return text
-    return hashlib.sha256(text.encode()).hexdigest()

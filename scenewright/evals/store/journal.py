@@ -1,8 +1,9 @@
-"""What an evaluation has done so far: an SQLite file that a kill at any moment leaves whole.
+"""Journal of an evaluation: an SQLite file of finished work that survives a kill, and its export.
 
-A *unit* is one finished piece of work: a drawing, the judging of a picture by a panel, a score.
-Its key tells all that decides it, so that a run that starts again, or one of a larger
-configuration in the same folder, finds what is there and does nothing twice.
+A *unit* is one finished piece of work: a drawing, the judging of a picture by a panel, a score. Its
+key is a hash of all that decides it, so that a restarted run, or one of a larger configuration in
+the same folder, finds the finished units and repeats nothing. The export writes parquet files with
+a thousand rows in memory at a time.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from scenewright.core.facts import Answer, Verdict
 from scenewright.evals.errors import EvalError
-from scenewright.evals.store.schema import Table
-from scenewright.evals.store.sqlite_file import SqliteFile
+from scenewright.evals.store.files import SqliteFile, drafted
+from scenewright.evals.store.results import SCHEMAS, TABLES, Table
 
 Features = NDArray[np.float32]
 UnitState = Literal["done", "unscored", "failed"]
-"""``unscored``: done, but something in it is unscored; ``failed``: nothing came of it."""
+"""``unscored``: done, but something in it is unscored; ``failed``: without a result."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS units (
@@ -50,7 +54,6 @@ CREATE TABLE IF NOT EXISTS vectors (
     PRIMARY KEY (extractor, image)
 ) WITHOUT ROWID;
 """
-_INSERT = "INSERT OR REPLACE INTO units VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +65,21 @@ class Unit:
     kind: str
     """``item``, ``draw``, ``judge`` or ``score``."""
     state: UnitState = "done"
-    """How it ended."""
     reason: str = ""
     """Why it failed, or why something is unscored."""
     rows: Mapping[Table, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """Rows of the tables of results."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What later steps need of it, as JSON data."""
+    """JSON data for later steps."""
     at: float = field(default=0.0, compare=False)
-    """Unix time when it was kept; 0 where it was not yet."""
+    """Unix time when it was stored; 0 before."""
 
 
 class Units(Protocol):
-    """Where finished work is looked up and kept; :class:`Journal` is one."""
+    """Store of finished units; :class:`Journal` is one."""
 
     def get(self, key: str) -> Unit | None:
-        """The unit of ``key``, if it was finished."""
+        """Return the unit of ``key``, if it was finished."""
         ...
 
     def put(self, units: Iterable[Unit]) -> None:
@@ -89,127 +91,110 @@ class Journal(SqliteFile):
     """The units of an evaluation; one process writes at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Opens or makes the file. Raises ``EvalError`` if that fails."""
+        """Open or make the file. Raises ``EvalError`` if that fails."""
         # What a power cut takes back is work whose pictures and answers are stored elsewhere.
         super().__init__(path, _SCHEMA, synchronous="NORMAL", kept="what is done")
 
     def get(self, key: str) -> Unit | None:
-        """The unit of ``key``, if it was finished."""
-        with self._told():
-            row = self._db.execute(
-                "SELECT key, kind, state, reason, rows, facts, at FROM units WHERE key = ?", (key,)
-            ).fetchone()
-        return None if row is None else _unit(row)
+        """Return the unit of ``key`` if it is finished."""
+        rows = self._rows(
+            "SELECT key, kind, state, reason, rows, facts, at FROM units WHERE key = ?", (key,)
+        )
+        return _unit(rows[0]) if rows else None
 
     def put(self, units: Iterable[Unit]) -> None:
         """Keep ``units`` in one transaction, in place of earlier ones of the same keys."""
         now = time.time()
-        rows = [
-            (u.key, u.kind, u.state, u.reason, _packed(u.rows), _text(u.facts), now) for u in units
-        ]
-        with self._told(), self._db:
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany(_INSERT, rows)
+        self._put(
+            "units",
+            [
+                (u.key, u.kind, u.state, u.reason, _packed(u.rows), _text(u.facts), now)
+                for u in units
+            ],
+        )
 
     def plan(self, plan: str, position: int, keys: Sequence[str]) -> None:
         """Note that the units ``keys`` belong to ``plan``, at the item of that ``position``."""
-        rows = [(plan, position, step, key) for step, key in enumerate(keys)]
-        with self._told(), self._db:
-            self._db.execute("BEGIN IMMEDIATE")
+        with self.changing():
             self._db.execute(
                 "DELETE FROM planned WHERE plan = ? AND position = ?", (plan, position)
             )
-            self._db.executemany("INSERT INTO planned VALUES (?, ?, ?, ?)", rows)
+            self._put("planned", [(plan, position, step, key) for step, key in enumerate(keys)])
 
     def units(self, plan: str, kind: str | None = None) -> Iterator[Unit]:
-        """The units of ``plan`` in the order of its items, one in memory at a time; a unit that
-        stands at several places comes once a place."""
-        with self._told():
-            found = self._db.execute(
-                "SELECT u.key, u.kind, u.state, u.reason, u.rows, u.facts, u.at FROM planned p "
-                "JOIN units u ON u.key = p.key WHERE p.plan = ? AND (? IS NULL OR u.kind = ?) "
-                "ORDER BY p.position, p.step",
-                (plan, kind, kind),
-            )
-            while some := found.fetchmany(64):
-                yield from map(_unit, some)
+        """Yield the units of ``plan`` in the order of its items, few of them in memory at a time.
+
+        A unit with several places comes once for each of them.
+        """
+        query = (
+            "SELECT u.key, u.kind, u.state, u.reason, u.rows, u.facts, u.at FROM planned p "
+            "JOIN units u ON u.key = p.key WHERE p.plan = ? AND (? IS NULL OR u.kind = ?) "
+            "ORDER BY p.position, p.step"
+        )
+        yield from map(_unit, self._stream(query, (plan, kind, kind)))
 
     def notes(self, plan: str, kind: str) -> Iterator[tuple[str, dict[str, Any], float]]:
-        """Yield key, facts and time of the units of ``plan`` and ``kind`` in the order of its
-        items, without reading their rows."""
-        with self._told():
-            found = self._db.execute(
-                "SELECT u.key, u.facts, u.at FROM planned p JOIN units u ON u.key = p.key "
-                "WHERE p.plan = ? AND u.kind = ? ORDER BY p.position, p.step",
-                (plan, kind),
-            )
-            while some := found.fetchmany(1024):
-                for key, facts, at in some:
-                    yield key, json.loads(facts), at
+        """Yield key, facts and time of the units of ``plan`` and ``kind``, without their rows.
+
+        They come in the order of the plan's items.
+        """
+        query = (
+            "SELECT u.key, u.facts, u.at FROM planned p JOIN units u ON u.key = p.key "
+            "WHERE p.plan = ? AND u.kind = ? ORDER BY p.position, p.step"
+        )
+        for key, facts, at in self._stream(query, (plan, kind), 1024):
+            yield key, json.loads(facts), at
 
     def tally(self, plan: str) -> dict[tuple[str, UnitState], int]:
-        """(kind, state) → units of ``plan``."""
-        with self._told():
-            rows = self._db.execute(
-                "SELECT u.kind, u.state, count(*) FROM planned p JOIN units u ON u.key = p.key "
-                "WHERE p.plan = ? GROUP BY 1, 2",
-                (plan,),
-            ).fetchall()
+        """Return (kind, state) → units of ``plan``."""
+        rows = self._rows(
+            "SELECT u.kind, u.state, count(*) FROM planned p JOIN units u ON u.key = p.key "
+            "WHERE p.plan = ? GROUP BY 1, 2",
+            (plan,),
+        )
         return {(kind, state): count for kind, state, count in rows}
 
     def whole_items(self, plan: str) -> int:
-        """How many items of ``plan`` have nothing that failed or is unscored."""
-        with self._told():
-            (count,) = self._db.execute(
-                "SELECT count(*) FROM (SELECT 1 FROM planned p JOIN units u ON u.key = p.key "
-                "WHERE p.plan = ? GROUP BY p.position HAVING max(u.state != 'done') = 0)",
-                (plan,),
-            ).fetchone()
+        """Return how many items of ``plan`` have no failed or unscored unit."""
+        ((count,),) = self._rows(
+            "SELECT count(*) FROM (SELECT 1 FROM planned p JOIN units u ON u.key = p.key "
+            "WHERE p.plan = ? GROUP BY p.position HAVING max(u.state != 'done') = 0)",
+            (plan,),
+        )
         return int(count)
 
     def problems(self, plan: str) -> list[tuple[str, str, int]]:
-        """(kind, reason, how often), the 20 commonest first, of units that are not whole."""
-        with self._told():
-            rows: list[tuple[str, str, int]] = self._db.execute(
-                "SELECT u.kind, u.reason, count(*) AS n FROM planned p JOIN units u "
-                "ON u.key = p.key WHERE p.plan = ? AND u.state != 'done' GROUP BY 1, 2 "
-                "ORDER BY n DESC, 1, 2 LIMIT 20",
-                (plan,),
-            ).fetchall()
-        return rows
+        """Return (kind, reason, count) of failed and unscored units, the 20 most frequent first."""
+        return self._rows(
+            "SELECT u.kind, u.reason, count(*) AS n FROM planned p JOIN units u "
+            "ON u.key = p.key WHERE p.plan = ? AND u.state != 'done' GROUP BY 1, 2 "
+            "ORDER BY n DESC, 1, 2 LIMIT 20",
+            (plan,),
+        )
 
     def vectors_missing(self, extractor: str, images: Sequence[str]) -> list[str]:
-        """Those of ``images`` whose vector by ``extractor`` is not kept."""
-        with self._told():
-            return [
-                image
-                for image in images
-                if self._db.execute(
-                    "SELECT 1 FROM vectors WHERE extractor = ? AND image = ?", (extractor, image)
-                ).fetchone()
-                is None
-            ]
+        """Return those of ``images`` without a vector of ``extractor``."""
+        query = "SELECT 1 FROM vectors WHERE extractor = ? AND image = ?"
+        return [image for image in images if not self._rows(query, (extractor, image))]
 
     def put_vectors(self, extractor: str, images: Sequence[str], vectors: Features) -> None:
         """Keep one row of ``vectors`` an image."""
         data = np.ascontiguousarray(vectors, np.float32)
-        rows = [(extractor, image, row.tobytes()) for image, row in zip(images, data, strict=True)]
-        with self._told(), self._db:
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+        self._put(
+            "vectors",
+            [(extractor, image, row.tobytes()) for image, row in zip(images, data, strict=True)],
+        )
 
     def vectors(self, extractor: str, images: Sequence[str]) -> Features:
-        """The kept vectors of ``images``, (n, dimensions). Raises ``EvalError`` if one is lost."""
+        """Return the vectors of ``images``, (n, dimensions); ``EvalError`` if one is lost."""
         found: list[Features] = []
-        with self._told():
-            for image in images:
-                row = self._db.execute(
-                    "SELECT vector FROM vectors WHERE extractor = ? AND image = ?",
-                    (extractor, image),
-                ).fetchone()
-                if row is None:
-                    raise EvalError(f"the vector of {image} is lost: run the evaluation again")
-                found.append(np.frombuffer(row[0], np.float32))
+        for image in images:
+            rows = self._rows(
+                "SELECT vector FROM vectors WHERE extractor = ? AND image = ?", (extractor, image)
+            )
+            if not rows:
+                raise EvalError(f"the vector of {image} is lost: run the evaluation again")
+            found.append(np.frombuffer(rows[0][0], np.float32))
         return np.stack(found)
 
 
@@ -226,3 +211,121 @@ def _unit(row: tuple[Any, ...]) -> Unit:
     key, kind, state, reason, rows, facts, at = row
     read = json.loads(zlib.decompress(rows))
     return Unit(key, kind, state, reason, read, json.loads(facts), at)
+
+
+_ROWS = 1024
+_ITEMS = 128
+"""Rows of ``items`` in memory: each holds a scene and all its questions."""
+_KINDS: dict[Table, str] = {
+    "items": "item",
+    "rounds": "draw",
+    "answers": "judge",
+    "verdicts": "judge",
+    "scores": "score",
+}
+_ANSWER = (
+    *("state", "choice", "probability", "distribution", "method", "rationale", "reason", "note"),
+    *("tokens_in", "tokens_out", "tokens_cached", "seconds", "usd", "model", "prompt_id"),
+)
+_VERDICT = ("state", "probability", "rival", "rival_probability", "disagreement", "reason")
+
+
+class Labels(Protocol):
+    """Labels of panels whose judges were served by several versions."""
+
+    def of_look(self, key: str, panel: str, at: float) -> str:
+        """Return the label of the judging ``key`` of ``panel``, which ended at ``at``."""
+        ...
+
+    def model_of(self, judge: str, model: str, at: float) -> str:
+        """Return the version of ``judge`` that answered as ``model`` at the time ``at``."""
+        ...
+
+
+def export(
+    journal: Journal, plan: str, folder: Path, labels: Labels | None = None
+) -> dict[str, float]:
+    """Write every table of ``plan`` into ``folder``, each whole or not at all.
+
+    ``labels`` go into the rows in place of the names of panels.
+
+    Gives what the rows add up to: images, calls of judges, tokens, dollars. Raises ``EvalError`` if
+    the folder cannot be written.
+    """
+    totals = dict.fromkeys(("images", "answers", "tokens_in", "tokens_out", "usd"), 0.0)
+    for table in TABLES:
+        with (
+            drafted(folder, table) as draft,
+            pq.ParquetWriter(draft, SCHEMAS[table], compression="zstd") as writer,
+        ):
+            for rows in _blocks(journal, plan, table, labels):
+                _add(totals, table, rows)
+                writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMAS[table]))
+    return totals
+
+
+def _blocks(
+    journal: Journal, plan: str, table: Table, labels: Labels | None
+) -> Iterator[list[dict[str, Any]]]:
+    most = _ITEMS if table == "items" else _ROWS
+    block: list[dict[str, Any]] = []
+    for unit in journal.units(plan, _KINDS[table]):
+        rows = [dict(row) for row in unit.rows.get(table, ())]
+        if labels is not None:
+            look = unit.key if unit.kind == "judge" else str(unit.facts.get("look", ""))
+            for row in rows:
+                if row.get("panel"):
+                    row["panel"] = labels.of_look(look, row["panel"], unit.at)
+                if table == "answers":
+                    row["model"] = labels.model_of(row["judge"], row.get("model", ""), unit.at)
+        block += rows
+        if len(block) >= most:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _add(totals: dict[str, float], table: Table, rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        if table == "rounds":
+            totals["images"] += row["images_drawn"]
+        elif table == "answers":
+            totals["answers"] += 1
+        if table in ("rounds", "answers", "scores"):
+            for name in ("tokens_in", "tokens_out", "usd"):
+                # Rows of an evaluation that an earlier version began know no costs of scores.
+                totals[name] += row.get(name, 0)
+
+
+def as_text(data: Any) -> str:
+    """Return compact JSON, for columns that hold a scene or facts."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def answer_row(answer: Answer) -> dict[str, Any]:
+    """Return columns of an answer, without the names of judge and fact."""
+    row = answer.model_dump(mode="json", include=set(_ANSWER))
+    shares = answer.distribution
+    return row | {"distribution": None if shares is None else as_text(shares)}
+
+
+def answer_of(row: Mapping[str, Any]) -> Answer:
+    """Return the answer in a row, of an earlier version or with only some columns too."""
+    found = {name: row[name] for name in _ANSWER if row.get(name) is not None}
+    if "distribution" in found:
+        found["distribution"] = json.loads(found["distribution"])
+    if found["state"] == "unscored":
+        found.setdefault("reason", "no reason given")
+    return Answer.model_validate({"fact_id": row["fact"], "judge_id": row["judge"]} | found)
+
+
+def verdict_row(verdict: Verdict) -> dict[str, Any]:
+    """Return columns of a verdict, without the name of its fact."""
+    return verdict.model_dump(mode="json", include=set(_VERDICT))
+
+
+def verdict_of(row: Mapping[str, Any]) -> Verdict:
+    """Return the verdict in a row, of an earlier version too."""
+    found = {name: row[name] for name in _VERDICT if row.get(name) is not None}
+    return Verdict.model_validate({"fact_id": row["fact"]} | found)

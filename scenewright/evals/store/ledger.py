@@ -1,24 +1,22 @@
-"""What the building of a set has done so far: an SQLite file that a kill leaves whole.
+"""Ledger of dataset building: an SQLite file of replies and graphs that survives a kill.
 
 Replies are kept under the hash of all that decides them (photo, boxes, model, prompt, number of the
-sample), before anything is made of them. Graphs are worked out anew from the replies each time,
-which costs nothing.
+sample), before they are used. Graphs are computed anew from the replies each time, which costs
+nothing.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from scenewright.evals.errors import AnnotationError
-from scenewright.evals.store.sqlite_file import SqliteFile
+from scenewright.evals.store.files import SqliteFile
 
 _BLOCK = 256
 _SCHEMA = """
@@ -66,26 +64,22 @@ CREATE INDEX IF NOT EXISTS graph_places ON graphs (place, position);
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model said, or why it said nothing."""
+    """A model's reply, or the reason why there is none."""
 
     key: str
     """SHA-256 of all that decides it."""
     kind: str
     """``photo``, ``judges``, ``synonyms``, ``classes`` or ``attributes``."""
     voter: str
-    """Whose."""
+    """Name of the model."""
     state: Literal["done", "failed"] = "done"
-    """``failed``: there is no reply, with :attr:`reason`."""
+    """``failed``: there is no reply, for :attr:`reason`."""
     reason: str = ""
-    """Why."""
     data: Any = None
-    """What was read out of it, as JSON data."""
+    """Its content, as JSON data."""
     tokens_in: int = 0
-    """Input tokens paid."""
     tokens_out: int = 0
-    """Output tokens paid."""
     usd: float = 0.0
-    """Dollars paid."""
     seconds: float = 0.0
     """Seconds in calls."""
 
@@ -95,11 +89,9 @@ class Photo:
     """A photo of the set."""
 
     position: int
-    """Its place in the set, from 0."""
+    """Position in the set, from 0."""
     id: str
-    """As the set names it."""
     file: str
-    """Where it is."""
     key: str
     """SHA-256 of its file and its boxes."""
     size: tuple[int, int]
@@ -111,17 +103,16 @@ class Photo:
     stamp: str = ""
     """Length and time of change of its file."""
     state: str = "kept"
-    """``kept``, or why it is left out."""
+    """``kept``, or the reason why it is left out."""
 
 
 @dataclass(slots=True)
 class GraphRow:
-    """What became of a photo."""
+    """Graph of a photo, with all claims."""
 
     photo: Photo
-    """The photo."""
     claims: list[dict[str, Any]]
-    """All relations that were named, with their votes."""
+    """All named relations, with their votes."""
     kept: list[int] = field(default_factory=list)
     """Numbers of the claims that are in the graph."""
     level: str = ""
@@ -131,7 +122,7 @@ class GraphRow:
     category: str = ""
     """Second level."""
     unclassified: str = ""
-    """Why it has no class."""
+    """Reason without a class."""
     part: str = ""
     """``train``, ``val``, ``test``; empty: left out."""
 
@@ -140,54 +131,21 @@ class Ledger(SqliteFile):
     """The replies and graphs of one set; one process writes at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Opens or makes the file. Raises ``AnnotationError`` if that fails."""
-        self._lock = threading.RLock()
+        """Open or make the file. Raises ``AnnotationError`` if that fails."""
         # A reply was paid for: not even a power cut may take it back.
         super().__init__(
             path, _SCHEMA, synchronous="FULL", kept="what was paid for", wrong=AnnotationError
         )
 
-    def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            super().close()
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        with self._lock, super()._told():
-            yield
-
-    @contextmanager
-    def changing(self) -> Iterator[None]:
-        """Everything in the block is one transaction."""
-        with self._told():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-
-    def _all(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        with self._told():
-            return self._db.execute(query, values).fetchall()
-
     def put(self, reply: Reply) -> None:
         """Keep ``reply``, in place of an earlier one of its key."""
-        with self.changing():
-            self._db.execute(
-                "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    reply.key, reply.kind, reply.voter, reply.state, reply.reason,
-                    json.dumps(reply.data, ensure_ascii=False), reply.tokens_in, reply.tokens_out,
-                    reply.usd, reply.seconds, time.time(),
-                ),
-            )  # fmt: skip
+        values = astuple(reply)
+        data = json.dumps(reply.data, ensure_ascii=False)
+        self._put("replies", [(*values[:5], data, *values[6:], time.time())])
 
     def get(self, key: str) -> Reply | None:
-        """The reply of ``key``, failed ones included."""
-        rows = self._all(
+        """Return the reply of ``key``, failed ones included."""
+        rows = self._rows(
             "SELECT key, kind, voter, state, reason, data, tokens_in, tokens_out, usd, seconds "
             "FROM replies WHERE key = ?",
             (key,),
@@ -198,8 +156,8 @@ class Ledger(SqliteFile):
         return Reply(key, kind, voter, state, reason, json.loads(data), *spent)
 
     def spent(self) -> dict[tuple[str, str], dict[str, float]]:
-        """(kind, voter) → ``calls``, ``failed``, ``tokens_in``, ``tokens_out``, ``usd``."""
-        rows = self._all(
+        """Return (kind, voter) → ``calls``, ``failed``, ``tokens_in``, ``tokens_out``, ``usd``."""
+        rows = self._rows(
             "SELECT kind, voter, count(*), sum(state = 'failed'), sum(tokens_in), sum(tokens_out), "
             "sum(usd) FROM replies GROUP BY 1, 2 ORDER BY 1, 2"
         )
@@ -207,16 +165,16 @@ class Ledger(SqliteFile):
         return {(r[0], r[1]): dict(zip(names, r[2:], strict=True)) for r in rows}
 
     def problems(self) -> list[tuple[str, str, str, int]]:
-        """(kind, voter, reason, how often) of what failed, the 20 commonest first."""
-        rows: list[Any] = self._all(
+        """Return (kind, voter, reason, count) of failures, the 20 most frequent first."""
+        rows: list[Any] = self._rows(
             "SELECT kind, voter, reason, count(*) AS n FROM replies WHERE state = 'failed' "
             "GROUP BY 1, 2, 3 ORDER BY n DESC, 1, 2, 3 LIMIT 20"
         )
         return rows
 
     def digest_of(self, file: str, stamp: str) -> tuple[str, int, int] | None:
-        """Digest, width and height of a file that was read before and has not changed since."""
-        rows: list[Any] = self._all(
+        """Return digest, width and height of a file that has not changed since it was read."""
+        rows: list[Any] = self._rows(
             "SELECT digest, width, height FROM photos WHERE file = ? AND stamp = ? "
             "AND digest != '' LIMIT 1",
             (file, stamp),
@@ -224,32 +182,23 @@ class Ledger(SqliteFile):
         return rows[0] if rows else None
 
     def set_photos(self, photos: Iterable[Photo]) -> None:
-        """The photos of the set, in place of those of an earlier run. They are kept block by
-        block: what was hashed before a kill is not hashed again."""
+        """Replace the photos of the set.
+
+        They are kept block by block: what was hashed before a kill is not hashed again.
+        """
         source = iter(photos)
         last = -1
         while block := list(itertools.islice(source, _BLOCK)):
             last = block[-1].position
-            with self.changing():
-                self._db.executemany(
-                    "INSERT OR REPLACE INTO photos VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    [
-                        (
-                            photo.position, photo.id, photo.file, photo.stamp, photo.digest,
-                            photo.key, *photo.size, json.dumps(photo.objects, ensure_ascii=False),
-                            photo.state,
-                        )
-                        for photo in block
-                    ],
-                )  # fmt: skip
+            self._put("photos", [_photo_row(photo) for photo in block])
         with self.changing():
             self._db.execute("DELETE FROM photos WHERE position > ?", (last,))
 
     def photos(self) -> Iterator[Photo]:
-        """The photos that are kept, in order, a few in memory at a time."""
+        """Yield the photos that are kept, in order, a few in memory at a time."""
         after = -1
         while True:
-            rows = self._all(
+            rows = self._rows(
                 "SELECT position, id, file, key, width, height, boxes, digest FROM photos "
                 "WHERE state = 'kept' AND position > ? ORDER BY position LIMIT 256",
                 (after,),
@@ -261,18 +210,18 @@ class Ledger(SqliteFile):
             after = rows[-1][0]
 
     def photo_states(self) -> dict[str, int]:
-        """State → photos."""
-        return dict(self._all("SELECT state, count(*) FROM photos GROUP BY 1"))
+        """Return state → photos."""
+        return dict(self._rows("SELECT state, count(*) FROM photos GROUP BY 1"))
 
     def clear_graphs(self) -> None:
-        """Forget the graphs, to work them out anew."""
+        """Delete the graphs, to compute them anew."""
         with self.changing():
             self._db.execute("DELETE FROM graphs")
 
     def add_graphs(
         self, rows: Iterable[tuple[int, list[dict[str, Any]], list[int], float]]
     ) -> None:
-        """(position of the photo, claims, kept, place among the parts) of some photos."""
+        """Add (position of the photo, claims, kept, place among the parts) of some photos."""
         with self.changing():
             self._db.executemany(
                 "INSERT INTO graphs (position, claims, kept, relations, place) "
@@ -284,8 +233,11 @@ class Ledger(SqliteFile):
             )
 
     def update_graphs(self, column: str, values: Mapping[int, tuple[Any, ...]]) -> None:
-        """By position: ``kept`` (numbers, how many, level), ``class`` (group, category, why not) or
-        ``part``."""
+        """Set columns of graphs by position.
+
+        ``kept`` (numbers, how many, level), ``class`` (group, category, reason without a class) or
+        ``part``.
+        """
         query = {
             "kept": "UPDATE graphs SET kept = ?, relations = ?, level = ? WHERE position = ?",
             "class": "UPDATE graphs SET grp = ?, category = ?, unclassified = ? WHERE position = ?",
@@ -295,11 +247,11 @@ class Ledger(SqliteFile):
             self._db.executemany(query, [(*given, at) for at, given in values.items()])
 
     def graphs(self, parts_only: bool = False) -> Iterator[GraphRow]:
-        """The graphs in the order of the photos, a few in memory at a time."""
+        """Yield the graphs in the order of the photos, a few in memory at a time."""
         after = -1
         where = "AND g.part != ''" if parts_only else ""
         while True:
-            rows = self._all(
+            rows = self._rows(
                 "SELECT p.position, p.id, p.file, p.key, p.width, p.height, p.boxes, p.digest, "
                 "g.claims, g.kept, g.level, g.grp, g.category, g.unclassified, g.part "
                 "FROM graphs g JOIN photos p ON p.position = g.position "
@@ -313,15 +265,21 @@ class Ledger(SqliteFile):
             after = rows[-1][0]
 
     def places(self, least_relations: int, level: str | None = None) -> Iterator[tuple[int, float]]:
-        """(position, place) of the graphs with enough relations (of one level), by place."""
+        """Yield (position, place) of the graphs with enough relations (of one level), by place."""
         place, position = -1.0, -1
-        while rows := self._all(
+        while rows := self._rows(
             "SELECT position, place FROM graphs WHERE relations >= ? AND (? IS NULL OR level = ?) "
             "AND (place, position) > (?, ?) ORDER BY place, position LIMIT 1024",
             (least_relations, level, level, place, position),
         ):
             yield from ((row[0], row[1]) for row in rows)
             position, place = rows[-1]
+
+
+def _photo_row(photo: Photo) -> tuple[Any, ...]:
+    objects = json.dumps(photo.objects, ensure_ascii=False)
+    about = (photo.position, photo.id, photo.file, photo.stamp, photo.digest, photo.key)
+    return (*about, *photo.size, objects, photo.state)
 
 
 def _photo(row: tuple[Any, ...]) -> Photo:

@@ -1,13 +1,17 @@
-"""The manifest of an evaluation: what was asked, of which models, with which versions."""
+"""Manifest of an evaluation: configuration, models, versions, and totals when all is done."""
 
 from __future__ import annotations
 
-import json
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
+from scenewright.evals.datasets.base import Dataset
 from scenewright.evals.errors import EvalError
-from scenewright.evals.store.results import MANIFEST
+from scenewright.evals.store.results import MANIFEST, read_json
+from scenewright.runs.folder import installed_versions, prompt_hashes, write_json
 
 FORMAT = 1
 
@@ -21,14 +25,101 @@ def make_folder(folder: Path) -> None:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest in ``folder``. Raises ``EvalError`` if it is not one of an evaluation."""
-    file = folder / MANIFEST
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise EvalError(f"{folder} holds no evaluation: {error.strerror or error}") from error
-    except ValueError as error:
-        raise EvalError(f"{file} is damaged: {error}") from error
+    """Return the manifest in ``folder``. Raises ``EvalError`` if it is not one of an evaluation."""
+    found = read_json(folder)
     if not isinstance(found, dict) or found.get("format") != FORMAT or "plan" not in found:
-        raise EvalError(f"{file} is no manifest of an evaluation: choose another folder")
+        raise EvalError(
+            f"{folder / MANIFEST} is not a manifest of an evaluation: choose another folder"
+        )
     return found
+
+
+ReadManifest = Callable[[Path], dict[str, Any]]
+
+
+class Config(Protocol):
+    """Configuration of an evaluation, of whatever kind."""
+
+    @property
+    def name(self) -> str:
+        """Name of the evaluation."""
+        ...
+
+    def model_dump(self, *, mode: Literal["json"]) -> dict[str, Any]:
+        """Return the configuration as JSON values."""
+        ...
+
+
+def write_manifest(
+    folder: Path,
+    config: Config,
+    dataset: Dataset,
+    models: dict[str, Any],
+    plan: str,
+    *,
+    mark: Mapping[str, Any] | None = None,
+    read: ReadManifest = read_manifest,
+) -> None:
+    """Write the manifest of an evaluation that begins or goes on.
+
+    When it began and its nonce, which names it among all evaluations, are kept.
+
+    ``mark``: fields that tell it from those of other evaluations; ``read``: reads one of its own.
+    Raises ``EvalError`` if the folder cannot be written, or holds something else.
+    """
+    file = folder / MANIFEST
+    created, nonce = _now(), secrets.token_hex(16)
+    if file.exists():
+        before = read(folder)
+        created, nonce = before.get("created", created), before.get("nonce", nonce)
+    content = {
+        **(mark or {}),
+        "format": FORMAT,
+        "name": config.name,
+        "nonce": nonce,
+        "config": config.model_dump(mode="json"),
+        "plan": plan,
+        "dataset": {
+            "name": dataset.name,
+            "source": dataset.source,
+            "licence": dataset.licence,
+            "fingerprint": dataset.fingerprint,
+        },
+        "models": models,
+        "prompts": prompt_hashes(),
+        "versions": dict(installed_versions()),
+        "created": created,
+        "finished": None,
+    }
+    _write(file, content)
+
+
+def finish_manifest(
+    folder: Path,
+    totals: Mapping[str, float],
+    left_out: Mapping[str, int],
+    more: Mapping[str, Any] | None = None,
+    *,
+    read: ReadManifest = read_manifest,
+) -> None:
+    """Note in the manifest the end, the totals, counts of what was left out, and ``more``."""
+    found = {"finished": _now(), "totals": dict(totals), "left_out": dict(left_out)}
+    note_in_manifest(folder, {**(more or {}), **found}, read=read)
+
+
+def note_in_manifest(
+    folder: Path, fields: Mapping[str, Any], *, read: ReadManifest = read_manifest
+) -> None:
+    """Write ``fields`` into the manifest in ``folder``."""
+    _write(folder / MANIFEST, {**read(folder), **fields})
+
+
+def _write(file: Path, content: dict[str, Any]) -> None:
+    try:
+        write_json(file, content)
+    except OSError as error:
+        raise EvalError(f"{file} cannot be written: {error.strerror or error}") from error
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

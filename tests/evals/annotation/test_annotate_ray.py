@@ -17,16 +17,18 @@ from typer.testing import CliRunner
 from scenewright.cli.data_annotate import app
 from scenewright.config.settings import Settings
 from scenewright.core.images import ImageError
-from scenewright.evals.annotation.engines.base import Engine
-from scenewright.evals.annotation.engines.local import LocalEngine
-from scenewright.evals.annotation.engines.photo_files import fetch_photo
-from scenewright.evals.annotation.engines.ray_engine import RayEngine
-from scenewright.evals.annotation.engines.worker import models_of
+from scenewright.evals.annotation.engine import (
+    Engine,
+    LocalEngine,
+    RayEngine,
+    fetch_photo,
+    models_of,
+)
+from scenewright.evals.annotation.panel_queries import text_model_of
 from scenewright.evals.annotation.pipeline import Building, Summary
-from scenewright.evals.annotation.voters import text_model_of
-from scenewright.evals.datasets.stream import file_digest
+from scenewright.evals.datasets.base import file_digest
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner.engines.rate_limit_actor import RateLimitClient
+from scenewright.evals.runner.engines.cluster import RateLimitClient
 from scenewright.evals.store.ledger import Ledger, Photo
 from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
 from scenewright.providers.limits import AccountLimits

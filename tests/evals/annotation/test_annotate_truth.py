@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks._annotate_figures import PARTS, Scores, score
 from benchmarks._annotate_scenes import names_of, related_pairs, truth_of
-from scenewright.evals.annotation.votes import Triple
+from scenewright.evals.annotation.panel_queries import Triple
 from scenewright.miniature.world import PREDICATES
 
 

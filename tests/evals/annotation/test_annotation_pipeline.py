@@ -14,8 +14,8 @@ import pytest
 
 from scenewright.core.formats import load_scenes
 from scenewright.evals.annotation.graph_sets import read_graphs
+from scenewright.evals.annotation.panel_queries import Voter
 from scenewright.evals.annotation.pipeline import Building
-from scenewright.evals.annotation.voters import Voter
 from scenewright.evals.errors import AnnotationError
 from tests.agents.replying import ReplyingChat
 from tests.evals.annotation.building import (

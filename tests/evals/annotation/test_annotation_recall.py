@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.annotation.graph_sets import BuiltGraph
-from scenewright.evals.annotation.quality import quality
-from scenewright.evals.annotation.recall import Recalls, ranked
-from scenewright.evals.annotation.votes import Triple
+from scenewright.evals.annotation.panel_queries import Triple
+from scenewright.evals.annotation.quality import Recalls, quality, ranked
 from scenewright.evals.errors import AnnotationError
 
 ENDS = st.sampled_from(["a.1", "b.1", "c.1"])

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from scenewright.evals.annotation.graph_sets import BuiltGraph, graph_of, read_graphs
-from scenewright.evals.annotation.spotcheck import read_answers, sample, spot_check, write_page
+from scenewright.evals.annotation.quality import read_answers, sample, spot_check, write_page
 from scenewright.evals.errors import AnnotationError
 from tests.headless import CHROMIUM, OPTIONS
 
@@ -134,7 +134,7 @@ def test_precision_has_an_interval_over_photos() -> None:
         ("a.csv", "image_id,source\n1,2\n", "answer 1 lacks"),
         ("a.csv", "image_id,source,relation,target,answer\n1,a,on,b,maybe\n", "'maybe'"),
         ("a.csv", "", "no answers"),
-        ("a.json", "{", "no JSON"),
+        ("a.json", "{", "not valid JSON"),
         ("a.json", '{"answers": 3}', "export them"),
     ],
 )
@@ -149,11 +149,11 @@ def test_answers_that_cannot_be_read_say_why(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[1]", r"\[0\] is no JSON object"),
+        ("[1]", r"\[0\] is not a JSON object"),
         ('{"objects": ["dog.1"]}', "no image_id"),
         ('{"image_id": "1"}', "the scene is empty"),
         (f"{json.dumps(ENTRY)}\n{json.dumps(ENTRY)}", "twice"),
-        (f'{json.dumps(ENTRY)}\n{{"image', "line 2 is no JSON"),
+        (f'{json.dumps(ENTRY)}\n{{"image', "line 2 is not valid JSON"),
         ('{"image_id": "1", "relationships": [{"source": "a.1"}]}', r"relationships\[0\]"),
         (
             '{"image_id": "1", "relationships": [{"source": "a.1", "target": "b.1", '

@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.parsers.classes import SCENE_CATEGORIES
-from scenewright.evals.annotation.classes import class_of, read_classes
-from scenewright.evals.annotation.instances import read_instances
-from scenewright.evals.annotation.merging import (
+from scenewright.agents.parsers.scene_classes import CATEGORIES
+from scenewright.evals.annotation.panel_queries import TextModel
+from scenewright.evals.annotation.text_stages import (
     MOST_WORDS,
     Synonyms,
+    class_of,
     propose_synonyms,
+    read_classes,
+    read_instances,
     read_synonyms,
     resolve,
 )
-from scenewright.evals.annotation.voters import TextModel
 from scenewright.evals.errors import AnnotationError
 from scenewright.evals.store.ledger import Ledger
 from tests.agents.replying import ReplyingChat
@@ -50,7 +51,7 @@ def _followed(mapping: dict[str, str], word: str) -> list[str]:
 
 def test_targets_must_be_predicates_of_the_set() -> None:
     assert resolve({"on top of": "on", "unused": "gone"}, {"on", "on top of"})["on top of"] == "on"
-    with pytest.raises(AnnotationError, match="becomes 'upon', which is no predicate"):
+    with pytest.raises(AnnotationError, match="becomes 'upon', which is not a predicate"):
         resolve({"on top of": "upon"}, {"on", "on top of"})
 
 
@@ -97,7 +98,7 @@ def test_a_file_of_synonyms_is_read_and_its_mistakes_named(tmp_path: Path) -> No
     assert found is not None
     assert found.resolved({"on", "upon"}) == {"upon": "on"}
     for text, message in (
-        ("{", "no JSON"),
+        ("{", "not valid JSON"),
         ('{"mapping": {"on": 3}}', "mapping.on"),
         ('{"maping": {}}', "maping"),
     ):
@@ -108,9 +109,9 @@ def test_a_file_of_synonyms_is_read_and_its_mistakes_named(tmp_path: Path) -> No
         Synonyms(mapping={"a": "b", "b": "a"}).resolved({"a", "b"})
 
 
-@pytest.mark.parametrize("group", SCENE_CATEGORIES)
+@pytest.mark.parametrize("group", CATEGORIES)
 def test_every_class_is_known_however_it_is_written(group: str) -> None:
-    for category in SCENE_CATEGORIES[group]:
+    for category in CATEGORIES[group]:
         assert class_of(group.upper(), category.replace("/", " / ")) == (group, category)
     assert class_of("Non-People Centric", "nature") == ("Non-People-Centric", "Nature")
 

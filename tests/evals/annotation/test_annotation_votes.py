@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.evals.annotation.config import CONVERSES, Splits
-from scenewright.evals.annotation.parts import part_of, place_of
-from scenewright.evals.annotation.votes import Triple, claims_of, plain
+from scenewright.evals.annotation.consensus import part_of, place_of
+from scenewright.evals.annotation.panel_queries import Triple, claims_of, plain
 
 NAMES = st.sampled_from(["dog.1", "cat.1", "ball.1", "man.1"])
 WORDS = st.sampled_from(["left of", "right of", "on", "On", "on  top of", "near", "holding"])

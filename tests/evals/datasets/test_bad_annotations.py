@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.evals.datasets import coco, megasg, visual_genome
+from scenewright.evals.datasets import detection_sets, scene_graph_sets
 from scenewright.evals.datasets.base import Dataset, DatasetError
 from tests.evals.datasets.published import coco as made
 
@@ -75,13 +75,17 @@ def changed(data: Any, path: tuple[Any, ...], value: Any) -> Any:
 @pytest.mark.parametrize(
     ("name", "data", "load"),
     [
-        ("a.json", COCO, lambda path: coco.load(path, scene="objects")),
-        ("a.json", ENTRIES, megasg.load),
-        ("scene_graphs.json", GRAPHS, lambda path: visual_genome.load(path, raw=True)),
+        ("a.json", COCO, lambda path: detection_sets.load_coco(path, scene="objects")),
+        ("a.json", ENTRIES, scene_graph_sets.load_megasg),
         (
             "scene_graphs.json",
             GRAPHS,
-            lambda path: visual_genome.load(path, raw=True, attributes=True),
+            lambda path: scene_graph_sets.load_visual_genome(path, raw=True),
+        ),
+        (
+            "scene_graphs.json",
+            GRAPHS,
+            lambda path: scene_graph_sets.load_visual_genome(path, raw=True, attributes=True),
         ),
     ],
     ids=["coco", "megasg", "visual-genome", "with attributes"],

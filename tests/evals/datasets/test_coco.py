@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from scenewright.core.ports.vision import Detection
-from scenewright.evals.datasets import coco, objects365
+from scenewright.core.ports.detector import Detection
+from scenewright.evals.datasets import detection_sets
 from scenewright.evals.datasets.base import DatasetError
-from scenewright.evals.datasets.detections import CROWD, NO_AREA, NO_PHOTO, too_few
+from scenewright.evals.datasets.reading import CROWD, NO_AREA, NO_PHOTO, too_few
 from tests.evals.datasets.published import check_set, photo, write_json
 from tests.evals.datasets.published import coco as made
 
@@ -28,7 +28,9 @@ THREE: list[tuple[Any, int, list[float]]] = [
 def test_photos_come_with_their_boxes(tmp_path: Path) -> None:
     file = write_json(tmp_path / "annotations" / "instances_val2017.json", made(THREE))
     picture = photo(tmp_path / "val2017" / "a.jpg")
-    items = check_set(lambda: coco.load(tmp_path), lambda: file.write_text(file.read_text() + "\n"))
+    items = check_set(
+        lambda: detection_sets.load_coco(tmp_path), lambda: file.write_text(file.read_text() + "\n")
+    )
     (item,) = items
     assert item.id == "7"
     assert item.scene is None
@@ -52,42 +54,42 @@ def test_what_is_no_object_is_left_out_and_counted(tmp_path: Path) -> None:
     data["annotations"] += [{**a, "image_id": 9} for a in data["annotations"][:3]]
     file = write_json(tmp_path / "a.json", data)
     photo(tmp_path / "photos" / "a.jpg")
-    found = coco.load(file, images=str(tmp_path / "photos"))
+    found = detection_sets.load_coco(file, images=str(tmp_path / "photos"))
     assert [item.id for item in found] == ["7"]
     assert found.left_out == {
         NO_AREA: 2,
         CROWD: 1,
         too_few(3): 1,
-        coco.LOST_IMAGE: 1,
+        detection_sets.LOST_IMAGE: 1,
         NO_PHOTO: 1,
     }
-    assert [item.id for item in coco.load(file, scene="objects")] == ["7", "9"]
+    assert [item.id for item in detection_sets.load_coco(file, scene="objects")] == ["7", "9"]
 
 
 def test_without_photos_the_objects_are_a_scene(tmp_path: Path) -> None:
     file = write_json(tmp_path / "a.json", made(THREE))
     with pytest.raises(DatasetError, match=r"there are no photos: name .* or .* scene = 'objects'"):
-        coco.load(file)
-    (item,) = coco.load(file, scene="objects")
+        detection_sets.load_coco(file)
+    (item,) = detection_sets.load_coco(file, scene="objects")
     assert item.scene is not None
     assert [o.id for o in item.scene.objects] == ["person.1", "Sports Ball.1", "person.2"]
     assert item.image is None
     assert len(item.detections) == 3
-    assert not list(coco.load(file, scene="objects", min_objects=4))
+    assert not list(detection_sets.load_coco(file, scene="objects", min_objects=4))
 
 
 def test_categories_may_come_first_and_the_file_may_be_packed(tmp_path: Path) -> None:
     data = made(THREE)
     turned = dict(reversed(data.items()))
-    archive = tmp_path / coco.ARCHIVE
+    archive = tmp_path / detection_sets.ARCHIVE
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for split in ("train", "val"):
             file.writestr(f"annotations/instances_{split}2017.json", json.dumps(turned))
     plain = write_json(tmp_path / "plain.json", data)
-    want = list(coco.load(plain, scene="objects"))
+    want = list(detection_sets.load_coco(plain, scene="objects"))
     for path in (tmp_path, archive):
-        assert list(coco.load(path, scene="objects")) == want
-        assert list(coco.load(path, split="train", scene="objects")) == want
+        assert list(detection_sets.load_coco(path, scene="objects")) == want
+        assert list(detection_sets.load_coco(path, split="train", scene="objects")) == want
 
 
 def test_panoptic_segments_are_objects(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_panoptic_segments_are_objects(tmp_path: Path) -> None:
     ]
     data = made([], annotations=[{"image_id": 7, "file_name": "a.png", "segments_info": segments}])
     file = write_json(tmp_path / "panoptic.json", data)
-    found = coco.load(file, scene="objects", min_objects=2)
+    found = detection_sets.load_coco(file, scene="objects", min_objects=2)
     (item,) = found
     assert [d.name for d in item.detections] == ["person", "Sports Ball"]
     assert found.left_out == {CROWD: 1}
@@ -110,7 +112,8 @@ def test_objects365_has_its_own_files_and_folders(tmp_path: Path) -> None:
     file = write_json(tmp_path / "zhiyuan_objv2_val.json", data)
     picture = photo(tmp_path / "val" / "patch8" / "objects365_v1_00420917.jpg")
     items = check_set(
-        lambda: objects365.load(tmp_path), lambda: file.write_text(file.read_text() + "\n")
+        lambda: detection_sets.load_objects365(tmp_path),
+        lambda: file.write_text(file.read_text() + "\n"),
     )
     assert items[0].image == str(picture)
     assert [d.name for d in items[0].detections] == ["person", "sports ball", "person"]
@@ -137,7 +140,7 @@ def change(data: dict[str, Any], path: list[str | int], value: object) -> dict[s
         (["annotations", 1, "category_id"], 5, r"annotations\[1\]: there is no category 5"),
         (["annotations", 1, "bbox"], [1, 2, 3], r"annotations\[1\]: bbox must be \[x, y, width"),
         (["annotations", 1, "bbox"], [1, 2, 3, None], r"annotations\[1\]: a side of bbox must be"),
-        (["annotations", 1], 5, r"annotations\[1\] is no JSON object"),
+        (["annotations", 1], 5, r"annotations\[1\] is not a JSON object"),
         (["categories", 0, "name"], " ", r"category 1: the name is empty"),
         (["categories"], {}, r'expected "\["'),
     ],
@@ -147,7 +150,7 @@ def test_a_file_in_another_form_is_told_with_its_place(
 ) -> None:
     file = write_json(tmp_path / "a.json", change(made(THREE), path, value))
     with pytest.raises(DatasetError, match=message) as caught:
-        list(coco.load(file, scene="objects"))
+        list(detection_sets.load_coco(file, scene="objects"))
     assert str(file) in str(caught.value)
 
 
@@ -155,25 +158,25 @@ def test_what_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     data = made(THREE)
     data["images"] *= 2
     with pytest.raises(DatasetError, match="lists the id 7 twice"):
-        list(coco.load(write_json(tmp_path / "a.json", data), scene="objects"))
+        list(detection_sets.load_coco(write_json(tmp_path / "a.json", data), scene="objects"))
     with pytest.raises(
         DatasetError, match=r"has no annotations/instances_val2017\.json: .*data get"
     ):
-        coco.load(tmp_path)
+        detection_sets.load_coco(tmp_path)
     with pytest.raises(DatasetError, match="option split is 'tset'"):
-        coco.load(tmp_path, split="tset")
-    with pytest.raises(DatasetError, match="'nowhere' is no folder"):
-        coco.load(tmp_path / "a.json", images="nowhere")
+        detection_sets.load_coco(tmp_path, split="tset")
+    with pytest.raises(DatasetError, match="'nowhere' is not a folder"):
+        detection_sets.load_coco(tmp_path / "a.json", images="nowhere")
     monkeypatch.setenv("SCENEWRIGHT_DATA", str(tmp_path / "data"))
     with pytest.raises(DatasetError, match=r"coco is not in .*data.coco: fetch .*data get coco`"):
-        coco.load()
+        detection_sets.load_coco()
     write_json(tmp_path / "data" / "coco" / "instances_val2017.json", made(THREE))
-    assert len(list(coco.load(scene="objects"))) == 1
+    assert len(list(detection_sets.load_coco(scene="objects"))) == 1
 
 
 def test_a_file_that_changes_is_indexed_anew(tmp_path: Path) -> None:
     file = write_json(tmp_path / "a.json", made(THREE))
-    found = coco.load(file, scene="objects")
+    found = detection_sets.load_coco(file, scene="objects")
     assert len(list(found)) == 1
     write_json(file, made(THREE[:2]))
     assert list(found) == []
@@ -206,7 +209,7 @@ def big(path: Path, images: int) -> Path:
 @pytest.mark.slow
 def test_memory_stays_flat_from_1000_to_20000_images(tmp_path: Path) -> None:
     def peak(images: int) -> int:
-        found = coco.load(big(tmp_path / f"{images}.json", images), scene="objects")
+        found = detection_sets.load_coco(big(tmp_path / f"{images}.json", images), scene="objects")
         tracemalloc.start()
         seen = sum(len(item.detections) for item in found)
         most = tracemalloc.get_traced_memory()[1]

@@ -17,11 +17,10 @@ import pytest
 from typer.testing import CliRunner
 
 from scenewright.cli.data import get
-from scenewright.evals.datasets import downloads, sources, transfer
-from scenewright.evals.datasets.base import DatasetError
-from scenewright.evals.datasets.downloads import Done, check_disk, download, plan_of
-from scenewright.evals.datasets.sources import Source, default_place
-from scenewright.evals.datasets.transfer import DownloadError
+from scenewright.evals.datasets import base, downloads
+from scenewright.evals.datasets import downloads as transfer
+from scenewright.evals.datasets.base import DatasetError, Source, default_place
+from scenewright.evals.datasets.downloads import Done, DownloadError, check_disk, download, plan_of
 from scenewright.providers.hub.pull import PullCallbacks
 from tests.evals.datasets.store import Store, serving
 
@@ -51,7 +50,7 @@ def publish(monkeypatch: pytest.MonkeyPatch, store: Store, **more: Any) -> None:
     source = Source.model_validate(
         {"about": "made up", "page": "http://x", "licence": "MIT", "files": files}
     )
-    monkeypatch.setattr(sources, "sources", lambda: {"made": source})
+    monkeypatch.setattr(base, "sources", lambda: {"made": source})
 
 
 def got(only: tuple[str, ...] = (), watch: PullCallbacks | None = None) -> Done:
@@ -266,7 +265,7 @@ def test_a_record_that_cannot_be_read_is_not_overwritten(store: Store) -> None:
     folder = default_place("made")
     folder.mkdir(parents=True)
     (folder / "checksums.json").write_text("{")
-    with pytest.raises(DownloadError, match=r"checksums\.json is no record of digests"):
+    with pytest.raises(DownloadError, match=r"checksums\.json is not a record of digests"):
         got()
     assert (folder / "checksums.json").read_text() == "{"
 
@@ -336,7 +335,7 @@ def test_much_is_not_fetched_without_being_asked(
 
 
 def test_the_table_of_sources_is_sound() -> None:
-    table = sources.sources()
+    table = base.sources()
     assert {"dsg", "tifa", "geneval", "partiprompts", "visual-genome", "coco"} <= table.keys()
     for source in table.values():
         assert source.licence
@@ -351,7 +350,7 @@ def test_digests_are_those_of_the_published_files() -> None:
         pytest.skip("the published files are not on this machine")
     checked = 0
     for name in ("dsg", "tifa", "geneval", "partiprompts"):
-        for file in sources.find_source(name).files:
+        for file in base.find_source(name).files:
             here = SHARED / name / file.name
             if file.sha256 and here.is_file():
                 assert hashlib.sha256(here.read_bytes()).hexdigest() == file.sha256

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scenewright.core.formats import dump_scene, load_scene
-from scenewright.evals.datasets import folder
+from scenewright.evals.datasets import tables
 from scenewright.evals.datasets.base import DatasetError
 from tests.evals.datasets.published import check_set, photo
 
@@ -29,7 +29,7 @@ def filled(root: Path) -> Path:
 def test_files_of_one_name_are_one_item(tmp_path: Path) -> None:
     root = filled(tmp_path)
     items = check_set(
-        lambda: folder.load(root), lambda: (root / "a.txt").write_text("something else")
+        lambda: tables.load_folder(root), lambda: (root / "a.txt").write_text("something else")
     )
     assert [item.id for item in items] == ["a", "b", "People/Work/c"]
     a, b, c = items
@@ -42,28 +42,28 @@ def test_files_of_one_name_are_one_item(tmp_path: Path) -> None:
 
 def test_captions_can_become_scenes_and_folders_be_passed_over(tmp_path: Path) -> None:
     root = filled(tmp_path)
-    parsed = {item.id: item for item in folder.load(root, parse="rules")}
+    parsed = {item.id: item for item in tables.load_folder(root, parse="rules")}
     assert parsed["People/Work/c"].scene is not None
-    assert [item.id for item in folder.load(root, recursive=False)] == ["a", "b"]
+    assert [item.id for item in tables.load_folder(root, recursive=False)] == ["a", "b"]
 
 
 def test_two_pictures_of_one_name_are_refused(tmp_path: Path) -> None:
     photo(tmp_path / "a.jpg")
     photo(tmp_path / "a.png")
     with pytest.raises(DatasetError, match=r"a.jpg and a.png have one name"):
-        list(folder.load(tmp_path))
+        list(tables.load_folder(tmp_path))
 
 
 def test_a_scene_that_cannot_be_read_names_its_file(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"settings": 3}')
     with pytest.raises(DatasetError, match=r"a.json: not a scene graph.*of the picture of its"):
-        list(folder.load(tmp_path))
+        list(tables.load_folder(tmp_path))
 
 
 def test_what_is_no_folder_of_items_is_told(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="name it"):
-        folder.load(None)
+        tables.load_folder(None)
     with pytest.raises(DatasetError, match="is none"):
-        folder.load(tmp_path / "gone")
+        tables.load_folder(tmp_path / "gone")
     with pytest.raises(DatasetError, match="holds no pictures, scenes"):
-        list(folder.load(tmp_path))
+        list(tables.load_folder(tmp_path))

@@ -97,7 +97,7 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
         huggingface.load(None)
     with pytest.raises(DatasetError, match="name one of them, path or the option repo"):
         huggingface.load(folder, repo="o/n")
-    with pytest.raises(DatasetError, match="is no folder"):
+    with pytest.raises(DatasetError, match="is not a folder"):
         huggingface.load(folder / "gone")
 
 

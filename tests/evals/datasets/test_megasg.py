@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from scenewright.core.formats import dump_scenes, loads_scene
-from scenewright.core.ports.vision import Detection
-from scenewright.evals.datasets import megasg
+from scenewright.core.ports.detector import Detection
+from scenewright.evals.datasets import scene_graph_sets
 from scenewright.evals.datasets.base import DatasetError
 from tests.evals.datasets.published import check_set, photo, write_json
 
@@ -40,7 +40,8 @@ def test_an_entry_is_a_scene_with_boxes_and_classes(tmp_path: Path) -> None:
     file = write_json(tmp_path / "megasg.json", [ENTRY])
     picture = photo(tmp_path / "images" / "000000391895.jpg")
     (item,) = check_set(
-        lambda: megasg.load(tmp_path), lambda: write_json(file, [ENTRY | {"width": 641}])
+        lambda: scene_graph_sets.load_megasg(tmp_path),
+        lambda: write_json(file, [ENTRY | {"width": 641}]),
     )
     assert item.id == "000000391895"
     assert item.scene is not None
@@ -75,7 +76,9 @@ def test_every_form_of_file_is_the_same_set(tmp_path: Path, form: str) -> None:
         file.write_bytes(gzip.compress(text.encode()))
     else:
         file.write_text(text, encoding="utf-8")
-    assert [item.id for item in megasg.load(file)] == [str(e["image_id"]) for e in entries]
+    assert [item.id for item in scene_graph_sets.load_megasg(file)] == [
+        str(e["image_id"]) for e in entries
+    ]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +91,7 @@ def test_every_form_of_file_is_the_same_set(tmp_path: Path, form: str) -> None:
 def test_boxes_may_stand_beside_the_objects(tmp_path: Path, boxes: object) -> None:
     ids = ["sports ball.1", "person.2", "person.3"]
     file = write_json(tmp_path / "a.json", [ENTRY | {"objects": ids, "boxes": boxes}])
-    (item,) = megasg.load(file)
+    (item,) = scene_graph_sets.load_megasg(file)
     assert {"person"} <= {d.name for d in item.detections}
     assert len(item.detections) == len(boxes)  # type: ignore[arg-type]
 
@@ -106,26 +109,26 @@ def test_slips_of_the_language_model_are_counted(tmp_path: Path) -> None:
         ENTRY | {"image_id": "c", "objects": [], "relationships": []},
     ]
     file = write_json(tmp_path / "a.json", entries)
-    found = megasg.load(file, min_objects=1)
+    found = scene_graph_sets.load_megasg(file, min_objects=1)
     first, second = found
     assert first.scene is not None
     assert len(first.scene.relations) == 2
     assert second.detections == ()
     assert found.left_out == {
-        megasg.WITH_ITSELF: 1,
-        megasg.NOT_LISTED: 1,
-        megasg.REPEATED: 1,
-        megasg.EMPTY: 1,
+        scene_graph_sets.WITH_ITSELF: 1,
+        scene_graph_sets.NOT_LISTED: 1,
+        scene_graph_sets.REPEATED: 1,
+        scene_graph_sets.EMPTY: 1,
         "boxes without an area inside their image": 1,
     }
-    assert len(list(megasg.load(file, min_objects=3))) == 1
+    assert len(list(scene_graph_sets.load_megasg(file, min_objects=3))) == 1
 
 
 def test_what_the_package_writes_is_read(tmp_path: Path) -> None:
     scene = loads_scene("red ball on table; dog left of table")
     data = json.loads(dump_scenes([scene], "megasg"))
     file = write_json(tmp_path / "a.json", data | {"image_id": 1})
-    (item,) = megasg.load(file)
+    (item,) = scene_graph_sets.load_megasg(file)
     assert item.scene is not None
     assert item.scene.isomorphic(scene)
 
@@ -134,14 +137,14 @@ def test_splits_are_files_and_photos_may_be_named(tmp_path: Path) -> None:
     picture = photo(tmp_path / "elsewhere" / "x.jpg")
     write_json(tmp_path / "graphs.jsonl", ENTRY | {"photo": str(picture)})
     write_json(tmp_path / "test.jsonl", ENTRY | {"image_id": "t", "photo": "/nowhere/x.jpg"})
-    (item,) = megasg.load(tmp_path)
+    (item,) = scene_graph_sets.load_megasg(tmp_path)
     assert item.image == str(picture)
     assert "photo" not in item.meta
-    (item,) = megasg.load(tmp_path, split="test")
+    (item,) = scene_graph_sets.load_megasg(tmp_path, split="test")
     assert (item.id, item.image) == ("t", None)
-    assert list(megasg.load(tmp_path, split="test", photos_only=True)) == []
+    assert list(scene_graph_sets.load_megasg(tmp_path, split="test", photos_only=True)) == []
     with pytest.raises(DatasetError, match=r"holds none of val\.jsonl, val\.json"):
-        megasg.load(tmp_path, split="val")
+        scene_graph_sets.load_megasg(tmp_path, split="val")
 
 
 @pytest.mark.parametrize(
@@ -163,17 +166,17 @@ def test_an_entry_in_another_form_is_told_with_its_place(
 ) -> None:
     file = write_json(tmp_path / "a.json", [ENTRY | change])
     with pytest.raises(DatasetError, match=message) as caught:
-        list(megasg.load(file))
+        list(scene_graph_sets.load_megasg(file))
     assert str(file) in str(caught.value)
 
 
 def test_an_id_twice_and_a_damaged_file_are_told(tmp_path: Path) -> None:
     file = write_json(tmp_path / "a.json", [ENTRY, ENTRY])
     with pytest.raises(DatasetError, match="'000000391895' is given twice"):
-        list(megasg.load(file))
+        list(scene_graph_sets.load_megasg(file))
     file.write_text(json.dumps([ENTRY])[:-5], encoding="utf-8")
     with pytest.raises(DatasetError, match=r"a\.json, line 1 \(byte \d+\): .*cut off"):
-        list(megasg.load(file))
+        list(scene_graph_sets.load_megasg(file))
     file.write_text("[5]", encoding="utf-8")
-    with pytest.raises(DatasetError, match="entry 0 is no JSON object"):
-        list(megasg.load(file))
+    with pytest.raises(DatasetError, match="entry 0 is not a JSON object"):
+        list(scene_graph_sets.load_megasg(file))

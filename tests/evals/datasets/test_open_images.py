@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.evals.datasets import open_images
+from scenewright.evals.datasets import detection_sets
 from scenewright.evals.datasets.base import DatasetError
-from scenewright.evals.datasets.detections import CROWD, NO_AREA, NO_PHOTO, too_few
-from scenewright.evals.datasets.open_images_scene import NO_RELATIONS, UNKNOWN, WITH_ITSELF
+from scenewright.evals.datasets.detection_sets import NO_RELATIONS, UNKNOWN, WITH_ITSELF
+from scenewright.evals.datasets.reading import CROWD, NO_AREA, NO_PHOTO, too_few
 from tests.evals.datasets.published import check_set, photo, write_csv
 
 BOXES = (
@@ -74,23 +74,23 @@ def test_boxes_are_in_pixels_of_the_photo(folder: Path) -> None:
     picture = photo(folder / "validation" / "b.jpg", (200, 100))
     file = folder / "validation-annotations-bbox.csv"
     (item,) = check_set(
-        lambda: open_images.load(folder),
+        lambda: detection_sets.load_open_images(folder),
         lambda: file.write_text(file.read_text() + box("c", WOMAN, "0,1,0,1") + "\n"),
     )
     assert (item.id, item.image, item.scene) == ("b", str(picture), None)
     assert [d.name for d in item.detections] == ["woman", "guitar", "chair"]
     assert item.detections[0].box == pytest.approx((20, 20, 100, 90))
     assert item.detections[2].box == pytest.approx((100, 50, 200, 100))
-    found = open_images.load(folder)
+    found = detection_sets.load_open_images(folder)
     list(found)
     assert found.left_out == {CROWD: 1, NO_AREA: 1, too_few(3): 2}
-    found = open_images.load(folder, images=str(folder), min_objects=1)
+    found = detection_sets.load_open_images(folder, images=str(folder), min_objects=1)
     assert [item.id for item in found] == ["b"]
     assert found.left_out[NO_PHOTO] == 2
 
 
 def test_relationships_are_a_scene(folder: Path) -> None:
-    found = open_images.load(folder, scene="relations", min_objects=1)
+    found = detection_sets.load_open_images(folder, scene="relations", min_objects=1)
     (item,) = found
     assert item.detections == ()
     assert item.scene is not None
@@ -110,7 +110,7 @@ def test_relationships_are_a_scene(folder: Path) -> None:
 
 
 def test_objects_alone_are_a_scene_too(folder: Path) -> None:
-    (item,) = open_images.load(folder, scene="objects")
+    (item,) = detection_sets.load_open_images(folder, scene="objects")
     assert item.scene is not None
     assert [o.id for o in item.scene.objects] == ["woman.1", "guitar.1", "chair.1"]
     assert item.scene.relations == ()
@@ -133,17 +133,17 @@ def test_a_file_in_another_form_is_told_with_its_place(
     file = folder / name
     file.write_text(file.read_text().replace(old, new, 1), encoding="utf-8")
     with pytest.raises(DatasetError, match=message):
-        list(open_images.load(folder, scene="relations", min_objects=1))
+        list(detection_sets.load_open_images(folder, scene="relations", min_objects=1))
 
 
 def test_what_is_not_there_is_told(folder: Path) -> None:
     with pytest.raises(DatasetError, match=r"no photos: name .* scene = 'relations'"):
-        open_images.load(folder)
+        detection_sets.load_open_images(folder)
     with pytest.raises(DatasetError, match=r"has no test-annotations-bbox\.csv \(also oidv6-"):
-        open_images.load(folder, split="test", scene="objects")
-    with pytest.raises(DatasetError, match="is no folder: name that of Open Images"):
-        open_images.load(folder / "class-descriptions-boxable.csv", scene="objects")
+        detection_sets.load_open_images(folder, split="test", scene="objects")
+    with pytest.raises(DatasetError, match="is not a folder: name that of Open Images"):
+        detection_sets.load_open_images(folder / "class-descriptions-boxable.csv", scene="objects")
     (folder / "validation").mkdir()
     (folder / "validation" / "b.jpg").write_bytes(b"no picture")
-    with pytest.raises(DatasetError, match=r"b\.jpg is no picture"):
-        list(open_images.load(folder))
+    with pytest.raises(DatasetError, match=r"b\.jpg is not a picture"):
+        list(detection_sets.load_open_images(folder))

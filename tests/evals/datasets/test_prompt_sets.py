@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from scenewright.evals.datasets import dsg, geneval, partiprompts, t2i_compbench, tifa
-from scenewright.evals.datasets.base import DatasetError
-from scenewright.evals.datasets.stream import StreamedSet
+from scenewright.evals.datasets import dsg, prompt_sets
+from scenewright.evals.datasets.base import DatasetError, StreamedSet
 from tests.evals.datasets.published import check_set, write_json
 
 HEAD = "item_id,text,proposition_id,dependency,category_broad,tuple,question_natural_language"
@@ -130,9 +129,9 @@ def tifa_folder(folder: Path, questions: list[dict[str, Any]] | None = None) -> 
         {"id": "coco_1", "caption": "a red ball", "coco_val_id": "42"},
         {"id": "drawbench_2", "caption": "two dogs"},
     ]
-    write_json(folder / tifa.FILE, prompts)
+    write_json(folder / prompt_sets.TIFA_FILE, prompts)
     if questions is not None:
-        write_json(folder / tifa.QUESTIONS, questions)
+        write_json(folder / prompt_sets.TIFA_QUESTIONS, questions)
     return folder
 
 
@@ -153,7 +152,7 @@ class TestTifa:
                 question(prompt="drawbench_2", choices=["yes", "no"], answer="no"),
             ],
         )
-        first, second = tifa.load(folder)
+        first, second = prompt_sets.load_tifa(folder)
         assert [(f.id, f.kind, f.subject) for f in first.facts] == [
             ("q1", "object", "ball.1"),
             ("q2", "attribute", "red"),
@@ -165,7 +164,7 @@ class TestTifa:
         assert first.scene is not None
 
     def test_slips_are_left_out_and_counted(self, tmp_path: Path) -> None:
-        found = tifa.load(
+        found = prompt_sets.load_tifa(
             tifa_folder(
                 tmp_path,
                 [
@@ -181,31 +180,31 @@ class TestTifa:
         )
         assert [len(item.facts) for item in found] == [1, 0]
         assert dict(found.left_out) == {
-            tifa.TWICE: 1,
-            tifa.WRONG_ANSWER: 1,
-            tifa.FEW_CHOICES: 2,
-            tifa.NO_PROMPT: 1,
+            prompt_sets.TWICE: 1,
+            prompt_sets.WRONG_ANSWER: 1,
+            prompt_sets.FEW_CHOICES: 2,
+            prompt_sets.NO_PROMPT: 1,
         }
 
     def test_photos_of_coco_are_found_by_their_number(self, tmp_path: Path) -> None:
         photo = tmp_path / "COCO_val2014_000000000042.jpg"
         photo.write_bytes(b"x")
-        first, second = tifa.load(tifa_folder(tmp_path), images=str(tmp_path))
+        first, second = prompt_sets.load_tifa(tifa_folder(tmp_path), images=str(tmp_path))
         assert first.image == str(photo)
         assert second.image is None
 
     def test_wrong_files_are_told_with_their_place(self, tmp_path: Path) -> None:
         with pytest.raises(DatasetError, match=r"no file .*nope\.json"):
-            tifa.load(tifa_folder(tmp_path), questions="nope.json")
-        (tmp_path / tifa.FILE).write_text('[{"id": "a", "caption": 3}]')
+            prompt_sets.load_tifa(tifa_folder(tmp_path), questions="nope.json")
+        (tmp_path / prompt_sets.TIFA_FILE).write_text('[{"id": "a", "caption": 3}]')
         with pytest.raises(DatasetError, match="entry 0: 'caption' must be text, found 3"):
-            list(tifa.load(tmp_path))
-        (tmp_path / tifa.FILE).write_text('[{"id": "a",\n "caption": }]')
-        with pytest.raises(DatasetError, match="is no JSON: line 2, column 13"):
-            list(tifa.load(tmp_path))
-        (tmp_path / tifa.FILE).write_text("{}")
-        with pytest.raises(DatasetError, match="is no JSON list"):
-            list(tifa.load(tmp_path))
+            list(prompt_sets.load_tifa(tmp_path))
+        (tmp_path / prompt_sets.TIFA_FILE).write_text('[{"id": "a",\n "caption": }]')
+        with pytest.raises(DatasetError, match="is not valid JSON: line 2, column 13"):
+            list(prompt_sets.load_tifa(tmp_path))
+        (tmp_path / prompt_sets.TIFA_FILE).write_text("{}")
+        with pytest.raises(DatasetError, match="is not a JSON list"):
+            list(prompt_sets.load_tifa(tmp_path))
 
 
 def geneval_file(path: Path, *entries: dict[str, Any]) -> Path:
@@ -231,14 +230,16 @@ POSITION = {
 
 class TestGeneval:
     def test_demands_become_the_scene(self, tmp_path: Path) -> None:
-        two, placed = geneval.load(geneval_file(tmp_path / "m.jsonl", COUNTING, POSITION))
+        two, placed = prompt_sets.load_geneval(
+            geneval_file(tmp_path / "m.jsonl", COUNTING, POSITION)
+        )
         assert two.id == "00000"
         assert two.scene is not None
         assert [o.id for o in two.scene.objects] == ["bus.1", "bus.2"]
         last = two.facts[-1]
         assert last.question == "Are there fewer than 3 buses in the image?"
         assert last.parents == ("o:bus.2",)
-        assert two.facts[:-1] == tuple(geneval.facts_of(two.scene))
+        assert two.facts[:-1] == tuple(prompt_sets.facts_of(two.scene))
         assert placed.scene is not None
         assert list(map(str, placed.scene.relations)) == ["dog.1 left of bench.1"]
         assert placed.scene.object("dog.1").attributes == {"color": "red"}
@@ -246,7 +247,9 @@ class TestGeneval:
         assert placed.group == "position"
 
     def test_what_must_not_be_there_can_be_a_note_alone(self, tmp_path: Path) -> None:
-        (two,) = geneval.load(geneval_file(tmp_path / "m.jsonl", COUNTING), exclude="meta")
+        (two,) = prompt_sets.load_geneval(
+            geneval_file(tmp_path / "m.jsonl", COUNTING), exclude="meta"
+        )
         assert two.facts == ()
         assert two.meta["exclude"] == "bus from 3"
 
@@ -277,7 +280,7 @@ class TestGeneval:
         self, tmp_path: Path, entry: dict[str, Any], told: str
     ) -> None:
         file = geneval_file(tmp_path / "m.jsonl", COUNTING, entry)
-        items = iter(geneval.load(file))
+        items = iter(prompt_sets.load_geneval(file))
         next(items)
         with pytest.raises(DatasetError, match=f"line 2.*{told}"):
             next(items)
@@ -285,9 +288,9 @@ class TestGeneval:
     def test_a_broken_line_does_not_keep_earlier_ones_from_being_read(self, tmp_path: Path) -> None:
         file = geneval_file(tmp_path / "m.jsonl", COUNTING)
         file.write_text(file.read_text() + "{\n")
-        items = iter(geneval.load(file))
+        items = iter(prompt_sets.load_geneval(file))
         assert next(items).id == "00000"
-        with pytest.raises(DatasetError, match=r"m.jsonl, line 2 is no JSON"):
+        with pytest.raises(DatasetError, match=r"m.jsonl, line 2 is not valid JSON"):
             next(items)
 
 
@@ -300,30 +303,30 @@ class TestPartiPrompts:
             "\tArts\tBasic\t\r\n"
             "infinity\tAbstract\tBasic\t\r\n"
         )
-        found = partiprompts.load(file)
+        found = prompt_sets.load_parti(file)
         first, last = found
         assert (first.id, first.prompt) == ("p0001", '"A" in a red box')
         assert (first.group, first.category) == ("Arts", "Basic")
         assert first.meta["note"] == "from a book"
         assert last.id == "p0003"
-        assert dict(found.left_out) == {partiprompts.EMPTY: 1}
+        assert dict(found.left_out) == {prompt_sets.EMPTY: 1}
 
     def test_a_packed_file_is_read_too(self, tmp_path: Path) -> None:
         file = tmp_path / "p.tsv.gz"
         file.write_bytes(gzip.compress(b"Prompt\tCategory\tChallenge\na ball\tArts\tBasic\n"))
-        assert [item.prompt for item in partiprompts.load(file)] == ["a ball"]
+        assert [item.prompt for item in prompt_sets.load_parti(file)] == ["a ball"]
         file.write_bytes(file.read_bytes()[:-12])
         with pytest.raises(DatasetError, match="cut off: fetch it again"):
-            list(partiprompts.load(file))
+            list(prompt_sets.load_parti(file))
         file.write_bytes(b"plain")
-        with pytest.raises(DatasetError, match="is no gzip file"):
-            list(partiprompts.load(file))
+        with pytest.raises(DatasetError, match="is not a gzip file"):
+            list(prompt_sets.load_parti(file))
 
     def test_text_of_another_encoding_is_told(self, tmp_path: Path) -> None:
         file = tmp_path / "p.tsv"
         file.write_bytes(b"Prompt\tCategory\tChallenge\ncaf\xe9\tArts\tBasic\n")
         with pytest.raises(DatasetError, match="is not UTF-8 text"):
-            list(partiprompts.load(file))
+            list(prompt_sets.load_parti(file))
 
 
 class TestT2ICompBench:
@@ -339,27 +342,27 @@ class TestT2ICompBench:
         return tmp_path
 
     def test_the_names_of_files_say_category_and_split(self, tmp_path: Path) -> None:
-        found = t2i_compbench.load(self.folder(tmp_path))
+        found = prompt_sets.load_compbench(self.folder(tmp_path))
         assert [(i.id, i.category, i.group) for i in found] == [
             ("3d_spatial_val-00001", "3d_spatial", "object relationships"),
             ("color_val-00001", "color", "attribute binding"),
             ("color_val-00003", "color", "attribute binding"),
         ]
-        assert dict(found.left_out) == {t2i_compbench.REPEATED: 1}
+        assert dict(found.left_out) == {prompt_sets.REPEATED: 1}
 
     def test_splits_and_categories_can_be_chosen(self, tmp_path: Path) -> None:
         folder = self.folder(tmp_path)
-        everything = t2i_compbench.load(folder, split="all")
+        everything = prompt_sets.load_compbench(folder, split="all")
         assert {i.category for i in everything} == {"3d_spatial", "color", "spatial"}
         assert len(list(everything)) == 5
-        (one,) = t2i_compbench.load(folder, split="train", categories=["color"])
+        (one,) = prompt_sets.load_compbench(folder, split="train", categories=["color"])
         assert one.prompt == "a green cat"
         with pytest.raises(DatasetError, match="no category 'shape': it has 3d_spatial, color"):
-            t2i_compbench.load(folder, categories=["shape"])
+            prompt_sets.load_compbench(folder, categories=["shape"])
         with pytest.raises(DatasetError, match="no files of the split train"):
-            t2i_compbench.load(folder, split="train", categories=["spatial"])
+            prompt_sets.load_compbench(folder, split="train", categories=["spatial"])
         with pytest.raises(DatasetError, match="option split is 'test'"):
-            t2i_compbench.load(folder, split="test")
+            prompt_sets.load_compbench(folder, split="test")
 
 
 def append(path: Path) -> Callable[[], object]:
@@ -373,17 +376,17 @@ def test_each_is_a_set_as_the_port_says(name: str, tmp_path: Path) -> None:
         file = dsg_file(tmp_path / dsg.FILE, *ROWS)
         make = lambda: dsg.load(tmp_path)  # noqa: E731
     elif name == "tifa":
-        file = tifa_folder(tmp_path, [question()]) / tifa.QUESTIONS
-        make = lambda: tifa.load(tmp_path)  # noqa: E731
+        file = tifa_folder(tmp_path, [question()]) / prompt_sets.TIFA_QUESTIONS
+        make = lambda: prompt_sets.load_tifa(tmp_path)  # noqa: E731
     elif name == "geneval":
-        file = geneval_file(tmp_path / geneval.FILE, COUNTING, POSITION)
-        make = lambda: geneval.load(tmp_path)  # noqa: E731
+        file = geneval_file(tmp_path / prompt_sets.GENEVAL_FILE, COUNTING, POSITION)
+        make = lambda: prompt_sets.load_geneval(tmp_path)  # noqa: E731
     elif name == "partiprompts":
-        file = tmp_path / partiprompts.FILE
+        file = tmp_path / prompt_sets.PARTI_FILE
         file.write_text("Prompt\tCategory\tChallenge\na ball\tArts\tBasic\n")
-        make = lambda: partiprompts.load(tmp_path)  # noqa: E731
+        make = lambda: prompt_sets.load_parti(tmp_path)  # noqa: E731
     else:
         file = tmp_path / "color_val.txt"
         file.write_text("a red ball\n")
-        make = lambda: t2i_compbench.load(tmp_path)  # noqa: E731
+        make = lambda: prompt_sets.load_compbench(tmp_path)  # noqa: E731
     check_set(make, append(file))

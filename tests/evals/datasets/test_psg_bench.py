@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from scenewright.core.questions import facts_of
-from scenewright.evals.datasets import psg_bench
 from scenewright.evals.datasets.base import DatasetError, DatasetSpec
+from scenewright.evals.datasets.psg_prompts import rows
 from scenewright.evals.datasets.registry import open_dataset
-from scenewright.evals.datasets.rows import write_items
+from scenewright.evals.datasets.tables import write_items
 
 
 def test_prompts_come_with_their_scenes_and_classes() -> None:
-    items = list(psg_bench.load(n=60))
+    items = list(rows.load(n=60))
     assert len(items) == 60
     for item in items:
         assert item.scene is not None
@@ -32,26 +32,26 @@ def test_the_registry_opens_it_with_options_and_limit() -> None:
     found = list(open_dataset(spec))
     assert len(found) == 7
     assert {item.meta["template"] for item in found} == {"position", "counting"}
-    assert found == list(psg_bench.load(**{**options, "n": 20}))[:7]  # type: ignore[arg-type]
+    assert found == list(rows.load(**{**options, "n": 20}))[:7]  # type: ignore[arg-type]
 
 
 def test_a_file_is_read_back_equal(tmp_path: Path) -> None:
-    items = list(psg_bench.load(n=25))
+    items = list(rows.load(n=25))
     file = tmp_path / "prompts.jsonl"
     write_items(items, file)
-    assert list(psg_bench.load(file)) == items
+    assert list(rows.load(file)) == items
 
 
 def test_the_fingerprint_tells_options_and_content(tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
-    write_items(psg_bench.load(n=2), file)
-    one = psg_bench.load(file).fingerprint
-    write_items(psg_bench.load(n=3), file)
+    write_items(rows.load(n=2), file)
+    one = rows.load(file).fingerprint
+    write_items(rows.load(n=3), file)
     prints = {
         one,
-        psg_bench.load(file).fingerprint,
+        rows.load(file).fingerprint,
         *(
-            psg_bench.load(**options).fingerprint
+            rows.load(**options).fingerprint
             for options in (
                 {},
                 {"n": 9},
@@ -78,15 +78,15 @@ def test_the_fingerprint_tells_options_and_content(tmp_path: Path) -> None:
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, Any], told: str) -> None:
     with pytest.raises(DatasetError, match=told):
-        psg_bench.load(**options)
+        rows.load(**options)
 
 
 def test_options_of_a_draw_are_none_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
-    write_items(psg_bench.load(n=2), file)
+    write_items(rows.load(n=2), file)
     with pytest.raises(DatasetError, match="option seed is for prompts drawn here"):
-        psg_bench.load(file, seed=1)
+        rows.load(file, seed=1)
     other = tmp_path / "prompts.csv"
     other.write_text("prompt\na dog\n", encoding="utf-8")
-    with pytest.raises(DatasetError, match="no file of `scenewright data synthesize`"):
-        psg_bench.load(other)
+    with pytest.raises(DatasetError, match="not a file of `scenewright data synthesize`"):
+        rows.load(other)

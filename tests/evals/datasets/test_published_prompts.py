@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scenewright.core.questions import facts_of
-from scenewright.evals.datasets import dsg, geneval, partiprompts, tifa
+from scenewright.evals.datasets import dsg, prompt_sets
 from scenewright.evals.datasets.base import Dataset, Item
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
@@ -78,7 +78,7 @@ def test_the_facts_of_tifa160_with_their_slips() -> None:
 
 def test_tifa() -> None:
     folder = release("tifa")
-    items = check(tifa.load(folder, parse="none"))
+    items = check(prompt_sets.load_tifa(folder, parse="none"))
     assert len(items) == 4081
     assert Counter(item.group for item in items) == {
         "COCO": 2000,
@@ -90,7 +90,9 @@ def test_tifa() -> None:
 
 
 def test_the_questions_of_tifa() -> None:
-    found = tifa.load(release("tifa"), parse="rules", questions="sample_question_answers.json")
+    found = prompt_sets.load_tifa(
+        release("tifa"), parse="rules", questions="sample_question_answers.json"
+    )
     asked = {item.id: item for item in found if item.facts}
     assert {k: len(v.facts) for k, v in asked.items()} == {
         "coco_301091": 11,
@@ -107,7 +109,7 @@ def test_the_questions_of_tifa() -> None:
 
 
 def test_geneval() -> None:
-    items = check(geneval.load(release("geneval")))
+    items = check(prompt_sets.load_geneval(release("geneval")))
     assert len(items) == 553
     assert Counter(item.meta["tag"] for item in items) == {
         "position": 100,
@@ -131,7 +133,7 @@ def test_geneval() -> None:
 
 
 def test_partiprompts() -> None:
-    items = check(partiprompts.load(release("partiprompts")))
+    items = check(prompt_sets.load_parti(release("partiprompts")))
     assert len(items) == 1632
     assert len({item.group for item in items}) == 12
     assert len({item.category for item in items}) == 11

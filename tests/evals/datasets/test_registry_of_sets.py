@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 
 from scenewright.evals.datasets import registry
-from scenewright.evals.datasets.base import DatasetError, DatasetSpec, SampleSpec
-from scenewright.evals.datasets.catalogue import CATALOGUE
+from scenewright.evals.datasets.base import (
+    CATALOGUE,
+    FOLDER_VARIABLE,
+    DatasetError,
+    DatasetSpec,
+    SampleSpec,
+    sources,
+)
 from scenewright.evals.datasets.registry import LOADERS, loader_of, open_dataset, place_of
-from scenewright.evals.datasets.sources import FOLDER_VARIABLE, sources
 
 TSV = "Prompt\tCategory\tChallenge\tNote\na red ball\tArtifacts\tBasic\t\n"
 

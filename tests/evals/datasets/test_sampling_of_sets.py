@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Dataset, DatasetError, Item, SampleSpec
-from scenewright.evals.datasets.sampling import LEVELS, limited, rank, sampled
+from scenewright.evals.datasets.registry import LEVELS, limited, rank, sampled
 from tests.evals.eval_sets import ListedSet
 
 

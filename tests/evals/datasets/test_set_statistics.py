@@ -10,12 +10,17 @@ import pytest
 from PIL import Image
 
 from scenewright.core.formats import load_scene
-from scenewright.core.ports.vision import Detection
+from scenewright.core.ports.detector import Detection
 from scenewright.core.questions import facts_of
 from scenewright.evals.datasets import miniature_scenes
 from scenewright.evals.datasets.base import DatasetError, Item
-from scenewright.evals.datasets.statistics import Statistics, collect, commonest
-from scenewright.evals.datasets.statistics_plots import write_clouds, write_plots
+from scenewright.evals.datasets.statistics import (
+    Statistics,
+    collect,
+    commonest,
+    write_clouds,
+    write_plots,
+)
 from tests.evals.eval_sets import ListedSet
 
 ONE = load_scene("red ball on table; dog left of table")

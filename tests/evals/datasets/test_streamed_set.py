@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.evals.datasets.base import DatasetError, Item
-from scenewright.evals.datasets.stream import StreamedSet, file_digest, make_item
+from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, file_digest, make_item
 
 
 def listed(ids: list[str], unique: bool = False, **options: object) -> StreamedSet:

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from scenewright.core.facts import Fact
 from scenewright.core.formats import dump_scene, load_scene
-from scenewright.core.ports.vision import Detection
+from scenewright.core.ports.detector import Detection
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
-from scenewright.evals.datasets import table
+from scenewright.evals.datasets import tables
 from scenewright.evals.datasets.base import DatasetError, Item
-from scenewright.evals.datasets.rows import row_of, write_items
+from scenewright.evals.datasets.tables import row_of, write_items
 from tests.evals.datasets.published import check_set, photo
 from tests.strategies import scenes
 
@@ -37,7 +37,7 @@ ROWS: list[dict[str, Any]] = [
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     """``rows`` as a table of the kind that the name says."""
-    kind = table.suffix_of(path)
+    kind = tables.suffix_of(path)
     if kind == ".parquet":
         pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
         return path
@@ -63,7 +63,7 @@ def test_every_kind_of_file_gives_the_same_items(tmp_path: Path, kind: str) -> N
     def change() -> None:
         write(file, [*ROWS, {**ROWS[0], "id": "d"}])
 
-    first, second, third = check_set(lambda: table.load(file), change)
+    first, second, third = check_set(lambda: tables.load_table(file), change)
     assert (first.id, first.prompt, first.group) == ("a", "a dog, a ball", "Arts")
     assert first.scene == SCENE
     assert second.prompt == 'two\n"cats"'
@@ -77,26 +77,28 @@ def test_a_folder_of_parts_is_one_table(tmp_path: Path) -> None:
     write(tmp_path / "part-0.parquet", ROWS[:1])
     write(tmp_path / "part-1.parquet", ROWS[1:])
     (tmp_path / "README.md").write_text("about")
-    assert [item.id for item in table.load(tmp_path)] == ["a", "b", "c"]
+    assert [item.id for item in tables.load_table(tmp_path)] == ["a", "b", "c"]
     write(tmp_path / "more.csv", ROWS)
     with pytest.raises(DatasetError, match=r"several kinds \(.csv, .parquet\)"):
-        table.load(tmp_path)
+        tables.load_table(tmp_path)
 
 
 def test_columns_of_other_names_are_mapped_and_rows_get_ids(tmp_path: Path) -> None:
     file = write(tmp_path / "t.csv", [{"caption": "a red ball", "n": 3}, {"caption": "x", "n": 4}])
-    found = list(table.load(file, columns={"prompt": "caption", "category": "n"}, parse="rules"))
+    found = list(
+        tables.load_table(file, columns={"prompt": "caption", "category": "n"}, parse="rules")
+    )
     assert [(i.id, i.prompt, i.category) for i in found] == [
         ("row-000001", "a red ball", "3"),
         ("row-000002", "x", "4"),
     ]
     assert found[0].scene is not None
     with pytest.raises(DatasetError, match=r"no column prompt, scene, image \(it has caption, n\)"):
-        list(table.load(file))
+        list(tables.load_table(file))
     with pytest.raises(DatasetError, match="no column 'text': it has caption, n"):
-        list(table.load(file, columns={"prompt": "text"}))
+        list(tables.load_table(file, columns={"prompt": "text"}))
     with pytest.raises(DatasetError, match="option columns names 'promt'"):
-        table.load(file, columns={"promt": "caption"})
+        tables.load_table(file, columns={"promt": "caption"})
 
 
 def test_scenes_may_be_nested_columns_of_any_format(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_scenes_may_be_nested_columns_of_any_format(tmp_path: Path) -> None:
         {"objects": ["dog.1", "ball.1"], "relationships": [_relation("dog.1", "ball.1")]},
     ]
     file = write(tmp_path / "t.parquet", [{"scene": graph} for graph in graphs])
-    found = list(table.load(file))
+    found = list(tables.load_table(file))
     assert [str(r) for i in found if i.scene for r in i.scene.relations] == [
         "dog.1 near cat.1",
         "dog.1 near ball.1",
@@ -122,12 +124,12 @@ def test_images_begin_at_the_table_and_lost_ones_are_noted(tmp_path: Path) -> No
         {"id": "a", "prompt": "x", "image": "pictures/a.png"},
         {"id": "b", "prompt": "x", "image": "pictures/b.png"},
     ]
-    here, lost = table.load(write(tmp_path / "t.jsonl", rows))
+    here, lost = tables.load_table(write(tmp_path / "t.jsonl", rows))
     assert here.image == str(picture)
     assert (lost.image, lost.meta) == (None, {"no_image": "pictures/b.png"})
     alone = write(tmp_path / "u.jsonl", [{"id": "b", "image": "pictures/b.png"}])
     with pytest.raises(DatasetError, match=r"line 1: there is no image pictures/b\.png"):
-        list(table.load(alone))
+        list(tables.load_table(alone))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def test_images_begin_at_the_table_and_lost_ones_are_noted(tmp_path: Path) -> No
         ({"prompt": "x", "scene": "{"}, "line 2: scene:"),
         ({"prompt": "x", "scene": 3}, "line 2: scene holds int"),
         ({"prompt": "x", "meta": [1]}, "line 2: meta must be an object"),
-        ({"prompt": "x", "facts": "[{"}, "line 2, facts is no JSON"),
+        ({"prompt": "x", "facts": "[{"}, "line 2, facts is not valid JSON"),
         ({"prompt": "x", "facts": [{"id": "f"}]}, r"line 2: facts.0.kind: Field required"),
         ({"group": "x"}, "line 2: the item 'row-000002' has neither scene, prompt nor image"),
         ({"id": "a", "prompt": "again"}, "the id 'a' is given twice"),
@@ -149,7 +151,7 @@ def test_cells_that_are_wrong_name_their_place(
     tmp_path: Path, row: dict[str, Any], told: str
 ) -> None:
     file = write(tmp_path / "t.jsonl", [{"id": "a", "prompt": "a ball"}, row])
-    items = iter(table.load(file))
+    items = iter(tables.load_table(file))
     assert next(items).id == "a"
     with pytest.raises(DatasetError, match=told):
         next(items)
@@ -158,19 +160,19 @@ def test_cells_that_are_wrong_name_their_place(
 def test_files_that_are_no_tables_are_told(tmp_path: Path) -> None:
     text = write(tmp_path / "t.jsonl", ROWS).rename(tmp_path / "t.txt")
     with pytest.raises(DatasetError, match=r"its name must end in \.parquet, \.csv"):
-        table.load(text)
+        tables.load_table(text)
     (tmp_path / "empty").mkdir()
     with pytest.raises(DatasetError, match="holds no table"):
-        table.load(tmp_path / "empty")
+        tables.load_table(tmp_path / "empty")
     (tmp_path / "t.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(DatasetError, match=r"t.parquet is not a parquet file"):
-        list(table.load(tmp_path / "t.parquet"))
+        list(tables.load_table(tmp_path / "t.parquet"))
     (tmp_path / "t.csv").write_text("id,prompt,id\n1,a,2\n")
     with pytest.raises(DatasetError, match="the column 'id' twice"):
-        list(table.load(tmp_path / "t.csv"))
+        list(tables.load_table(tmp_path / "t.csv"))
     (tmp_path / "u.csv").write_text("")
     with pytest.raises(DatasetError, match=r"u\.csv is empty"):
-        list(table.load(tmp_path / "u.csv"))
+        list(tables.load_table(tmp_path / "u.csv"))
 
 
 def whole_items() -> st.SearchStrategy[Item]:
@@ -196,7 +198,7 @@ def whole_items() -> st.SearchStrategy[Item]:
 def test_what_a_sample_writes_is_read_back_equal(tmp_path: Path, items: list[Item]) -> None:
     file = tmp_path / "t.jsonl"
     assert write_items(items, file) == len(items)
-    assert list(table.load(file)) == items
+    assert list(tables.load_table(file)) == items
 
 
 def test_an_image_is_found_again_from_anywhere(tmp_path: Path) -> None:
@@ -205,7 +207,7 @@ def test_an_image_is_found_again_from_anywhere(tmp_path: Path) -> None:
     file = tmp_path / "else" / "t.jsonl"
     file.parent.mkdir()
     write_items([item], file)
-    assert list(table.load(file)) == [item]
+    assert list(tables.load_table(file)) == [item]
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
@@ -215,7 +217,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None
 
     def broken() -> Any:
         yield Item(id="b", prompt="x")
-        raise DatasetError("line 9 is no JSON")
+        raise DatasetError("line 9 is not valid JSON")
 
     with pytest.raises(DatasetError, match="line 9"):
         write_items(broken(), file)
@@ -247,7 +249,7 @@ def test_memory_does_not_grow_with_the_table(tmp_path: Path, kind: str) -> None:
         write(file, [{"id": str(i), "prompt": f"ball {i} " * 20} for i in range(n)])
         tracemalloc.start()
         try:
-            assert sum(1 for _ in table.load(file)) == n
+            assert sum(1 for _ in tables.load_table(file)) == n
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

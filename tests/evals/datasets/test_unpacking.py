@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.evals.datasets import unpacking
-from scenewright.evals.datasets.transfer import DownloadError
-from scenewright.evals.datasets.unpacking import unpack
+from scenewright.evals.datasets import downloads
+from scenewright.evals.datasets.downloads import DownloadError, unpack
 
 
 def zipped(path: Path, files: dict[str, bytes]) -> Path:
@@ -93,7 +92,7 @@ def test_no_links_and_devices(tmp_path: Path, kind: bytes) -> None:
 
 
 def test_a_bomb_is_not_set_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "ALWAYS_ALLOWED", 1000)
+    monkeypatch.setattr(downloads, "ALWAYS_ALLOWED", 1000)
     bomb = zipped(tmp_path / "x.zip", {"a": bytes(10_000_000)})
     assert bomb.stat().st_size < 20_000
     out = tmp_path / "out"
@@ -101,7 +100,7 @@ def test_a_bomb_is_not_set_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(DownloadError, match="is no honest archive of its size"):
         unpack(bomb, out)
     assert here(out) == {}
-    monkeypatch.setattr(unpacking, "MOST_FILES", 3)
+    monkeypatch.setattr(downloads, "MOST_FILES", 3)
     with pytest.raises(DownloadError, match="3 files"):
         unpack(zipped(tmp_path / "y.zip", {str(n): b"" for n in range(5)}), out)
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from scenewright.evals.datasets import visual_genome
+from scenewright.evals.datasets import scene_graph_sets
 from scenewright.evals.datasets.base import DatasetError, Item
-from scenewright.evals.datasets.sg2im import dump_vocabulary, load_splits
-from scenewright.evals.datasets.visual_genome import load, vocabulary_of
+from scenewright.evals.datasets.scene_graph_sets import load_visual_genome, vocabulary_of
+from scenewright.evals.datasets.vg_files import dump_vocabulary, load_splits
 from tests.evals.datasets.published import check_set, photo, write_json
 
 NAMES = ["man", "men", "tree", "dog", "car", "sky", "rare"]
@@ -146,14 +146,14 @@ def test_the_preparation_is_that_of_sg2im(tmp_path: Path, split: str, shuffled: 
     folder = publish(tmp_path, seed=7, shuffled=shuffled)
     want = reference(folder, split)
     assert len(want) > 5
-    assert graphs(list(load(folder, split=split, **FEW))) == want
+    assert graphs(list(load_visual_genome(folder, split=split, **FEW))) == want
     assert not any("rare" in classes for classes, _ in want.values())
 
 
 def test_predicates_may_be_normalised_in_every_split(tmp_path: Path) -> None:
     folder = publish(tmp_path, seed=7)
-    published = graphs(list(load(folder, **FEW)))
-    normalised = graphs(list(load(folder, predicates="normalised", **FEW)))
+    published = graphs(list(load_visual_genome(folder, **FEW)))
+    normalised = graphs(list(load_visual_genome(folder, predicates="normalised", **FEW)))
     words = {p for _, triples in published.values() for _, p, _ in triples}
     assert words <= {"on", "near", "next to", "has", "odd"}
     count = sum(len(triples) for _, triples in published.values())
@@ -164,13 +164,15 @@ def test_it_is_a_set(tmp_path: Path) -> None:
     folder = publish(tmp_path, seed=7)
     file = folder / "relationship_alias.txt"
     picture = photo(folder / "VG_100K_2" / "5.jpg")
-    items = check_set(lambda: load(folder, **FEW), lambda: file.write_text("near,nearby,by\n"))
+    items = check_set(
+        lambda: load_visual_genome(folder, **FEW), lambda: file.write_text("near,nearby,by\n")
+    )
     assert all(item.detections and item.meta["split"] == "test" for item in items)
     assert {item.image for item in items} <= {None, str(picture)}
-    before = load(folder, **FEW).fingerprint
-    assert load(folder, split="val", **FEW).fingerprint != before
-    assert load(folder, **FEW | {"min_objects": 2}).fingerprint != before
-    found = load(folder, images=str(folder), split="train", **FEW)
+    before = load_visual_genome(folder, **FEW).fingerprint
+    assert load_visual_genome(folder, split="val", **FEW).fingerprint != before
+    assert load_visual_genome(folder, **FEW | {"min_objects": 2}).fingerprint != before
+    found = load_visual_genome(folder, images=str(folder), split="train", **FEW)
     ids = {item.id for item in found if item.image == str(picture)}
     assert ids == ({"5"} & set(reference(folder, "train")))
     assert sum(found.left_out.values()) > 0
@@ -185,8 +187,8 @@ def test_a_vocabulary_that_was_written_gives_the_same_set(tmp_path: Path) -> Non
     assert set(found.attributes) <= set(WORDS)
     file = folder / "vocab.json"
     file.write_text(dump_vocabulary(found), encoding="utf-8")
-    again = load(folder, vocabulary=str(file), **FEW)
-    assert list(again) == list(load(folder, **FEW))
+    again = load_visual_genome(folder, vocabulary=str(file), **FEW)
+    assert list(again) == list(load_visual_genome(folder, **FEW))
     file.write_text('{"object_idx_to_name": ["man"]}', encoding="utf-8")
     with pytest.raises(DatasetError, match='"pred_idx_to_name" must be a list of names'):
         list(again)
@@ -194,14 +196,14 @@ def test_a_vocabulary_that_was_written_gives_the_same_set(tmp_path: Path) -> Non
 
 def test_attributes_and_orphans_are_asked_for(tmp_path: Path) -> None:
     folder = publish(tmp_path, seed=7)
-    plain = list(load(folder, **FEW))
+    plain = list(load_visual_genome(folder, **FEW))
     assert not any(o.attributes for i in plain if i.scene for o in i.scene.objects)
-    rich = list(load(folder, attributes=True, **FEW))
+    rich = list(load_visual_genome(folder, attributes=True, **FEW))
     assert graphs(rich) == graphs(plain)
     keys = {k for i in rich if i.scene for o in i.scene.objects for k in o.attributes}
     assert keys <= {"color", "color 2", "material", "attribute"}
     assert "color" in keys
-    for item in load(folder, orphans=False, **FEW):
+    for item in load_visual_genome(folder, orphans=False, **FEW):
         assert item.scene is not None
         ends = {end for r in item.scene.relations for end in (r.source, r.target)}
         assert ends == {o.id for o in item.scene.objects}
@@ -209,15 +211,15 @@ def test_attributes_and_orphans_are_asked_for(tmp_path: Path) -> None:
 
 def test_raw_keeps_what_annotators_wrote(tmp_path: Path) -> None:
     folder = publish(tmp_path, images=30, seed=3)
-    found = load(folder, raw=True)
+    found = load_visual_genome(folder, raw=True)
     items = list(found)
     assert [item.id for item in items] == [str(n) for n in range(1, 31)]
-    assert visual_genome.NO_WORDS in found.left_out
-    assert visual_genome.WITH_ITSELF in found.left_out
+    assert scene_graph_sets.NO_WORDS in found.left_out
+    assert scene_graph_sets.WITH_ITSELF in found.left_out
     predicates = {r.predicate for i in items if i.scene for r in i.scene.relations}
     assert "ON" in predicates
     wanted = {str(n) for n in load_splits(folder / "vg_splits.json")["val"]}
-    assert {item.id for item in load(folder, raw=True, split="val")} == wanted
+    assert {item.id for item in load_visual_genome(folder, raw=True, split="val")} == wanted
 
 
 def test_merged_numbers_stand_for_their_object(tmp_path: Path) -> None:
@@ -234,17 +236,17 @@ def test_merged_numbers_stand_for_their_object(tmp_path: Path) -> None:
     ]
     write_json(tmp_path / "objects.json", [{"image_id": 4, "objects": rows}])
     write_json(tmp_path / "relationships.json", [{"image_id": 4, "relationships": links}])
-    found = load(tmp_path, raw=True)
+    found = load_visual_genome(tmp_path, raw=True)
     (item,) = found
     assert item.scene is not None
     assert [str(r) for r in item.scene.relations] == ["dog.1 by bowl.1"]
-    assert found.left_out == {visual_genome.NO_NAME: 1, visual_genome.NO_END: 1}
+    assert found.left_out == {scene_graph_sets.NO_NAME: 1, scene_graph_sets.NO_END: 1}
     assert len(item.detections) == 2
 
 
 def test_scene_graphs_in_one_file_are_the_same_set(tmp_path: Path) -> None:
     folder = publish(tmp_path / "four", seed=7)
-    want = list(load(folder, attributes=True, **FEW))
+    want = list(load_visual_genome(folder, attributes=True, **FEW))
 
     def read(name: str) -> Any:
         return json.loads((folder / f"{name}.json").read_text())
@@ -271,12 +273,12 @@ def test_scene_graphs_in_one_file_are_the_same_set(tmp_path: Path) -> None:
         archive.writestr("scene_graphs.json", json.dumps(one))
     for name in ("image_data.json", "vg_splits.json", "object_alias.txt", "relationship_alias.txt"):
         (other / name).write_bytes((folder / name).read_bytes())
-    assert list(load(other, attributes=True, **FEW)) == want
+    assert list(load_visual_genome(other, attributes=True, **FEW)) == want
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"has no objects\.json and no scene_graphs\.json"):
-        load(tmp_path)
+        load_visual_genome(tmp_path)
     folder = publish(tmp_path, images=3)
     for name, message in [
         ("vg_splits.json", "option splits"),
@@ -286,18 +288,18 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
         content = (folder / name).read_bytes()
         (folder / name).unlink()
         with pytest.raises(DatasetError, match=message):
-            load(folder)
+            load_visual_genome(folder)
         (folder / name).write_bytes(content)
     (folder / "attributes.json").unlink()
-    assert list(load(folder, aliases="none", **FEW)) == []
+    assert list(load_visual_genome(folder, aliases="none", **FEW)) == []
     with pytest.raises(DatasetError, match=r"there is no attributes\.json"):
-        list(load(folder, attributes=True))
+        list(load_visual_genome(folder, attributes=True))
     with pytest.raises(DatasetError, match="has no option 'least'; its rules are min_image_size"):
-        load(folder, least=3)
+        load_visual_genome(folder, least=3)
     with pytest.raises(DatasetError, match="option min_objects: Input should be a valid integer"):
-        load(folder, min_objects="3")
+        load_visual_genome(folder, min_objects="3")
     with pytest.raises(DatasetError, match="raw filters nothing: leave the option min_objects out"):
-        load(folder, raw=True, min_objects=3)
+        load_visual_genome(folder, raw=True, min_objects=3)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +329,7 @@ def test_a_file_in_another_form_is_told_with_its_place(
     folder = publish(tmp_path, images=1)
     write_json(folder / f"{name}.json", data)
     with pytest.raises(DatasetError, match=message):
-        list(load(folder))
+        list(load_visual_genome(folder))
 
 
 def test_two_entries_of_an_image_are_told(tmp_path: Path) -> None:
@@ -335,4 +337,4 @@ def test_two_entries_of_an_image_are_told(tmp_path: Path) -> None:
     links = json.loads((folder / "relationships.json").read_text())
     write_json(folder / "relationships.json", [links[1], links[0], links[0], links[2]])
     with pytest.raises(DatasetError, match="image 1 has 2 entries in one file"):
-        list(load(folder, raw=True))
+        list(load_visual_genome(folder, raw=True))

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 
-from scenewright.evals.metrics import cmmd
+from scenewright.evals.metrics import set_metrics
 from scenewright.evals.metrics.base import MetricError, SetMetric
-from scenewright.evals.metrics.cmmd import CMMD
+from scenewright.evals.metrics.set_metrics import CMMD
 from scenewright.evals.store.journal import Features
 from tests.evals.metrics.vectors import Given, blocks, gaussian
 
@@ -64,7 +64,7 @@ def test_it_is_the_mean_over_all_pairs_whatever_the_blocks(
 def test_large_blocks_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = gaussian(50, 4, 0), gaussian(40, 4, 1)
     plain = value(x, y)
-    monkeypatch.setattr(cmmd, "ROWS", 7)
+    monkeypatch.setattr(set_metrics, "ROWS", 7)
     met: list[int] = []
     between = CMMD._less_one
     monkeypatch.setattr(

@@ -14,8 +14,7 @@ from scipy.linalg import sqrtm
 from scipy.stats import ortho_group
 
 from scenewright.evals.metrics.base import SetMetric
-from scenewright.evals.metrics.frechet import FrechetDistance
-from scenewright.evals.metrics.moments import Moments, frechet, root_trace
+from scenewright.evals.metrics.set_metrics import FrechetDistance, Moments, frechet, root_trace
 from scenewright.evals.store.journal import Features
 from tests.evals.metrics.vectors import Given, blocks, gaussian
 

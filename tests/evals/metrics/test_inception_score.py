@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from scenewright.evals.metrics.base import MetricError, MetricScore, SetMetric
-from scenewright.evals.metrics.inception_score import InceptionScore
+from scenewright.evals.metrics.set_metrics import InceptionScore
 from tests.evals.metrics.vectors import Given, blocks, gaussian
 
 

@@ -12,9 +12,14 @@ from typing import Any
 
 import pytest
 
-from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore, SetMetric
+from scenewright.evals.metrics.base import (
+    ItemMetric,
+    MetricError,
+    MetricScore,
+    SetMetric,
+    is_plugin,
+)
 from scenewright.evals.metrics.extractors import encoder_of, extractor_of
-from scenewright.evals.metrics.plugins import is_plugin
 from scenewright.evals.metrics.registry import METRICS, metric_of
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 from tests.evals.metrics.vectors import Given
@@ -98,7 +103,7 @@ def test_every_metric_can_be_had_for_the_miniature(
 def test_absent_weights_tell_both_remedies(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("scenewright.evals.metrics.weights.survey", _nothing_here)
+    monkeypatch.setattr("scenewright.evals.metrics.encoders.survey", _nothing_here)
     with pytest.raises(MetricError) as caught:
         metric_of(name)
     text = str(caught.value)
@@ -116,11 +121,11 @@ def _nothing_here(need: Any) -> Any:
 def test_a_fetched_repository_without_safetensors_will_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from scenewright.evals.metrics.weights import find_model
+    from scenewright.evals.metrics.encoders import find_model
     from scenewright.providers.hub.cache import Present
 
     monkeypatch.setattr(
-        "scenewright.evals.metrics.weights.survey",
+        "scenewright.evals.metrics.encoders.survey",
         lambda need: Present(need, tmp_path, 1, 1, ("model.safetensors",), None),
     )
     with pytest.raises(MetricError, match=r"missing: model\.safetensors"):
@@ -178,7 +183,7 @@ def test_an_extractor_of_ones_own_too() -> None:
         ("own_metrics:absent", {}, "own_metrics has no function absent"),
         ("own_metrics:not_callable", {}, "own_metrics has no function not_callable"),
         ("own_metrics:loud", {"volume": 1}, "cannot be called with these options"),
-        ("own_metrics:number", {}, "gives a int, which is no metric"),
+        ("own_metrics:number", {}, "gives a int, which is not a metric"),
     ],
 )
 def test_plug_ins_that_do_not_fit_are_told(name: str, options: dict[str, Any], said: str) -> None:
@@ -188,7 +193,7 @@ def test_plug_ins_that_do_not_fit_are_told(name: str, options: dict[str, Any], s
 
 @pytest.mark.usefixtures("own")
 def test_extractors_of_ones_own_that_do_not_fit_are_told() -> None:
-    with pytest.raises(MetricError, match="which is no extractor"):
+    with pytest.raises(MetricError, match="which is not an extractor"):
         extractor_of("fid", "own_metrics:number", "pool", {})
     with pytest.raises(MetricError, match="does not encode pictures and texts"):
         encoder_of("clipscore", "builtins:object", {})

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from scenewright.evals.metrics.base import MetricError
-from scenewright.evals.metrics.worker import Worker, shared
+from scenewright.evals.metrics.encoders import Worker, shared
 
 
 def rows_of(model: Any, part: Sequence[int]) -> Any:

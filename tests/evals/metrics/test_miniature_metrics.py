@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scenewright.config.settings import user_cache
-from scenewright.evals.metrics import miniature_fits as fits
+from scenewright.config.user_cache import user_cache
+from scenewright.evals.metrics import miniature as fits
 from scenewright.evals.metrics.base import FeatureExtractor
-from scenewright.evals.metrics.blocks import ArrayBlocks
-from scenewright.evals.metrics.closed_forms import ClassHead, PairMaps
 from scenewright.evals.metrics.encoders import TextImageEncoder
 from scenewright.evals.metrics.extractors import encoder_of, extractor_of
+from scenewright.evals.metrics.miniature import ClassHead, PairMaps
 from scenewright.evals.metrics.registry import metric_of
+from scenewright.evals.metrics.set_metrics import ArrayBlocks
 from tests.evals.metrics.vectors import sample
 
 HELD_OUT = "held-out/metrics"

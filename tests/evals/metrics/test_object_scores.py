@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
-from scenewright.evals.metrics.object_scores import CachedScorer
+from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
+from scenewright.evals.metrics.ocr import CachedScorer
 from tests.tools.vision.realism.scripted import ScriptedScorer
 
 DOG, CAT = Detection("dog", (0, 0, 9, 9)), Detection("cat", (0, 0, 9, 9))

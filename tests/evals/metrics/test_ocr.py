@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.core.ports.vision import Detection, DetectionError, ObjectRealism, RealismError
+from scenewright.core.ports.detector import Detection, DetectionError
+from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore, Sample
-from scenewright.evals.metrics.object_scores import CachedScorer
-from scenewright.evals.metrics.ocr import OcrMetric, make
+from scenewright.evals.metrics.ocr import CachedScorer, OcrMetric, make
 from scenewright.evals.metrics.registry import metric_of
 from tests.tools.vision.realism.scripted import ScriptedDetector, ScriptedScorer
 
@@ -166,7 +166,7 @@ def test_versions_tell_what_changes_a_score() -> None:
         ({"scorer": 3, "detector": "miniature"}, "scorer is 3: use text"),
         ({"scorer": "yolo:x y", "detector": "miniature"}, "ocr: 'yolo:x y' scores no objects"),
         ({"scorer": "olip:no/where", "detector": "miniature"}, "ocr: no/where"),
-        ({"scorer": "own_realism:number", "detector": "miniature"}, "is no scorer of realism"),
+        ({"scorer": "own_realism:number", "detector": "miniature"}, "is not a scorer of realism"),
         ({"scorer": "own_realism:scorer", "detector": "yolo:x"}, "ocr: 'yolo:x' is no detector"),
         ({"scorer": "own_realism:scorer", "detector": "miniature", "most": 0}, "most is 0"),
         ({"scorer": "own_realism:scorer", "detector": "miniature", "labels": 1}, "labels is 1"),

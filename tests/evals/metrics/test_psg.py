@@ -11,17 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scenewright.core.ports.vision import (
-    Detection,
-    DetectionError,
-    Extraction,
-    ExtractionError,
-    Unread,
-)
+from scenewright.core.ports.detector import Detection, DetectionError
+from scenewright.core.ports.extractor import Extraction, ExtractionError, Unread
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricError, Sample
-from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
+from scenewright.evals.metrics.graph_matching.text_similarity import ExactSimilarity
 from scenewright.evals.metrics.psg import PsgMetric
 from scenewright.evals.metrics.registry import metric_of
 from scenewright.evals.store.extractions import Extractions, shared_extractions
@@ -246,10 +241,10 @@ async def test_your_own_extractor_and_similarity(tmp_path: Path) -> None:
     [
         ({}, "psg needs an extractor"),
         ({"extractor": "nothing"}, "psg: 'nothing' is no extractor"),
-        ({"extractor": "own_graphs:number"}, "gives a int, which is no extractor"),
+        ({"extractor": "own_graphs:number"}, "gives a int, which is not an extractor"),
         (
             {"extractor": "own_graphs:see", "similarity": "own_graphs:number"},
-            "no similarity of texts",
+            "not a similarity of texts",
         ),
         ({"extractor": "own_graphs:see", "similarity": "near"}, "psg: no similarity of texts"),
         ({"extractor": "own_graphs:see", "least": 2}, "least is 2"),

@@ -13,8 +13,8 @@ from scenewright.core.facts import Fact, ScoreCard, State, Verdict
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.base import ItemMetric, MetricError
+from scenewright.evals.metrics.picture_scores import SGScore
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.metrics.sgscore import SGScore
 from tests.evals.metrics.vectors import sample
 
 SCENE = SceneGraph(
@@ -128,7 +128,7 @@ async def test_nothing_scored_is_unscored_with_the_reason() -> None:
     assert found.value is None
     assert found.reason == "6 of 6 facts could not be judged: because unscored"
     assert found.unscored == 6
-    assert (await SGScore().score(sample())).reason == "no judge looked at the picture"
+    assert (await SGScore().score(sample())).reason == "no judge judged the picture"
     assert (
         await SGScore().score(sample(card=card((), [])))
     ).reason == "there are no facts to judge"

@@ -10,7 +10,7 @@ from PIL import Image
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import Sample
-from scenewright.evals.metrics.blocks import ArrayBlocks
+from scenewright.evals.metrics.set_metrics import ArrayBlocks
 from scenewright.evals.store.journal import Features
 
 

@@ -18,7 +18,7 @@ from scenewright.core.ports.backend import (
     ImageBackend,
     Reference,
 )
-from scenewright.evals.runner.batching import BatchingBackend, in_batches
+from scenewright.evals.runner.backends import BatchingBackend, in_batches
 from scenewright.evals.runner.runner import run_eval
 from tests.doubles import ScriptedBackend
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted

@@ -14,15 +14,14 @@ from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.questions import NO_RELATION
-from scenewright.evals.datasets.base import DatasetSpec, Item
+from scenewright.evals.datasets.base import DatasetSpec, Item, StreamedSet
 from scenewright.evals.datasets.registry import open_dataset
-from scenewright.evals.datasets.rows import write_items
-from scenewright.evals.datasets.stream import StreamedSet
+from scenewright.evals.datasets.tables import write_items
 from scenewright.evals.reporting.report import build_report
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.dataset_predicates import dataset_predicates, told_of
 from scenewright.evals.runner.estimating import estimate
-from scenewright.evals.runner.measuring import facts_to_ask
+from scenewright.evals.runner.judging import facts_to_ask
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.results import Results
 from scenewright.evals.studies.xtc.config import XtcConfig

@@ -7,8 +7,7 @@ import pytest
 
 from scenewright.core.images import hash_of_image
 from scenewright.core.ports.judge import out_of_vocabulary
-from scenewright.evals.runner.drift.pictures import sentinel_pictures
-from scenewright.evals.runner.drift.sequential import BOUND, PLACES, DriftTest, place_of
+from scenewright.evals.runner.sentinels import BOUND, PLACES, DriftTest, place_of, sentinel_pictures
 from scenewright.miniature.world import JUDGE_VOCABULARY
 
 QUESTIONS = 36

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scenewright.agents.composers.rules import TripletComposer
+from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.composer import Wording
 from scenewright.core.scene import SceneGraph
-from scenewright.evals.runner.prompt_cache import CachedComposer, kept
+from scenewright.evals.runner.backends import CachedComposer, kept
 from scenewright.evals.store.journal import Journal
 from tests.doubles import ScriptedComposer
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from scenewright.evals.statistics.paired import paired, paired_many
+from scenewright.evals.statistics.estimates import paired, paired_many
 
 TENTHS = st.lists(st.integers(-10, 10).map(lambda n: n / 10), min_size=2, max_size=9)
 

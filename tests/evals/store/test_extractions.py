@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.core.images import hash_of_image
-from scenewright.core.ports.vision import (
-    Detection,
+from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.extractor import (
     Dropped,
     Extraction,
     ExtractionError,
@@ -233,9 +233,9 @@ def test_event_loops_one_after_the_other() -> None:
 
 
 def test_data_that_is_no_extraction_is_told() -> None:
-    with pytest.raises(ExtractionError, match="this is no extraction"):
+    with pytest.raises(ExtractionError, match="this is not an extraction"):
         extraction_of({"scene": {}})
     whole = data_of(asyncio.run(Looking().extract(RED)))
     whole["things"]["dog.1"]["mask"]["counts"] = "\x00"
-    with pytest.raises(ExtractionError, match="this is no extraction"):
+    with pytest.raises(ExtractionError, match="this is not an extraction"):
         extraction_of(whole)

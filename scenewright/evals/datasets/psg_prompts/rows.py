@@ -1,29 +1,140 @@
-"""Prompts as rows of a JSON lines file that grows: what is there is kept and paid for once."""
+"""Texts of drawn scenes as rows of a growing file, their statistics, and the loader of PSG-Bench.
+
+A text is worded by rules or by a language model with PSG-Bench's own question (supplement A.3,
+prompt ``synthesize_prompt``). A model's text is checked by rules; lost facts are named and the
+model is asked once more; where it still lacks facts, or fails, the rules word the text and the row
+notes it. Finished rows are kept and paid for once.
+
+The prompts of PSG-Bench are not public: the loader reads a file of ``scenewright data synthesize``
+or ``data classify``, or draws prompts and words them by rules. Category of Table 6 and challenge
+are group and category of the item. Statistics count facts in two levels after DSG's categories
+(supplement A.1): entities, attributes by their key, relations of space and of action, and counts.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
-from scenewright.agents.parsers.classes import Classes, classify
-from scenewright.evals.datasets.base import Item
-from scenewright.evals.datasets.psg_prompts import writing
-from scenewright.evals.datasets.psg_prompts.templates import Draw, DrawSpec, draw
-from scenewright.evals.datasets.psg_prompts.words import PsgError
-from scenewright.evals.datasets.psg_prompts.writing import Written
-from scenewright.evals.datasets.reading import lines_of
-from scenewright.evals.datasets.rows import COLUMNS, item_of, row_of, write_items
-from scenewright.evals.datasets.stream import make_item
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
+
+from scenewright.agents.chat.language_replies import as_data, ask_for, shortened, tool_of
+from scenewright.agents.composers.check import lost_facts
+from scenewright.agents.composers.wording import WORDING_VERSION, word
+from scenewright.agents.judges.tokens import character_tokens
+from scenewright.agents.parsers.prompt_classes import (
+    CATEGORIES,
+    CHALLENGES,
+    EXAMPLES,
+    RULES_VERSION,
+    Classes,
+    classify,
+)
+from scenewright.core.formats import megasg
+from scenewright.evals.datasets import tables
+from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, make_item
+from scenewright.evals.datasets.psg_prompts.templates import (
+    DRAW_VERSION,
+    Draw,
+    DrawSpec,
+    PsgError,
+    draw,
+)
+from scenewright.evals.datasets.reading import json_lines, lines_of, whole
+from scenewright.evals.datasets.tables import COLUMNS, columns_of, item_of, row_of, write_items
+from scenewright.prompts import load_prompt
+from scenewright.providers.usage import Usage
+
+PROMPT = "synthesize_prompt"
+MAX_LENGTH = 2000
+"""Most characters of a model's text."""
+_TOKENS_OUT = 60
+_OPENINGS = 3
+
+Author = Literal["model", "model again", "rules"]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A text with its author."""
+
+    text: str
+    author: Author
+    """``model``: its first text is complete; ``model again``: the second is; ``rules``: the rules
+    worded it."""
+    problem: str = ""
+    """Problem of the model's first text, or the reason why the rules worded it."""
+
+
+def by_rules(drawn: Draw, problem: str = "") -> Written:
+    """Return the text of the rules; ``problem``: why no model wrote it, if one should have."""
+    turn = drawn.rng("opening").randrange(_OPENINGS)
+    return Written(word(drawn.scene, drawn.said, turn), "rules", problem)
+
+
+async def by_model(chat: BaseChatModel, drawn: Draw) -> Written:
+    """Return the text of ``chat``, or the rules' text if the model's lacks facts.
+
+    Never raises for errors of the model or its library.
+    """
+
+    def read(given: Mapping[str, Any]) -> str:
+        text = given.get("prompt")
+        text = " ".join(text.split()) if isinstance(text, str) else ""
+        if not text:
+            raise ValueError("prompt is missing or no text")
+        if len(text) > MAX_LENGTH:
+            raise ValueError(f"it has {len(text)} characters, at most {MAX_LENGTH} are wanted")
+        if lost := lost_facts(drawn.scene, text):
+            facts = "; ".join(f"{fact.kind}: {fact.statement}" for fact in lost)
+            raise ValueError(f"it does not say these facts of the scene graph: {facts}")
+        return text
+
+    prompt = load_prompt(PROMPT)
+    asked = [HumanMessage(request_of(drawn))]
+    try:
+        found = await ask_for(chat, asked, tool_of(prompt), read)
+    except Exception as error:
+        # Whatever the model's library raises costs this text and no other.
+        return by_rules(drawn, shortened(f"{type(error).__name__}: {error}"))
+    return Written(found.value, "model again" if found.problem else "model", found.problem)
+
+
+def request_of(drawn: Draw) -> str:
+    """Return the paper's question about a drawn scene."""
+    challenge = drawn.challenge
+    if challenge == "NONE":
+        said = "no challenge"
+    else:
+        said = f"the challenge {challenge} (such as: {EXAMPLES[challenge]})"
+    graph = as_data(megasg.write(drawn.scene))
+    return load_prompt(PROMPT).render(template=graph, challenge=said)
+
+
+def writing_usage(drawn: Draw) -> Usage:
+    """Return tokens of one call, by a quarter of the characters.
+
+    A text that is asked for twice costs twice as much.
+    """
+    schema = len(str(load_prompt(PROMPT).output))
+    tokens = character_tokens(len(request_of(drawn)) + schema)
+    return Usage(tokens, _TOKENS_OUT + character_tokens(len(by_rules(drawn).text)))
+
 
 _COLUMNS = {name: name for name in COLUMNS}
 
 
 def item_of_draw(drawn: Draw, written: Written, classes: Classes, names: str) -> Item:
-    """The item of a prompt: its category of Table 6 is the group, its challenge the category.
+    """Return the item of a prompt; its group and category are those of Table 6 and the challenge.
 
-    ``meta`` holds template, challenge, names, pair (where it is one of two), who wrote the text
-    and, where something went wrong with a model's, what.
+    ``meta`` holds template, challenge, names, pair (where it is one of two), the author of the text
+    and the problem of a model's text, if any.
     """
     meta = {
         "template": drawn.template,
@@ -48,13 +159,13 @@ class RowFile:
     """A JSON lines file of items, written row by row."""
 
     def __init__(self, path: Path) -> None:
-        """``path`` must end in ``.jsonl`` or ``.ndjson``; raises ``PsgError`` otherwise."""
+        """Use the file ``path``; raises ``PsgError`` unless it is ``.jsonl`` or ``.ndjson``."""
         if path.suffix.lower() not in (".jsonl", ".ndjson"):
             raise PsgError(f"{path} must end in .jsonl: prompts are written as JSON lines")
         self.path = path
 
     def read(self) -> dict[str, Item]:
-        """Id → item of all rows; empty where there is no file.
+        """Return id → item of all rows; empty where there is no file.
 
         A last line that a kill cut off is forgotten, and cut off the file. Raises ``DatasetError``
         for other lines that are no items.
@@ -70,11 +181,13 @@ class RowFile:
                 cells = json.loads(line)
             except ValueError as error:
                 if at < len(lines) - 1:
-                    raise PsgError(f"{place} is no JSON: name another file, or mend it") from error
+                    raise PsgError(
+                        f"{place} is not valid JSON: name another file, or fix it"
+                    ) from error
                 torn = True
                 break
             if not isinstance(cells, dict):
-                raise PsgError(f"{place} is no JSON object: name another file, or mend it")
+                raise PsgError(f"{place} is not a JSON object: name another file, or fix it")
             item = item_of(cells, _COLUMNS, place, number, self.path.parent, "none")
             found[item.id] = item
         if torn:
@@ -97,7 +210,191 @@ class RowFile:
 
 
 def synthesized(spec: DrawSpec, n: int) -> Iterator[Item]:
-    """The first ``n`` prompts of ``spec`` in the words of the rules."""
+    """Yield the first ``n`` prompts of ``spec`` in the words of the rules."""
     for drawn in draw(spec, n):
-        written = writing.by_rules(drawn)
+        written = by_rules(drawn)
         yield item_of_draw(drawn, written, classify(written.text), spec.names)
+
+
+PAPER_SOURCE = "PSG-Bench, Table 6"
+PAPER: dict[str, int] = {
+    "IMAGINATION": 525,
+    "QUANTITY": 591,
+    "COMPLEX": 776,
+    "LINGUISTIC STRUCTURES": 125,
+    "WORLD KNOWLEDGE": 24,
+    "ABSTRACT": 109,
+    "ANIMALS": 487,
+    "ARTS": 12,
+    "ILLUSTRATIONS": 32,
+    "OUTDOOR SCENES": 786,
+    "PEOPLE": 877,
+    "VEHICLES": 656,
+}
+"""Class → prompts of PSG-Bench, as Table 6 prints them."""
+
+
+@dataclass(slots=True)
+class PromptStatistics:
+    """Counts over items."""
+
+    prompts: int = 0
+    """Items with a prompt."""
+    scenes: int = 0
+    """Items with a scene graph."""
+    objects: int = 0
+    """Objects of all scenes."""
+    attributes: int = 0
+    """Attributes of all objects."""
+    relations: int = 0
+    """Relations of all scenes."""
+    pairs: int = 0
+    """Contrastive pairs with both prompts."""
+    unclassified: int = 0
+    """Prompts without a category."""
+    templates: Counter[str] = field(default_factory=Counter)
+    """Template → prompts."""
+    categories: Counter[str] = field(default_factory=Counter)
+    """Category of Table 6 → prompts."""
+    challenges: Counter[str] = field(default_factory=Counter)
+    """Challenge → prompts."""
+    authors: Counter[str] = field(default_factory=Counter)
+    """Author of the text → prompts."""
+    facts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(first, second level) → facts of the scenes."""
+
+    def mean(self, count: int) -> float | None:
+        """Return ``count`` a scene; none without scenes."""
+        return count / self.scenes if self.scenes else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as plain values, with the paper's counts beside."""
+        levels: dict[str, dict[str, int]] = {}
+        for (first, second), count in sorted(self.facts.items()):
+            levels.setdefault(first, {})[second] = count
+        return {
+            "prompts": self.prompts,
+            "pairs": self.pairs,
+            "unclassified": self.unclassified,
+            "per_prompt": {
+                "objects": self.mean(self.objects),
+                "attributes": self.mean(self.attributes),
+                "relations": self.mean(self.relations),
+            },
+            "templates": dict(self.templates),
+            "categories": {name: self.categories[name] for name in CATEGORIES},
+            "challenges": {name: self.challenges[name] for name in CHALLENGES},
+            "authors": dict(self.authors),
+            "facts": levels,
+            "paper": {"source": PAPER_SOURCE, "prompts": PAPER},
+        }
+
+
+def statistics_of(items: Iterable[Item]) -> PromptStatistics:
+    """Return the counts over ``items``, read once."""
+    found = PromptStatistics()
+    pairs: Counter[str] = Counter()
+    for item in items:
+        found.prompts += bool(item.prompt)
+        found.unclassified += bool(item.prompt and not item.group)
+        found.templates.update(filter(None, [item.meta.get("template")]))
+        found.authors.update(filter(None, [item.meta.get("author")]))
+        found.categories.update(filter(None, [item.group]))
+        found.challenges.update(filter(None, [item.category]))
+        pairs.update(filter(None, [item.meta.get("pair")]))
+        if item.scene is None:
+            continue
+        found.scenes += 1
+        found.objects += len(item.scene.objects)
+        found.relations += len(item.scene.relations)
+        names = Counter(one.name for one in item.scene.objects)
+        found.facts["entity", "whole"] += len(names)
+        found.facts["count", "count"] += sum(count > 1 for count in names.values())
+        for one in item.scene.objects:
+            found.attributes += len(one.attributes)
+            found.facts.update(("attribute", key) for key in one.attributes)
+        found.facts.update(("relation", _level(r.predicate)) for r in item.scene.relations)
+    found.pairs = sum(count == 2 for count in pairs.values())
+    found.facts += Counter()
+    return found
+
+
+def _level(predicate: str) -> str:
+    first = predicate.split()[0]
+    return "action" if first.endswith("ing") else "spatial"
+
+
+VERSION = 1
+NAME = "psg-bench"
+_N = 200
+
+
+def load(
+    path: Path | None = None,
+    *,
+    n: int | None = None,
+    seed: int | None = None,
+    names: str | None = None,
+    templates: Sequence[str] | str | None = None,
+    challenges: Sequence[str] | str | None = None,
+    contrastive: bool | None = None,
+) -> StreamedSet:
+    """Return the prompts of the file ``path``, or the first ``n`` (200) of a draw.
+
+    Options are those of :class:`~scenewright.evals.datasets.psg_prompts.templates.DrawSpec`; the
+    first prompts are the same whatever ``n`` is. Raises ``DatasetError`` for options beside a file,
+    for unknown words, and on iteration where the words are used up before ``n``.
+    """
+    given = {"n": n, "seed": seed, "names": names, "templates": templates}
+    given |= {"challenges": challenges, "contrastive": contrastive}
+    if path is not None:
+        if said := [option for option, value in given.items() if value is not None]:
+            raise DatasetError(f"option {said[0]} is for prompts drawn here: leave out the path")
+        files = tables.table_files(path)
+        if any(tables.suffix_of(file) not in (".jsonl", ".ndjson") for file in files):
+            raise DatasetError(f"{path} is not a file of `scenewright data synthesize` (.jsonl)")
+        return StreamedSet(
+            partial(_read, files),
+            name=NAME,
+            version=VERSION,
+            options={},
+            files=lambda: [(file.name, file) for file in files],
+        )
+    count, default = whole("n", _N if n is None else n, 1), DrawSpec()
+    spec = DrawSpec(
+        names=default.names if names is None else names,
+        templates=default.templates if templates is None else _listed(templates),
+        challenges=default.challenges if challenges is None else _listed(challenges),
+        contrastive=default.contrastive if contrastive is None else bool(contrastive),
+        seed=whole("seed", default.seed if seed is None else seed, 0),
+    )
+    return StreamedSet(
+        partial(_drawn, spec, count),
+        name=NAME,
+        version=VERSION,
+        options={
+            **{"n": count, "seed": spec.seed, "names": spec.names},
+            **{"templates": spec.templates, "challenges": spec.challenges},
+            "contrastive": spec.contrastive,
+            "rules": [DRAW_VERSION, WORDING_VERSION, RULES_VERSION],
+        },
+        unique=True,
+    )
+
+
+def _listed(given: Sequence[str] | str) -> tuple[str, ...]:
+    parts = given.split(",") if isinstance(given, str) else given
+    return tuple(str(part).strip() for part in parts)
+
+
+def _drawn(spec: DrawSpec, n: int, left_out: Counter[str]) -> Iterator[Item]:
+    yield from synthesized(spec, n)
+
+
+def _read(files: Sequence[Path], left_out: Counter[str]) -> Iterator[Item]:
+    columns = columns_of(None)
+    number = 0
+    for file in files:
+        for place, cells in json_lines(file):
+            number += 1
+            yield item_of(cells, columns, place, number, file.parent, "none")

@@ -1,8 +1,11 @@
-"""Templates of scene graphs and what is drawn from them (PSG-Bench, supplement A.3).
+"""Templates of scene graphs, their vocabularies, and seeded draws (PSG-Bench, supplement A.3).
 
-The first six are GenEval's tasks as graphs; ``action`` binds the supplement's verbs, ``attribute``
-its free attributes. :func:`draw` fills them with words: seeded, each prompt once, and for left,
-right, top and bottom in contrastive pairs.
+The first six templates are GenEval's tasks as graphs; ``action`` binds the supplement's verbs,
+``attribute`` its free attributes. :func:`draw` fills them with words: seeded, each prompt once, and
+for left, right, top and bottom in contrastive pairs.
+
+The words are data in ``words.toml``, from PSG-Bench, supplement A.3, and GenEval for colours and
+counts. The supplement announces 53 regions of COCO and prints 52; they are taken as printed.
 """
 
 from __future__ import annotations
@@ -10,22 +13,200 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
 
-from scenewright.agents.composers.rules import SAID
-from scenewright.agents.parsers.classes import CHALLENGES
-from scenewright.core.layout import PlacementError, place_objects
+from scenewright.agents.composers.wording import BARE, SAID
+from scenewright.agents.parsers.prompt_classes import CHALLENGES
+from scenewright.core.placement import PlacementError, place_objects
+from scenewright.core.plurals import plural
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.evals.datasets.psg_prompts.words import (
-    Noun,
-    PsgError,
-    Vocabulary,
-    vocabulary,
-)
+from scenewright.core.word_lists import read_data
+from scenewright.evals.datasets.base import DatasetError
+
+Kind = Literal["person", "animal", "object", "region"]
+NAMES = ("coco", "ade20k", "both", "paper", "miniature")
+"""Lists of names: COCO-133, ADE20K-150 or both, each with the supplement's own nouns; these alone;
+the kinds of the painted world."""
+
+DATA: Mapping[str, Any] = read_data("scenewright.evals.datasets.psg_prompts", "words.toml")
+
+
+class PsgError(DatasetError):
+    """Prompts that cannot be made; the message has the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """A name that objects of a scene may have."""
+
+    name: str
+    """Class label, as in the list: ``wall-brick``; of ADE20K the first of several."""
+    kind: Kind
+    synonyms: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Label in scenes and prompts: ``brick wall``."""
+        return spoken(self.name)
+
+    @property
+    def can_be_counted(self) -> bool:
+        """Whether there may be several of it, and whether it may be beside something."""
+        # "Two sheep" looks like one: a text that says it cannot be checked.
+        many = plural(self.label) != self.label
+        return self.kind != "region" and self.name not in BARE and many
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A relation that is not spatial (supplement A.3)."""
+
+    predicate: str
+    """As in scenes: ``watching``."""
+    pairs: tuple[tuple[Noun, Noun], ...]
+    """Possible subjects and objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """An attribute that things of some kinds may have."""
+
+    key: str
+    values: tuple[str, ...]
+    kinds: frozenset[Kind]
+    """Kinds of nouns that may have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """All words of a draw."""
+
+    name: str
+    """One of :data:`NAMES`."""
+    nouns: tuple[Noun, ...]
+    """In the order of the list."""
+    contrastive: tuple[str, ...]
+    """Spatial predicates that are reversed with their nouns."""
+    spatial: tuple[str, ...]
+    """Other spatial predicates."""
+    verbs: tuple[Verb, ...]
+    """Verbs that some of the nouns can do."""
+    colors: tuple[str, ...]
+    """Values of ``color``."""
+    traits: tuple[Trait, ...]
+    """Other attributes; empty in a world without any."""
+    counts: tuple[int, ...]
+    """Possible numbers of one thing."""
+    painted: bool = False
+    """Whether every scene must fit on the grid of :mod:`scenewright.core.placement`."""
+
+
+def spoken(name: str) -> str:
+    """Return a name in words: ``floor-wood`` is a wood floor; a sign-board stays one."""
+    head, dash, rest = name.partition("-")
+    return f"{rest} {head}" if dash and head in ("floor", "wall") else name
+
+
+@lru_cache(maxsize=8)
+def vocabulary(name: str) -> Vocabulary:
+    """Return the words of the list ``name``. Raises ``PsgError`` for an unknown one."""
+    if name not in NAMES:
+        raise PsgError(f"there are no names {name!r}: use {', '.join(NAMES)}")
+    if name == "miniature":
+        return _miniature()
+    nouns = _nouns_of_list(name)
+    return Vocabulary(
+        name=name,
+        nouns=nouns,
+        contrastive=tuple(DATA["spatial"]["contrastive"]),
+        spatial=tuple(DATA["spatial"]["other"]),
+        verbs=tuple(verb for row in DATA["verbs"] if (verb := _verb(row, nouns)).pairs),
+        colors=tuple(DATA["colors"]["values"]),
+        traits=tuple(
+            Trait(row["key"], tuple(row["values"]), frozenset(row["fits"]))
+            for row in DATA["attributes"]
+        ),
+        counts=tuple(range(DATA["counts"]["least"], DATA["counts"]["most"] + 1)),
+    )
+
+
+def _nouns_of_list(name: str) -> tuple[Noun, ...]:
+    given = DATA["nouns"]
+    own = [*given["persons"], *given["animals"], *given["objects"]]
+    coco = [*DATA["coco"]["things"], *DATA["coco"]["stuff"]]
+    ade: list[str] = list(DATA["ade20k"]["names"])
+    lists: Mapping[str, Sequence[str]] = {
+        "paper": own,
+        "coco": [*own, *coco],
+        "ade20k": [*own, *ade],
+        "both": [*own, *coco, *ade],
+    }
+    found: dict[str, Noun] = {}
+    for entry in lists[name]:
+        first, *others = entry.split("/")
+        found.setdefault(first, Noun(first, kind_of(first), tuple(others)))
+    return tuple(found.values())
+
+
+def kind_of(name: str) -> Kind:
+    """Return the kind of a name of the lists."""
+    given = DATA["nouns"]
+    if name in given["persons"] or name in given["other_persons"]:
+        return "person"
+    if name in given["animals"] or name in given["other_animals"]:
+        return "animal"
+    return "region" if name in given["regions"] else "object"
+
+
+def _verb(row: Mapping[str, Any], nouns: Sequence[Noun]) -> Verb:
+    def meant(named: Sequence[str]) -> list[Noun]:
+        return [noun for noun in nouns if noun.name in named or noun.kind in named]
+
+    pairs = tuple(
+        (one, other)
+        for one in meant(row["subjects"])
+        for other in meant(row["objects"])
+        if one != other
+    )
+    return Verb(str(row["predicate"]), pairs)
+
+
+def _miniature() -> Vocabulary:
+    """Return the words that the miniature's painter draws and its judges know."""
+    from scenewright.miniature.world import COLORS, CONTACTS, DIRECTIONS, can_hold
+    from scenewright.miniature.world import KINDS as PAINTED
+
+    nouns = tuple(Noun(name, kind_of(name)) for name in PAINTED)
+    verbs = tuple(
+        Verb(
+            predicate,
+            tuple(
+                (one, other)
+                for one in nouns
+                for other in nouns
+                if one != other and can_hold(one.name, predicate, other.name)
+            ),
+        )
+        for predicate in CONTACTS
+    )
+    return Vocabulary(
+        name="miniature",
+        nouns=nouns,
+        contrastive=tuple(DIRECTIONS),
+        spatial=("near",),
+        verbs=verbs,
+        colors=tuple(COLORS),
+        traits=(),
+        counts=tuple(range(2, DATA["miniature"]["most"] + 1)),
+        painted=True,
+    )
+
 
 DRAW_VERSION = 1
-"""Raised when a seed draws other prompts."""
+"""Increased when a seed draws other prompts."""
 TEMPLATES: dict[str, str] = {
     "single_object": "[OBJECT]",
     "two_object": "[OBJECT 1], [OBJECT 2]",
@@ -49,29 +230,29 @@ class Draw:
     """One prompt before it has words."""
 
     id: str
-    """``p00012``: its place in the draw, whatever is taken of it."""
+    """``p00012``: its place in the draw."""
     template: str
     """One of :data:`TEMPLATES`."""
     challenge: str
-    """One of :data:`~scenewright.agents.parsers.classes.CHALLENGES`."""
+    """One of :data:`~scenewright.agents.parsers.prompt_classes.CHALLENGES`."""
     scene: SceneGraph
-    """What the prompt must say."""
+    """Scene that the prompt must describe."""
     said: str = ""
-    """What the rules say beside it, for the challenge."""
+    """Additional words of the rules, for the challenge."""
     pair: str = ""
-    """Same for the two prompts of a contrastive pair; empty outside of one."""
+    """Same for the two prompts of a contrastive pair; empty otherwise."""
 
     def rng(self, salt: str) -> random.Random:
-        """A generator of its own: the same for the two of a pair."""
+        """Return a generator of its own: the same for the two of a pair."""
         return _rng(self.pair or self.id, self.template, self.challenge, salt)
 
 
 @dataclass(frozen=True, slots=True)
 class DrawSpec:
-    """What is drawn. Raises ``PsgError`` for what there is not."""
+    """Options of a draw. Raises ``PsgError`` for unknown ones."""
 
     names: str = "both"
-    """One of :data:`~scenewright.evals.datasets.psg_prompts.words.NAMES`."""
+    """One of :data:`~scenewright.evals.datasets.psg_prompts.templates.NAMES`."""
     templates: tuple[str, ...] = tuple(TEMPLATES)
     """Taken in turn."""
     challenges: tuple[str, ...] = CHALLENGES
@@ -79,7 +260,6 @@ class DrawSpec:
     contrastive: bool = True
     """Whether left, right, top and bottom come in pairs."""
     seed: int = 0
-    """Of the draw."""
 
     def __post_init__(self) -> None:
         """Check the words."""
@@ -96,7 +276,9 @@ class DrawSpec:
 
 
 def draw(spec: DrawSpec, n: int) -> list[Draw]:
-    """The first ``n`` prompts of ``spec``; no two have an equal scene and say the same beside it.
+    """Return the first ``n`` prompts of ``spec``.
+
+    No two have an equal scene and say the same beside it.
 
     Pairs are never divided: where one place is left for two, the next single prompt takes it.
     Raises ``PsgError`` if the words are used up before.
@@ -114,7 +296,7 @@ def draw(spec: DrawSpec, n: int) -> list[Draw]:
 
 
 def _groups(spec: DrawSpec) -> Iterator[list[Draw]]:
-    """Prompts one by one and pairs together, without end while there are new ones."""
+    """Yield single prompts and pairs, as long as there are new ones."""
     words = vocabulary(spec.names)
     # A diagonal order: few prompts have both many templates and many challenges.
     cells = [
@@ -153,7 +335,7 @@ def _groups(spec: DrawSpec) -> Iterator[list[Draw]]:
 
 
 def _key(scene: SceneGraph, said: str) -> Key:
-    """Equal for scenes of the same things, whichever comes first."""
+    """Return a key that is equal for scenes of the same things in any order."""
     names = {o.id: (o.name, tuple(o.attributes.items())) for o in scene.objects}
     joined = sorted((names[r.source], r.predicate, names[r.target]) for r in scene.relations)
     return tuple(sorted(names.values())), tuple(joined), said
@@ -166,7 +348,7 @@ def _rng(*parts: object) -> random.Random:
 
 @dataclass(slots=True)
 class _Slot:
-    """A place of a template, filled."""
+    """A filled place of a template."""
 
     noun: Noun
     attributes: dict[str, str]
@@ -176,7 +358,7 @@ class _Slot:
 def _scene(
     rng: random.Random, words: Vocabulary, template: str, challenge: str
 ) -> tuple[SceneGraph, SceneGraph | None]:
-    """A filled template, and its mirror where there is one."""
+    """Return a filled template, and its mirror where there is one."""
     predicate = ""
     if template == "action":
         verb = rng.choice(words.verbs)
@@ -216,7 +398,7 @@ def _scene(
 
 
 def _fits(words: Vocabulary, scene: SceneGraph) -> bool:
-    """Whether the scene can be painted, where it must be."""
+    """Return whether the scene can be painted, where it must be."""
     try:
         return not words.painted or bool(place_objects(scene))
     except PlacementError:
@@ -224,7 +406,10 @@ def _fits(words: Vocabulary, scene: SceneGraph) -> bool:
 
 
 def _nouns(rng: random.Random, words: Vocabulary, count: int, *, movable: bool) -> list[Noun]:
-    """Different nouns; their kinds are drawn first, so that few persons are as many as objects."""
+    """Return different nouns.
+
+    Their kinds are drawn first, so that the few persons are as frequent as objects.
+    """
     found: list[Noun] = []
     while len(found) < count:
         by_kind = {
@@ -260,7 +445,7 @@ def _enrich(
     slots: list[_Slot],
     links: list[tuple[int, str, int]],
 ) -> None:
-    """COMPLEX: more objects, each beside one that is there, and more attributes."""
+    """Add objects, each beside an existing one, and attributes for the challenge COMPLEX."""
     for _ in range(rng.choice(_EXTRA) + (len(slots) == 1)):
         taken = {slot.noun.label for slot in slots}
         rest = [n for n in words.nouns if n.can_be_counted and n.label not in taken]
@@ -274,7 +459,7 @@ def _enrich(
 
 
 def _built(slots: Sequence[_Slot], links: Sequence[tuple[int, str, int]]) -> SceneGraph:
-    """Several of a thing are several objects; a relation joins each of them."""
+    """Return the scene; several instances are several objects, each with its relations."""
     ids: list[list[str]] = []
     objects: list[SceneObject] = []
     for slot in slots:

@@ -1,9 +1,20 @@
-"""Graph edit distance as an assignment: which object of one graph is which of the other.
+"""Graph edit distance as an assignment: costs, and savings of pairs of objects.
 
-Deleting all of one graph and inserting all of the other costs the sum of both masses. Every
-element that is kept, or turned into one that is like it, saves ``2·s·min(a, b)`` of that
-(:mod:`scenewright.evals.metrics.graph_edit.costs`). So the distance is the sum of the masses minus
-the largest saving of a one-to-one mapping ``i ↦ π(i)`` of objects:
+Every element of a graph has a **mass**. With the weight ``w`` of an object (1 in the foreground,
+less in the background):
+
+- an object: ``w · node``,
+- each of its attributes: ``w · attribute``,
+- a relation: ``edge · (w_source + w_target) / 2``.
+
+Deleting or inserting an element costs its mass. Turning an element of mass ``a`` into one of mass
+``b`` costs ``a + b − 2·s·min(a, b)``, where ``s`` in [0, 1] is the similarity of their texts:
+nothing for equal texts of equal mass, ``|a − b|`` for equal texts, and for texts without similarity
+as much as deleting the one and inserting the other. It is a metric wherever ``1 − s`` is one.
+
+Deleting all of one graph and inserting all of the other costs the sum of both masses. Every element
+that is kept or turned into a similar one saves ``2·s·min(a, b)`` of that. So the distance is the
+sum of the masses minus the largest saving of a one-to-one mapping ``i ↦ π(i)`` of objects:
 
     saving(π) = Σ_i P[i, π(i)] + Σ_{i<k} Q[(i, π(i)), (k, π(k))]
 
@@ -13,17 +24,171 @@ save: a quadratic assignment problem with savings of 0 or more, few of them abov
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from scenewright.core.scene import SceneGraph
-from scenewright.core.vocabulary import canonical, canonical_key, converse, is_symmetric
-from scenewright.evals.metrics.graph_edit.costs import EditCosts, Likeness, weights_of
-from scenewright.evals.metrics.graph_matching.folding import values_of
+from scenewright.core.vocabulary import (
+    canonical,
+    canonical_key,
+    converse,
+    entails,
+    excludes,
+    is_symmetric,
+    is_weak,
+)
+from scenewright.evals.metrics.graph_matching.text_similarity import (
+    ExactSimilarity,
+    TextSimilarity,
+    folded,
+    values_of,
+)
+
+PARTLY = 0.5
+"""Least similarity of a predicate to one that it entails: *on* to *above*."""
+
+
+class EditError(ValueError):
+    """Invalid costs, weights or limits; the message has the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditCosts:
+    """Masses of the elements of an object of weight 1, by default all equal."""
+
+    node: float = 1.0
+    """Mass of an object."""
+    attribute: float = 1.0
+    """Mass of each attribute."""
+    edge: float = 1.0
+    """Mass of a relation between two objects of weight 1."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not (math.isfinite(value) and value > 0):
+                raise EditError(
+                    f"the cost {field.name} is {value!r}: it must be above 0, or changes would "
+                    "go unseen"
+                )
+
+
+def background_weights(background: Collection[str], weight: float = 0.5) -> dict[str, float]:
+    """Return ``weight`` for each object id of ``background``; all others weigh 1.
+
+    Raises ``EditError`` if ``weight`` is outside (0, 1].
+    """
+    if not (math.isfinite(weight) and 0.0 < weight <= 1.0):
+        raise EditError(f"the weight of the background is {weight!r}: use one above 0 and up to 1")
+    return dict.fromkeys(background, weight)
+
+
+def weights_of(scene: SceneGraph, weights: Mapping[str, float] | None) -> list[float]:
+    """Return the weight of each object, in the scene's order (default 1).
+
+    Raises ``EditError`` for an id that is not in the scene and for a weight outside (0, 1].
+    """
+    given = dict(weights or {})
+    unknown = sorted(set(given) - {item.id for item in scene.objects})
+    if unknown:
+        raise EditError(f"a weight is given for {unknown[0]!r}, which is not in the scene")
+    for name, weight in given.items():
+        if not (math.isfinite(weight) and 0.0 < weight <= 1.0):
+            raise EditError(f"the weight of {name!r} is {weight!r}: use one above 0 and up to 1")
+    return [float(given.get(item.id, 1.0)) for item in scene.objects]
+
+
+class Likeness:
+    """Similarity of texts for an edit distance; each pair is compared once.
+
+    Texts that are equal after folding have similarity 1, others that of a
+    :class:`~scenewright.evals.metrics.graph_matching.text_similarity.TextSimilarity`.
+    """
+
+    def __init__(self, similarity: TextSimilarity | None = None, least: float = 0.0) -> None:
+        """Use ``similarity`` (default: equal or unequal) with 0 for what is below ``least``.
+
+        Raises ``EditError`` if ``least`` is outside [0, 1].
+        """
+        if not 0.0 <= least <= 1.0:
+            raise EditError(f"the least similarity is {least!r}: use a number from 0 to 1")
+        self._similarity = similarity or ExactSimilarity()
+        self._least = least
+        self._known: dict[tuple[str, str], float] = {}
+
+    @property
+    def id(self) -> str:
+        """Id of the similarity, with ``≥`` and the threshold, if any."""
+        name = self._similarity.id
+        return f"{name}≥{self._least:g}" if self._least else name
+
+    def of_predicates(self, a: str, b: str) -> float:
+        """Return the similarity of two predicates.
+
+        It is 0 if they exclude each other, whatever the similarity says, and at least
+        :data:`PARTLY` if one of them follows from the other. A predicate that nearly always holds
+        (*near*) gains nothing from what it follows from.
+        """
+        if excludes(a, b):
+            return 0.0
+        less = b if entails(a, b) else a if entails(b, a) else None
+        value = self.of(a, b)
+        return value if less is None or is_weak(less) else max(value, PARTLY)
+
+    def learn(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Compare new ``pairs`` in one batch."""
+        wanted = {_key(folded(a), folded(b)) for a, b in pairs}
+        new = sorted(pair for pair in wanted if pair[0] != pair[1] and pair not in self._known)
+        if not new:
+            return
+        found = np.asarray(self._similarity.similarities(new), np.float64)
+        if found.shape != (len(new),) or not np.all((found >= 0.0) & (found <= 1.0)):
+            raise EditError(
+                f"the similarity {self._similarity.id} must give one number from 0 to 1 for each "
+                f"of {len(new)} pairs of texts; it gave an array of shape {found.shape}"
+            )
+        for pair, value in zip(new, found.tolist(), strict=True):
+            self._known[pair] = value if value >= self._least else 0.0
+
+    def of(self, a: str, b: str) -> float:
+        """Return the similarity in [0, 1]; symmetric."""
+        first, second = folded(a), folded(b)
+        if first == second:
+            return 1.0
+        pair = _key(first, second)
+        if pair not in self._known:
+            self.learn([pair])
+        return self._known[pair]
+
+    def shared(
+        self,
+        some: Sequence[str],
+        others: Sequence[str],
+        of: Callable[[str, str], float] | None = None,
+    ) -> float:
+        """Return the largest sum of likenesses of a one-to-one pairing of two collections of texts.
+
+        ``of``: how alike two of them are; by default :meth:`of`.
+        """
+        of = of or self.of
+        if not some or not others:
+            return 0.0
+        if len(some) == len(others) == 1:
+            return of(some[0], others[0])
+        table = np.array([[of(a, b) for b in others] for a in some])
+        rows, columns = linear_sum_assignment(table, maximize=True)
+        return float(table[rows, columns].sum())
+
+
+def _key(a: str, b: str) -> tuple[str, str]:
+    return (a, b) if a <= b else (b, a)
+
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -33,18 +198,15 @@ _DENSE = 400
 
 @dataclass(frozen=True, slots=True)
 class Masses:
-    """What the elements of a graph weigh, by kind."""
+    """Masses of the elements of a graph, by kind."""
 
     nodes: float
-    """All objects."""
     attributes: float
-    """All attributes."""
     edges: float
-    """All relations."""
 
     @property
     def total(self) -> float:
-        """The whole graph."""
+        """Mass of the whole graph."""
         return self.nodes + self.attributes + self.edges
 
 
@@ -53,7 +215,7 @@ class _Link:
     """The relations between two objects, both ways."""
 
     ends: tuple[int, int]
-    """Their numbers, the smaller first."""
+    """Numbers of its objects, the smaller first."""
     forth: tuple[str, ...]
     """Predicates from the first to the second."""
     back: tuple[str, ...]
@@ -61,7 +223,7 @@ class _Link:
     mutual: tuple[str, ...]
     """Predicates without a direction."""
     mass: float
-    """Of one relation."""
+    """Mass of one relation."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -70,7 +232,7 @@ class _Link:
 
 
 class EditProblem:
-    """Two graphs, and what each pairing of their objects saves."""
+    """Two graphs, and the saving of each pair of their objects."""
 
     def __init__(
         self,
@@ -84,12 +246,15 @@ class EditProblem:
         least_label: float = 0.0,
         converses: bool = False,
     ) -> None:
-        """``likeness``: of labels, values and predicates (default: equal or unequal). Weights are
-        by object id, in (0, 1], and 1 where nothing is said. ``least_label``: objects whose labels
-        are less alike are never paired; at 0 any two may be, for the sake of their attributes and
-        relations. ``converses``: whether relations that say the same in other words or the other
-        way round (:mod:`scenewright.core.vocabulary`) are one. Raises ``EditError`` for weights
-        that cannot be."""
+        """Compute the savings.
+
+        ``likeness`` compares labels, values and predicates (default: equal or unequal). Weights are
+        by object id, in (0, 1], by default 1. ``least_label``: objects whose labels are less
+        similar are never paired; at 0 any two may be, for the sake of their attributes and
+        relations. ``converses``: whether relations that say the same in other words or in the other
+        direction (:mod:`scenewright.core.vocabulary`) are one. Raises ``EditError`` for invalid
+        weights.
+        """
         self.reference = reference
         self.seen = seen
         self.likeness = likeness or Likeness()
@@ -116,7 +281,7 @@ class EditProblem:
 
     @cached_property
     def masses(self) -> tuple[Masses, Masses]:
-        """Of the reference and of the seen graph."""
+        """Masses of the reference and of the seen graph."""
         first, second = (
             Masses(
                 self.costs.node * sum(weights),
@@ -135,11 +300,11 @@ class EditProblem:
 
     @property
     def mass(self) -> float:
-        """Of both graphs: what it costs to delete the one and insert the other."""
+        """Mass of both graphs: the cost of deleting the one and inserting the other."""
         return self.masses[0].total + self.masses[1].total
 
     def _learn(self) -> None:
-        """All comparisons in one batch."""
+        """Compare all texts in one batch."""
         names = [sorted({item.name for item in scene.objects}) for scene in self._scenes]
         pairs = {(a, b) for a in names[0] for b in names[1]}
         values = [_values_by_key(found) for found in self._attributes]
@@ -156,9 +321,9 @@ class EditProblem:
     def _pair(self) -> None:
         shape = self.shape
         self.labels: Floats = np.zeros(shape)
-        """What labels save, by number of the object in either graph."""
+        """Savings of labels, by number of the object in either graph."""
         self.details: Floats = np.zeros(shape)
-        """What attributes save."""
+        """Savings of attributes."""
         self.allowed: NDArray[np.bool_] = np.ones(shape, bool)
         """Which objects may be paired."""
         known: dict[tuple[str, str], float] = {}
@@ -178,10 +343,13 @@ class EditProblem:
                     value = self.likeness.shared(mine[key], theirs[key])
                     self.details[i, j] += twice * self.costs.attribute * value
         self.objects: Floats = self.labels + self.details
-        """``P``: what objects and attributes save."""
+        """``P``: savings of objects and attributes."""
 
     def _join(self) -> None:
-        """``Q`` by its entries above 0: both ends as numbers ``i·n + j`` of pairs of objects."""
+        """Compute the entries of ``Q`` above 0.
+
+        Both ends are numbers ``i·n + j`` of pairs of objects.
+        """
         shared: dict[tuple[tuple[str, ...], tuple[str, ...]], float] = {}
         alike = self.likeness.of_predicates if self._converses else self.likeness.of
 
@@ -219,7 +387,7 @@ class EditProblem:
         self.second: Ints = np.array(seconds, np.intp)
         """The other pair of objects of each entry."""
         self.values: Floats = np.array(values, np.float64)
-        """What relations between the two save."""
+        """Savings of relations between the two."""
 
     @cached_property
     def dense(self) -> Floats | None:
@@ -238,7 +406,7 @@ class EditProblem:
         return dict(zip(ends, self.values.tolist(), strict=True))
 
     def edges_saved(self, mapping: Mapping[int, int]) -> float:
-        """What the relations save under a mapping of object numbers."""
+        """Return the saving of the relations under a mapping of object numbers."""
         width = self.shape[1]
         pairs = sorted(i * width + j for i, j in mapping.items())
         known = self._lookup
@@ -251,12 +419,12 @@ class EditProblem:
         return float(self.values[taken[self.first] & taken[self.second]].sum())
 
     def saving(self, mapping: Mapping[int, int]) -> float:
-        """What a mapping of object numbers saves in all."""
+        """Return the total saving of a mapping of object numbers."""
         nodes = sum(float(self.objects[i, j]) for i, j in mapping.items())
         return nodes + self.edges_saved(mapping)
 
     def shares(self, mapping: Mapping[int, int]) -> Masses:
-        """The saving by kind of element."""
+        """Return the saving by kind of element."""
         return Masses(
             sum(float(self.labels[i, j]) for i, j in mapping.items()),
             sum(float(self.details[i, j]) for i, j in mapping.items()),
@@ -265,8 +433,10 @@ class EditProblem:
 
 
 def _attributes(scene: SceneGraph) -> list[dict[str, list[str]]]:
-    """Canonical key → values, each with what it lists in order; keys that mean the same share an
-    entry."""
+    """Return canonical key → values, lists split in order.
+
+    Keys of the same meaning share an entry.
+    """
     found: list[dict[str, list[str]]] = []
     for item in scene.objects:
         mine: dict[str, list[str]] = {}
@@ -285,11 +455,11 @@ def _values_by_key(attributes: Sequence[Mapping[str, Sequence[str]]]) -> dict[st
 
 
 def one_way(source: str, predicate: str, target: str) -> tuple[str, str, str]:
-    """Return the relation in one of the two ways in which it can be said.
+    """Return the relation in a canonical one of its two directions.
 
-    Which of *left of* and *right of* a graph holds is chance: whoever drew it up may have begun
-    with either object. Of predicates that are each other's converse the first by the alphabet
-    stays; all are canonical.
+    Whether a graph holds *left of* or *right of* is chance: its author may have begun with either
+    object. Of predicates that are each other's converse the first by the alphabet stays; all are
+    canonical.
     """
     name = canonical(predicate)
     other = converse(name)

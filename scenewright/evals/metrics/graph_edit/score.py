@@ -1,4 +1,4 @@
-"""The PSG-style score: how much of two scene graphs is one, in [0, 1].
+"""The PSG-style score, and the graph edit distance behind it: exact, or between two bounds.
 
 PSG-Bench (its supplement alone is public text) compares the graph of a prompt with the panoptic
 scene graph of a picture by graph edit distance, and tells objects in front from those behind. Its
@@ -6,43 +6,178 @@ formula is not public: this is a definition of ours in its manner, hence *PSG-st
 
     score = 1 − GED / (mass(reference) + mass(seen))
 
-with the costs of :mod:`scenewright.evals.metrics.graph_edit.costs`; two empty graphs score 1. A
+with the costs of :mod:`scenewright.evals.metrics.graph_edit.problem`; two empty graphs score 1. A
 kept element saves ``2·s·min(a, b)``, so with ``common = Σ s·min(a, b)`` over the best mapping it is
 the soft Dice coefficient ``2·common / (mass(reference) + mass(seen))``: the harmonic mean of
 ``recall = common / mass(reference)`` and ``precision = common / mass(seen)``, and it splits exactly
 into objects, attributes and relations.
 
-**Weights.** Objects in the background of the picture weigh less. The reference has no
-foreground of its own: an object of it weighs what the object that it is taken for weighs (by the
-best mapping with all weights 1), and 1 if there is none, since what was asked for and is missing
-counts in full. So a graph that is drawn whole scores 1, wherever its things stand.
+**Weights.** Objects in the background of the picture weigh less. The reference has no foreground of
+its own: an object of it weighs what its partner weighs (by the best mapping with all weights 1),
+and 1 without a partner, since what was requested and is missing counts in full. So a graph that is
+drawn whole scores 1, wherever its objects are.
+
+**Distance.** Four steps, each only if the one before has not settled it: a linear assignment with
+local improvement (bounds from above and below), branch and bound, an integer program, and the
+limits, which leave the best bounds so far.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+import math
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from scenewright.core.scene import SceneGraph
-from scenewright.evals.metrics.graph_edit.costs import EditCosts, Likeness, background_weights
-from scenewright.evals.metrics.graph_edit.distance import EditDistance, EditLimits, solved
-from scenewright.evals.metrics.graph_edit.problem import EditProblem
-from scenewright.evals.metrics.graph_matching.base import TextSimilarity
+from scenewright.evals.metrics.graph_edit.problem import (
+    EditCosts,
+    EditError,
+    EditProblem,
+    Likeness,
+    background_weights,
+)
+from scenewright.evals.metrics.graph_edit.solvers import LARGEST, Improver, Search, slack, solve
+from scenewright.evals.metrics.graph_matching.text_similarity import TextSimilarity
+
+
+@dataclass(frozen=True, slots=True)
+class EditLimits:
+    """Limits of the work for a distance; beyond them its bounds are returned."""
+
+    expansions: int = 150
+    """Nodes of the search tree that are opened before the integer program: past some hundreds it is
+    faster."""
+    seconds: float = 10.0
+    """Approximate time for all steps together; 0: the assignment's bounds only."""
+
+    def __post_init__(self) -> None:
+        if self.expansions < 0:
+            raise EditError(f"expansions is {self.expansions}: use 0 or more")
+        if not (math.isfinite(self.seconds) and self.seconds >= 0.0):
+            raise EditError(f"seconds is {self.seconds}: use a number of 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class EditDistance:
+    """Cost of turning one graph into the other."""
+
+    lower: float
+    """Lower bound of the distance."""
+    upper: float
+    """Cost of the best mapping found, an upper bound."""
+    exact: bool
+    """Whether the bounds are equal (up to 1e-6)."""
+    mapping: Mapping[str, str] = field(hash=False)
+    """Object id of the reference → object id of the seen graph, of the best mapping; pairs that
+    save nothing are left out: they cost what deleting and inserting costs."""
+    expanded: int = 0
+    """Nodes of the search tree that were opened."""
+
+    @property
+    def gap(self) -> float:
+        """Difference of the bounds."""
+        return self.upper - self.lower
+
+
+def edit_distance(
+    reference: SceneGraph,
+    seen: SceneGraph,
+    *,
+    similarity: TextSimilarity | None = None,
+    costs: EditCosts | None = None,
+    reference_weights: Mapping[str, float] | None = None,
+    seen_weights: Mapping[str, float] | None = None,
+    least: float = 0.0,
+    least_label: float = 0.0,
+    converses: bool = False,
+    limits: EditLimits | None = None,
+) -> EditDistance:
+    """Return the distance of two scene graphs.
+
+    ``similarity`` compares labels, values and predicates (default: equal up to case and spaces, or
+    not); similarities below ``least`` count as 0. Attributes are compared by key. Weights are by
+    object id. ``least_label``: objects whose labels are less similar are never paired.
+    ``converses``: *a left of b* and *b to the right of a* are one, and *near* has no direction
+    (:mod:`scenewright.core.vocabulary`). With the default similarity it is a metric on weighted
+    graphs up to isomorphism. Costs: :mod:`scenewright.evals.metrics.graph_edit.problem`. Raises
+    ``EditError`` for numbers out of range.
+    """
+    problem = EditProblem(
+        reference,
+        seen,
+        likeness=Likeness(similarity, least),
+        costs=costs,
+        reference_weights=reference_weights,
+        seen_weights=seen_weights,
+        least_label=least_label,
+        converses=converses,
+    )
+    return solved(problem, limits)
+
+
+def solved(problem: EditProblem, limits: EditLimits | None = None) -> EditDistance:
+    """Return the distance of the graphs of ``problem``."""
+    limits = limits or EditLimits()
+    until = time.monotonic() + limits.seconds
+    bound, mapping = Improver(problem).start()
+    best = problem.saving(mapping)
+    expanded = 0
+    small = slack(problem)
+    if best < bound - small and limits.seconds and problem.dense is not None:
+        search = Search(problem, mapping, bound, expansions=limits.expansions, until=until)
+        search.run()
+        mapping, best, bound = search.mapping, search.best, search.bound
+        expanded = search.expanded
+    left = until - time.monotonic()
+    if best < bound - small and left > 0.0 and len(problem.values) <= LARGEST:
+        found = solve(problem, left)
+        bound = min(bound, found.bound)
+        if found.mapping is not None:
+            value = problem.saving(found.mapping)
+            if value > best:
+                mapping, best = found.mapping, value
+    bound = max(best, bound)
+    exact = bound - best <= max(small, 1e-6)
+    upper = max(0.0, problem.mass - best)
+    return EditDistance(
+        lower=upper if exact else max(0.0, problem.mass - bound),
+        upper=upper,
+        exact=exact,
+        mapping=_named(problem, mapping),
+        expanded=expanded,
+    )
+
+
+def _named(problem: EditProblem, mapping: Mapping[int, int]) -> dict[str, str]:
+    """Return a mapping by ids, in the reference's order, without pairs that save nothing."""
+    width = problem.shape[1]
+    chosen = {i * width + j for i, j in mapping.items()}
+    useful = {number for number in chosen if problem.objects.flat[number] > 0.0}
+    for one, other in zip(problem.first.tolist(), problem.second.tolist(), strict=True):
+        if one in chosen and other in chosen:
+            useful |= {one, other}
+    return {
+        problem.reference.objects[i].id: problem.seen.objects[j].id
+        for i, j in sorted(mapping.items())
+        if i * width + j in useful
+    }
+
 
 BACKGROUND_WEIGHT = 0.5
-"""What an object of the background weighs by default."""
+"""Default weight of an object of the background."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How much of one kind of elements two graphs have in common."""
+    """Common mass of one kind of elements of two graphs."""
 
     reference: float
     """Mass in the reference."""
     seen: float
     """Mass in the seen graph."""
     common: float
-    """Mass that is in both, by how alike it is; at most the smaller one."""
+    """Common mass, by similarity; at most the smaller one."""
 
     @property
     def dice(self) -> float | None:
@@ -63,14 +198,13 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class PsgScore:
-    """The PSG-style score of a seen graph, and what it is made of."""
+    """The PSG-style score of a seen graph, with its parts."""
 
     value: float
-    """In [0, 1]: of the best mapping found."""
+    """Score of the best mapping found, in [0, 1]."""
     highest: float
-    """No mapping scores more; the value itself where the distance is exact."""
+    """Upper bound of the score; the value itself where the distance is exact."""
     distance: EditDistance
-    """Behind it."""
     nodes: Share
     """Objects by their labels."""
     attributes: Share
@@ -80,7 +214,7 @@ class PsgScore:
     background: frozenset[str]
     """Objects of the reference that counted as background."""
     similarity: str
-    """Id of what compared the texts."""
+    """Id of the text similarity."""
 
     @property
     def whole(self) -> Share:
@@ -106,7 +240,7 @@ def psg_score(
     converses: bool = True,
     limits: EditLimits | None = None,
 ) -> PsgScore:
-    """The PSG-style score of ``seen`` against ``reference``.
+    """Return the PSG-style score of ``seen`` against ``reference``.
 
     ``similarity`` compares labels, values and predicates. By default they are equal (up to case
     and spaces) or not: likeness by words or embeddings also finds *left of* near *right of* and
@@ -142,7 +276,7 @@ def psg_score(
 def scored(
     problem: EditProblem, distance: EditDistance, background: frozenset[str] = frozenset()
 ) -> PsgScore:
-    """The score of a problem by its distance."""
+    """Return the score of a problem by its distance."""
     mine = {item.id: at for at, item in enumerate(problem.reference.objects)}
     theirs = {item.id: at for at, item in enumerate(problem.seen.objects)}
     saved = problem.shares({mine[a]: theirs[b] for a, b in distance.mapping.items()})

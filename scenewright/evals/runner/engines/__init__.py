@@ -1,1 +1,1 @@
-"""Where the items of an evaluation are worked on: in this process, or on a Ray cluster."""
+"""Engines that work on the items of an evaluation: in this process, or on a Ray cluster."""

@@ -1,7 +1,7 @@
-"""What workers on other machines share: the driver's pictures, answers and finished units.
+"""Stores that workers on other machines share: the driver's pictures, answers and finished units.
 
-A worker on the driver's machine opens the folder itself. One elsewhere asks the desk, an actor on
-the driver's machine, so that no shared file system is needed (SQLite would not be safe on one), and
+A worker on the driver's machine opens the folder itself. One elsewhere asks an actor on the
+driver's machine, so that no shared file system is needed (SQLite would not be safe on one), and
 what it has paid for is kept before it goes on.
 """
 
@@ -17,94 +17,55 @@ from PIL import Image
 
 from scenewright.core.facts import Answer
 from scenewright.core.flushing import Flusher
-from scenewright.core.images import ImageStore
+from scenewright.core.images import ImageStore, file_bytes
 from scenewright.evals.store.journal import Journal, Unit
-from scenewright.evals.store.paths import ANSWERS, JOURNAL
-from scenewright.evals.store.results import IMAGES
+from scenewright.evals.store.results import IMAGES, JOURNAL
 from scenewright.providers import AnswerStore, StoreBusy
 
-Pairs = Sequence[tuple[str, Answer]]
 
+class StoreActor:
+    """Actor that serves the stores of one folder. The journal is only read."""
 
-class AnswerStoreActor:
-    """Serves a file of answers."""
+    def __init__(self, answers: Path | None, place: Path | None = None) -> None:
+        """Open the stores.
 
-    def __init__(self, path: Path | None, flusher: Flusher) -> None:
-        """``path``: the file, made if it is not there; none: no file, where nobody is to answer."""
-        self._flusher = flusher
-        self.answers = AnswerStore(path, flusher=flusher)
+        Args:
+            answers: file of answers, made if it is not there; None: no judge is asked.
+            place: folder of an evaluation whose pictures and units are served as well.
+        """
+        self._flusher = Flusher()
+        self._stores: dict[str, Any] = {"answers": AnswerStore(answers, flusher=self._flusher)}
+        if place is not None:
+            self._stores["images"] = ImageStore(place / IMAGES, flusher=self._flusher)
+            self._stores["units"] = Journal(place / JOURNAL)
 
-    def get_answers(
-        self, judge: str, image: str, digests: Sequence[str]
-    ) -> dict[str, tuple[Answer, str]]:
-        """As :meth:`AnswerStore.get`."""
-        return self.answers.get(judge, image, digests)
+    def call(self, store: str, method: str, *args: Any) -> Any:
+        """Return the result of a method of ``answers``, ``images`` or ``units``."""
+        return getattr(self._stores[store], method)(*args)
 
-    def put_answers(self, judge: str, image: str, answers: Pairs, origin: str) -> None:
-        """As :meth:`AnswerStore.put`."""
-        self.answers.put(judge, image, answers, origin)
+    def image(self, name: str) -> bytes:
+        """Return the file of the picture ``name``. Raises ``ImageError``."""
+        images: ImageStore = self._stores["images"]
+        if not images.sound(name):
+            images.get(name)
+        return images.path(name).read_bytes()
 
-    def noted_versions(self, judge: str) -> tuple[str, str]:
-        """As :meth:`AnswerStore.noted_versions`."""
-        return self.answers.noted_versions(judge)
-
-    def note_version(self, judge: str, version: str) -> None:
-        """As :meth:`AnswerStore.note_version`."""
-        self.answers.note_version(judge, version)
-
-    def count_answers(self) -> int:
-        """How many answers are kept."""
-        return len(self.answers)
+    def photo(self, file: str) -> bytes:
+        """Return the content of a photo's file. Raises ``ImageError``."""
+        return file_bytes(file)
 
     def flush(self) -> None:
-        """Return when all that was kept is on the disk."""
+        """Return when all data is on the disk."""
         self._flusher.flush()
 
     def close(self) -> None:
         """Flush and close the answers."""
-        self.answers.close()
+        self._stores["answers"].close()
         self._flusher.close()
 
 
-class StoreActor(AnswerStoreActor):
-    """Serves the stores of one folder; runs as an actor. The journal is only read."""
-
-    def __init__(self, place: Path) -> None:
-        """``place``: the evaluation's folder."""
-        flusher = Flusher()
-        super().__init__(place / ANSWERS, flusher)
-        self.images = ImageStore(place / IMAGES, flusher=flusher)
-        self._journal = Journal(place / JOURNAL)
-
-    def unit(self, key: str) -> Unit | None:
-        """The unit of ``key``, if it was finished."""
-        return self._journal.get(key)
-
-    def has_image(self, name: str) -> bool:
-        """Whether the picture ``name`` is there."""
-        return name in self.images
-
-    def image(self, name: str) -> bytes:
-        """The file of the picture ``name``. Raises ``ImageError``."""
-        if not self.images.sound(name):
-            self.images.get(name)
-        return self.images.path(name).read_bytes()
-
-    def keep_image(self, data: bytes) -> None:
-        """Keep the file of a picture."""
-        self.images.put_bytes(data)
-
-    def recall(self, key: str) -> tuple[str, dict[str, Any]] | None:
-        """As :meth:`ImageStore.recall`."""
-        return self.images.recall(key)
-
-    def remember(self, key: str, name: str, meta: dict[str, Any]) -> None:
-        """As :meth:`ImageStore.remember`."""
-        self.images.remember(key, name, meta)
-
-
 def call_actor(method: Any, *args: Any) -> Any:
-    """What the actor's ``method`` gives; called in threads that may wait."""
+    """Call an actor's ``method`` and wait; only for threads that may block."""
     import ray
 
     try:
@@ -116,82 +77,90 @@ def call_actor(method: Any, *args: Any) -> Any:
 
 
 class RemoteImages(ImageStore):
-    """Pictures at the desk, with a folder here for those in use."""
+    """Image store of the driver, with a local folder for the pictures in use."""
 
     def __init__(self, folder: Path, stores: Any) -> None:
-        """``folder``: on this machine, for as long as an item lasts."""
+        """Use ``folder`` on this machine and the actor whose handle is ``stores``."""
         super().__init__(folder)
-        self._desk = stores
-        self._there: set[str] = set()
+        self._actor = stores
+        self._sent: set[str] = set()
 
     def put(self, image: Image.Image) -> str:
-        """As :meth:`ImageStore.put`, at the desk too."""
-        return self._sent(super().put(image))
+        """Store ``image`` here and at the driver."""
+        return self._send(super().put(image))
 
     def put_bytes(self, data: bytes) -> str:
-        """As :meth:`ImageStore.put_bytes`, at the desk too."""
-        return self._sent(super().put_bytes(data))
+        """Store a picture's file here and at the driver."""
+        return self._send(super().put_bytes(data))
 
     def get(self, image_hash: str) -> Image.Image:
-        """As :meth:`ImageStore.get`, of the desk if it is not here."""
+        """Return the picture, fetched from the driver if it is not here."""
         self._fetch(image_hash)
         return super().get(image_hash)
 
     def sound(self, image_hash: str) -> bool:
-        """As :meth:`ImageStore.sound`."""
+        """Return whether the picture exists and is not damaged."""
         if image_hash not in self:
             return False
         self._fetch(image_hash)
         return super().sound(image_hash)
 
     def __contains__(self, image_hash: object) -> bool:
-        """Whether it is here or at the desk."""
+        """Return whether the picture is here or at the driver."""
         return super().__contains__(image_hash) or (
-            isinstance(image_hash, str) and bool(call_actor(self._desk.has_image, image_hash))
+            isinstance(image_hash, str) and bool(self._call("__contains__", image_hash))
         )
 
     def remember(self, request_key: str, image_hash: str, meta: dict[str, Any]) -> None:
-        """As :meth:`ImageStore.remember`, at the desk."""
-        call_actor(self._desk.remember, request_key, image_hash, meta)
+        """Note the picture of a request at the driver."""
+        self._call("remember", request_key, image_hash, meta)
 
     def noted(self, request_key: str) -> bool:
-        """Whether the desk has the note."""
+        """Return whether the driver has a note of this request."""
         return self.recall(request_key) is not None
 
     def recall(self, request_key: str) -> tuple[str, dict[str, Any]] | None:
-        """As :meth:`ImageStore.recall`, of the desk."""
-        found: tuple[str, dict[str, Any]] | None = call_actor(self._desk.recall, request_key)
+        """Return the driver's note of a request."""
+        found: tuple[str, dict[str, Any]] | None = self._call("recall", request_key)
         return found
+
+    def _call(self, method: str, *args: Any) -> Any:
+        return call_actor(self._actor.call, "images", method, *args)
 
     def _fetch(self, name: str) -> None:
         if not super().__contains__(name):
-            super().put_bytes(call_actor(self._desk.image, name))
-            self._there.add(name)
+            super().put_bytes(call_actor(self._actor.image, name))
+            self._sent.add(name)
 
-    def _sent(self, name: str) -> str:
-        if name not in self._there:
-            call_actor(self._desk.keep_image, self.path(name).read_bytes())
-            self._there.add(name)
+    def _send(self, name: str) -> str:
+        if name not in self._sent:
+            self._call("put_bytes", self.path(name).read_bytes())
+            self._sent.add(name)
         return name
 
 
 class RemoteAnswers:
-    """Answers at the desk; implements :class:`~scenewright.providers.Answers`. Turns are taken in
-    this worker alone: should two workers ask the same, the first answer stays."""
+    """Answers of the driver; implements :class:`~scenewright.providers.Answers`.
+
+    Turns are taken within this worker alone: if two workers ask the same, the first answer stays.
+    """
 
     def __init__(self, stores: Any) -> None:
-        """Opens no file."""
-        self._desk = stores
+        """Use the actor whose handle is ``stores``."""
+        self._actor = stores
         self._turns = weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock]()
+
+    def _call(self, method: str, *args: Any, wait: bool = True) -> Any:
+        if not wait:
+            raise StoreBusy("the answers are at the driver's")
+        return call_actor(self._actor.call, "answers", method, *args)
 
     def get(
         self, judge: str, image: str, digests: Sequence[str], *, wait: bool = True
     ) -> dict[str, tuple[Answer, str]]:
-        """As :meth:`AnswerStore.get`."""
-        if not wait:
-            raise StoreBusy("the answers are at the driver's")
-        found: dict[str, tuple[Answer, str]] = call_actor(
-            self._desk.get_answers, judge, image, list(digests)
+        """Call :meth:`AnswerStore.get`."""
+        found: dict[str, tuple[Answer, str]] = self._call(
+            "get", judge, image, list(digests), wait=wait
         )
         return found
 
@@ -199,49 +168,43 @@ class RemoteAnswers:
         self,
         judge: str,
         image: str,
-        answers: Pairs,
+        answers: Sequence[tuple[str, Answer]],
         origin: str,
         *,
         wait: bool = True,
     ) -> None:
-        """As :meth:`AnswerStore.put`."""
-        if not wait:
-            raise StoreBusy("the answers are at the driver's")
-        call_actor(self._desk.put_answers, judge, image, list(answers), origin)
+        """Call :meth:`AnswerStore.put`."""
+        self._call("put", judge, image, list(answers), origin, wait=wait)
 
     def noted_versions(self, judge: str, *, wait: bool = True) -> tuple[str, str]:
-        """As :meth:`AnswerStore.noted_versions`."""
-        if not wait:
-            raise StoreBusy("the answers are at the driver's")
-        found: tuple[str, str] = call_actor(self._desk.noted_versions, judge)
+        """Call :meth:`AnswerStore.noted_versions`."""
+        found: tuple[str, str] = self._call("noted_versions", judge, wait=wait)
         return found
 
     def note_version(self, judge: str, version: str, *, wait: bool = True) -> None:
-        """As :meth:`AnswerStore.note_version`."""
-        if not wait:
-            raise StoreBusy("the answers are at the driver's")
-        call_actor(self._desk.note_version, judge, version)
+        """Call :meth:`AnswerStore.note_version`."""
+        self._call("note_version", judge, version, wait=wait)
 
     def __len__(self) -> int:
-        """How many answers the desk keeps."""
-        return int(call_actor(self._desk.count_answers))
+        """Return how many answers the driver has."""
+        return int(self._call("__len__"))
 
     def turn(self, judge: str, image: str) -> asyncio.Lock:
-        """The lock that makes this worker's tasks go one by one."""
+        """Return the lock that serialises this worker's tasks."""
         return self._turns.setdefault((judge, image), asyncio.Lock())
 
     def close(self) -> None:
-        """Nothing is open here."""
+        """Do nothing: no file is open here."""
 
 
 class RemoteUnits:
-    """Finished units at the desk."""
+    """Finished units of the driver, read only."""
 
     def __init__(self, stores: Any) -> None:
-        """``stores``: the actor."""
-        self._desk = stores
+        """Use the actor whose handle is ``stores``."""
+        self._actor = stores
 
     def get(self, key: str) -> Unit | None:
-        """The unit of ``key``, if it was finished."""
-        found: Unit | None = call_actor(self._desk.unit, key)
+        """Return the unit of ``key`` if it is finished."""
+        found: Unit | None = call_actor(self._actor.call, "units", "get", key)
         return found

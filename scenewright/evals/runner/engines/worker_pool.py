@@ -1,73 +1,340 @@
-"""The workers of a job as its driver sees them: hired, given items, replaced when they die."""
+"""Workers of a job on a Ray cluster: started, given items, replaced when they die.
+
+The driver describes a job with :class:`Job` and :class:`ItemListener`; the actors derive from
+:class:`RayWorker`. An item whose worker died goes to another one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import ExitStack, aclosing, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Protocol, Self, TypeVar
 
+from scenewright.config.settings import Settings
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner.engines.cluster import Cluster
-from scenewright.evals.runner.engines.jobs import ItemListener, Job
-from scenewright.evals.runner.engines.machines import Machines
-from scenewright.evals.runner.engines.queue import ItemQueue, Named
-from scenewright.evals.runner.measuring import error_text
+from scenewright.evals.runner.engines.cluster import Cluster, RateLimitClient, stream_events
+from scenewright.evals.runner.judging import error_text
+from scenewright.providers.limits import share_gates
 
+MOST_DEATHS = 3
+"""Workers that may die with the same item at hand."""
 MOST_LOST = 3
 """Workers in a row that may die in one place before one of them has done an item."""
 _CLOSING_SECONDS = 10.0
 
+
+class Named(Protocol):
+    """An item that can be handed out."""
+
+    @property
+    def id(self) -> str:
+        """Name in error messages."""
+        ...
+
+
 T = TypeVar("T", bound=Named)
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """Start-up arguments of every worker."""
+
+    name: str
+    settings: Settings
+    """Settings of the driver."""
+    given: str
+    """``module:function`` that builds models; empty: those of the configuration."""
+    node: str
+    """The driver's machine; empty: treat every machine as another one."""
+    stores: Any
+    """Handle of the actor that serves the driver's stores."""
+    rate_limits: Any
+    """Handle of the actor that holds the rate limits."""
+
+
+S = TypeVar("S", bound=WorkerSpec)
+
+
+class RayWorker(ABC, Generic[S]):
+    """Async actor that does items, several at a time, with the code of the local engine."""
+
+    def __init__(self, spec: S) -> None:
+        """Keep ``spec``; models are built by :meth:`ready`."""
+        self._spec = spec
+        self._open = ExitStack()
+        self._here = False
+
+    async def ready(self) -> Any:
+        """Build the models, load their weights and return their manifest.
+
+        Raises what building them raises.
+        """
+        import ray
+
+        spec = self._spec
+        share_gates(partial(RateLimitClient, spec.rate_limits, spec.name))
+        self._here = bool(spec.node) and ray.get_runtime_context().get_node_id() == spec.node
+        return await self._build()
+
+    async def item(self, item: Any) -> AsyncIterator[list[Any]]:
+        """Do ``item`` and yield its events as they come; the last one says that it is done."""
+        async with aclosing(stream_events(lambda tell: self._done(item, tell))) as stream:
+            async for events in stream:
+                yield events
+
+    async def close(self) -> None:
+        """Flush and close what is open."""
+        await asyncio.to_thread(self._open.close)
+
+    def process(self) -> int:
+        """Return the id of the process."""
+        return os.getpid()
+
+    @abstractmethod
+    async def _build(self) -> Any:
+        """Build and warm the models; return their manifest."""
+
+    @abstractmethod
+    async def _done(self, item: Any, tell: Callable[[Any], None]) -> Any:
+        """Do ``item``, emit events with ``tell`` and return the last one."""
+
+
+class ItemListener(Protocol):
+    """Receiver of the events of one worker at one item, in the driver."""
+
+    @property
+    def given(self) -> Any:
+        """Argument of the worker's ``item``."""
+        ...
+
+    def hear(self, event: Any) -> bool:
+        """Keep the result in ``event``; return whether the item is done."""
+        ...
+
+    def lost(self) -> None:
+        """Handle the worker's death: another one begins with the item."""
+        ...
+
+
+class Job(Protocol[T_contra]):
+    """Work on items, each by one worker."""
+
+    @property
+    def actor(self) -> type[Any]:
+        """Class of the workers, a :class:`RayWorker`."""
+        ...
+
+    @property
+    def concurrency(self) -> int:
+        """Items at work in each worker."""
+        ...
+
+    @property
+    def models(self) -> Any:
+        """Manifest that a worker's ``ready()`` must return."""
+        ...
+
+    def post(self, name: str) -> WorkerSpec:
+        """Return the argument of the worker ``name``."""
+        ...
+
+    def ready(self, workers: int, of: int) -> None:
+        """Report that ``workers`` of the workers are ready."""
+        ...
+
+    def begin(self, position: int, item: T_contra) -> ItemListener:
+        """Return the listener for a worker that begins with ``item``."""
+        ...
+
+
+class ItemQueue(Generic[T]):
+    """Queue that hands out each item until it is done, and holds only those at work."""
+
+    def __init__(self, stream: AsyncGenerator[tuple[int, T]]) -> None:
+        """Take items with their positions from ``stream``."""
+        self._stream = stream
+        self._turn = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._left: deque[tuple[int, T]] = deque()
+        self._deaths: Counter[int] = Counter()
+        self._over = False
+        self.under_way = 0
+        """Items that are handed out and not done."""
+
+    async def next(self) -> tuple[int, T] | None:
+        """Return the next item, returned ones first; None when all are done.
+
+        Waits while items at work may still come back.
+        """
+        while True:
+            if self._left:
+                self.under_way += 1
+                return self._left.popleft()
+            if not self._over:
+                async with self._turn:
+                    if self._over or self._left:
+                        continue
+                    found = await anext(self._stream, None)
+                    if found is not None:
+                        self.under_way += 1
+                        return found
+                    self._over = True
+                    self._changed.set()
+            elif not self.under_way:
+                return None
+            else:
+                await self._change()
+
+    def done(self, position: int) -> None:
+        """Note that the item of that ``position`` is done."""
+        self.under_way -= 1
+        self._deaths.pop(position, None)
+        self._changed.set()
+
+    def back(self, position: int, item: T, why: str) -> None:
+        """Take back the ``item`` of a dead worker.
+
+        Raises ``EvalError`` if too many workers died with it.
+        """
+        self.under_way -= 1
+        self._left.append((position, item))
+        self._deaths[position] += 1
+        self._changed.set()
+        if self._deaths[position] >= MOST_DEATHS:
+            raise EvalError(
+                f"{MOST_DEATHS} workers died with the item {item.id!r} at hand, the last one: "
+                f"{why}. They may have run out of memory: use fewer workers or a smaller "
+                "concurrency and run the same again: what is done is kept"
+            )
+
+    async def finished(self) -> None:
+        """Return when all items are done."""
+        while not self._over or self._left or self.under_way:
+            await self._change()
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+
+class Machines:
+    """Machines of a cluster, checked for lost ones.
+
+    Until the cluster has noticed that a machine is gone it sends new workers there, and each of
+    them dies at once: such deaths in a row are no failure of the work.
+    """
+
+    def __init__(self) -> None:
+        """Start without knowledge of any machine."""
+        self._known: set[str] = set()
+        self._turn = asyncio.Lock()
+        self.lost = 0
+        """Machines that answered once and did not later."""
+
+    async def look(self) -> None:
+        """Ping each machine; return when all have answered or the cluster has given them up."""
+        async with self._turn:
+            named = await asyncio.to_thread(_named)
+            signs = await asyncio.gather(*(_answers(name) for name in named))
+            here = {name for name, sign in zip(named, signs, strict=True) if sign}
+            self.lost += len((self._known | set(named)) - here)
+            self._known = here
+
+
+def _named() -> list[str]:
+    """Return the machines that the cluster takes to be alive."""
+    import ray
+
+    nodes: Any = ray.nodes
+    return [node["NodeID"] for node in nodes() if node["Alive"]]
+
+
+async def _answers(name: str) -> bool:
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    there = NodeAffinitySchedulingStrategy(name, soft=False)
+    asked = ray.remote(_ping).options(num_cpus=0, max_retries=0, scheduling_strategy=there)
+    try:
+        await asked.remote()
+    except ray.exceptions.RayError:
+        return False
+    return True
+
+
+def _ping() -> None:
+    return
 
 
 class WorkerPool(Generic[T]):
-    """Workers, each in a place in which the next one follows when it dies."""
+    """Workers of a job; an async context manager that ends them.
+
+    Each worker has a place, in which another one follows when it dies.
+    """
 
     def __init__(self, job: Job[T], cluster: Cluster) -> None:
-        """Hires nobody yet."""
+        """Prepare the places; workers start with the first items."""
         import ray
 
         self._ray: Any = ray
         self._job = job
-        self._office = cluster.rate_limits
+        self._rate_limits = cluster.rate_limits
         self._actor = self._ray.remote(job.actor).options(
             num_cpus=1,
             num_gpus=cluster.gpus,
             max_restarts=0,
             max_task_retries=0,
-            # Places beyond those of the items: a worker is told to close while it is at work.
+            # More than the items at work: a worker must accept `close` while it is at work.
             max_concurrency=job.concurrency + 4,
             scheduling_strategy="SPREAD",
         )
         self._machines = Machines()
         self._places = [
-            _Place(self._hire, self._lose, self._machines) for _ in range(cluster.workers)
+            _Place(self._start, self._lose, self._machines) for _ in range(cluster.workers)
         ]
         self._ready = 0
 
-    async def work(self, queue: ItemQueue[T]) -> None:
-        """Return when all items of ``queue`` are done and kept; the workers stay.
+    async def __aenter__(self) -> Self:
+        """Return the pool."""
+        return self
 
-        Raises what their work raises, and ``EvalError`` for workers that cannot begin.
+    async def __aexit__(self, *_: object) -> None:
+        """End all workers, with their data flushed to the disk."""
+        await asyncio.shield(self._dismiss())
+
+    async def work(self, items: AsyncGenerator[tuple[int, T]]) -> None:
+        """Do all ``items`` (position, item) and keep the results; the workers stay.
+
+        Raises the errors of the work, and ``EvalError`` for workers that cannot start.
         """
         if not self._ready:
             self._job.ready(0, len(self._places))
             await self._machines.look()
-        async with asyncio.TaskGroup() as group:
-            hands = [
-                group.create_task(self._hand(place, queue))
-                for place in self._places
-                for _ in range(self._job.concurrency)
-            ]
-            await queue.finished()
-            # Some may still wait for a worker that the cluster has no room for.
-            for hand in hands:
-                hand.cancel()
+        async with aclosing(items):
+            queue = ItemQueue(items)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    tasks = [
+                        group.create_task(self._serve(place, queue))
+                        for place in self._places
+                        for _ in range(self._job.concurrency)
+                    ]
+                    await queue.finished()
+                    # Some may still wait for a worker that the cluster has no room for.
+                    for task in tasks:
+                        task.cancel()
+            except BaseExceptionGroup as errors:
+                raise _first_of(errors) from None
 
-    async def dismiss(self) -> None:
-        """End all workers, with what they wrote flushed to the disk."""
+    async def _dismiss(self) -> None:
         found = [place.worker for place in self._places if place.worker is not None]
         closing = [asyncio.ensure_future(_awaited(worker.close.remote())) for worker in found]
         if closing:
@@ -75,18 +342,18 @@ class WorkerPool(Generic[T]):
         for worker in found:
             self._ray.kill(worker)
 
-    async def _hand(self, place: _Place, queue: ItemQueue[T]) -> None:
+    async def _serve(self, place: _Place, queue: ItemQueue[T]) -> None:
         while True:
             worker = await place.filled()
             found = await queue.next()
             if found is None:
                 return
             position, item = found
-            hearing = self._job.begin(position, item)
+            listener = self._job.begin(position, item)
             try:
-                await self._done(worker, item, hearing)
+                await self._done(worker, item, listener)
             except self._ray.exceptions.RayActorError as error:
-                hearing.lost()
+                listener.lost()
                 queue.back(position, item, _short(error))
                 await place.lost(worker, _short(error))
             except self._ray.exceptions.RayTaskError as error:
@@ -95,16 +362,16 @@ class WorkerPool(Generic[T]):
                 place.losses = 0
                 queue.done(position)
 
-    async def _done(self, worker: Any, item: T, hearing: ItemListener) -> None:
-        """Have ``worker`` do ``item``, and keep what it tells as it comes."""
-        async for told_now in worker.item.options(num_returns="streaming").remote(hearing.given):
-            for event in await told_now:
-                if hearing.hear(event):
+    async def _done(self, worker: Any, item: T, listener: ItemListener) -> None:
+        """Have ``worker`` do ``item`` and pass its events on as they come."""
+        async for sent in worker.item.options(num_returns="streaming").remote(listener.given):
+            for event in await sent:
+                if listener.hear(event):
                     return
-        raise EvalError(f"a worker ended the item {item.id!r} without a word: run the same again")
+        raise EvalError(f"a worker ended the item {item.id!r} without a result: run the same again")
 
-    async def _hire(self) -> tuple[Any, str]:
-        """A worker that is ready, and its name."""
+    async def _start(self) -> tuple[Any, str]:
+        """Return a worker that is ready, and its name."""
         name = secrets.token_hex(8)
         worker = self._actor.remote(self._job.post(name))
         try:
@@ -131,16 +398,16 @@ class WorkerPool(Generic[T]):
         # One that was only out of reach must not go on beside the one that follows it.
         with suppress(Exception):
             self._ray.kill(worker)
-        await self._office.forget.remote(name)
+        await self._rate_limits.forget.remote(name)
 
 
 class _Place:
-    """Where a worker is, or the next one will be."""
+    """A place of the pool with its worker, or room for the next one."""
 
     def __init__(
-        self, hire: Callable[[], Any], lose: Callable[[Any, str], Any], machines: Machines
+        self, start: Callable[[], Any], lose: Callable[[Any, str], Any], machines: Machines
     ) -> None:
-        self._hire, self._lose = hire, lose
+        self._start, self._lose = start, lose
         self._machines = machines
         self._machines_lost = 0
         self._turn = asyncio.Lock()
@@ -149,11 +416,11 @@ class _Place:
         self.losses = 0
 
     async def filled(self) -> Any:
-        """The worker; a new one if there is none."""
+        """Return the worker, a new one if there is none."""
         async with self._turn:
             while self.worker is None:
                 try:
-                    self.worker, self._name = await self._hire()
+                    self.worker, self._name = await self._start()
                 except EvalError:
                     raise
                 except Exception as error:
@@ -161,7 +428,10 @@ class _Place:
             return self.worker
 
     async def lost(self, worker: Any, why: str) -> None:
-        """``worker`` is dead; told by each who had it at work. ``EvalError``: one too many."""
+        """Give up a dead ``worker``; called by each task that used it.
+
+        Raises ``EvalError`` after too many losses.
+        """
         async with self._turn:
             if self.worker is not worker:
                 return
@@ -179,9 +449,15 @@ class _Place:
                 return
             raise EvalError(
                 f"{self.losses} workers in a row died before they had done an item, the last one: "
-                f"{why}. Look for a want of memory (fewer workers) and run the same again: what "
-                "is done is kept"
+                f"{why}. They may have run out of memory: use fewer workers and run the same "
+                "again: what is done is kept"
             )
+
+
+def _first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first error of a group, which may hold groups."""
+    found = errors.exceptions[0]
+    return _first_of(found) if isinstance(found, BaseExceptionGroup) else found
 
 
 async def _awaited(ref: Any) -> None:
@@ -194,14 +470,14 @@ def _cause(error: Any) -> Exception:
 
 
 def _short(error: BaseException) -> str:
-    """An error of Ray in one line."""
+    """Return an error of Ray in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     last = next((line for line in lines if "dead because" in line or "died" in line), "")
     return (last or (lines[0] if lines else type(error).__name__))[:300]
 
 
 def _difference(wanted: Any, found: Any, at: str = "") -> str:
-    """The first place in which two manifests differ."""
+    """Return the first place in which two manifests differ."""
     if isinstance(wanted, dict) and isinstance(found, dict):
         for key in [*wanted, *(key for key in found if key not in wanted)]:
             if wanted.get(key) != found.get(key):

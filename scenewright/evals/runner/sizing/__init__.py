@@ -1,2 +1,1 @@
-"""How long a study takes, on how many machines, for how much, and which limit holds it up: worked
-out from measured figures."""
+"""Time, machines, cost and bottleneck of a study, computed from measured figures."""

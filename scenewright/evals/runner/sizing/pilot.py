@@ -1,4 +1,4 @@
-"""A pilot: a few items of the very study, one after the other, with every model watched."""
+"""Pilot of a study: a few of its items, one after the other, with every use of a model measured."""
 
 from __future__ import annotations
 
@@ -10,64 +10,189 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.datasets.base import Dataset, Item
-from scenewright.evals.datasets.registry import open_dataset
-from scenewright.evals.runner.arms import panels_of
-from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.datasets.registry import PartOfSet, open_dataset, reservoir
+from scenewright.evals.metrics.base import MetricScore, Need, Sample
+from scenewright.evals.runner.config import EvalConfig, panels_of
 from scenewright.evals.runner.model_setup import EvalModelOverrides, EvalModels, build_eval_models
 from scenewright.evals.runner.runner import run_eval
-from scenewright.evals.runner.sizing.errors import SizingError
-from scenewright.evals.runner.sizing.figures import NOTHING, Figures, Use, spread_of
-from scenewright.evals.runner.sizing.instrumentation import (
-    Clock,
-    Mark,
-    ModelUse,
-    UsageRecorder,
-    per_item,
-    watched_models,
+from scenewright.evals.runner.sizing.figures import (
+    NOTHING,
+    Figures,
+    SizingError,
+    Use,
+    account_of,
+    shared_figures,
+    spread_of,
 )
-from scenewright.evals.runner.sizing.tables import account_of, shared_figures
+from scenewright.providers.metering import metered
+
+Does = Literal["draws", "steers", "judges"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """One use of a model."""
+
+    who: str
+    """Id of the model."""
+    does: Does
+    ended: float
+    """End, by ``time.perf_counter``."""
+    seconds: float
+    """Duration; for an account without waiting for its limits."""
+    calls: int
+    """Requests to an account."""
+    tokens_in: int
+    tokens_out: int
+    usd: float
+
+
+@dataclass(slots=True)
+class UsageRecorder:
+    """Record of all uses of models."""
+
+    seen: list[ModelUse] = field(default_factory=list)
+    """Uses of models, in the order in which they ended."""
+    local: dict[str, bool] = field(default_factory=dict)
+    """Id of a model → whether it runs on the machine."""
+
+    async def measured(self, who: str, does: Does, work: Any) -> Any:
+        """Return the result of ``work`` and note its calls, tokens and seconds."""
+        begun = time.perf_counter()
+        with metered() as spent:
+            given = await work
+        ended = time.perf_counter()
+        usage = spent.usage
+        self.seen.append(
+            ModelUse(
+                who,
+                does,
+                ended,
+                # Calls of one use go out one after the other or side by side: never longer than
+                # the use itself.
+                min(spent.seconds, ended - begun) if spent.calls else ended - begun,
+                spent.calls,
+                usage.tokens_in,
+                usage.tokens_out,
+                spent.usd,
+            )
+        )
+        return given
+
+
+class _Watched:
+    """Proxy of a model that records its uses."""
+
+    def __init__(self, model: Any, does: Does, watch: UsageRecorder) -> None:
+        self._model, self._does, self._watch = model, does, watch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+class WatchedBackend(_Watched):
+    """Image backend whose uses are recorded."""
+
+    async def generate(self, *args: Any, **options: Any) -> Any:
+        """Return the backend's own picture."""
+        drawn = self._model.generate(*args, **options)
+        return await self._watch.measured(self._model.id, "draws", drawn)
+
+
+class WatchedJudge(_Watched):
+    """Judge whose uses are recorded."""
+
+    async def answer(self, *args: Any, **options: Any) -> Any:
+        """Return the judge's own answers."""
+        asked = self._model.answer(*args, **options)
+        return await self._watch.measured(self._model.id, self._does, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The end of a cell."""
+
+    item: str
+    """Id of the item."""
+    at: float
+    """Time, by ``time.perf_counter``."""
+    cpu: float
+    """CPU seconds of the process until then."""
+    thread: float
+    """CPU seconds of the thread that runs all items."""
+
+
+class Clock:
+    """Metric that notes the time; as the last one it marks the end of a picture's scoring.
+
+    Implements :class:`~scenewright.evals.metrics.base.ItemMetric`.
+    """
+
+    name, version = "clock", "1"
+    needs: frozenset[Need] = frozenset({"image"})
+    higher_is_better = True
+
+    def __init__(self) -> None:
+        self.marks: list[Mark] = []
+        """One a picture, in order."""
+
+    async def score(self, sample: Sample) -> MetricScore:
+        """Note the time."""
+        now = time.perf_counter()
+        self.marks.append(Mark(sample.item.id, now, time.process_time(), time.thread_time()))
+        return MetricScore(value=1.0)
+
+
+def per_item(
+    marks: list[Mark], seen: list[ModelUse]
+) -> dict[str, tuple[Mark, Mark, list[ModelUse]]]:
+    """Return item → the mark before it, its own last one, and the uses in between.
+
+    The first item has no mark before it and is left out: it has warmed everything up.
+    """
+    last: dict[str, Mark] = {mark.item: mark for mark in marks}
+    ends = list(last.values())
+    found: dict[str, tuple[Mark, Mark, list[ModelUse]]] = {}
+    for before, end in pairwise(ends):
+        found[end.item] = (before, end, [s for s in seen if before.at < s.ended <= end.at])
+    return found
+
+
+def watched_models(
+    backends: Mapping[str, Any], steering: Mapping[str, Any], judging: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], UsageRecorder]:
+    """Return the models by the same names, watched.
+
+    A judge that steers and reports does the latter.
+    """
+    watch = UsageRecorder()
+    drawers = {name: WatchedBackend(model, "draws", watch) for name, model in backends.items()}
+    judges: dict[str, Any] = {n: WatchedJudge(j, "steers", watch) for n, j in steering.items()}
+    judges |= {name: WatchedJudge(judge, "judges", watch) for name, judge in judging.items()}
+    return drawers, judges, watch
+
 
 LEAST = 2
-"""Fewest items that tell a spread."""
+"""Fewest items for an interval."""
 _MIB = 2**20
-_DRAW_OF_SAMPLE = "pilot"
 
 
-@dataclass(frozen=True)
-class _Few:
+class _Few(PartOfSet):
     """Some items of a set."""
 
-    whole: Dataset
-    chosen: Sequence[Item]
-
-    @property
-    def name(self) -> str:
-        return self.whole.name
-
-    @property
-    def source(self) -> str:
-        return self.whole.source
-
-    @property
-    def licence(self) -> str:
-        return self.whole.licence
-
-    @property
-    def fingerprint(self) -> str:
-        return f"{self.whole.fingerprint} pilot {[item.id for item in self.chosen]}"
-
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        return {}
+    def __init__(self, dataset: Dataset, chosen: Sequence[Item]) -> None:
+        super().__init__(dataset, "pilot", *(item.id for item in chosen))
+        self._chosen = chosen
 
     def __iter__(self) -> Iterator[Item]:
-        return iter(self.chosen)
+        return iter(self._chosen)
 
 
 async def pilot(
@@ -80,20 +205,22 @@ async def pilot(
     dataset: Dataset | None = None,
     folder: str | Path | None = None,
 ) -> Figures:
-    """Figures of ``items`` items drawn by lot, after one more that warms everything up.
+    """Measure ``items`` random items, after one more for warming up.
 
-    It draws and asks for real, in ``folder`` (default: one that is removed afterwards), and pays
-    what that costs; limits of accounts hold. Metrics of whole sets are left out. Raises
-    ``SizingError`` for fewer than two items or if nothing of them succeeded, else what
+    It draws and asks for real, in ``folder`` (default: a temporary one), and pays what that costs;
+    limits of accounts apply. Metrics of whole sets are left out. Raises ``SizingError`` for fewer
+    than two items or if none of them succeeded, else what
     :func:`scenewright.evals.runner.runner.run_eval` raises.
     """
     if items < LEAST:
-        raise SizingError(f"a pilot of {items} items tells no spread: take {LEAST} at least")
+        raise SizingError(f"a pilot of {items} items gives no interval: take {LEAST} at least")
     begun = time.perf_counter()
     settings = settings or load_settings()
     base = Path(root) if root is not None else Path()
     whole = dataset if dataset is not None else open_dataset(config.dataset, base)
-    chosen = _by_lot(whole, items + 1)
+    rng = random.Random("pilot")
+    _, chosen = reservoir(whole, items + 1, rng)
+    rng.shuffle(chosen)
     if len(chosen) <= LEAST:
         raise SizingError(
             f"the set has {len(chosen)} items, a pilot takes {LEAST} and one that warms up: give "
@@ -119,23 +246,10 @@ async def pilot(
     return _figures(eval_models, found, watch, shared, wall)
 
 
-def _by_lot(items: Dataset, count: int) -> list[Item]:
-    """``count`` of the items, each as likely; all of a smaller set."""
-    rng = random.Random(_DRAW_OF_SAMPLE)
-    kept: list[Item] = []
-    for at, item in enumerate(items):
-        if at < count:
-            kept.append(item)
-        elif (place := rng.randrange(at + 1)) < count:
-            kept[place] = item
-    rng.shuffle(kept)
-    return kept
-
-
 def _watched(
     config: EvalConfig, settings: Settings, eval_models: EvalModels
 ) -> tuple[EvalModelOverrides, Clock, UsageRecorder]:
-    """The same models, each behind one that watches it."""
+    """Return the same models, each behind one that watches it."""
     backends: dict[str, Any] = {}
     composers: dict[str, Any] = {}
     steering: dict[str, Any] = {}
@@ -189,7 +303,7 @@ def _figures(
 
 
 def _use(who: str, found: Mapping[str, tuple[Mark, Mark, list[ModelUse]]], arms: int) -> Use:
-    """What the model ``who`` did in all items."""
+    """Return the usage of the model ``who`` over all items."""
     each: dict[str, list[ModelUse]] = defaultdict(list)
     for item, (_, _, seen) in found.items():
         each[item] = [one for one in seen if one.who == who]
@@ -227,14 +341,14 @@ def _notes(eval_models: EvalModels) -> Iterator[str]:
 
 
 def _accelerated() -> bool:
-    """Whether models on the machine compute on an accelerator."""
+    """Return whether models on the machine compute on an accelerator."""
     import torch
 
     return torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
 def _peak_mib() -> float:
-    """Most memory of the process until now."""
+    """Return most memory of the process until now."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / _MIB if sys.platform == "darwin" else peak / 1024
 

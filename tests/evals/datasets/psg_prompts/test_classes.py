@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.parsers.classes import (
+from scenewright.agents.parsers.prompt_classes import (
+    CATEGORIES,
     CHALLENGES,
     EXAMPLES,
-    PROMPT_CATEGORIES,
     Classes,
     classify,
     with_precedence,
 )
-from scenewright.evals.annotation.psg_classifying import read_classes
-from scenewright.evals.datasets.psg_prompts.statistics import PAPER
+from scenewright.evals.annotation.psg_making import read_classes
+from scenewright.evals.datasets.psg_prompts.rows import PAPER
 from scenewright.prompts import load_prompt
 
 BAROQUE = "A Renaissance-style oil painting of a horse resting beneath an ancient oak tree."
@@ -86,10 +86,10 @@ def test_the_classes_are_those_of_the_prompt_and_of_table_6() -> None:
     schema = load_prompt("classify_challenges").output
     assert schema is not None
     asked = schema["properties"]["classes"]["items"]["properties"]
-    assert set(asked["category"]["enum"]) == set(PROMPT_CATEGORIES)
+    assert set(asked["category"]["enum"]) == set(CATEGORIES)
     assert set(asked["challenge"]["enum"]) == set(CHALLENGES)
-    assert set(PAPER) == {*PROMPT_CATEGORIES, *CHALLENGES} - {"OTHER", "NONE"}
-    rarer = [PAPER[name] for name in PROMPT_CATEGORIES[3:-1]]
+    assert set(PAPER) == {*CATEGORIES, *CHALLENGES} - {"OTHER", "NONE"}
+    rarer = [PAPER[name] for name in CATEGORIES[3:-1]]
     assert rarer == sorted(rarer)
     assert [PAPER[name] for name in CHALLENGES[:-1]] == sorted(PAPER[n] for n in CHALLENGES[:-1])
 
@@ -97,7 +97,7 @@ def test_the_classes_are_those_of_the_prompt_and_of_table_6() -> None:
 @given(st.text(max_size=80))
 def test_any_text_has_one_class_of_each(text: str) -> None:
     found = classify(text)
-    assert found.category in PROMPT_CATEGORIES
+    assert found.category in CATEGORIES
     assert found.challenge in CHALLENGES
     assert found == classify(text)
 
@@ -125,8 +125,8 @@ def row(number: Any, category: Any = "ANIMALS", challenge: Any = "NONE") -> dict
         ([row(1)], "number 2 is missing", {2: "left it out"}),
         ([row(1), row(2), row(3)], "no number 3", {}),
         ([row(1), row(1), row(2)], "number 1 is given twice", {1: "two answers"}),
-        ([row(1), row(2, "DOGS")], "'DOGS' is no category", {2: "'DOGS' is no category"}),
-        ([row(1), row(2, challenge="X")], "'X' is no challenge", {2: "'X' is no challenge"}),
+        ([row(1), row(2, "DOGS")], "'DOGS' is not a category", {2: "'DOGS' is not a category"}),
+        ([row(1), row(2, challenge="X")], "'X' is not a challenge", {2: "'X' is not a challenge"}),
         ([row(1), row(2), row(True)], "no number True", {}),
     ],
 )
@@ -143,5 +143,5 @@ def test_unusable_numbers_are_told_then_left_unclassified(
 
 
 def test_a_reply_without_a_list_is_no_reply() -> None:
-    with pytest.raises(ValueError, match="no list"):
+    with pytest.raises(ValueError, match="not a list"):
         read_classes({"classes": "ANIMALS"}, 1, "x:y", last=True)

@@ -10,13 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.agents.composers.check import lost_facts
-from scenewright.agents.composers.rules import word
-from scenewright.agents.parsers.classes import CHALLENGES
-from scenewright.core.layout import place_objects
+from scenewright.agents.composers.wording import word
+from scenewright.agents.parsers.prompt_classes import CHALLENGES
+from scenewright.core.placement import place_objects
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.evals.datasets.psg_prompts import writing
-from scenewright.evals.datasets.psg_prompts.templates import TEMPLATES, Draw, DrawSpec, draw
-from scenewright.evals.datasets.psg_prompts.words import DATA, NAMES, PsgError, spoken, vocabulary
+from scenewright.evals.datasets.psg_prompts import rows
+from scenewright.evals.datasets.psg_prompts.templates import (
+    DATA,
+    NAMES,
+    TEMPLATES,
+    Draw,
+    DrawSpec,
+    PsgError,
+    draw,
+    spoken,
+    vocabulary,
+)
 from scenewright.miniature.world import COLORS, CONTACTS, KINDS, can_hold
 
 SUPPLEMENT = Path(__file__).resolve().parents[5] / "shared" / "seeds" / "psg-bench-supplement.txt"
@@ -74,7 +83,7 @@ def test_every_template_and_challenge_is_drawn_and_nothing_twice(names: str) -> 
     assert len(found) == 180
     assert {one.template for one in found} == set(TEMPLATES)
     assert {one.challenge for one in found} == set(CHALLENGES)
-    texts = [writing.by_rules(one).text for one in found]
+    texts = [rows.by_rules(one).text for one in found]
     assert len(set(texts)) == len(texts)
     assert [one.id for one in found] == sorted({one.id for one in found})
 
@@ -83,7 +92,7 @@ def test_every_template_and_challenge_is_drawn_and_nothing_twice(names: str) -> 
 @given(st.integers(0, 10_000), st.sampled_from(NAMES))
 def test_the_rules_lose_no_fact(seed: int, names: str) -> None:
     for one in draw(DrawSpec(names=names, seed=seed), 30):
-        text = writing.by_rules(one).text
+        text = rows.by_rules(one).text
         assert lost_facts(one.scene, text) == (), text
         assert text.endswith(".")
         assert one.said in text

@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.graph_edit import EditCosts, EditError, EditLimits, edit_distance
-from scenewright.evals.metrics.graph_edit.assigning import Improver
-from scenewright.evals.metrics.graph_edit.costs import Likeness, background_weights
-from scenewright.evals.metrics.graph_edit.problem import EditProblem
-from scenewright.evals.metrics.graph_edit.programming import solve
-from scenewright.evals.metrics.graph_edit.searching import Search
+from scenewright.evals.metrics.graph_edit.problem import EditProblem, Likeness, background_weights
+from scenewright.evals.metrics.graph_edit.solvers import Improver, Search, solve
 from tests.evals.metrics.graph_edit.edits import (
     Graded,
     brute_force,

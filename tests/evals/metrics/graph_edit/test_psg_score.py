@@ -21,7 +21,7 @@ from scenewright.evals.metrics.graph_edit import (
     psg_score,
 )
 from scenewright.evals.metrics.graph_edit.problem import one_way
-from scenewright.evals.metrics.graph_matching.lexical import LexicalSimilarity
+from scenewright.evals.metrics.graph_matching.text_similarity import LexicalSimilarity
 from tests.evals.metrics.graph_edit.edits import (
     Graded,
     damaged,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
-from scenewright.evals.metrics.graph_matching.lexical import LexicalSimilarity
+from scenewright.evals.metrics.graph_matching.text_similarity import LexicalSimilarity
 
 LEXICAL = LexicalSimilarity()
 VALUES = ("red", "dark red", "blue", "gray", "grey and white", "White, grey")

@@ -14,20 +14,19 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from scenewright.evals.metrics.graph_matching.base import MatchingError, TextSimilarity
-from scenewright.evals.metrics.graph_matching.embeddings import SentenceSimilarity
-from scenewright.evals.metrics.graph_matching.matching import match_graphs
-from scenewright.evals.metrics.graph_matching.sentence_model import (
+from scenewright.evals.metrics.graph_matching.embeddings import (
     DEFAULT_MODEL,
     SentenceModel,
-    find_sentence_model,
-)
-from scenewright.evals.metrics.graph_matching.similarities import SimilaritySettings, similarity_of
-from scenewright.evals.metrics.graph_matching.vector_store import (
+    SentenceSimilarity,
+    SimilaritySettings,
     Vector,
     VectorStore,
     VectorStoreError,
+    find_sentence_model,
+    similarity_of,
 )
+from scenewright.evals.metrics.graph_matching.matching import match_graphs
+from scenewright.evals.metrics.graph_matching.text_similarity import MatchingError, TextSimilarity
 from tests.evals.metrics.graph_matching.graphs import graph, thing
 from tests.evals.metrics.graph_matching.sentences import save_sentence_model
 
@@ -44,7 +43,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No model but those in folders."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr("scenewright.evals.metrics.graph_matching.sentence_model._CARRIED", {})
+    monkeypatch.setattr("scenewright.evals.metrics.graph_matching.embeddings._CARRIED", {})
 
 
 def by_hand(folder: Path, text: str, way: str = "mean") -> torch.Tensor:

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from benchmarks._matching_plain import best_by_trying, of_objects, plain_match
 from scenewright.core.scene import SceneGraph
-from scenewright.evals.metrics.graph_matching.base import GraphMatch, MatchingError
-from scenewright.evals.metrics.graph_matching.folding import folded
-from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
-from scenewright.evals.metrics.graph_matching.likeness import EdgeReading
-from scenewright.evals.metrics.graph_matching.matching import match_graphs, match_many
+from scenewright.evals.metrics.graph_matching.matching import EdgeReading, match_graphs, match_many
+from scenewright.evals.metrics.graph_matching.text_similarity import (
+    ExactSimilarity,
+    GraphMatch,
+    MatchingError,
+    folded,
+)
 from tests.evals.metrics.graph_matching.graphs import (
     LEXICAL,
     alike,

@@ -10,14 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.core.vocabulary import canonical_key
-from scenewright.evals.metrics.graph_matching.base import MatchingError, TextSimilarity
-from scenewright.evals.metrics.graph_matching.folding import attribute_texts, folded, values_of
-from scenewright.evals.metrics.graph_matching.lexical import (
+from scenewright.evals.metrics.graph_matching.embeddings import SimilaritySettings, similarity_of
+from scenewright.evals.metrics.graph_matching.text_similarity import (
     MOST,
     ExactSimilarity,
     LexicalSimilarity,
+    MatchingError,
+    TextSimilarity,
+    attribute_texts,
+    folded,
+    values_of,
 )
-from scenewright.evals.metrics.graph_matching.similarities import SimilaritySettings, similarity_of
 from tests.evals.metrics.graph_matching.graphs import PREDICATES, VALUES, alike
 from tests.strategies import any_text
 
@@ -143,7 +146,7 @@ def test_auto_takes_words_where_no_sentence_model_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "scenewright.evals.metrics.graph_matching.similarities.find_sentence_model",
+        "scenewright.evals.metrics.graph_matching.embeddings.find_sentence_model",
         lambda name: None,
     )
     assert similarity_of("auto", SimilaritySettings(store=tmp_path / "v.sqlite")).id == "lexical@2"

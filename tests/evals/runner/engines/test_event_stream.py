@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from scenewright.evals.runner.engines.event_stream import stream_events
+from scenewright.evals.runner.engines.cluster import stream_events
 
 
 async def test_all_that_is_told_comes_in_order_and_the_result_last() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner.engines.machines import Machines
-from scenewright.evals.runner.engines.worker_pool import MOST_LOST, _Place
+from scenewright.evals.runner.engines.worker_pool import MOST_LOST, Machines, _Place
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'scenewright[ray]'")
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from scenewright.evals.runner.engines.rate_limit_actor import RateLimitActor, RateLimitClient
+from scenewright.evals.runner.engines.cluster import RateLimitActor, RateLimitClient
 from scenewright.providers.caller import Caller
+from scenewright.providers.decisions import AccountPaused
 from scenewright.providers.limits import AccountLimits, Limits, share_gates
-from scenewright.providers.retry import AccountPaused, Backoff
+from scenewright.providers.retry import Backoff
 
 STEADY = Backoff(jitter=0.0)
 

@@ -12,18 +12,19 @@ from scenewright.config.accounts import AccountSpec
 from scenewright.config.settings import SettingsError, load_settings
 from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.runner import run_eval
-from scenewright.evals.runner.sizing.errors import SizingError
 from scenewright.evals.runner.sizing.figures import (
     Figures,
+    SizingError,
     Spread,
     Use,
+    account_of,
+    figures_from,
     load_figures,
     save_figures,
     spread_of,
 )
 from scenewright.evals.runner.sizing.pilot import pilot
 from scenewright.evals.runner.sizing.plan import Plan, Workload, resized
-from scenewright.evals.runner.sizing.tables import account_of, figures_from
 from scenewright.runs.model_factory.profiles import limits_of
 from tests.doubles import CallBook
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted

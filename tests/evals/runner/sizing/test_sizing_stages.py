@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.evals.runner.sizing.stages import (
+from scenewright.evals.runner.sizing.figures import goes_on
+from scenewright.evals.runner.sizing.plan import (
     SHARED,
     Course,
     Kind,
     Stage,
     expected_rounds,
-    goes_on,
 )
 
 KINDS: tuple[Kind, ...] = ("drawing", "judging", "cpu", "process", "device", "calls")

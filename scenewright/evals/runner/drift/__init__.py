@@ -1,1 +1,0 @@
-"""Sentinel pictures and a sequential test: notice a model exchanged behind its old name."""
