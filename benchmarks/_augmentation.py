@@ -28,22 +28,27 @@ from PIL import Image
 
 from benchmarks._harness import progress
 from scenewright.core.images import hash_of_image
-from scenewright.core.placement import PlacementError
+from scenewright.core.layout import PlacementError
 from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.evals.statistics.correlation import Correlation, correlate
-from scenewright.evals.statistics.figures import RESAMPLES
-from scenewright.evals.studies.real.augmentation import Example
-from scenewright.evals.studies.real.augmentation_relations import Relations
+from scenewright.evals.statistics.figures import RESAMPLES, Correlation, correlate
+from scenewright.evals.studies.real.augmentation import Example, Relations
 from scenewright.evals.studies.real.ranking import Ranked
-from scenewright.evals.studies.real.real_scorer import RealScorer
-from scenewright.evals.studies.real.rows import combine
-from scenewright.evals.studies.real.schema import AttributeSchema, RelationSchema, SchemaAttribute
-from scenewright.evals.studies.real.schema_files import ClassSchema
-from scenewright.evals.studies.real.style import StyleScorer
-from scenewright.evals.studies.real.style_data import checked, read_labelled
-from scenewright.evals.studies.real.style_miniature import PLAN, new_style_clip, paint_styles
-from scenewright.evals.studies.real.style_training import StylePlan, train_style
+from scenewright.evals.studies.real.real_scorer import RealScorer, combine
+from scenewright.evals.studies.real.schema import (
+    AttributeSchema,
+    ClassSchema,
+    RelationSchema,
+    SchemaAttribute,
+)
+from scenewright.evals.studies.real.style import StyleScorer, checked, read_labelled
+from scenewright.evals.studies.real.style_training import (
+    PLAN,
+    StylePlan,
+    new_style_clip,
+    paint_styles,
+    train_style,
+)
 from scenewright.miniature.damage import DamageRequest, damage
 from scenewright.miniature.painter import PaintError, paint
 from scenewright.miniature.sampler import sample_painting

@@ -32,7 +32,7 @@ from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.progress import Progress
 from scenewright.evals.runner.runner import run_eval
-from scenewright.evals.store.paths import JOURNAL
+from scenewright.evals.store.results import JOURNAL
 
 EVAL = "eval"
 """Folder of the evaluation in that of the process."""
@@ -127,7 +127,7 @@ def finished(folder: Path, process: Child) -> dict[str, Any]:
 
 async def evaluate(folder: Path, work: Work) -> None:
     """Do ``work`` in ``folder``."""
-    from scenewright.evals.runner.engines.local import LocalEngine
+    from scenewright.evals.runner.engines.base import LocalEngine
     from scenewright.evals.runner.engines.ray_engine import RayEngine
 
     os.chdir(folder)

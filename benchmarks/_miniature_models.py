@@ -35,12 +35,11 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Level, SceneGraph
-from scenewright.miniature.layers import Mask, layers_of, silhouettes
-from scenewright.miniature.painter import Painting
+from scenewright.miniature.painter import Mask, Painting, layers_of, silhouettes
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.judge_pixels import to_pixels, weather
+from scenewright.miniature.training.judge_batch import to_pixels, weather
 from scenewright.miniature.training.judge_questions import KnownFact, ask_about
-from scenewright.miniature.training.judge_report import Scored, answerable, figures_of, weathered
+from scenewright.miniature.training.judges import Scored, answerable, figures_of, weathered
 from scenewright.miniature.training.segmenter import LABELS, truth_of
 from scenewright.miniature.world import SIZE
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS

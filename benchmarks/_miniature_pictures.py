@@ -34,17 +34,17 @@ from PIL import Image, ImageDraw, ImageFont
 
 from benchmarks._harness import interval, progress
 from benchmarks._scenes import LEVELS, held_out, painting_of_level
-from scenewright.agents.composers.grid import setting_of
+from scenewright.agents.composers.rules import setting_of
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
 from scenewright.config.settings import Profile
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
 from scenewright.core.images import ImageStore
-from scenewright.core.placement import Cell, place_what_fits
+from scenewright.core.layout import Cell, place_what_fits
 from scenewright.core.ports.backend import GenerationRequest, PromptCount, Reference
 from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import Attributes, Level, SceneGraph, SceneObject
-from scenewright.graphs.drawing import counted, kept_with
+from scenewright.graphs.drawing import stored_metadata, stored_prompt_count
 from scenewright.graphs.state import LoopOptions
 from scenewright.miniature.painter import Painting, render
 from scenewright.miniature.sampler import sample_painting
@@ -82,7 +82,7 @@ class KeptTeam:
             return found[0]
         drawn = await self.run_models.backend.generate(request, self.images.get)
         image = self.images.put(drawn.image)
-        self.images.remember(key, image, kept_with(drawn) | {"seconds": drawn.seconds})
+        self.images.remember(key, image, stored_metadata(drawn) | {"seconds": drawn.seconds})
         return image
 
     def count(self, request: GenerationRequest) -> PromptCount | None:
@@ -93,7 +93,7 @@ class KeptTeam:
         found = self.images.recall(request.key(self.run_models.backend.fingerprint))
         if found is None:
             raise LookupError("this request was not drawn: draw it first")
-        return counted(found[1])
+        return stored_prompt_count(found[1])
 
     async def answers(
         self, judge: Judge, image: Image.Image | str, facts: Sequence[Fact]

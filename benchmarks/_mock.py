@@ -29,7 +29,7 @@ from PIL import Image
 
 from scenewright.agents.judges.sheet import TOOL, sheet_of
 from scenewright.core.facts import Fact
-from scenewright.mock_providers.request_log import Request, read_requests
+from scenewright.mock_providers.accounts import Request, read_requests
 from scenewright.mock_providers.serving import serving_thread
 from scenewright.mock_providers.settings import LabSettings
 

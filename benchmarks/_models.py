@@ -24,7 +24,7 @@ from scenewright.core.ports.backend import (
     ImageBackend,
 )
 from scenewright.core.ports.judge import Judge, JudgeCaps
-from scenewright.evals.runner.backend_cache import BackendProxy
+from scenewright.evals.runner.backends import BackendProxy
 from scenewright.miniature.sampler import sample_painting
 from scenewright.providers import fact_digest
 from scenewright.runs.model_factory.profiles import RunModels

@@ -14,7 +14,7 @@ from scenewright.core.scene import Level, SceneGraph
 from scenewright.evals.datasets.miniature_scenes import can_be_said, is_clear
 from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.judge_report import HELD_OUT
+from scenewright.miniature.training.judges import HELD_OUT
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 _OBJECTS: dict[Level, tuple[int, int]] = {"simple": (2, 3), "medium": (5, 6), "hard": (9, 9)}

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 from benchmarks._harness import progress
-from scenewright.agents.panel.ballots import lead_of
+from scenewright.agents.panel.panel import lead_of
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
-from scenewright.evals.runner.drift.pictures import FOLDER, QUESTIONS
+from scenewright.evals.runner.sentinels import FOLDER, QUESTIONS
 from scenewright.runs.model_factory.profiles import judge_of
 
 JUDGES = ("a", "b", "c", "d", "weak", "eager")

@@ -40,14 +40,11 @@ from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import Panel
 from scenewright.evals.judge_reports.labelled_facts import ABSENT
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
-from scenewright.evals.studies.panel.aggregators.base import AGGREGATORS, aggregator_of
-from scenewright.evals.studies.panel.aggregators.crossval import out_of_fold
-from scenewright.evals.studies.panel.aggregators.plain import measured_on
-from scenewright.evals.studies.panel.errors import PanelStudyError
-from scenewright.evals.studies.panel.measures import OF_PEOPLE, OF_TRUTH, Measure, Measures, gains
-from scenewright.evals.studies.panel.noise import noisy
-from scenewright.evals.studies.panel.quality import Drawn
-from scenewright.evals.studies.panel.resampling import summary
+from scenewright.evals.studies.panel.aggregators.base import AGGREGATORS, aggregator_of, out_of_fold
+from scenewright.evals.studies.panel.aggregators.pooling import measured_on
+from scenewright.evals.studies.panel.attacks import noisy
+from scenewright.evals.studies.panel.metrics import OF_PEOPLE, OF_TRUTH, Measure, Measures, gains
+from scenewright.evals.studies.panel.resampling import Drawn, summary
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
@@ -57,7 +54,7 @@ from scenewright.evals.studies.panel.simulator import (
 )
 from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
 from scenewright.evals.studies.panel.sources.live_judges import query_table
-from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from scenewright.providers import AnswerStore
 from scenewright.runs.model_factory.profiles import judge_of
 
@@ -82,7 +79,7 @@ class NoisyPanel:
     judges: tuple[str, ...]
     """Who sits in it; noise is laid over the last."""
     noise: str = "clean"
-    """What happens to the answers (:mod:`scenewright.evals.studies.panel.noise`)."""
+    """What happens to the answers (:mod:`scenewright.evals.studies.panel.attacks`)."""
 
 
 PANELS: Mapping[str, NoisyPanel] = {

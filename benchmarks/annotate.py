@@ -51,14 +51,18 @@ from benchmarks._harness import Option, Progress, benchmark, figure, folder, wor
 from benchmarks._mock import MockServer
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.judges.models import caps_of
-from scenewright.agents.judges.tokens import image_tokens
+from scenewright.agents.judges.pictures import image_tokens
 from scenewright.core.formats.base import numbered
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.evals.annotation.config import CONVERSES, AnnotateConfig
-from scenewright.evals.annotation.panel_queries import replies_of
+from scenewright.evals.annotation.panel_queries import (
+    TextModel,
+    Triple,
+    Voter,
+    claims_of,
+    replies_of,
+)
 from scenewright.evals.annotation.pipeline import Building
-from scenewright.evals.annotation.voters import TextModel, Voter
-from scenewright.evals.annotation.votes import Triple, claims_of
 from scenewright.evals.datasets.base import DatasetSpec, Item
 from scenewright.evals.statistics.figures import Array, Bootstrap
 from scenewright.miniature.sampler import sample_painting
@@ -66,10 +70,9 @@ from scenewright.miniature.truth import Painting, Truth
 from scenewright.miniature.world import CONTACTS
 from scenewright.mock_providers import LabSettings
 from scenewright.providers.caller import Caller
-from scenewright.providers.prices import PriceTable
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import PriceTable, Usage
 from scenewright.runs.model_factory.profiles import judge_of
-from scenewright.tools.vision.extraction.picture_parser import PictureParser
+from scenewright.tools.vision.extraction.one_stage import PictureParser
 
 SIZES = (3, 3, 4, 4, 5, 6)
 """Objects of a painting, in turn."""

@@ -64,9 +64,8 @@ from benchmarks._mock import (
 )
 from benchmarks.chaos import Chaos, run_all
 from scenewright.core.images import ImageStore
-from scenewright.evals.store.paths import JOURNAL
-from scenewright.evals.store.results import IMAGES, Results
-from scenewright.mock_providers.request_log import Request
+from scenewright.evals.store.results import IMAGES, JOURNAL, Results
+from scenewright.mock_providers.accounts import Request
 from scenewright.mock_providers.settings import LabSettings
 from scenewright.runs.folder import ANSWERS, RunFolder
 

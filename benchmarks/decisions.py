@@ -46,7 +46,7 @@ from benchmarks.tokens import Case, case_of
 from scenewright.agents.judges.decisions.asking import turned
 from scenewright.agents.judges.decisions.judge import decision_judge
 from scenewright.agents.judges.remote import remote_judge
-from scenewright.agents.panel.agreement import expected_calibration_error
+from scenewright.agents.panel.aggregation import expected_calibration_error
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.rates import form_of, temper
 from scenewright.core.facts import Answer, Fact
@@ -55,9 +55,8 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
 from scenewright.mock_providers import Fault, LabSettings, ThreadedLab, serving_thread
 from scenewright.providers.caller import Caller
-from scenewright.providers.prices import PriceTable
 from scenewright.providers.retry import Backoff
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import PriceTable, Usage
 
 MODEL = "judge-a"
 INSTANT = "instant"

@@ -42,20 +42,21 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks._harness import RESAMPLES, benchmark, interval, progress, ratio
 from benchmarks._models import SharedJudge
-from scenewright.core.ports.detector import Box, Detection, Detector
-from scenewright.core.ports.extractor import Extraction, GraphExtractor
+from scenewright.core.ports.vision import Box, Detection, Detector, Extraction, GraphExtractor
 from scenewright.core.scene import Relation
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import CONTACTS
-from scenewright.runs.model_factory.detectors import detector_of
 from scenewright.runs.model_factory.extractors import MINIATURE
+from scenewright.runs.model_factory.local_models import detector_of
 from scenewright.runs.model_factory.profiles import judge_of
 from scenewright.tools.vision.detection.boxes import iou
-from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
-from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
-from scenewright.tools.vision.extraction.judged_relations import JudgedRelations
-from scenewright.tools.vision.extraction.judged_verifier import JudgedVerifier
+from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
+from scenewright.tools.vision.extraction.judged_readers import (
+    JudgedAttributes,
+    JudgedRelations,
+    JudgedVerifier,
+)
 from scenewright.tools.vision.extraction.one_stage import OneStageExtractor
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from scenewright.tools.vision.extraction.world import miniature_world

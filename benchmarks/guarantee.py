@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from benchmarks._harness import benchmark
 from benchmarks.panels import ask_all, name_of
 from scenewright.agents.panel.aggregation import mean_probability
-from scenewright.agents.panel.guarantee import CascadeGuarantee, Judged, guarantee_of
+from scenewright.agents.panel.guarantee import CascadeGuarantee, LabelledVerdicts, guarantee_of
 from scenewright.core.facts import FACT_KINDS
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
@@ -100,10 +100,12 @@ class Answered:
         """Mean of all judges, (n_facts,)."""
         return mean_probability(self.said)
 
-    def judged(self, rows: Mask) -> Judged:
+    def judged(self, rows: Mask) -> LabelledVerdicts:
         """Return the first judge's verdicts on some facts."""
         lead = self.said[rows, 0]
-        return Judged(self.kinds[rows], lead, lead > 0.5, self.holds[rows], self.pictures[rows])
+        return LabelledVerdicts(
+            self.kinds[rows], lead, lead > 0.5, self.holds[rows], self.pictures[rows]
+        )
 
 
 def accepted(answered: Answered, bounds: CascadeGuarantee | tuple[float, float]) -> Mask:

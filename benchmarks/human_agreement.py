@@ -39,14 +39,13 @@ from benchmarks._harness import RESAMPLES, benchmark, folder, interval, release,
 from scenewright.agents.panel.aggregation import dawid_skene, majority_share, mean_probability
 from scenewright.agents.panel.panel import THRESHOLD
 from scenewright.core.facts import FACT_KINDS
-from scenewright.evals.studies.panel.aggregators.evidence import questions_of
-from scenewright.evals.studies.panel.aggregators.same_question import drawn_to_others
-from scenewright.evals.studies.panel.errors import PanelStudyError
+from scenewright.evals.studies.panel.aggregators.base import questions_of
+from scenewright.evals.studies.panel.aggregators.pooling import drawn_to_others
 from scenewright.evals.studies.panel.resampling import DECIMALS, ItemResamples, kendall, spearman
 from scenewright.evals.studies.panel.sources.dsg_release import JUDGES, load_dsg_release
-from scenewright.evals.studies.panel.table import AnswerTable
-from scenewright.evals.studies.peers.published import DSG as PUBLISHED
-from scenewright.evals.studies.peers.published import UNASKED, published_scores
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
+from scenewright.evals.studies.peers.matrix import DSG as PUBLISHED
+from scenewright.evals.studies.peers.matrix import UNASKED, published_scores
 
 Array = NDArray[np.float64]
 Drawn = tuple[float, Array]

@@ -37,14 +37,18 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks._harness import Option, benchmark, interval
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
-from scenewright.evals.metrics.graph_matching.base import TextSimilarity
-from scenewright.evals.metrics.graph_matching.embeddings import SentenceSimilarity
-from scenewright.evals.metrics.graph_matching.folding import attribute_texts, folded
-from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity, LexicalSimilarity
-from scenewright.evals.metrics.graph_matching.matching import match_many
-from scenewright.evals.metrics.graph_matching.sentence_model import (
+from scenewright.evals.metrics.graph_matching.embeddings import (
     DEFAULT_MODEL,
+    SentenceSimilarity,
     find_sentence_model,
+)
+from scenewright.evals.metrics.graph_matching.matching import match_many
+from scenewright.evals.metrics.graph_matching.text_similarity import (
+    ExactSimilarity,
+    LexicalSimilarity,
+    TextSimilarity,
+    attribute_texts,
+    folded,
 )
 
 Alike = Callable[[str, str], float]

@@ -29,23 +29,25 @@ from benchmarks._harness import Progress, benchmark, interval
 from benchmarks._metrics_models import IMAGENET_MEAN, IMAGENET_STD, save_clip, save_dinov2
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import Sample
-from scenewright.evals.metrics.blocks import ArrayBlocks
-from scenewright.evals.metrics.cmmd import CMMD
 from scenewright.evals.metrics.extractors import encoder_of, extractor_of
-from scenewright.evals.metrics.frechet import FrechetDistance
-from scenewright.evals.metrics.inception_score import InceptionScore
-from scenewright.evals.metrics.miniature import MiniatureExtractor
-from scenewright.evals.metrics.miniature_fits import (
+from scenewright.evals.metrics.miniature import (
     CLASSES,
+    MiniatureExtractor,
     class_of,
     paired_painting,
     single_painting,
     texts_of,
 )
-from scenewright.evals.metrics.moments import frechet
 from scenewright.evals.metrics.registry import metric_of
+from scenewright.evals.metrics.set_metrics import (
+    CMMD,
+    ArrayBlocks,
+    FrechetDistance,
+    InceptionScore,
+    frechet,
+)
 from scenewright.miniature.truth import Painting
-from scenewright.miniature.vocabulary import words
+from scenewright.miniature.world import words
 
 HELD_OUT = "held-out/benchmarks.metrics"
 PAINTING_TEXTS = ("composed", "relations", "things")

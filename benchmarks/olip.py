@@ -35,16 +35,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._harness import benchmark, figure, prefixed, progress, work_folder
-from scenewright.evals.human_ratings.objects.data import (
+from scenewright.evals.human_ratings.rated_objects import (
     FILE,
     RatedObject,
     Split,
     read_objects,
     write_objects,
 )
-from scenewright.evals.studies.olip.ablations import TITLES, VARIANTS, Ablation, ablate
-from scenewright.evals.studies.olip.ablations import markdown as ablation_table
-from scenewright.evals.studies.olip.comparing import compare
+from scenewright.evals.studies.olip.comparing import compare, scorers_with
 from scenewright.evals.studies.olip.evaluation import (
     Evaluation,
     evaluate,
@@ -53,12 +51,11 @@ from scenewright.evals.studies.olip.evaluation import (
     markdown,
     scores_of,
 )
-from scenewright.evals.studies.olip.few_shot import scorers_with
-from scenewright.evals.studies.olip.training import fit, prepare
-from scenewright.miniature.graded import sample_graded
+from scenewright.evals.studies.olip.training import TITLES, VARIANTS, Ablation, ablate, fit, prepare
+from scenewright.evals.studies.olip.training import markdown as ablation_table
+from scenewright.miniature.damage import sample_graded
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-from scenewright.tools.vision.realism.olip import OlipConfig
-from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+from scenewright.tools.vision.realism.olip import BlipEncoder, OlipConfig
 from scenewright.tools.vision.realism.olip_training import TrainingOptions, predict
 
 SEED = "benchmark of olip"

@@ -27,10 +27,9 @@ from numpy.typing import NDArray
 
 from benchmarks._harness import benchmark, interval, progress
 from scenewright.agents.panel.aggregation import dawid_skene, majority_share
-from scenewright.agents.panel.ballots import lead_of
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.cascade import pooled, replay_cascade
-from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.panel import Panel, lead_of
 from scenewright.agents.panel.rates import Calibration
 from scenewright.config.settings import CascadeSpec
 from scenewright.core.facts import Answer, Fact, FactKind

@@ -36,7 +36,7 @@ labels, (label, value) pairs and (label, predicate, label) triples, each once a 
   has no relation of one thing.
 - Left aside, for they are no facts of an object: ``global``, ``other`` (counts are kept apart),
   and attributes that say how the picture is made or that repeat a count (``ASIDE`` of
-  :mod:`scenewright.core.formats.dsg_tuples`).
+  :mod:`scenewright.core.formats.published_questions`).
 
 **Baseline.** Every noun-like word is an object. It knows the lexicon and no grammar: an adjective
 belongs to the next noun-like word, and two neighbours in a sentence are related by what stands
@@ -53,7 +53,7 @@ with one other at most; equal ones first, then in the order of the caption. Two 
     - A value also matches one that holds all its words (*bent*, *bent at the knee*).
     - A predicate also matches one with the same verb or the same preposition, where DSG does not
       keep to one of them (*standing on top of*, *on top of*, *on*); synonyms are those of the
-      planner (:func:`scenewright.core.placement.canonical_predicate`). Its direction must be right.
+      planner (:func:`scenewright.core.layout.canonical_predicate`). Its direction must be right.
     - Left aside on both sides, neither right nor wrong: an attribute that the other side says
       within a label; a relation between an owner and its part, which DSG states as a part.
 
@@ -76,12 +76,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._harness import RESAMPLES, benchmark, folder, release, spread
-from scenewright.agents.parsers.lexicon import NUMBERS, PREPOSITIONS, rough
 from scenewright.agents.parsers.rules import CaptionError, parse_caption
-from scenewright.core.formats.dsg_tuples import ASIDE, label, owner, read_tuple
-from scenewright.core.inflection import verb_base
-from scenewright.core.placement import canonical_predicate
-from scenewright.core.plurals import singular
+from scenewright.agents.parsers.tagging import NUMBERS, PREPOSITIONS, rough
+from scenewright.core.formats.published_questions import ASIDE, label, owner, read_tuple
+from scenewright.core.inflection import singular, verb_base
+from scenewright.core.layout import canonical_predicate
 from scenewright.core.scene import SceneGraph
 
 TABLE = "dsg-1k-anns.csv"

@@ -40,11 +40,10 @@ from benchmarks._harness import benchmark, figure, folder, release
 from scenewright.agents.panel.aggregation import Array
 from scenewright.core.facts import Fact
 from scenewright.core.images import hash_of_image, load_image
-from scenewright.evals.datasets import tifa as tifa_set
+from scenewright.evals.datasets import prompt_sets as tifa_set
 from scenewright.evals.metrics.base import Sample
 from scenewright.evals.metrics.registry import metric_of
 from scenewright.evals.studies.panel.aggregators.base import combined_by
-from scenewright.evals.studies.panel.errors import PanelStudyError
 from scenewright.evals.studies.panel.resampling import ItemResamples, kendall, spearman, summary
 from scenewright.evals.studies.panel.sources.dsg_release import (
     JUDGES,
@@ -52,12 +51,10 @@ from scenewright.evals.studies.panel.sources.dsg_release import (
     Questions,
     load_dsg_release,
 )
-from scenewright.evals.studies.panel.table import AnswerTable, Places
-from scenewright.evals.studies.peers.dsg import dsg_score
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
+from scenewright.evals.studies.peers.matrix import PUBLISHED, published_scores
 from scenewright.evals.studies.peers.panel_metric import UNLABELLED
-from scenewright.evals.studies.peers.published import PUBLISHED, published_scores
-from scenewright.evals.studies.peers.question_metric import QuestionMetric
-from scenewright.evals.studies.peers.tifa import tifa_score
+from scenewright.evals.studies.peers.question_metrics import QuestionMetric, dsg_score, tifa_score
 
 RESAMPLES = 1000
 QUICK_RESAMPLES = 50

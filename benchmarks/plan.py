@@ -41,8 +41,7 @@ from scenewright.evals.runner.sizing.figures import Figures
 from scenewright.evals.runner.sizing.pilot import pilot
 from scenewright.evals.runner.sizing.plan import Plan, Workload
 from scenewright.mock_providers.settings import LabSettings
-from scenewright.providers.prices import PriceTable
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import PriceTable, Usage
 
 LATENCY = 0.2
 LIMITS: dict[str, Any] = {"requests_per_minute": 600, "window": 4.0}

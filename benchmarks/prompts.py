@@ -29,12 +29,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks._harness import DATA, benchmark, folder, interval, release
-from scenewright.agents.composers.check import lost_facts
-from scenewright.agents.composers.dropped_facts import dropped_facts
-from scenewright.agents.composers.grid import GridComposer
+from scenewright.agents.composers.check import dropped_facts, lost_facts
 from scenewright.agents.composers.reading import Text, words_of
+from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.core.facts import FactKind
 from scenewright.core.formats import load_scenes
 from scenewright.core.ports.composer import Composer, LostFact
@@ -43,7 +41,7 @@ from scenewright.core.scene import Attributes, SceneGraph
 from scenewright.core.vocabulary import holds_with
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.dsg import load as load_dsg
-from scenewright.tools.backends.prompt_length import reader_for
+from scenewright.tools.backends.prompts import reader_for
 
 SDXL = "stabilityai/stable-diffusion-xl-base-1.0"
 QUICK = 250

@@ -34,13 +34,13 @@ from benchmarks._scenes import held_out
 from scenewright.agents.panel.panel import Panel
 from scenewright.core.facts import Fact
 from scenewright.core.images import hash_of_image
-from scenewright.core.placement import canonical_predicate
+from scenewright.core.layout import canonical_predicate
 from scenewright.core.ports.judge import Judge
 from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.questions import Protocol, facts_of
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.miniature_scenes import is_clear
-from scenewright.evals.runner.judging import ToolCallSource, judge_picture
+from scenewright.evals.runner.judging import JudgePanel, judge_picture
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting, Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
@@ -184,8 +184,8 @@ async def scores(judges: Mapping[str, Judge], asked: Sequence[Case]) -> dict[str
 
     And ``questions`` of each protocol → facts put to a judge about each case.
     """
-    judge_panels = {name: ToolCallSource(name, (judge,), Panel()) for name, judge in judges.items()}
-    judge_panels[ALL] = ToolCallSource(ALL, tuple(judges.values()), Panel())
+    judge_panels = {name: JudgePanel(name, (judge,), Panel()) for name, judge in judges.items()}
+    judge_panels[ALL] = JudgePanel(ALL, tuple(judges.values()), Panel())
     found: dict[str, list[float]] = {}
     for case in progress(asked):
         store = AnswerStore(None)

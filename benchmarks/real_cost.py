@@ -52,10 +52,9 @@ from scenewright.config.settings import Asking
 from scenewright.core.facts import Fact, State
 from scenewright.core.images import hash_of_image
 from scenewright.core.scene import Attributes, SceneGraph
-from scenewright.evals.studies.real.questions import questions_of
 from scenewright.evals.studies.real.real_scorer import RealJudgement, RealScorer
-from scenewright.evals.studies.real.schema import AttributeSchema
-from scenewright.evals.studies.real.schema_files import ClassSchema
+from scenewright.evals.studies.real.schema import AttributeSchema, ClassSchema
+from scenewright.evals.studies.real.scoring import questions_of
 from scenewright.miniature.painter import paint
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import COLORS

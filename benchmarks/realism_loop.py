@@ -37,8 +37,7 @@ from scenewright.core.ports.judge import JudgeError
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Planned
-from scenewright.miniature.damage import DamageRequest, damage
-from scenewright.miniature.graded import graded
+from scenewright.miniature.damage import DamageRequest, damage, graded
 from scenewright.runs.api import Budget
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.model_factory.profiles import RunModels

@@ -33,11 +33,10 @@ from benchmarks._harness import (
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.errors import EvalError
 from scenewright.evals.statistics.estimates import Estimate
-from scenewright.evals.studies.claims import VERDICTS
-from scenewright.evals.studies.planning import Job
+from scenewright.evals.studies.paper import VERDICTS
 from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
-from scenewright.evals.studies.running import Finished, OnProgress, run_studies
-from scenewright.evals.studies.setup import MINIATURE, SCENES, Setup
+from scenewright.evals.studies.running import Finished, Job, OnProgress, run_studies
+from scenewright.evals.studies.study import MINIATURE, SCENES, Setup
 
 WORK = Path("out/reproduce")
 FOLDER = RESULTS / "reproduce"

@@ -33,7 +33,7 @@ import openai
 from benchmarks._evaluation import EVAL, Work, child, finished, scene
 from benchmarks._harness import Option, benchmark, interval, work_folder
 from benchmarks._mock import MockServer, account, lab_profile, plain_answers, write_settings
-from scenewright.agents.composers.triplets import TripletComposer
+from scenewright.agents.composers.rules import TripletComposer
 from scenewright.core.questions import facts_of
 from scenewright.evals.store.results import Results
 from scenewright.mock_providers.settings import LabSettings

@@ -34,7 +34,7 @@ from scenewright.core.questions import QuestionForm
 from scenewright.core.sockets import listening
 from scenewright.miniature.painter import paint
 from scenewright.providers.caller import Caller, Limits
-from scenewright.providers.serving_client import ModelServer
+from scenewright.providers.model_serving import ModelServer
 from scenewright.runs.model_factory.profiles import judge_of
 
 JUDGE = "local:miniature/judge-a"

@@ -47,7 +47,7 @@ from benchmarks._rows import MeasuredScene, SceneStudy
 from benchmarks._scenes import LEVELS, balanced_scenes
 from scenewright.config.settings import Profile
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.strategies.history import attempts_of
+from scenewright.graphs.strategies.base import attempts_of
 from scenewright.graphs.strategies.registry import strategies
 from scenewright.runs.api import Budget
 from scenewright.runs.model_factory.profiles import RunModels

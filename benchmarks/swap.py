@@ -45,16 +45,22 @@ from numpy.typing import NDArray
 from benchmarks._harness import benchmark, interval, progress
 from benchmarks._mock import MockServer
 from benchmarks._sentinels import JUDGES, PAINTINGS, Candidates, candidates, choose
-from scenewright.agents.panel.ballots import lead_of
+from scenewright.agents.panel.panel import lead_of
 from scenewright.config.settings import load_settings
 from scenewright.evals.errors import ModelChangedError
 from scenewright.evals.runner.config import EvalConfig
-from scenewright.evals.runner.drift.pictures import SentinelPicture
-from scenewright.evals.runner.drift.sequential import BOUND, PLACES, SHARES, STEP, DriftTest
 from scenewright.evals.runner.progress import Progress as Stand
 from scenewright.evals.runner.runner import run_eval
-from scenewright.evals.store.paths import SENTINELS
-from scenewright.evals.store.sqlite_file import SqliteFile
+from scenewright.evals.runner.sentinels import (
+    BOUND,
+    PLACES,
+    SHARES,
+    STEP,
+    DriftTest,
+    SentinelPicture,
+)
+from scenewright.evals.store.files import SqliteFile
+from scenewright.evals.store.results import SENTINELS
 from scenewright.mock_providers import LabSettings
 from scenewright.runs.model_factory.profiles import judge_of
 

@@ -28,7 +28,7 @@ from typing import Any
 from benchmarks._harness import benchmark, eval_progress, figure, work_folder
 from scenewright.evals.studies.xtc.base import QUESTION_KINDS
 from scenewright.evals.studies.xtc.config import ModelSpec, XtcConfig
-from scenewright.evals.studies.xtc.results import XtcResults
+from scenewright.evals.studies.xtc.report import XtcResults
 from scenewright.evals.studies.xtc.running import run_xtc
 
 JUDGES = ("judge-a", "judge-c", "judge-weak")

@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from scenewright.providers.retry_events import FailedAttempt
+    from scenewright.providers.retry import FailedAttempt
 
 PLAIN_WIDTH = 120
 """Columns of output that goes into a file or a pipe."""

@@ -13,7 +13,7 @@ from scenewright.cli.console import Exit, fail, say
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
-    from scenewright.providers.usage import Expected
+    from scenewright.providers.usage import ExpectedUsage
 
 COST_HEADS = (">calls", ">tokens in", ">tokens out", ">dollars")
 """Heads of the columns of :func:`cost_cells`."""
@@ -47,7 +47,7 @@ def dollar_range(least: float | None, most: float | None) -> str:
     return high if low == high else f"{low}–{high}"
 
 
-def cost_cells(least: Expected, most: Expected | None = None) -> list[str]:
+def cost_cells(least: ExpectedUsage, most: ExpectedUsage | None = None) -> list[str]:
     """Return the cells of :data:`COST_HEADS`; a model of this machine costs nothing."""
     most = most or least
     if not (most.calls or most.usage.images or least.usd is None or most.usd is None):
@@ -60,7 +60,7 @@ def cost_cells(least: Expected, most: Expected | None = None) -> list[str]:
     ]
 
 
-def cost_data(expected: Expected) -> dict[str, Any]:
+def cost_data(expected: ExpectedUsage) -> dict[str, Any]:
     """Return a forecast as JSON data."""
     return {
         "calls": expected.calls,
@@ -70,7 +70,7 @@ def cost_data(expected: Expected) -> dict[str, Any]:
     }
 
 
-def cost_line(model: str, expected: Expected) -> str:
+def cost_line(model: str, expected: ExpectedUsage) -> str:
     """Return a forecast in a sentence."""
     usd = "price unknown" if expected.usd is None else dollars(expected.usd)
     used = expected.usage
@@ -86,7 +86,7 @@ def day_notes(calls: Iterable[tuple[str, float]]) -> list[str]:
     ``calls``: id of a model and the number of its calls, at most.
     """
     from scenewright.config.settings import load_settings
-    from scenewright.evals.runner.sizing.days import short_days
+    from scenewright.evals.runner.sizing.plan import short_days
 
     return [f"note: {limit.text}" for limit in short_days(calls, load_settings())]
 

@@ -97,7 +97,7 @@ def show(
 ) -> None:
     """Show the first items of a set: prompt, scene and questions."""
     with clear_errors():
-        from scenewright.evals.datasets.rows import row_of
+        from scenewright.evals.datasets.tables import row_of
 
         items = _open(name, path, set_, limit=count)
         if as_json:
@@ -136,7 +136,7 @@ def stats(
             found = collect(dataset, lambda _: show(next(done), None))
         written: list[Path] = []
         if out is not None:
-            from scenewright.evals.datasets.statistics_plots import write_clouds, write_plots
+            from scenewright.evals.datasets.statistics import write_clouds, write_plots
 
             written = [*write_plots(found, out), *write_clouds(found, out)]
         if as_json:
@@ -225,8 +225,8 @@ def sample(
     """Draw a balanced sample of a set and write it as a table."""
     with clear_errors():
         from scenewright.evals.datasets.base import SampleSpec
-        from scenewright.evals.datasets.rows import write_items
-        from scenewright.evals.datasets.sampling import class_of, limited, sampled
+        from scenewright.evals.datasets.registry import class_of, limited, sampled
+        from scenewright.evals.datasets.tables import write_items
 
         if out.suffix.lower() not in (".jsonl", ".ndjson"):
             raise fail(f"{out} must end in .jsonl: samples are JSON lines", Exit.USAGE)
@@ -318,7 +318,7 @@ _MOST_FACTS = 12
 
 def set_entries() -> list[dict[str, Any]]:
     """Return all data sets as plain values."""
-    from scenewright.evals.datasets.catalogue import CATALOGUE
+    from scenewright.evals.datasets.base import CATALOGUE
     from scenewright.evals.datasets.registry import LOADERS, place_of
 
     found = []
@@ -540,7 +540,7 @@ def get(
 
 
 def _print_sources(as_json: bool) -> None:
-    from scenewright.evals.datasets.sources import default_place, sources
+    from scenewright.evals.datasets.base import default_place, sources
 
     if as_json:
         print_json(
@@ -564,7 +564,7 @@ def _print_sources(as_json: bool) -> None:
 
 
 def _print_plan(plan: Plan, where: Console) -> None:
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
 
     source = plan.source
     say(f"{plan.name}: {source.about}", "bold", where)

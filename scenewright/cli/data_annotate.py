@@ -39,9 +39,8 @@ from scenewright.evals.reporting.words import dollars
 if TYPE_CHECKING:
     from scenewright.core.ports.judge import Judge
     from scenewright.evals.annotation.config import AnnotateConfig
-    from scenewright.evals.annotation.pipeline import Summary
-    from scenewright.evals.annotation.plan import Plan
-    from scenewright.evals.annotation.voters import TextModel, Voter
+    from scenewright.evals.annotation.panel_queries import TextModel, Voter
+    from scenewright.evals.annotation.pipeline import Plan, Summary
 
 app = typer.Typer(help="Build data sets of scene graphs from photos, and measure them.")
 
@@ -61,7 +60,7 @@ def annotate(
         Path | None,
         typer.Argument(
             metavar="CONFIG",
-            help="A TOML file; its paths are relative to its folder (docs/annotating.md).",
+            help="A TOML file; its paths are relative to its folder (docs/building-datasets.md).",
         ),
     ] = None,
     photos: Annotated[Path | None, typer.Option(help="Folder of photos, without CONFIG.")] = None,
@@ -113,7 +112,7 @@ def annotate(
     4 no photo got a graph; 130 interrupted.
     """
     with clear_errors("the same command goes on: what was paid for is kept"):
-        from scenewright.evals.annotation.engines.registry import engine_of
+        from scenewright.evals.annotation.engine import engine_of
         from scenewright.evals.annotation.pipeline import Building
         from scenewright.evals.datasets.registry import open_dataset
 
@@ -193,9 +192,8 @@ def quality(
     """
     with clear_errors(), _wrong_input():
         from scenewright.evals.annotation.graph_sets import read_graphs
-        from scenewright.evals.annotation.quality import as_rows, by_id
+        from scenewright.evals.annotation.quality import as_rows, by_id, read_answers, spot_check
         from scenewright.evals.annotation.quality import quality as measured
-        from scenewright.evals.annotation.spotcheck import read_answers, spot_check
 
         if (reference is None) == (spotcheck is None):
             raise fail("name a REFERENCE, or --spotcheck with answers", Exit.USAGE)
@@ -244,7 +242,7 @@ def spotcheck(
     """
     with clear_errors(), _wrong_input():
         from scenewright.evals.annotation.graph_sets import graphs_file, read_graphs
-        from scenewright.evals.annotation.spotcheck import sample, write_page
+        from scenewright.evals.annotation.quality import sample, write_page
 
         file = graphs_file(built)
         name = built.name if built.is_dir() else file.stem
@@ -314,7 +312,7 @@ def _asked(
 def _models(
     asked: AnnotateConfig,
 ) -> tuple[tuple[Voter, ...], TextModel | None, tuple[Judge, ...]]:
-    from scenewright.evals.annotation.voters import text_model_of, voters_of
+    from scenewright.evals.annotation.panel_queries import text_model_of, voters_of
     from scenewright.runs.model_factory.profiles import judge_of
 
     voters = voters_of(asked.panel)

@@ -25,10 +25,10 @@ from scenewright.cli.options import JsonOption, LimitUsdOption, QuietOption, Ret
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from scenewright.evals.annotation.voters import TextModel
+    from scenewright.evals.annotation.panel_queries import TextModel
     from scenewright.evals.datasets.base import Item
-    from scenewright.evals.datasets.psg_prompts.statistics import PromptStatistics
-    from scenewright.providers.usage import Expected
+    from scenewright.evals.datasets.psg_prompts.rows import PromptStatistics
+    from scenewright.providers.usage import ExpectedUsage
 
 
 ChatOption = Annotated[
@@ -99,8 +99,7 @@ def synthesize(
     """
     with clear_errors("the same command goes on: rows that are there are kept"):
         from scenewright.evals.annotation import psg_making as making
-        from scenewright.evals.datasets.psg_prompts.rows import RowFile
-        from scenewright.evals.datasets.psg_prompts.statistics import statistics_of
+        from scenewright.evals.datasets.psg_prompts.rows import RowFile, statistics_of
         from scenewright.evals.datasets.psg_prompts.templates import DrawSpec
 
         chosen: dict[str, Any] = {}
@@ -164,12 +163,11 @@ def classify(
     """
     with clear_errors("the same command goes on: what is classified is kept"):
         from scenewright.evals.annotation import psg_making as making
-        from scenewright.evals.datasets.psg_prompts.rows import RowFile
-        from scenewright.evals.datasets.psg_prompts.statistics import statistics_of
-        from scenewright.evals.datasets.table import load
+        from scenewright.evals.datasets.psg_prompts.rows import RowFile, statistics_of
+        from scenewright.evals.datasets.tables import load_table
 
         model = _model(chat)
-        items = list(load(file))
+        items = list(load_table(file))
         kept_in = RowFile(out if out is not None else file.with_suffix(".classified.jsonl"))
         if kept_in.path.absolute() == file.absolute():
             raise fail(f"{file} is the input: name another file with --out", Exit.USAGE)
@@ -202,7 +200,7 @@ def _model(spec: str | None) -> TextModel | None:
     if spec is None:
         return None
     from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, split_judge
-    from scenewright.evals.annotation.voters import text_model_of
+    from scenewright.evals.annotation.panel_queries import text_model_of
 
     if split_judge(spec)[0] in (*CHAT_KINDS, *JUDGE_KINDS):
         raise fail(
@@ -214,7 +212,7 @@ def _model(spec: str | None) -> TextModel | None:
 
 
 def _confirm_costs(
-    expected: Expected, model: TextModel | None, limit: float, yes: bool, quiet: bool
+    expected: ExpectedUsage, model: TextModel | None, limit: float, yes: bool, quiet: bool
 ) -> None:
     """Print the cost of the calls, and ask above the limit."""
     if model is not None and expected.calls:
@@ -225,12 +223,12 @@ def _confirm_costs(
 
 def _print_statistics(found: PromptStatistics) -> None:
     """Print classes with the paper's counts, templates, and means of a prompt."""
-    from scenewright.agents.parsers.prompt_classes import CATEGORIES, CHALLENGES
-    from scenewright.evals.datasets.psg_prompts.statistics import PAPER, PAPER_SOURCE
+    from scenewright.agents.parsers.classes import CHALLENGES, PROMPT_CATEGORIES
+    from scenewright.evals.datasets.psg_prompts.rows import PAPER, PAPER_SOURCE
 
     both = ("WORLD KNOWLEDGE", "ABSTRACT")
     for head, known, counts in (
-        ("category", CATEGORIES, found.categories),
+        ("category", PROMPT_CATEGORIES, found.categories),
         ("challenge", CHALLENGES, found.challenges),
     ):
         paper = {name: f"{n:,}" + ("*" if name in both else "") for name, n in PAPER.items()}

@@ -28,7 +28,7 @@ from scenewright.cli.options import JsonOption
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scenewright.agents.judges.memory import JudgeMemory
+    from scenewright.agents.judges.families import JudgeMemory
     from scenewright.config.settings import Profile, Settings
 
 PACKAGES = (
@@ -175,7 +175,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
     the judges' weights, ``ends`` its models that are retired soon and, with ``online``, why a list
     of models could not be read.
     """
-    from scenewright.agents.judges.memory import JudgeMemory
+    from scenewright.agents.judges.families import JudgeMemory
     from scenewright.cli.models import present_json
     from scenewright.providers.hub.cache import survey
     from scenewright.providers.hub.needs import needs_of
@@ -221,7 +221,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
 
 def _judges_memory(judges: Mapping[str, JudgeMemory], drawing: int) -> dict[str, Any]:
     """Return the bytes of each judge's weights, and of all models together on one device."""
-    from scenewright.agents.judges.memory import together
+    from scenewright.agents.judges.families import together
 
     return {
         "judges": {
@@ -236,9 +236,9 @@ def _ends(
     profile: Profile, settings: Settings, accounts: Mapping[str, Any], online: bool
 ) -> list[str]:
     """Return sentences on the models of accounts that are retired soon."""
-    from scenewright.agents.judges.listing import listed_ends
+    from scenewright.agents.judges.models import listed_ends
     from scenewright.config.settings import reached_by
-    from scenewright.providers.model_ends import ModelEnd, endings
+    from scenewright.providers.known_models import ModelEnd, endings
 
     specs = _specs(profile)
     if profile.backend.kind in accounts:
@@ -342,7 +342,7 @@ def _print(report: dict[str, Any], where: Console) -> None:
 def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Console) -> None:
     from scenewright.cli.models import models_table
     from scenewright.providers.hub.cache import PULL
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
 
     def line(text: str, style: str = "") -> None:
         say(f"  {text}", style, where)

@@ -57,7 +57,7 @@ def run(
     again = f"the same command goes on; {export_it} writes tables of what is done"
     with clear_errors(again):
         from scenewright.evals.datasets.registry import open_dataset
-        from scenewright.evals.runner.engines.registry import engine_of
+        from scenewright.evals.runner.engines.ray_engine import engine_of
         from scenewright.evals.runner.estimating import estimate
         from scenewright.evals.runner.runner import run_eval
 
@@ -99,7 +99,7 @@ def export(
     """Write the tables of the finished items in FOLDER, for an interrupted evaluation."""
     with clear_errors():
         from scenewright.evals.runner.runner import export_folder
-        from scenewright.evals.store.schema import TABLES
+        from scenewright.evals.store.results import TABLES
 
         results = export_folder(folder)
         for table in TABLES:

@@ -95,7 +95,7 @@ def plan(
 
     With measured figures also time, machines, disk and the bottleneck: figures of a pilot of a few
     items (--pilot), of a finished evaluation (--from), or in a file (--figures). --images with
-    numbers replaces CONFIG. Limits are those of the accounts in the settings. docs/sizing.md
+    numbers replaces CONFIG. Limits are those of the accounts in the settings. docs/scaling.md
     explains the calculation.
 
     Exit codes: 0 estimated; 1 the deadline or the disk does not suffice; 2 wrong input; 3 could not
@@ -254,7 +254,7 @@ async def _figures(
     if file is not None:
         return load_figures(file)
     if source is not None:
-        from scenewright.evals.runner.sizing.tables import figures_from
+        from scenewright.evals.runner.sizing.figures import figures_from
 
         return figures_from(source)
     from scenewright.evals.runner.config import load_config

@@ -227,9 +227,7 @@ def peers(
     """
     with clear_errors():
         from scenewright.evals.store.results import Results
-        from scenewright.evals.studies.peers.matrix import matrix_of
-        from scenewright.evals.studies.peers.matrix_page import findings, write
-        from scenewright.evals.studies.peers.scores import peer_scores
+        from scenewright.evals.studies.peers.matrix import findings, matrix_of, peer_scores, write
 
         scores = peer_scores(Results(folder))
         off = quiet or as_json
@@ -256,7 +254,7 @@ def peers(
 
 
 def _show_matrix(matrix: PeerMatrix) -> None:
-    from scenewright.evals.studies.peers.matrix_page import said
+    from scenewright.evals.studies.peers.matrix import said
 
     rows = []
     for line in matrix.lines:

@@ -14,14 +14,14 @@ from scenewright.cli.console import Exit, clear_errors, console, print_json, pri
 from scenewright.cli.costs import COST_HEADS, agree, cost_cells, cost_data, print_cost_notes
 from scenewright.cli.options import JsonOption, PlanOption, QuietOption, RetryOption, YesOption
 from scenewright.cli.progress import show_eval_progress
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
     from scenewright.config.settings import Settings
     from scenewright.evals.datasets.base import Item
     from scenewright.evals.studies.xtc.config import XtcConfig
-    from scenewright.evals.studies.xtc.planning import XtcPlan
-    from scenewright.evals.studies.xtc.results import XtcResults
+    from scenewright.evals.studies.xtc.report import XtcResults
+    from scenewright.evals.studies.xtc.running import XtcPlan
     from scenewright.evals.studies.xtc.scores import XtcScores
 
 app = typer.Typer(
@@ -162,8 +162,7 @@ def report(
     """
     with clear_errors():
         from scenewright.evals.studies.xtc.config import load_xtc_config
-        from scenewright.evals.studies.xtc.report import write_report
-        from scenewright.evals.studies.xtc.results import XtcResults
+        from scenewright.evals.studies.xtc.report import XtcResults, write_report
 
         folder = _folder_of(load_xtc_config(place)) if place.suffix == ".toml" else place
         results = XtcResults(folder)
@@ -196,8 +195,8 @@ async def _planned(
     config: XtcConfig, folder: Path, root: Path, items: _ReadOnce, settings: Settings
 ) -> XtcPlan:
     from scenewright.evals.runner.dataset_predicates import dataset_predicates, relates
-    from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides, build_xtc_models
-    from scenewright.evals.studies.xtc.planning import plan_of
+    from scenewright.evals.studies.xtc.config import XtcModelOverrides, build_xtc_models
+    from scenewright.evals.studies.xtc.running import plan_of
 
     scenes = [item.scene for item in items.found if item.scene is not None]
     own = dataset_predicates(config.predicates, config.dataset, items, folder, needed=relates)

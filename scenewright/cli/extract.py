@@ -28,7 +28,7 @@ from scenewright.cli.progress import each_picture
 if TYPE_CHECKING:
     from PIL import Image
 
-    from scenewright.core.ports.extractor import Extraction, GraphExtractor
+    from scenewright.core.ports.vision import Extraction, GraphExtractor
 
     Read = tuple[Path, Image.Image, Extraction]
     """A picture's file, its pixels, and what is seen in it."""
@@ -141,7 +141,7 @@ async def _read(
 ) -> tuple[list[Read], int]:
     """Return what was read, and how many pictures could not be."""
     from scenewright.core.images import ImageError
-    from scenewright.core.ports.extractor import ExtractionError
+    from scenewright.core.ports.vision import ExtractionError
 
     async def read(path: Path) -> Read:
         return path, pictures[path], await extractor.extract(pictures[path])

@@ -33,7 +33,7 @@ from scenewright.cli.real_bench import WordingOption, scored_rows
 if TYPE_CHECKING:
     from scenewright.core.images import ImageError
     from scenewright.evals.studies.real.filtering import Filtered, FilterPlan
-    from scenewright.evals.studies.real.rows import RealRow
+    from scenewright.evals.studies.real.real_scorer import RealRow
 
 TABLES = ("scores.jsonl", "scores.parquet")
 """Files of scores that a folder may hold."""
@@ -110,9 +110,13 @@ def filter_pictures(
     not run.
     """
     with clear_errors("the same command goes on: scores are kept"):
-        from scenewright.evals.studies.real.filter_writing import file_of, write_filtered
-        from scenewright.evals.studies.real.filtering import FilterPlan, filter_rows
-        from scenewright.evals.studies.real.rows import read_rows
+        from scenewright.evals.studies.real.filtering import (
+            FilterPlan,
+            file_of,
+            filter_rows,
+            write_filtered,
+        )
+        from scenewright.evals.studies.real.real_scorer import read_rows
 
         if top is None and least is None:
             raise fail("choose what to keep: --top K, --least X, or both", Exit.USAGE)
@@ -176,8 +180,7 @@ def _table(scores: Path) -> Path:
 
 def _score_folder(scores: Path, out: Path) -> Path:
     """Return the file for the scores of a folder of pictures, after checking the folders."""
-    from scenewright.evals.studies.real.filter_writing import open_folder
-    from scenewright.evals.studies.real.filtering import FilterError
+    from scenewright.evals.studies.real.filtering import FilterError, open_folder
 
     if not scores.is_dir():
         raise FilterError(
@@ -193,7 +196,7 @@ def _score_folder(scores: Path, out: Path) -> Path:
 
 
 def _contents(files: dict[str, Path], show: Counter) -> dict[str, str | ImageError]:
-    from scenewright.evals.studies.real.pixels import digests
+    from scenewright.evals.studies.real.style import digests
 
     found: dict[str, str | ImageError] = {}
     for image, (_, digest) in zip(files, digests(files.values()), strict=True):
@@ -211,7 +214,7 @@ async def _styled(
     show: Counter,
 ) -> list[RealRow]:
     """Return the rows with style scores, which are stored in ``out``."""
-    from scenewright.evals.studies.real.filter_writing import STYLE_STORE, open_folder
+    from scenewright.evals.studies.real.filtering import STYLE_STORE, open_folder
     from scenewright.evals.studies.real.style import StyleScorer
 
     open_folder(out)
@@ -248,9 +251,7 @@ def _as_json(filtered: Sequence[Filtered], plan: FilterPlan, out: Path) -> dict[
 
 def _show(filtered: Sequence[Filtered], out: Path, page: bool) -> None:
     from scenewright.evals.reporting.words import score
-    from scenewright.evals.studies.real.filter_page import PAGE
-    from scenewright.evals.studies.real.filter_writing import MANIFEST
-    from scenewright.evals.studies.real.filtering import WHY, tallies
+    from scenewright.evals.studies.real.filtering import MANIFEST, PAGE, WHY, tallies
 
     counts = {why: sum(one.why == why for one in filtered) for why in WHY}
     shown = [why for why in WHY if counts[why] or why == "kept"]

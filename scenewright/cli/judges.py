@@ -143,7 +143,7 @@ def report(
         spec = CascadeSpec(first=tuple(ids[name] for name in first)) if first else None
         made = Grading(task.facts, seed).report(judge_runs, task.about, spec)
         if out is not None:
-            from scenewright.evals.judge_reports.card_sections import markdown
+            from scenewright.evals.judge_reports.judge_card import markdown
 
             out.mkdir(parents=True, exist_ok=True)
             text = made.model_dump_json(indent=2) + "\n"
@@ -419,8 +419,7 @@ def embedded() -> list[str]:
 
 def known_judges() -> list[dict[str, str]]:
     """Return the embedded judges, the kinds, the accounts, and the judges that profiles name."""
-    from scenewright.agents.judges.decisions.hosts import host_of
-    from scenewright.agents.judges.decisions.models import deciding
+    from scenewright.agents.judges.decisions.models import deciding, host_of
     from scenewright.config.accounts import BUILT_IN_ACCOUNTS, DECISION_ACCOUNTS, DECISION_HOSTS
     from scenewright.config.settings import load_profiles, load_settings
 
@@ -520,7 +519,7 @@ def _abilities(judge: Judge) -> str:
 
 def _print_report(report: JudgeReport) -> None:
     """Print the tables of a report; the interval is below its figure."""
-    from scenewright.evals.judge_reports.card_sections import sections, summary
+    from scenewright.evals.judge_reports.judge_card import sections, summary
 
     say(summary(report))
     say("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim")

@@ -136,12 +136,12 @@ def revoke(
 def _with_keys(
     data: Path | None, database: str | None, call: Callable[[KeyStore], Awaitable[T]]
 ) -> T:
-    from scenewright.service.core.database import opened
+    from scenewright.service.core.database import open_database
     from scenewright.service.core.keys import KeyStore
     from scenewright.service.core.settings import service_settings
 
     async def called() -> T:
-        async with opened(service_settings(**given(data=data, database=database))) as engine:
+        async with open_database(service_settings(**given(data=data, database=database))) as engine:
             return await call(KeyStore(engine))
 
     return asyncio.run(called())

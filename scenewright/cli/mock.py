@@ -109,8 +109,7 @@ def serve(
                 "authentication: add --allow-remote if you want that",
                 Exit.USAGE,
             )
-        from scenewright.mock_providers.faults import parse_faults
-        from scenewright.mock_providers.model_swaps import parse_swaps
+        from scenewright.mock_providers.faults import parse_faults, parse_swaps
         from scenewright.mock_providers.quirks import parse_quirks
         from scenewright.mock_providers.settings import LabSettings
 

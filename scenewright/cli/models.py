@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from scenewright.providers.hub.cache import Present
     from scenewright.providers.hub.needs import Need
-    from scenewright.providers.hub.plan import RepositoryPlan
-    from scenewright.providers.hub.pull import Pulled
+    from scenewright.providers.hub.pull import Pulled, RepositoryPlan
     from scenewright.service.model_serving.args import ServingArgs
     from scenewright.service.model_serving.running import Place
 
@@ -105,8 +104,7 @@ def pull(
     130 interrupted.
     """
     with clear_errors(_AGAIN):
-        from scenewright.providers.hub.plan import check_disk, plan_of
-        from scenewright.providers.hub.pull import bytes_left
+        from scenewright.providers.hub.pull import bytes_left, check_disk, plan_of
         from scenewright.providers.hub.pull import pull as fetch
 
         needs = [need for group in _needs(name).values() for need in group]
@@ -182,7 +180,7 @@ def present_json(present: Present) -> dict[str, Any]:
 def models_table(models: Iterable[dict[str, Any]]) -> Table:
     """Return a table of models as :func:`present_json` describes them."""
     from scenewright.providers.hub.cache import about
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
 
     table = table_of("  repository", "for", "size", "licence", "state")
     for model in models:
@@ -214,7 +212,7 @@ def _print_list(found: dict[str, list[Present]], where: Console) -> None:
 
 def _print_plan(plans: Iterable[RepositoryPlan], where: Console) -> None:
     from scenewright.providers.hub.cache import cache_folder
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
 
     plans = list(plans)
     table = table_of("repository", "for", "files", "size", "here", "licence")
@@ -241,7 +239,7 @@ def _print_plan(plans: Iterable[RepositoryPlan], where: Console) -> None:
 
 
 def _print_done(plans: Iterable[RepositoryPlan], done: Pulled, where: Console) -> None:
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
 
     plans = list(plans)
     files = sum(len(plan.files) for plan in plans)
@@ -338,7 +336,7 @@ def serve(
 
     Serves until Ctrl-C or SIGTERM; requests in progress are finished first. Anyone who can reach
     the port can use the models, unless SCENEWRIGHT_SERVE_KEY is set on both sides
-    (docs/serving.md).
+    (docs/scaling.md).
 
     Exit codes: 0 stopped by a signal; 2 wrong input; 3 could not serve.
 

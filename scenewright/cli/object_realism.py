@@ -33,17 +33,14 @@ from scenewright.cli.options import (
 from scenewright.cli.progress import each_picture, show_progress
 
 if TYPE_CHECKING:
-    from scenewright.core.ports.detector import Detector
-    from scenewright.core.ports.realism_scorer import RealismScorer
+    from scenewright.core.ports.vision import Detector, RealismScorer
     from scenewright.evals.human_ratings.object_analysis import Group, Raters
     from scenewright.evals.human_ratings.rated_objects import RatedObject
     from scenewright.evals.statistics.figures import Figure
-    from scenewright.evals.studies.olip.ablations import Ablation
-    from scenewright.evals.studies.olip.evaluation import Evaluation
-    from scenewright.evals.studies.olip.salience import Selected
+    from scenewright.evals.studies.olip.evaluation import Evaluation, Selected
     from scenewright.evals.studies.olip.scores_file import ScoresFile
-    from scenewright.evals.studies.olip.training import Prepared
-    from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+    from scenewright.evals.studies.olip.training import Ablation, Prepared
+    from scenewright.tools.vision.realism.olip import BlipEncoder
     from scenewright.tools.vision.realism.olip_training import Epoch
     from scenewright.tools.vision.realism.pictures import PictureRealism
 
@@ -143,10 +140,9 @@ def score(
     others still are).
     """
     with clear_errors():
-        from scenewright.core.ports.detector import DetectionError
-        from scenewright.core.ports.realism_scorer import RealismError
+        from scenewright.core.ports.vision import DetectionError, RealismError
         from scenewright.evals.studies.olip.scores_file import ScoresFile
-        from scenewright.runs.model_factory.detectors import cached_detector_of
+        from scenewright.runs.model_factory.local_models import cached_detector_of
         from scenewright.runs.model_factory.realism_scorers import scorer_of
 
         names = split_list(labels)
@@ -178,8 +174,7 @@ async def _scored(
 ) -> tuple[list[tuple[Path, PictureRealism]], int]:
     """Return the scored pictures, and how many could not be."""
     from scenewright.core.images import ImageError, hash_of_image, load_image
-    from scenewright.core.ports.detector import DetectionError
-    from scenewright.core.ports.realism_scorer import RealismError
+    from scenewright.core.ports.vision import DetectionError, RealismError
     from scenewright.tools.vision.realism.pictures import picture_realism
 
     async def scored(path: Path) -> tuple[Path, PictureRealism]:
@@ -342,7 +337,7 @@ def ablate(
     """
     with clear_errors(_AGAIN):
         from scenewright.core.flushing import write_text
-        from scenewright.evals.studies.olip import ablations
+        from scenewright.evals.studies.olip import training
         from scenewright.runs.folder import write_json
         from scenewright.tools.vision.realism.olip import OlipConfig
         from scenewright.tools.vision.realism.olip_training import TrainingOptions
@@ -353,9 +348,9 @@ def ablate(
 
         def begins(variant: str, number: int) -> None:
             if not quiet:
-                say(f"{ablations.TITLES[variant]}, seed {number}", "", where)
+                say(f"{training.TITLES[variant]}, seed {number}", "", where)
 
-        rows = ablations.ablate(
+        rows = training.ablate(
             prepared,
             OlipConfig(
                 embedding=prepared.features.full.shape[1], heads=heads, widths=_widths(widths)
@@ -368,7 +363,7 @@ def ablate(
         out.mkdir(parents=True, exist_ok=True)
         content = [row.model_dump(mode="json") for row in rows]
         write_json(out / "ablations.json", content)
-        write_text(out / "ablations.md", ablations.markdown(rows).rstrip())
+        write_text(out / "ablations.md", training.markdown(rows).rstrip())
         if as_json:
             print_json(content)
         else:
@@ -472,9 +467,9 @@ def _prepared(
 
 
 def _encoder(name: str, device: str) -> BlipEncoder:
-    from scenewright.core.ports.realism_scorer import RealismError
+    from scenewright.core.ports.vision import RealismError
     from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-    from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+    from scenewright.tools.vision.realism.olip import BlipEncoder
 
     if name != "miniature":
         return BlipEncoder(name, device=device)
@@ -488,7 +483,7 @@ def _encoder(name: str, device: str) -> BlipEncoder:
 
 
 def _widths(text: str) -> tuple[int, ...]:
-    from scenewright.core.ports.realism_scorer import RealismError
+    from scenewright.core.ports.vision import RealismError
 
     try:
         found = tuple(int(part) for part in text.split(","))
@@ -517,7 +512,7 @@ def _print_evaluation(rows: Sequence[Evaluation]) -> None:
 
 def _print_ablations(rows: Sequence[Ablation]) -> None:
     """Print Table 3b: the joint score, and how much worse than full OLIP."""
-    from scenewright.evals.studies.olip.ablations import TITLES
+    from scenewright.evals.studies.olip.training import TITLES
 
     lines = []
     for row in rows:
@@ -550,14 +545,14 @@ def analyse(
     Exit codes: 0 done; 2 wrong input; 130 interrupted.
     """
     with clear_errors():
-        from scenewright.core.ports.realism_scorer import RealismError
+        from scenewright.core.ports.vision import RealismError
         from scenewright.evals.human_ratings.object_analysis import (
             discrepancy,
             image_correlations,
             raters,
         )
         from scenewright.evals.human_ratings.rated_objects import read_objects
-        from scenewright.evals.studies.olip.salience import select_ranks
+        from scenewright.evals.studies.olip.evaluation import select_ranks
 
         objects = read_objects(rated)
         if not objects:

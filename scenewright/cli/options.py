@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
     from scenewright.config.settings import Profile, Settings

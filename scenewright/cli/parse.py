@@ -31,7 +31,7 @@ from scenewright.cli.refine import read_scene
 if TYPE_CHECKING:
     from scenewright.config.settings import Profile, Settings
     from scenewright.core.facts import Fact
-    from scenewright.core.ports.detector import Detection
+    from scenewright.core.ports.vision import Detection
     from scenewright.core.questions import Protocol
     from scenewright.core.scene import SceneGraph
 
@@ -253,7 +253,7 @@ def image_scene(
     detections = [] if boxes is None else read_boxes(boxes)
     settings, found = chosen_profile(profile)
     if (reader or ("llm" if _reads(found) else "judges")) == "llm":
-        from scenewright.tools.vision.extraction.picture_parser import PictureParser
+        from scenewright.tools.vision.extraction.one_stage import PictureParser
 
         parser = PictureParser(_chat(found, settings, picture=True))
         return _run(lambda: parser.parse(picture, detections))
@@ -286,7 +286,7 @@ def read_boxes(path: Path) -> list[Detection]:
 
     Raises ``SceneError`` for a file that is not of that form.
     """
-    from scenewright.core.ports.detector import Detection
+    from scenewright.core.ports.vision import Detection
     from scenewright.core.scene import SceneError
 
     example = '[{"name": "dog", "box": [10, 20, 80, 90]}] (xmin, ymin, xmax, ymax in pixels)'
@@ -341,7 +341,7 @@ def _chat(profile: Profile, settings: Settings, *, picture: bool) -> Any:
     if not picture:
         return profiles.chat_of(profile.chat, known, role="parser")
     from scenewright.agents.judges.models import caps_of
-    from scenewright.tools.vision.extraction.picture_parser import sampling_of
+    from scenewright.tools.vision.extraction.one_stage import sampling_of
 
     caps = caps_of(settings.account(account).provider, model, chats=True)
     return profiles.chat_of(
@@ -351,9 +351,9 @@ def _chat(profile: Profile, settings: Settings, *, picture: bool) -> Any:
 
 def _run(read: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run ``read``; a failing language model ends the command with one line."""
-    from scenewright.agents.chat.base import ChatError
     from scenewright.agents.chat.language_replies import ReplyError
-    from scenewright.providers.decisions import CallError
+    from scenewright.agents.chat.model import ChatError
+    from scenewright.providers.retry import CallError
 
     try:
         return asyncio.run(read())

@@ -185,7 +185,7 @@ def confirm_transfer(rest: int, as_json: bool) -> None:
 
     Where no person can answer, the command ends as wrong input.
     """
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
 
     if as_json or not sys.stdin.isatty():
         raise fail(
@@ -202,7 +202,7 @@ def show_transfer(rest: int | None, size: int | None, where: Console) -> Iterato
 
     ``rest`` is the number of bytes to fetch, ``size`` of those to check; None if not known.
     """
-    from scenewright.providers.hub.known import size_words
+    from scenewright.providers.hub.needs import size_words
     from scenewright.providers.hub.pull import PullCallbacks
 
     if not where.is_terminal:
@@ -240,7 +240,7 @@ class _Tenths:
 
     def moved(self, count: int) -> None:
         """Count bytes that arrived."""
-        from scenewright.providers.hub.known import size_words
+        from scenewright.providers.hub.needs import size_words
 
         with self._lock:
             self._moved += count

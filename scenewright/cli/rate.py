@@ -290,9 +290,9 @@ async def _detect(
 ) -> ObjectSource:
     import hashlib
 
-    from scenewright.core.ports.detector import DetectionError
+    from scenewright.core.ports.vision import DetectionError
     from scenewright.evals.human_ratings.sources import detect_all, read_source
-    from scenewright.runs.model_factory.detectors import DetectorSettings, detector_of
+    from scenewright.runs.model_factory.local_models import DetectorSettings, detector_of
 
     pictures = read_source(source)
     try:

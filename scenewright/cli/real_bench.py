@@ -40,9 +40,8 @@ from scenewright.cli.real_bench_style import app as style
 if TYPE_CHECKING:
     from PIL import Image
 
-    from scenewright.evals.studies.real.real_scorer import Picture, RealScorer, Style
-    from scenewright.evals.studies.real.rows import RealRow
-    from scenewright.evals.studies.real.schema_files import ClassSchema
+    from scenewright.evals.studies.real.real_scorer import Picture, RealRow, RealScorer, Style
+    from scenewright.evals.studies.real.schema import ClassSchema
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -192,9 +191,13 @@ def scored_rows(
     """Score the pictures as :func:`score` does and write the rows; ``confirm`` takes dollars."""
     from scenewright.agents.panel.panel import Panel
     from scenewright.config.settings import load_settings
-    from scenewright.evals.studies.real.real_scorer import RealScorer, score_pictures
-    from scenewright.evals.studies.real.rows import PARQUET, write_rows
-    from scenewright.evals.studies.real.schema_files import read_schemas
+    from scenewright.evals.studies.real.real_scorer import (
+        PARQUET,
+        RealScorer,
+        score_pictures,
+        write_rows,
+    )
+    from scenewright.evals.studies.real.schema import read_schemas
     from scenewright.providers import AnswerStore
     from scenewright.runs.model_factory.profiles import panel_of
 
@@ -273,8 +276,8 @@ def agree(
     Exit codes: 0 compared; 2 wrong input; 4 nothing to compare.
     """
     with clear_errors():
-        from scenewright.evals.studies.real.agreement import agreement, read_labels
-        from scenewright.evals.studies.real.rows import read_rows
+        from scenewright.evals.studies.real.ranking import agreement, read_labels
+        from scenewright.evals.studies.real.real_scorer import read_rows
         from scenewright.evals.studies.real.schema import SchemaError
 
         rows, people = read_rows(scores), read_labels(labels)
@@ -311,9 +314,9 @@ def agree(
 def _pictures(
     places: Sequence[Path], label: str | None, schemas: dict[str, ClassSchema], schema_file: Path
 ) -> list[Picture]:
-    from scenewright.evals.studies.real.pixels import pictures_in
     from scenewright.evals.studies.real.real_scorer import Picture
     from scenewright.evals.studies.real.schema import SchemaError
+    from scenewright.evals.studies.real.style import pictures_in
 
     found: dict[Path, Picture] = {}
     for place in places:

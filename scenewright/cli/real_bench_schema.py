@@ -74,15 +74,14 @@ def make(
     Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input; 3 could not run.
     """
     with clear_errors("the same command goes on: replies are kept"):
-        from scenewright.evals.annotation.voters import text_model_of
+        from scenewright.evals.annotation.panel_queries import text_model_of
         from scenewright.evals.store.ledger import Ledger
-        from scenewright.evals.studies.real.schema import EXISTENCE
-        from scenewright.evals.studies.real.schema_files import write_schemas
+        from scenewright.evals.studies.real.schema import BIRD_EXISTENCE, write_schemas
         from scenewright.evals.studies.real.schema_making import expected, make_schemas
 
         found = _texts(texts)
         model = text_model_of(chat)
-        asked = EXISTENCE if existence is None else existence.strip() or None
+        asked = BIRD_EXISTENCE if existence is None else existence.strip() or None
         where = console(stderr=True)
         costs = expected(model, found)
         if not quiet:
@@ -123,11 +122,11 @@ def cub(
     Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input.
     """
     with clear_errors():
-        from scenewright.evals.studies.real.schema_cub import EXISTENCE, cub_schemas
-        from scenewright.evals.studies.real.schema_files import write_schemas
+        from scenewright.evals.studies.real.schema import write_schemas
+        from scenewright.evals.studies.real.schema_making import BIRD_EXISTENCE, cub_schemas
 
         where = console(stderr=True)
-        asked = EXISTENCE if existence is None else existence.strip() or None
+        asked = BIRD_EXISTENCE if existence is None else existence.strip() or None
         with where.status("reading") as status:
 
             def show(lines: int) -> None:
@@ -161,8 +160,7 @@ def check(
     Exit codes: 0 sound; 2 faults.
     """
     with clear_errors():
-        from scenewright.evals.studies.real.schema import AttributeSchema
-        from scenewright.evals.studies.real.schema_files import check_schemas
+        from scenewright.evals.studies.real.schema import AttributeSchema, check_schemas
 
         schemas, faults = check_schemas(file)
         if as_json:

@@ -16,8 +16,11 @@ from scenewright.cli.progress import Counter, show_progress
 
 if TYPE_CHECKING:
     from scenewright.evals.studies.real.style import StyleScore, StyleScorer
-    from scenewright.evals.studies.real.style_report import StyleReport
-    from scenewright.evals.studies.real.style_training import OnStand, StyleStand
+    from scenewright.evals.studies.real.style_training import (
+        OnStyleProgress,
+        StyleProgress,
+        StyleReport,
+    )
 
 app = typer.Typer(
     name="style",
@@ -86,7 +89,7 @@ def train(
         from pydantic import ValidationError
 
         from scenewright.core.validation import first_problem
-        from scenewright.evals.studies.real.style_data import StyleError, checked, read_labelled
+        from scenewright.evals.studies.real.style import StyleError, checked, read_labelled
         from scenewright.evals.studies.real.style_training import StylePlan, train_style
 
         pictures = read_labelled(data)
@@ -142,8 +145,7 @@ def score(
     """
     with clear_errors("with --store the same command goes on"):
         from scenewright.core.flushing import write_text
-        from scenewright.evals.studies.real.style import StyleScorer
-        from scenewright.evals.studies.real.style_data import StyleError
+        from scenewright.evals.studies.real.style import StyleError, StyleScorer
 
         scorer = StyleScorer(model, device=device, batch=batch, store=store)
         files = _files(pictures)
@@ -178,7 +180,7 @@ def paint(
     run.
     """
     with clear_errors("the same command goes on"):
-        from scenewright.evals.studies.real.style_miniature import paint_styles
+        from scenewright.evals.studies.real.style_training import paint_styles
 
         made = paint_styles(out, n, seed)
         say(f"{made} of {2 * n} pictures painted, in {out}")
@@ -193,7 +195,7 @@ async def _scored(scorer: StyleScorer, files: Sequence[Path], show: Counter) -> 
 
 
 def _files(pictures: Sequence[Path]) -> list[Path]:
-    from scenewright.evals.studies.real.pixels import pictures_in
+    from scenewright.evals.studies.real.style import pictures_in
 
     found: list[Path] = []
     for one in pictures:
@@ -209,14 +211,14 @@ def _model(model: str, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
         return
     import tempfile
 
-    from scenewright.evals.studies.real.style_miniature import PLAN, new_style_clip
+    from scenewright.evals.studies.real.style_training import PLAN, new_style_clip
 
     with tempfile.TemporaryDirectory() as folder:
         yield str(new_style_clip(Path(folder), seed)), PLAN.model_dump(exclude={"texts", "seed"})
 
 
-def _told(show: Counter) -> OnStand:
-    def tell(stand: StyleStand) -> None:
+def _told(show: Counter) -> OnStyleProgress:
+    def tell(stand: StyleProgress) -> None:
         more = "" if stand.loss is None else f"loss {stand.loss:.3f}"
         show(stand.step, stand.steps, stand.doing, more)
 

@@ -28,7 +28,7 @@ from scenewright.cli.options import (
     QuietOption,
     chosen_profile,
 )
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
     from scenewright.core.facts import ScoreCard

@@ -35,7 +35,7 @@ from scenewright.graphs.events import (
     Warned,
 )
 from scenewright.runs.report import words
-from scenewright.runs.report.realism import LOOP, realism_lines
+from scenewright.runs.report.parts import LOOP, realism_lines
 from scenewright.runs.report.record import ROLES, RunView, Shown
 
 if TYPE_CHECKING:

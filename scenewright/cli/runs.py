@@ -23,7 +23,7 @@ from scenewright.cli.refine import carried_out, exit_code, read_scene, run_json,
 
 if TYPE_CHECKING:
     from scenewright.core.facts import Fact
-    from scenewright.graphs.edits import Corrected, Edit
+    from scenewright.graphs.events import Corrected, Edit
     from scenewright.runs.report.record import RunView
 
 
@@ -90,7 +90,7 @@ def edit(
         scenewright edit runs/20260101-0123456789 --present dog --scene "dog; hat on dog"
     """
     with clear_errors("The same command continues the run."):
-        from scenewright.graphs.edits import Edit
+        from scenewright.graphs.events import Edit
         from scenewright.runs.plan import plan_again
         from scenewright.runs.report import read_run
 

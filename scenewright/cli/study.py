@@ -34,19 +34,22 @@ from scenewright.cli.options import (
     given,
 )
 from scenewright.cli.progress import show_eval_progress, show_study_progress
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
     from scenewright.evals.datasets.base import DatasetSpec
     from scenewright.evals.runner.estimating import Estimate
-    from scenewright.evals.studies.panel.base import PanelStudy
-    from scenewright.evals.studies.panel.config import StudyConfig
     from scenewright.evals.studies.panel.sources.loading import SourcePlan
-    from scenewright.evals.studies.planning import Evaluation, Job, PlannedTrial
-    from scenewright.evals.studies.running import Finished, OnProgress
-    from scenewright.evals.studies.setup import Setup
-    from scenewright.evals.studies.study import StudyDefinition, TrialCost
+    from scenewright.evals.studies.panel.study import PanelStudy, StudyConfig
+    from scenewright.evals.studies.running import (
+        Evaluation,
+        Finished,
+        Job,
+        OnProgress,
+        PlannedTrial,
+    )
+    from scenewright.evals.studies.study import Setup, StudyDefinition, TrialCost
 
 app = typer.Typer(
     name="study",
@@ -286,7 +289,7 @@ def list_studies(as_json: JsonOption = False) -> None:
 def parts(as_json: JsonOption = False) -> None:
     """List the parts of a panel study: question, requirements and options of each."""
     with clear_errors():
-        from scenewright.evals.studies.panel.parts.registry import PARTS, part_of
+        from scenewright.evals.studies.panel.study import PARTS, part_of
 
         found = [part_of(name) for name in PARTS]
         if as_json:
@@ -356,10 +359,10 @@ def _run_panel(
 ) -> None:
     with clear_errors("The same command goes on; the page shows what is done."):
         from scenewright.config.settings import load_settings
-        from scenewright.evals.studies.panel.config import load_study
+        from scenewright.evals.studies.panel.page import PAGE, rows_of, summary, write_study
         from scenewright.evals.studies.panel.running import chosen_parts, run_study
         from scenewright.evals.studies.panel.sources.loading import plan_source
-        from scenewright.evals.studies.panel.writing import PAGE, rows_of, summary, write_study
+        from scenewright.evals.studies.panel.study import load_study
 
         asked = _source_at(load_study(config), path)
         folder = out if out is not None else Path("studies") / asked.name
@@ -518,7 +521,7 @@ def _spec(text: str | None) -> DatasetSpec | None:
 def _setup(**fields: Any) -> Setup:
     from pydantic import ValidationError
 
-    from scenewright.evals.studies.setup import Setup
+    from scenewright.evals.studies.study import Setup
 
     try:
         return Setup(**fields)
@@ -533,8 +536,7 @@ async def _estimated(
     """Return the estimates of evaluations, the trials, and the costs of these."""
     from scenewright.config.settings import load_settings
     from scenewright.evals.runner.estimating import estimate
-    from scenewright.evals.studies.planning import plan, planned_trials
-    from scenewright.evals.studies.running import WORK
+    from scenewright.evals.studies.running import WORK, plan, planned_trials
     from scenewright.evals.studies.study import TrialCost
 
     settings = load_settings()
@@ -591,7 +593,7 @@ def _print_plan(
 
 
 def _job_name(job: Job) -> str:
-    from scenewright.evals.studies.planning import PlannedTrial
+    from scenewright.evals.studies.running import PlannedTrial
 
     if isinstance(job, PlannedTrial):
         return f"{job.title}, {job.trial.items:,} {job.trial.unit}"
@@ -600,7 +602,7 @@ def _job_name(job: Job) -> str:
 
 
 def _counts(one: Finished) -> dict[str, int]:
-    from scenewright.evals.studies.claims import VERDICTS
+    from scenewright.evals.studies.paper import VERDICTS
 
     found = dict.fromkeys(VERDICTS, 0)
     for claim in one.outcome.claims:
@@ -618,8 +620,8 @@ def _study_json(one: Finished) -> dict[str, Any]:
 
 
 def _show(done: tuple[Finished, ...], folder: Path) -> None:
-    from scenewright.evals.studies.claims import VERDICTS
-    from scenewright.evals.studies.writing import INDEX
+    from scenewright.evals.studies.paper import VERDICTS
+    from scenewright.evals.studies.running import INDEX
 
     rows = [(one.study.name, one.study.number, *map(str, _counts(one).values())) for one in done]
     print_table(("study", "in the paper", *(f">{verdict}" for verdict in VERDICTS)), rows)

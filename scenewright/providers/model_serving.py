@@ -1,6 +1,6 @@
 """Models behind ``scenewright models serve``: messages, client, and the connection to Ray.
 
-``docs/serving.md`` describes the messages. Bodies are JSON, images in them base64 of a PNG file.
+``docs/scaling.md`` describes the messages. Bodies are JSON, images in them base64 of a PNG file.
 Ray is imported at first use.
 """
 

@@ -17,7 +17,7 @@ from benchmarks.aggregators import (
     truth_figures,
     without_ratings,
 )
-from scenewright.evals.studies.panel.quality import Drawn
+from scenewright.evals.studies.panel.resampling import Drawn
 
 
 def test_pooling_is_the_mean_of_values_and_of_resamples() -> None:

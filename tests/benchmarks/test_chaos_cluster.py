@@ -13,8 +13,8 @@ from PIL import Image
 
 from benchmarks.chaos_cluster import Again, Notes, asked_again, figures_of, plan_of
 from scenewright.core.images import ImageStore
-from scenewright.mock_providers.request_log import Request
-from scenewright.providers.idempotency import CallKeys, identified, identify
+from scenewright.mock_providers.accounts import Request
+from scenewright.providers.sdk_clients import CallKeys, identified, identify
 
 
 def request(
@@ -61,7 +61,7 @@ def test_more_repeated_than_were_at_work_at_a_kill_is_over(
 async def test_the_step_is_found_by_the_key_that_its_request_carries() -> None:
     import httpx2
 
-    from scenewright.providers.idempotency import HEADER, request_digest
+    from scenewright.providers.sdk_clients import HEADER, request_digest
 
     sent = httpx2.Request("POST", "http://lab/v1/x", content=b"{}")
     with identified("one:draw"), CallKeys().sending():

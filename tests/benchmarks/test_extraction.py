@@ -7,8 +7,7 @@ import random
 import pytest
 
 from benchmarks.extraction import Count, TrueBoxes, aligned, counted, figures_of, true_box
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.extractor import Extraction
+from scenewright.core.ports.vision import Detection, Extraction
 from scenewright.core.scene import Relation, SceneGraph
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting

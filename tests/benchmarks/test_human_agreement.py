@@ -35,8 +35,8 @@ from benchmarks.human_agreement import main as command
 from scenewright.evals.studies.panel.resampling import ItemResamples, kendall, spearman
 from scenewright.evals.studies.panel.sources.dsg_release import JUDGES, load_dsg_release
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
-from scenewright.evals.studies.peers.published import DSG as PUBLISHED
-from scenewright.evals.studies.peers.published import published_scores
+from scenewright.evals.studies.peers.matrix import DSG as PUBLISHED
+from scenewright.evals.studies.peers.matrix import published_scores
 
 NAN = float("nan")
 RELEASE = DATA / "dsg"

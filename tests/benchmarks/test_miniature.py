@@ -47,7 +47,7 @@ from benchmarks._miniature_pictures import (
     summary,
 )
 from benchmarks._scenes import LEVELS, painting_of_level
-from scenewright.agents.composers.grid import GridComposer
+from scenewright.agents.composers.rules import GridComposer
 from scenewright.config.settings import find_profile
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.backend import GenerationRequest, PromptCount
@@ -56,7 +56,7 @@ from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.miniature.painter import Painting, paint
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_questions import KnownFact
-from scenewright.miniature.training.judge_report import Scored, figures_of
+from scenewright.miniature.training.judges import Scored, figures_of
 from scenewright.runs.model_factory.profiles import RunModels
 from tests.doubles import CallBook, ScriptedBackend, ScriptedJudge
 

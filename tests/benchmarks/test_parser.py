@@ -30,7 +30,7 @@ from benchmarks.parser import (
 )
 from benchmarks.parser import main as command
 from scenewright.agents.parsers.rules import parse_caption
-from scenewright.core.formats.dsg_tuples import label
+from scenewright.core.formats.published_questions import label
 
 DATA = RELEASES / "dsg"
 

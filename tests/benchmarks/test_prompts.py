@@ -18,17 +18,16 @@ from benchmarks.prompts import (
     load,
     unasked,
 )
-from scenewright.agents.composers.dropped_facts import dropped_facts
-from scenewright.agents.composers.grid import GridComposer
+from scenewright.agents.composers.check import dropped_facts
+from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.agents.composers.sentences import SentenceComposer, sentences, sentences_within
-from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.config.settings import BUILT_IN
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.composer import LostFact
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.runs.model_factory.profiles import composer_of
-from scenewright.tools.backends.prompt_length import PromptReader, reader_for
+from scenewright.tools.backends.prompts import PromptReader, reader_for
 
 DATA = RELEASES / "dsg"
 

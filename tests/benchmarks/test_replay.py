@@ -10,7 +10,7 @@ from benchmarks._models import InstantBackend, InstantJudge
 from benchmarks.overhead import calls_of, replay
 from scenewright import refine
 from scenewright.core.formats import load_scene
-from scenewright.core.regions import region_of_cell
+from scenewright.core.layout import region_of_cell
 from scenewright.runs.model_factory.profiles import RunModels
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 

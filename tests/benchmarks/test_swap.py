@@ -18,7 +18,7 @@ from benchmarks.swap import (
     simulate,
     simulated,
 )
-from scenewright.evals.runner.drift.sequential import PLACES, place_of
+from scenewright.evals.runner.sentinels import PLACES, place_of
 
 
 def pair(seed: int, same: bool = False) -> Pair:

@@ -14,7 +14,7 @@ import scenewright
 from scenewright.cli.console import EXITS, quiet_libraries, with_suggestion
 from scenewright.cli.main import app
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError, PermanentError, Transient
+from scenewright.providers.retry import CallError, PermanentError, Transient
 from tests.providers.virtual import Provider, Said, caller_of, put, run
 
 PACKAGE = Path(scenewright.__file__).parent

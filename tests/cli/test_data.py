@@ -11,9 +11,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from scenewright.cli.data import app
-from scenewright.evals.datasets import miniature_scenes, table
+from scenewright.evals.datasets import miniature_scenes, tables
+from scenewright.evals.datasets.base import FOLDER_VARIABLE
 from scenewright.evals.datasets.registry import LOADERS
-from scenewright.evals.datasets.sources import FOLDER_VARIABLE
 from tests.evals.datasets.test_prompt_sets import ROWS, dsg_file
 
 
@@ -89,7 +89,7 @@ def test_a_sample_is_written_as_a_table_that_is_read_again(tmp_path: Path) -> No
         "classes": {"hard": 1, "medium": 3, "simple": 2},
     }
     whole = {item.id: item for item in miniature_scenes.load(n=30)}
-    drawn = list(table.load(out))
+    drawn = list(tables.load(out))
     assert drawn == [whole[item.id] for item in drawn]
     before = out.read_bytes()
     assert "wrote 6 items" in run("sample", "miniature", *given).stdout

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from scenewright.agents.composers.check import lost_facts
 from scenewright.cli.data import app
 from scenewright.config.settings import SETTINGS_FILE
-from scenewright.evals.datasets import psg_bench
+from scenewright.evals.datasets.psg_prompts import rows as psg_bench
 from scenewright.mock_providers import ThreadedLab, serving_thread
 
 

@@ -12,8 +12,14 @@ from typer.testing import CliRunner, Result
 
 from scenewright.cli.main import app
 from scenewright.core.formats import load_scene, load_scenes
-from scenewright.core.ports.detector import Detection, DetectionError
-from scenewright.core.ports.extractor import Dropped, Extraction, ExtractionError, Unread
+from scenewright.core.ports.vision import (
+    Detection,
+    DetectionError,
+    Dropped,
+    Extraction,
+    ExtractionError,
+    Unread,
+)
 from scenewright.core.scene import SceneGraph
 from scenewright.runs.model_factory import extractors
 

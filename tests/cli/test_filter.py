@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from benchmarks._metrics_models import save_clip
 from scenewright.cli.main import app
-from scenewright.evals.studies.real.rows import RealRow, write_rows
+from scenewright.evals.studies.real.real_scorer import RealRow, write_rows
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from scenewright.cli.parse import read_boxes
 from scenewright.core.formats import load_scene
 from scenewright.core.scene import SceneGraph
 from scenewright.miniature.painter import paint
-from scenewright.providers.decisions import CallError, PermanentError
+from scenewright.providers.retry import CallError, PermanentError
 from scenewright.runs.model_factory import profiles
 from scenewright.runs.plan import plan_run
 from tests.agents.replying import ReplyingChat

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from scenewright.cli.main import app
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
-from scenewright.evals.studies.real.rows import read_rows
+from scenewright.evals.studies.real.real_scorer import read_rows
 from scenewright.miniature.painter import paint
 
 SCHEMA = """

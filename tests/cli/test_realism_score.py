@@ -12,9 +12,8 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from scenewright.cli.object_realism import score
-from scenewright.core.ports.detector import Detection, DetectionError
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
-from scenewright.runs.model_factory import detectors, realism_scorers
+from scenewright.core.ports.vision import Detection, DetectionError, ObjectRealism, RealismError
+from scenewright.runs.model_factory import local_models, realism_scorers
 from tests.tools.vision.realism.scripted import ScriptedDetector, ScriptedScorer
 
 DOG = Detection("dog", (0, 0, 20, 20), 0.9)
@@ -50,7 +49,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
     monkeypatch.chdir(tmp_path)
     found = Bench()
     monkeypatch.setattr(realism_scorers, "scorer_of", found.scorer_of)
-    monkeypatch.setattr(detectors, "cached_detector_of", found.cached_detector_of)
+    monkeypatch.setattr(local_models, "cached_detector_of", found.cached_detector_of)
     for shade, name in enumerate(("a.png", "b.png")):
         Image.new("RGB", (80, 60), (shade, 0, 0)).save(name)
     return found

@@ -11,10 +11,9 @@ from typer.testing import CliRunner
 
 from scenewright.cli.main import app
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
-from scenewright.evals.studies.panel.config import StudyConfig
-from scenewright.evals.studies.panel.parts.registry import PARTS
 from scenewright.evals.studies.panel.simulator import SimulatedJudge, SimulationSpec, simulate
-from scenewright.evals.studies.panel.sources.table_file import write_table
+from scenewright.evals.studies.panel.sources.tables import write_table
+from scenewright.evals.studies.panel.study import PARTS, StudyConfig
 from scenewright.miniature.painter import paint
 from scenewright.mock_providers.serving import serving_thread
 from scenewright.mock_providers.settings import LabSettings

@@ -17,14 +17,14 @@ from scenewright.core.ports.vision import Detection, Extraction, vocabulary_of
 from scenewright.core.questions import realism_facts_of
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import Sample
-from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
+from scenewright.evals.metrics.graph_matching.text_similarity import ExactSimilarity
 from scenewright.evals.metrics.ocr import OcrMetric
 from scenewright.evals.metrics.psg import PsgMetric
 from scenewright.evals.runner.estimating import estimate
-from scenewright.evals.runner.measuring import score_rows
+from scenewright.evals.runner.judging import score_rows
 from scenewright.evals.store.extractions import Extractions
 from scenewright.evals.studies.peers.geneval import DetectorJudge
-from scenewright.evals.studies.peers.geneval_demands import clause_facts, demands_of_scene
+from scenewright.evals.studies.peers.geneval_rules import clause_facts, demands_of_scene
 from scenewright.miniature.world import JUDGE_VOCABULARY, KINDS, VOCABULARY
 from scenewright.runs.model_factory.extractors import extractor_of
 from scenewright.runs.model_factory.local_models import SEGMENTER, detector_of

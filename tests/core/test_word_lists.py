@@ -24,7 +24,7 @@ from scenewright.core.vocabulary import (
     synonymous,
     verbs_in_text,
 )
-from scenewright.evals.studies.xtc.categories import predicate_class
+from scenewright.evals.studies.xtc.questions import predicate_class
 from scenewright.tools.vision.extraction.pairs import Boxed, contacts
 
 

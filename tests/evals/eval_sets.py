@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scenewright.core.formats import load_scene
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.metrics.sgscore import SGScore
+from scenewright.evals.metrics.picture_scores import SGScore
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.model_setup import EvalModelOverrides
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge, share

@@ -27,30 +27,21 @@ from scenewright.core.ports.vision import (
     Verification,
 )
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.evals.annotation.voters import TextModel
+from scenewright.evals.annotation.panel_queries import TextModel
 from scenewright.evals.metrics.base import Metric, MetricError
-from scenewright.evals.metrics.clipscore import CLIPScore
-from scenewright.evals.metrics.cmmd import CMMD
 from scenewright.evals.metrics.encoders import EncodedTexts
-from scenewright.evals.metrics.frechet import FrechetDistance
-from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
-from scenewright.evals.metrics.inception_score import InceptionScore
+from scenewright.evals.metrics.graph_matching.text_similarity import ExactSimilarity
 from scenewright.evals.metrics.ocr import OcrMetric
-from scenewright.evals.metrics.preference import PreferenceMetric
+from scenewright.evals.metrics.picture_scores import CLIPScore, PreferenceMetric, SGScore
 from scenewright.evals.metrics.psg import PsgMetric
-from scenewright.evals.metrics.sgscore import SGScore
+from scenewright.evals.metrics.set_metrics import CMMD, FrechetDistance, InceptionScore
 from scenewright.evals.store.extractions import Extractions
-from scenewright.evals.studies.peers.blind_metric import Blind
-from scenewright.evals.studies.peers.direct import DirectScore
-from scenewright.evals.studies.peers.dsg import Dsg
+from scenewright.evals.studies.peers.direct_scoring import DirectScore
 from scenewright.evals.studies.peers.geneval import DetectorJudge, GenEval
-from scenewright.evals.studies.peers.item_questions import ItemQuestions, QuestionSource, ledger_in
 from scenewright.evals.studies.peers.panel_metric import MetricJudges
-from scenewright.evals.studies.peers.soft_tifa import SoftTifa
-from scenewright.evals.studies.peers.tifa import Tifa
-from scenewright.evals.studies.peers.vqascore import VqaScore
-from scenewright.evals.studies.real.metric import RealMetric
-from scenewright.evals.studies.real.real_scorer import RealScorer
+from scenewright.evals.studies.peers.question_metrics import Blind, Dsg, SoftTifa, Tifa, VqaScore
+from scenewright.evals.studies.peers.questions import ItemQuestions, QuestionSource, ledger_in
+from scenewright.evals.studies.real.real_scorer import RealMetric, RealScorer
 from scenewright.providers import AnswerStore
 from scenewright.providers.usage import ExpectedUsage
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
@@ -284,7 +275,7 @@ class Features:
 
 @dataclass
 class Writer:
-    """Implements :class:`~scenewright.evals.studies.peers.item_questions.QuestionMaker`."""
+    """Implements :class:`~scenewright.evals.studies.peers.questions.QuestionMaker`."""
 
     switch: Switch
     fingerprint: str = "writer-1"

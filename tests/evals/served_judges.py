@@ -9,7 +9,7 @@ from PIL import Image
 
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import JudgeCaps
-from scenewright.evals.runner.drift.pictures import sentinel_pictures
+from scenewright.evals.runner.sentinels import sentinel_pictures
 from tests.doubles import ScriptedJudge
 
 REMOTE = "api:c"

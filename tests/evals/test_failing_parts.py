@@ -23,16 +23,12 @@ from scenewright.evals.metrics.base import SetMetric
 from scenewright.evals.metrics.registry import METRICS
 from scenewright.evals.reporting.score_matrix import load_score_matrix
 from scenewright.evals.runner.runner import run_eval
-from scenewright.evals.store.results import Results
-from scenewright.evals.store.schema import Table
-from scenewright.evals.studies.context import Context
-from scenewright.evals.studies.planning import Evaluation, PlannedTrial
+from scenewright.evals.store.results import Results, Table
 from scenewright.evals.studies.psg.graph_damage import Measured
 from scenewright.evals.studies.readings import lost_notes, read
 from scenewright.evals.studies.registry import STUDIES, studies_named
-from scenewright.evals.studies.running import run_studies
-from scenewright.evals.studies.setup import Setup
-from scenewright.evals.studies.study import Outcome
+from scenewright.evals.studies.running import Evaluation, PlannedTrial, run_studies
+from scenewright.evals.studies.study import Context, Outcome, Setup
 from scenewright.evals.studies.xtc import study as xtc
 from scenewright.evals.studies.xtc.scores import NodeCount, xtc_scores
 from tests.evals.eval_sets import ListedSet, config, scripted

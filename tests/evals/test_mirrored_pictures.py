@@ -24,17 +24,18 @@ from scenewright.core.questions import NO_RELATION
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.core.vocabulary import entailed, entails, excludes, first_known, opposite
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.datasets.psg_prompts.templates import DrawSpec, draw
-from scenewright.evals.datasets.psg_prompts.words import DATA
+from scenewright.evals.datasets.psg_prompts.templates import DATA, DrawSpec, draw
 from scenewright.evals.metrics.base import Sample
-from scenewright.evals.metrics.graph_matching.base import TextSimilarity
-from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity, LexicalSimilarity
+from scenewright.evals.metrics.graph_matching.text_similarity import (
+    ExactSimilarity,
+    LexicalSimilarity,
+    TextSimilarity,
+)
 from scenewright.evals.metrics.psg import PsgMetric
 from scenewright.evals.store.extractions import Extractions
 from scenewright.evals.studies.xtc.base import Question, Reply
-from scenewright.evals.studies.xtc.config import XtcConfig
-from scenewright.evals.studies.xtc.graders import SimilarityGrader
-from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides
+from scenewright.evals.studies.xtc.config import XtcConfig, XtcModelOverrides
+from scenewright.evals.studies.xtc.grading import SimilarityGrader
 from scenewright.evals.studies.xtc.running import run_xtc
 from scenewright.miniature.painter import Painting, paint
 from scenewright.miniature.world import DIRECTIONS

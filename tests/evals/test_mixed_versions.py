@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from scenewright.core.facts import Answer, Fact
-from scenewright.evals.judge_reports.card_sections import markdown
 from scenewright.evals.judge_reports.grading import Grading
+from scenewright.evals.judge_reports.judge_card import markdown
 from scenewright.evals.judge_reports.judge_runs import PLAIN, run_judges
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.studies.panel.sources.live_judges import query_table

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from scenewright.evals.errors import EvalError, ModelChangedError
-from scenewright.evals.reporting.comparability import mismatches
+from scenewright.evals.reporting.comparison import mismatches
+from scenewright.evals.reporting.evaluations import open_sides
 from scenewright.evals.reporting.report import build_report
-from scenewright.evals.reporting.sides import open_sides
 from scenewright.evals.runner.independence import self_report_notes, told_self_reports
 from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.runner import export_folder, run_eval

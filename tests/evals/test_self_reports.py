@@ -14,18 +14,15 @@ from scenewright.cli import eval as eval_command
 from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import MetricError, judges_of
+from scenewright.evals.metrics.picture_scores import SGScore
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.metrics.sgscore import SGScore
 from scenewright.evals.reporting.report import build_report
-from scenewright.evals.runner.arms import arms_of, panels_of
-from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.config import EvalConfig, arms_of, panels_of
 from scenewright.evals.runner.drawing import ImageGenerator
 from scenewright.evals.runner.independence import shared_judges, steering_of, told_self_reports
 from scenewright.evals.runner.runner import run_eval
-from scenewright.evals.studies.peers.matrix import matrix_of
-from scenewright.evals.studies.peers.matrix_page import findings
+from scenewright.evals.studies.peers.matrix import findings, matrix_of, peer_scores
 from scenewright.evals.studies.peers.panel_metric import metric_judges_of
-from scenewright.evals.studies.peers.scores import peer_scores
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.evals.eval_sets import ListedSet, scene_items, scripted
 

@@ -14,19 +14,17 @@ from scenewright.config.settings import load_settings
 from scenewright.core.facts import Answer, Fact
 from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.reporting.report import build_report
-from scenewright.evals.runner.drift.ledger import SentinelFile
-from scenewright.evals.runner.drift.sentinel_queries import Sentinels
 from scenewright.evals.runner.estimating import estimate
 from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.runner import export_folder, run_eval
+from scenewright.evals.runner.sentinels import SentinelFile, Sentinels
 from scenewright.evals.runner.served_versions import (
     SERVED,
     told_labels,
     told_versions,
     version_notes,
 )
-from scenewright.evals.store.paths import SENTINELS
-from scenewright.evals.store.results import Results
+from scenewright.evals.store.results import SENTINELS, Results
 from scenewright.mock_providers import LabSettings, serving_thread
 from scenewright.mock_providers.faults import parse_swaps
 from scenewright.providers.versions import served_name

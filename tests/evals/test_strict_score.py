@@ -13,7 +13,7 @@ from scenewright.core.facts import Fact
 from scenewright.core.images import hash_of_image
 from scenewright.core.questions import facts_of
 from scenewright.evals.datasets.miniature_scenes import load
-from scenewright.evals.runner.judging import PanelJudgement, ToolCallSource, judge_picture
+from scenewright.evals.runner.judging import JudgePanel, PanelJudgement, judge_picture
 from scenewright.providers import AnswerStore
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 
@@ -30,7 +30,7 @@ def test_the_weak_judge_scores_what_it_chose(tmp_path: Path) -> None:
 
     async def judged() -> list[PanelJudgement]:
         judge = LocalJudge(MINIATURE_WEIGHTS / "judges" / "judge-weak", name="weak")
-        judge_panel = ToolCallSource("report", (judge,), Panel())
+        judge_panel = JudgePanel("report", (judge,), Panel())
         store = AnswerStore(tmp_path / "answers.db")
         try:
             return [

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.panel.panel import check_apart, identity_of_judge
-from scenewright.cli.tables import card_lines, print_result
+from scenewright.cli.run_display import card_lines, print_result
 from scenewright.config.settings import BUILT_IN, Settings, SettingsError
 from scenewright.core.facts import Answer, Fact
 from scenewright.graphs.reporting import INDEPENDENT, reporting_from

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks._label_form import blank_form, filled, phrases, read_form
+from benchmarks._label_sheet import main, sheets_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from benchmarks._kept import KeptTeam
-from benchmarks._label_form import blank_form, filled, phrases, read_form
-from benchmarks._label_sheet import main, sheets_of
-from benchmarks._labels import (
+from benchmarks._miniature_models import (
     FILE,
     FOLDER,
     LabelError,
@@ -25,10 +24,12 @@ from benchmarks._labels import (
     Mark,
     Picture,
     known_facts,
+    label_counts,
+    label_figures,
     read_labels,
 )
-from benchmarks._miniature_judges import label_counts, label_figures
-from benchmarks._miniature_scenes import LEVELS, painting_of_level
+from benchmarks._miniature_pictures import KeptTeam
+from benchmarks._scenes import LEVELS, painting_of_level
 from scenewright.agents.composers.rules import GridComposer
 from scenewright.config.settings import find_profile
 from scenewright.core.facts import FACT_KINDS

@@ -16,19 +16,20 @@ from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.vision import Detection
 from scenewright.core.questions import facts_of
-from scenewright.evals.runner.judging import ToolCallSource, expected_of, judge_picture
-from scenewright.evals.studies.peers.direct import DirectScore
-from scenewright.evals.studies.peers.dsg import Dsg, dsg_score
-from scenewright.evals.studies.peers.item_questions import QuestionSource
-from scenewright.evals.studies.peers.raters import MARKS, OptionRater
-from scenewright.evals.studies.peers.soft_tifa import SoftTifa
-from scenewright.evals.studies.peers.tifa import Tifa
-from scenewright.evals.studies.peers.vqascore import VqaScore
+from scenewright.evals.runner.judging import JudgePanel, expected_of, judge_picture
+from scenewright.evals.studies.peers.direct_scoring import MARKS, DirectScore, OptionRater
+from scenewright.evals.studies.peers.question_metrics import (
+    Dsg,
+    SoftTifa,
+    Tifa,
+    VqaScore,
+    dsg_score,
+)
+from scenewright.evals.studies.peers.questions import QuestionSource
 from scenewright.evals.studies.real.real_scorer import Picture, RealScorer, score_pictures
-from scenewright.evals.studies.real.schema import AttributeSchema, SchemaAttribute
-from scenewright.evals.studies.real.schema_files import classes_of
+from scenewright.evals.studies.real.schema import AttributeSchema, SchemaAttribute, classes_of
+from scenewright.evals.studies.xtc.models import JudgeUnderstander, Vocabulary
 from scenewright.evals.studies.xtc.questions import questions_of
-from scenewright.evals.studies.xtc.understanding_judges import JudgeUnderstander, Vocabulary
 from scenewright.mock_providers import ThreadedLab
 from scenewright.providers import AnswerStore
 from scenewright.providers.caller import Caller
@@ -52,7 +53,7 @@ async def judge(lab: ThreadedLab, key: str) -> AsyncIterator[DecisionJudge]:
 async def test_a_panel_that_asks_in_waves_sends_one_request_and_voids_here(
     judge: DecisionJudge, lab: ThreadedLab, key: str
 ) -> None:
-    judge_panel = ToolCallSource("decisions", (judge,), Panel())
+    judge_panel = JudgePanel("decisions", (judge,), Panel())
     store = AnswerStore(None)
     found = await judge_picture(
         judge_panel, "a" * 64, lambda: IMAGE, FACTS, store=store, origin="o"

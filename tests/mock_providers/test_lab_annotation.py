@@ -14,9 +14,9 @@ from scenewright.agents.chat.language_replies import ReplyError
 from scenewright.agents.judges.models import caps_of
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.vision import Detection
-from scenewright.evals.annotation import classes, instances, merging
+from scenewright.evals.annotation import text_stages
+from scenewright.evals.annotation.panel_queries import TextModel, Voter
 from scenewright.evals.annotation.pipeline import Building
-from scenewright.evals.annotation.voters import TextModel, Voter
 from scenewright.evals.store.ledger import Ledger
 from scenewright.miniature.painter import paint
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
@@ -64,7 +64,7 @@ def test_the_lab_knows_the_words_of_its_models() -> None:
 
 
 def test_the_lab_knows_the_tools_of_the_prompts() -> None:
-    prompts = (merging.PROMPT, classes.PROMPT, instances.PROMPT)
+    prompts = (text_stages.PROMPT, text_stages.PROMPT, text_stages.PROMPT)
     assert tuple(load_prompt(name).tool for name in prompts) == scripts._TOOLS
     assert load_prompt(one_stage.BOXES_PROMPT).tool == box_relations.RELATIONS_TOOL
 
@@ -151,7 +151,7 @@ async def test_synonyms_go_by_the_planners_table(
 ) -> None:
     async with parser(lab, "openai", "gpt-4.1-mini", key) as one:
         with Ledger(tmp_path / "ledger") as ledger:
-            found = await merging.propose_synonyms(
+            found = await text_stages.propose_synonyms(
                 ledger, TextModel("x:y", one.chat), {"on": 5, "on top of": 2, "chasing": 1}
             )
     assert found.mapping == {"on top of": "on"}

@@ -20,8 +20,8 @@ from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.pictures import prepare
 from scenewright.core.formats import load_scene
+from scenewright.evals.datasets.psg_prompts.rows import request_of
 from scenewright.evals.datasets.psg_prompts.templates import DrawSpec, draw
-from scenewright.evals.datasets.psg_prompts.writing import request_of
 from scenewright.miniature.painter import paint
 from scenewright.miniature.truth import Painting
 from scenewright.mock_providers import ThreadedLab

@@ -8,16 +8,18 @@ import pytest
 from PIL import Image
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.evals.annotation.voters import TextModel
+from scenewright.evals.annotation.panel_queries import TextModel
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import Sample
 from scenewright.evals.store.ledger import Ledger
-from scenewright.evals.studies.peers.dsg import Dsg
-from scenewright.evals.studies.peers.dsg_questions import DsgMaker
-from scenewright.evals.studies.peers.item_questions import QuestionMaker, QuestionSource
 from scenewright.evals.studies.peers.panel_metric import MetricJudges
-from scenewright.evals.studies.peers.tifa import Tifa
-from scenewright.evals.studies.peers.tifa_questions import TifaMaker
+from scenewright.evals.studies.peers.question_metrics import Dsg, Tifa
+from scenewright.evals.studies.peers.questions import (
+    DsgMaker,
+    QuestionMaker,
+    QuestionSource,
+    TifaMaker,
+)
 from scenewright.mock_providers import ThreadedLab
 from scenewright.providers import AnswerStore
 from scenewright.providers.caller import Caller

@@ -26,7 +26,7 @@ from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import MetricError, Sample
-from scenewright.evals.metrics.preference import PreferenceMetric
+from scenewright.evals.metrics.picture_scores import PreferenceMetric
 from scenewright.evals.metrics.registry import metric_of
 from scenewright.miniature.painter import paint
 from scenewright.mock_providers import ThreadedLab

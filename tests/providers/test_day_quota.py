@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import pytest
 
 from scenewright.config.accounts import AccountSpec
-from scenewright.evals.runner.engines.rate_limit_actor import RateLimitClient
+from scenewright.evals.runner.engines.cluster import RateLimitClient
 from scenewright.providers import day_quota
 from scenewright.providers.caller import Caller
 from scenewright.providers.day_quota import DayQuota, RequestCounter, sent_file, sent_requests

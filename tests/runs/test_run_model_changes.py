@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from scenewright import RunError, refine, score
-from scenewright.cli import tables
+from scenewright.cli import run_display
 from scenewright.graphs.events import Event, Warned
 from scenewright.runs.report import read_run, write_page
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
@@ -53,7 +53,7 @@ async def test_a_judge_that_changes_in_a_run_is_told_in_events_result_page_and_t
     assert text.endswith(" and is now served as v2: the scores of this run are of both.")
     assert found.warnings == (text,)
     assert "is now served as v2" in write_page(found.folder).read_text()
-    assert ("note", text) in tables.result_lines(read_run(found.folder))
+    assert ("note", text) in run_display.result_lines(read_run(found.folder))
 
 
 async def test_a_run_that_is_to_stop_stops_and_goes_on_where_that_is_accepted() -> None:

@@ -15,9 +15,8 @@ import httpx2
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from benchmarks._chaos import request
-from benchmarks._lab_process import lab_process
-from benchmarks._service_process import PAINTER, PANEL, REPORTER, ServiceProcess
+from benchmarks._mock import PAINTER, PANEL, REPORTER, ServiceProcess, lab_process
+from benchmarks.chaos import request
 from scenewright.mock_providers.settings import LabSettings
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import RunStore

@@ -11,9 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from benchmarks._chaos import Chaos, endured, request
-from benchmarks._lab_process import lab_process
-from benchmarks._service_process import PAINTER, ServiceProcess
+from benchmarks._mock import PAINTER, ServiceProcess, lab_process
+from benchmarks.chaos import Chaos, endured, request
 from scenewright.mock_providers.settings import LabSettings
 from tests.service.databases import KINDS, database
 from tests.service.working import until

@@ -17,22 +17,21 @@ from langchain_core.messages import HumanMessage
 from PIL import Image
 
 from scenewright.agents.chat.language_replies import ask_for, digest_of, name_of, tool_of
-from scenewright.agents.judges.tokens import character_tokens, image_tokens
-from scenewright.core.ports.detector import Detection
+from scenewright.agents.judges.pictures import character_tokens, image_tokens
+from scenewright.core.ports.vision import Detection
 from scenewright.evals.errors import AnnotationError
 from scenewright.evals.runner.judging import error_text
 from scenewright.evals.runner.progress import StartupFailureLimit
 from scenewright.evals.store.ledger import Ledger, Photo, Reply
 from scenewright.prompts import load_prompt
-from scenewright.providers.idempotency import identified
-from scenewright.providers.metering import metered
-from scenewright.providers.usage import Usage
-from scenewright.tools.vision.extraction.picture_parser import BOXES_PROMPT, PictureParser
+from scenewright.providers.sdk_clients import identified
+from scenewright.providers.usage import Usage, metered
+from scenewright.tools.vision.extraction.one_stage import BOXES_PROMPT, PictureParser
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from scenewright.config.output_limits import Role
+    from scenewright.config.profiles import Role
     from scenewright.config.settings import Settings
 
 Triple = tuple[str, str, str]
@@ -170,7 +169,7 @@ def _voter(spec: str, settings: Settings | None) -> Voter:
     from scenewright.agents.judges.models import caps_of
     from scenewright.config.settings import load_settings, split_judge
     from scenewright.runs.model_factory.profiles import chat_of
-    from scenewright.tools.vision.extraction.picture_parser import sampling_of
+    from scenewright.tools.vision.extraction.one_stage import sampling_of
 
     settings = settings or load_settings()
     _refuse_scripts(spec)

@@ -17,7 +17,7 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.agents.judges.tokens import answer_tokens, character_tokens
+from scenewright.agents.judges.pictures import answer_tokens, character_tokens
 from scenewright.core.formats.base import numbered
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
@@ -75,9 +75,9 @@ from scenewright.evals.annotation.text_stages import (
 from scenewright.evals.datasets.base import Dataset, Item, file_digest
 from scenewright.evals.store.ledger import Ledger, Photo, Reply
 from scenewright.prompts import load_prompt
-from scenewright.providers.usage import Expected, Usage
+from scenewright.providers.usage import ExpectedUsage, Usage
 from scenewright.providers.versions import SERVED_FILE, FollowedVersions, following
-from scenewright.tools.vision.extraction.picture_parser import BOXES_PROMPT, SAMPLING
+from scenewright.tools.vision.extraction.one_stage import BOXES_PROMPT, SAMPLING
 
 _VOCABULARY = 200
 _TOKENS_A_WORD = 4
@@ -92,7 +92,7 @@ class Plan:
 
     photos: dict[str, int] = field(default_factory=dict)
     """``kept``, or the reason why they are left out → photos."""
-    lines: dict[str, Expected] = field(default_factory=dict)
+    lines: dict[str, ExpectedUsage] = field(default_factory=dict)
     """Model or stage → expected usage."""
     done: int = 0
     """Replies that exist."""
@@ -100,9 +100,9 @@ class Plan:
     """Failed ones of them, which are asked again with ``--retry``."""
 
     @property
-    def total(self) -> Expected:
+    def total(self) -> ExpectedUsage:
         """All calls together."""
-        return sum(self.lines.values(), Expected())
+        return sum(self.lines.values(), ExpectedUsage())
 
     @property
     def unpriced(self) -> list[str]:
@@ -135,7 +135,7 @@ def plan_of(
     wanted = ballots(voters, config.samples)
     usage: dict[str, Usage] = {voter.name: Usage() for voter in voters}
     calls = dict.fromkeys(usage, 0)
-    sums = {judge.id: Expected() for judge in judges}
+    sums = {judge.id: ExpectedUsage() for judge in judges}
     names: set[str] = set()
     photos = objects = 0
     for photo in ledger.photos():
@@ -155,7 +155,7 @@ def plan_of(
     )  # fmt: skip
     for voter in voters:
         used = usage[voter.name]
-        plan.lines[voter.name] = Expected(calls[voter.name], used, voter.price(used))
+        plan.lines[voter.name] = ExpectedUsage(calls[voter.name], used, voter.price(used))
     for judge in judges:
         plan.lines[f"judge {judge.id}"] = sums[judge.id]
     if text is not None and photos:
@@ -178,24 +178,24 @@ def plan_of(
     return plan
 
 
-def _text(text: TextModel, prompt: str, calls: int, shown: int, out: int) -> Expected:
+def _text(text: TextModel, prompt: str, calls: int, shown: int, out: int) -> ExpectedUsage:
     fixed = character_tokens(len(load_prompt(prompt).text))
     usage = Usage(calls * fixed + shown, out)
-    return Expected(calls, usage, text.price(usage))
+    return ExpectedUsage(calls, usage, text.price(usage))
 
 
-def _judging(judge: Judge, size: tuple[int, int], objects: int) -> Expected:
+def _judging(judge: Judge, size: tuple[int, int], objects: int) -> ExpectedUsage:
     named = max(1, round(RELATIONS_AN_OBJECT * _SEVERAL * objects))
     expected = getattr(judge, "expected", None)
     if expected is None:
         # A judge on this machine costs nothing.
-        return Expected(0 if judge.caps.local else 1, Usage(0, answer_tokens(named)), 0.0)
+        return ExpectedUsage(0 if judge.caps.local else 1, Usage(0, answer_tokens(named)), 0.0)
     ends = (SceneObject(id="a.1", name="person"), SceneObject(id="b.1", name="bicycle"))
     relations = tuple(Relation(source="a.1", predicate=f"near {n}", target="b.1")
                       for n in range(named))  # fmt: skip
     facts = [f for f in facts_of(SceneGraph(objects=ends, relations=relations))
              if f.kind == "relation"]  # fmt: skip
-    found: Expected = expected(size, facts)
+    found: ExpectedUsage = expected(size, facts)
     return found
 
 

@@ -15,10 +15,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
 from scenewright.agents.chat.language_replies import as_data, ask_for, name_of, shortened, tool_of
-from scenewright.agents.judges.tokens import character_tokens
-from scenewright.agents.parsers.prompt_classes import (
-    CATEGORIES,
+from scenewright.agents.judges.pictures import character_tokens
+from scenewright.agents.parsers.classes import (
     CHALLENGES,
+    PROMPT_CATEGORIES,
     RULES_VERSION,
     Classes,
     classify,
@@ -37,7 +37,7 @@ from scenewright.evals.datasets.psg_prompts.templates import Draw, DrawSpec, Psg
 from scenewright.evals.errors import AnnotationError
 from scenewright.evals.runner.progress import StartupFailureLimit, side_by_side
 from scenewright.prompts import load_prompt
-from scenewright.providers.usage import Expected, Usage
+from scenewright.providers.usage import ExpectedUsage, Usage
 
 PROMPT = "classify_challenges"
 BATCH = 20
@@ -101,7 +101,7 @@ def read_classes(given: Mapping[str, Any], count: int, by: str, last: bool) -> d
             continue
         category, challenge = (str(row.get(key, "")).upper() for key in ("category", "challenge"))
         wrong = ""
-        if category not in CATEGORIES:
+        if category not in PROMPT_CATEGORIES:
             wrong = f"{row.get('category')!r} is not a category"
         elif challenge not in CHALLENGES:
             wrong = f"{row.get('challenge')!r} is not a challenge"
@@ -142,7 +142,7 @@ class Work:
     """Id → existing row."""
     lacking: list[Draw] = field(default_factory=list)
     """Prompts to be written."""
-    expected: Expected = field(default_factory=Expected)
+    expected: ExpectedUsage = field(default_factory=ExpectedUsage)
     """Expected usage of a language model; nothing for the rules."""
 
 
@@ -167,7 +167,7 @@ def plan(
         work.lacking.append(drawn)
     if model is not None:
         usage = sum((writing_usage(one) for one in work.lacking), Usage())
-        work.expected = Expected(len(work.lacking), usage, model.price(usage))
+        work.expected = ExpectedUsage(len(work.lacking), usage, model.price(usage))
     return work
 
 
@@ -210,7 +210,7 @@ async def synthesize(
 
 def unclassified(
     items: Iterable[Item], kept: Mapping[str, Item], model: TextModel | None
-) -> tuple[list[Item], Expected]:
+) -> tuple[list[Item], ExpectedUsage]:
     """Return the items without classes by this model (or the rules), and the cost of asking."""
     by = f"rules@{RULES_VERSION}" if model is None else model.name
     lacking = [
@@ -221,11 +221,11 @@ def unclassified(
         or not there.group
         or there.meta.get("classified_by") != by
     ]
-    expected = Expected()
+    expected = ExpectedUsage()
     if model is not None:
         for some in _batches([item for item in lacking if item.prompt]):
             usage = classifying_usage([item.prompt for item in some])
-            expected += Expected(1, usage, model.price(usage))
+            expected += ExpectedUsage(1, usage, model.price(usage))
     return lacking, expected
 
 

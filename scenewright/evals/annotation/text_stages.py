@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from scenewright.agents.chat.language_replies import as_data
-from scenewright.agents.parsers.scene_classes import CATEGORIES
+from scenewright.agents.parsers.classes import SCENE_CATEGORIES
 from scenewright.core.validation import first_problem
 from scenewright.evals.annotation.graph_sets import entry_of
 from scenewright.evals.annotation.panel_queries import TextModel, ask_text, plain
@@ -196,8 +196,10 @@ def _key(text: object) -> str:
     return "".join(c for c in str(text).casefold() if c.isalnum())
 
 
-_GROUPS = {_key(group): group for group in CATEGORIES}
-_CLASSES = {(group, _key(one)): one for group, members in CATEGORIES.items() for one in members}
+_GROUPS = {_key(group): group for group in SCENE_CATEGORIES}
+_CLASSES = {
+    (group, _key(one)): one for group, members in SCENE_CATEGORIES.items() for one in members
+}
 
 
 def class_of(first: object, second: object) -> tuple[str, str]:
@@ -207,10 +209,10 @@ def class_of(first: object, second: object) -> tuple[str, str]:
     """
     group = _GROUPS.get(_key(first))
     if group is None:
-        raise ValueError(f"level 1 is {first!r}: choose {' or '.join(CATEGORIES)}")
+        raise ValueError(f"level 1 is {first!r}: choose {' or '.join(SCENE_CATEGORIES)}")
     category = _CLASSES.get((group, _key(second)))
     if category is None:
-        known = ", ".join(CATEGORIES[group])
+        known = ", ".join(SCENE_CATEGORIES[group])
         raise ValueError(f"level 2 is {second!r}: of {group} choose one of {known}")
     return group, category
 

@@ -16,10 +16,10 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.core.facts import Fact
-from scenewright.core.ports.detector import Detection
+from scenewright.core.inflection import described, read_data
+from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
-from scenewright.core.word_lists import described, read_data
 
 
 class DatasetError(ValueError):

@@ -37,8 +37,8 @@ from typing import Any, Self
 from PIL import Image, UnidentifiedImageError
 
 from scenewright.core.formats.base import FormatError, build, numbered
-from scenewright.core.formats.vocabulary import key_of
-from scenewright.core.ports.detector import Detection
+from scenewright.core.formats.phrases import key_of
+from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import MAX_OBJECTS, SceneGraph
 from scenewright.evals.datasets.base import (
     DatasetError,

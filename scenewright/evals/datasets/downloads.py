@@ -35,8 +35,7 @@ from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
 from scenewright.core.flushing import flush
 from scenewright.evals.datasets.base import Source, SourceFile, default_place, find_source
-from scenewright.providers.hub.disk import PARTIAL, free_bytes, sha256_of
-from scenewright.providers.hub.known import size_words
+from scenewright.providers.hub.needs import PARTIAL, free_bytes, sha256_of, size_words
 from scenewright.providers.hub.pull import PullCallbacks
 
 CONNECT_SECONDS, READ_SECONDS = 20.0, 60.0

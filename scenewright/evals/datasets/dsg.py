@@ -14,7 +14,7 @@ From the tuples of a prompt to its scene:
   object of the scene too: ``man's hat`` gives ``man has hat``.
 - ``other - count (dogs, ==3)`` makes three objects ``dog``; *few* and *several* make none.
 - An attribute is one of its object, under its kind as key; those about how the picture is made are
-  left off (:data:`~scenewright.core.formats.dsg_tuples.ASIDE`).
+  left off (:data:`~scenewright.core.formats.published_questions.ASIDE`).
 - A relation joins two objects; several instances take part in turn. An action without an object
   (``relation - action (dog, run)``) is an attribute, its state.
 - A thing that is named in an attribute or relation alone becomes an object as well.
@@ -31,11 +31,17 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.parsers.lexicon import NUMBERS
+from scenewright.agents.parsers.tagging import NUMBERS
 from scenewright.core.facts import Fact, FactKind
 from scenewright.core.formats.base import numbered
-from scenewright.core.formats.dsg_tuples import ASIDE, Proposition, label, owner, read_tuple
-from scenewright.core.plurals import singular
+from scenewright.core.formats.published_questions import (
+    ASIDE,
+    Proposition,
+    label,
+    owner,
+    read_tuple,
+)
+from scenewright.core.inflection import singular
 from scenewright.core.scene import (
     MAX_NAME_LENGTH,
     Attributes,

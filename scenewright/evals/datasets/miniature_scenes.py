@@ -16,18 +16,18 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.agents.composers.triplets import TripletComposer
-from scenewright.agents.parsers.scene_classes import diversity
+from scenewright.agents.composers.rules import TripletComposer
+from scenewright.agents.parsers.classes import diversity
 from scenewright.config.settings import BUILT_IN
-from scenewright.core.placement import PlacementError, place_objects
+from scenewright.core.layout import PlacementError, place_objects
 from scenewright.core.ports.composer import Composer
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import Attributes, SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, unreadable
 from scenewright.evals.datasets.reading import whole
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
-from scenewright.miniature.vocabulary import MAX_TOKENS, new_tokenizer
+from scenewright.miniature.world import MAX_TOKENS, new_tokenizer
 from scenewright.runs.model_factory.profiles import composer_of
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from typing import Any
 
 from scenewright.core.facts import Fact, FactKind
 from scenewright.core.formats.base import FormatError, build, numbered
-from scenewright.core.plurals import plural, singular
+from scenewright.core.inflection import plural, singular
 from scenewright.core.questions import facts_of, object_fact_id
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import (

@@ -37,7 +37,7 @@ from pydantic import ValidationError
 from scenewright.core.formats import megasg
 from scenewright.core.formats.base import FormatError, build, numbered
 from scenewright.core.formats.visual_genome import keys_for
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import MAX_OBJECTS, SceneError, SceneGraph, clean_name
 from scenewright.evals.datasets import vg_files
 from scenewright.evals.datasets.base import (

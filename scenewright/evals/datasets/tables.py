@@ -28,7 +28,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from scenewright.core.formats import FormatWarning, load_scene, loads_scene
-from scenewright.core.formats.native import MARKER
+from scenewright.core.formats.base import NATIVE_MARKER
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, make_item, unreadable
 from scenewright.evals.datasets.reading import (
@@ -141,7 +141,7 @@ def row_of(item: Item) -> dict[str, Any]:
     if item.prompt:
         row["prompt"] = item.prompt
     if item.scene is not None:
-        row["scene"] = {"format": MARKER, **item.scene.model_dump(mode="json")}
+        row["scene"] = {"format": NATIVE_MARKER, **item.scene.model_dump(mode="json")}
     if item.facts:
         row["facts"] = [fact.model_dump(mode="json", exclude_defaults=True) for fact in item.facts]
     if item.image is not None:
@@ -213,7 +213,7 @@ def _scene(value: Any, place: str) -> SceneGraph | None:
         raise DatasetError(f"{place}: scene holds {type(value).__name__}: use text or JSON")
     data = _without_nulls(value)
     try:
-        if isinstance(data, dict) and data.get("format") == MARKER:
+        if isinstance(data, dict) and data.get("format") == NATIVE_MARKER:
             return SceneGraph.model_validate({k: v for k, v in data.items() if k != "format"})
         text = data if isinstance(data, str) else json.dumps(data)
         with warnings.catch_warnings():

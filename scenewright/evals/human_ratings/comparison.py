@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.evals.human_ratings.agreement import cohen
 from scenewright.evals.human_ratings.table import Unit, Units
-from scenewright.evals.statistics.correlation import Pictured
-from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
+from scenewright.evals.statistics.figures import Array, Bootstrap, Figure, Pictured
 from scenewright.evals.store.results import Results
 
 

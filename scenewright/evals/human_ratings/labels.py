@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.agents.judges.records_table import LIST_SEPARATOR
+from scenewright.agents.judges.replay import LIST_SEPARATOR
 from scenewright.core.facts import Fact
 from scenewright.evals.human_ratings.study import RatingError, StudyFolder, put_csv
 from scenewright.evals.human_ratings.table import Rating, first_of

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from scenewright.core.facts import Fact
 from scenewright.core.images import ImageError, load_image, png_bytes
-from scenewright.core.ports.detector import Box, Detection
+from scenewright.core.ports.vision import Box, Detection
 from scenewright.core.validation import first_problem
 from scenewright.evals.human_ratings.sources import (
     Entry,
@@ -44,8 +44,12 @@ from scenewright.evals.human_ratings.study import (
 )
 from scenewright.evals.human_ratings.view import ANCHORS
 from scenewright.tools.vision.detection.boxes import clipped
-from scenewright.tools.vision.realism.crops import object_crop
-from scenewright.tools.vision.realism.objects import LEAST_SCORE, LEAST_SHARE, scored_objects
+from scenewright.tools.vision.realism.pictures import (
+    LEAST_SCORE,
+    LEAST_SHARE,
+    object_crop,
+    scored_objects,
+)
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PIXELS = frozenset((b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"))
@@ -115,7 +119,7 @@ class Pictures:
         # Read as a picture in any case: what is damaged must be found now, not by a rater.
         image = load_image(file)
         if self._side is not None and max(image.size) != self._side:
-            from scenewright.runs.report.pictures import fit
+            from scenewright.runs.report.parts import fit
 
             return png_bytes(fit(image, self._side))
         try:
@@ -322,7 +326,7 @@ def make_object_study(
     """Make a study of objects in ``folder`` and return it.
 
     Objects are filtered as in the paper
-    (:func:`~scenewright.tools.vision.realism.objects.scored_objects`) and drawn in an order of the
+    (:func:`~scenewright.tools.vision.realism.pictures.scored_objects`) and drawn in an order of the
     seed; left out ones are counted. Raises ``RatingError`` for options that cannot be met and a
     folder that holds a study.
     """
@@ -396,7 +400,7 @@ def _task(drawn: _Drawn, pictures: Pictures, name: str, side: int | None) -> Tas
     shown = pictures.put(picture.file)
     size, box = image.size, drawn.box
     if side is not None and max(size) != side:
-        from scenewright.runs.report.pictures import fit
+        from scenewright.runs.report.parts import fit
 
         image = fit(image, side)
         across, down = image.width / size[0], image.height / size[1]

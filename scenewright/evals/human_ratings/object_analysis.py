@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import RealismError
 from scenewright.evals.human_ratings.agreement import Places, cohen, sameness
 from scenewright.evals.human_ratings.rated_objects import GivenRating, RatedObject
 from scenewright.evals.human_ratings.study import (
@@ -36,7 +36,7 @@ from scenewright.evals.human_ratings.study import (
 )
 from scenewright.evals.human_ratings.table import Rating
 from scenewright.evals.statistics.figures import RESAMPLES, Array, Bootstrap, Figure
-from scenewright.tools.vision.realism.objects import box_area
+from scenewright.tools.vision.realism.pictures import box_area
 
 ScoredAspect = Literal["shape", "texture", "joint"]
 SCORED_ASPECTS: tuple[ScoredAspect, ...] = get_args(ScoredAspect)

@@ -14,8 +14,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.core.ports.detector import Box, Detection
-from scenewright.core.ports.realism_scorer import HIGHEST, LOWEST, RealismError
+from scenewright.core.ports.vision import HIGHEST, LOWEST, Box, Detection, RealismError
 from scenewright.core.validation import first_problem
 
 FILE = "objects.jsonl"

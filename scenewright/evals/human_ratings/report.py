@@ -36,8 +36,14 @@ from scenewright.evals.human_ratings.table import (
     units_of,
 )
 from scenewright.evals.reporting.pages import asset, environment
-from scenewright.evals.statistics.correlation import Correlation, correlate
-from scenewright.evals.statistics.figures import RESAMPLES, Array, Bootstrap, Figure
+from scenewright.evals.statistics.figures import (
+    RESAMPLES,
+    Array,
+    Bootstrap,
+    Correlation,
+    Figure,
+    correlate,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

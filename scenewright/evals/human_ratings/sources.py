@@ -9,18 +9,16 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from scenewright.agents.judges.records_table import LIST_SEPARATOR, Row, TableError, read_table
+from scenewright.agents.judges.replay import LIST_SEPARATOR, Row, TableError, read_table
 from scenewright.core.facts import Fact
 from scenewright.core.images import ImageError, load_image
-from scenewright.core.ports.detector import Detection, DetectionError, Detector
-from scenewright.core.ports.realism_scorer import RealismError
+from scenewright.core.ports.vision import Detection, DetectionError, Detector, RealismError
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.human_ratings.rated_objects import FILE, read_objects
 from scenewright.evals.human_ratings.study import RatingError, Tick
 from scenewright.evals.store.results import IMAGES, MANIFEST, Results
-from scenewright.tools.vision.detection.files import Listed, read_detections
-from scenewright.tools.vision.detection.recorded import as_record
+from scenewright.tools.vision.detection.files import Listed, as_record, read_detections
 
 ITEMS_FILE = "items.csv"
 ORIGINALS = "originals"

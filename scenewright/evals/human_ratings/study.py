@@ -25,7 +25,7 @@ from typing import Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.core.facts import Fact
-from scenewright.core.ports.detector import Box
+from scenewright.core.ports.vision import Box
 
 Kind = Literal["choice", "facts", "score", "objects"]
 """``choice``: one of several candidates; ``facts``: yes, no or cannot tell for each fact of a

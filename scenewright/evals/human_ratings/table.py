@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.agents.judges.records_table import Row, Table, TableError, read_table
+from scenewright.agents.judges.replay import Row, Table, TableError, read_table
 from scenewright.core.facts import Fact
 from scenewright.evals.human_ratings.store import Kept, store_of
 from scenewright.evals.human_ratings.study import (
@@ -31,8 +31,7 @@ from scenewright.evals.human_ratings.study import (
     unasked,
     void_facts,
 )
-from scenewright.evals.statistics.correlation import Pictured
-from scenewright.evals.statistics.figures import Array
+from scenewright.evals.statistics.figures import Array, Pictured
 
 COLUMNS = (
     *("rater", "task", "kind", "item", "shown", "arm", "fact", "value", "seconds"),

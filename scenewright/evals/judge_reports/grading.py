@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.agents.panel.ballots import ballots
 from scenewright.agents.panel.cascade import pooled, replay_cascade
-from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.panel import Panel, ballots
 from scenewright.config.settings import CascadeSpec
 from scenewright.core.facts import FACT_KINDS, Answer, Fact, FactKind
 from scenewright.core.questions import NO_RELATION

@@ -15,13 +15,7 @@ from typing import cast
 
 from PIL import Image
 
-from scenewright.agents.judges.records_table import (
-    LIST_SEPARATOR,
-    Row,
-    Table,
-    TableError,
-    read_table,
-)
+from scenewright.agents.judges.replay import LIST_SEPARATOR, Row, Table, TableError, read_table
 from scenewright.core.facts import FACT_KINDS, Fact, FactError, FactKind
 from scenewright.core.images import load_image
 from scenewright.core.questions import facts_of

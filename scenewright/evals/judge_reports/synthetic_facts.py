@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from PIL import Image
 
 from scenewright.core.facts import FACT_KINDS, FactKind
-from scenewright.core.placement import canonical_predicate
+from scenewright.core.layout import canonical_predicate
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.judge_reports.labelled_facts import ABSENT, LabelledFact, Picture
 from scenewright.miniature.sampler import sample_painting

@@ -19,7 +19,7 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.predicate_statistics import PredicateStatistics
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.store.journal import Features
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
     from scenewright.providers import AnswerStore
@@ -134,7 +134,7 @@ class ItemMetric(_Metric, Protocol):
 class PricedMetric(Protocol):
     """A metric that asks models of its own, and can estimate the usage."""
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> Mapping[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> Mapping[str, ExpectedUsage]:
         """Return id of a model → expected usage of scoring the sample; no call is made.
 
         The sample's picture is not drawn yet: it has ``size`` pixels (width, height), and no

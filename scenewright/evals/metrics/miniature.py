@@ -7,7 +7,7 @@ the mean over their tokens.
 
 What these encoders lack, classes and a space shared with texts, are linear maps that are fitted in
 closed form on painted scenes with fixed seeds, in seconds, and kept in
-:func:`~scenewright.config.user_cache.user_cache`; their weights are not shipped.
+:func:`~scenewright.config.settings.user_cache`; their weights are not shipped.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from scenewright.agents.composers.grid import describe
-from scenewright.config.user_cache import user_cache
+from scenewright.agents.composers.rules import describe
+from scenewright.config.settings import user_cache
 from scenewright.evals.metrics.encoders import (
     EncodedTexts,
     Worker,

@@ -23,11 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.config.settings import Settings, SettingsError
-from scenewright.config.user_cache import user_cache
+from scenewright.config.settings import Settings, SettingsError, user_cache
 from scenewright.core.images import hash_of_image
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
+from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
 from scenewright.evals.metrics.base import (
     MetricError,
     MetricScore,
@@ -39,11 +37,10 @@ from scenewright.evals.metrics.base import (
     whole,
 )
 from scenewright.evals.store.files import PictureFiles
-from scenewright.tools.vision.detection.rle import data_of_detection
+from scenewright.tools.vision.detection.files import data_of_detection
 
 if TYPE_CHECKING:
-    from scenewright.core.ports.detector import Detector
-    from scenewright.core.ports.realism_scorer import RealismScorer
+    from scenewright.core.ports.vision import Detector, RealismScorer
 
 _Scores = dict[str, ObjectRealism]
 
@@ -51,7 +48,7 @@ _Scores = dict[str, ObjectRealism]
 class CachedScorer:
     """Realism scorer with a cache over another one, which it does not own.
 
-    Implements :class:`~scenewright.core.ports.realism_scorer.RealismScorer`.
+    Implements :class:`~scenewright.core.ports.vision.RealismScorer`.
     """
 
     def __init__(self, scorer: RealismScorer, folder: str | Path | None = None) -> None:
@@ -183,9 +180,8 @@ class OcrMetric:
         detected, none of the largest was scored, or the detector knows none of the labels. Where
         some were, it is their mean, and ``unscored`` counts the others of the largest.
         """
-        from scenewright.core.ports.detector import DetectionError
-        from scenewright.core.ports.realism_scorer import RealismError
-        from scenewright.tools.vision.detection.labels import unfindable
+        from scenewright.core.ports.vision import DetectionError, RealismError
+        from scenewright.tools.vision.detection.boxes import unknown_labels
         from scenewright.tools.vision.realism.pictures import picture_realism
 
         labels = self._labels
@@ -194,7 +190,7 @@ class OcrMetric:
             if scene is None:
                 return MetricScore(value=None, reason="the item has no scene that names objects")
             labels = tuple(dict.fromkeys(item.name for item in scene.objects))
-        unknown = unfindable(self._detector, labels)
+        unknown = unknown_labels(self._detector, labels)
         if labels and len(unknown) == len(set(labels)):
             return MetricScore(value=None, reason=next(iter(unknown.values())))
         labels = tuple(label for label in labels if label not in unknown)
@@ -269,7 +265,7 @@ def make(
 
 def _scorer(name: str, settings: Settings | None) -> RealismScorer:
     from scenewright.core.ports.judge import JudgeError
-    from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
+    from scenewright.core.ports.vision import RealismError, RealismScorer
     from scenewright.runs.model_factory.realism_scorers import KINDS, scorer_of
 
     if is_plugin(name) and name.partition(":")[0] not in KINDS:
@@ -289,8 +285,8 @@ def _scorer(name: str, settings: Settings | None) -> RealismScorer:
 
 
 def _detector(name: str) -> Detector:
-    from scenewright.core.ports.detector import DetectionError
-    from scenewright.runs.model_factory.detectors import cached_detector_of
+    from scenewright.core.ports.vision import DetectionError
+    from scenewright.runs.model_factory.local_models import cached_detector_of
 
     try:
         return cached_detector_of(name)

@@ -12,7 +12,7 @@ the cosine of the plain text, as torchmetrics does, which is the default here.
 
 **Preference**: how often judges that see two pictures find a fact better satisfied by the drawn
 one. The other picture is the item's original photo, or one of the same item drawn by something
-else. Each judge is asked about every fact in both orders (:mod:`scenewright.agents.judges.pairs`).
+else. Each judge is asked about every fact in both orders (:mod:`scenewright.agents.judges.remote`).
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ from scenewright.core.images import ImageError, load_image
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample, real, text
 from scenewright.evals.metrics.encoders import TextImageEncoder
 from scenewright.evals.metrics.extractors import encoder_of
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
-    from scenewright.agents.judges.pairs import Comparison
-    from scenewright.agents.judges.remote import RemoteJudge
+    from scenewright.agents.judges.remote import Comparison, RemoteJudge
 
 
 class SGScore:
@@ -210,7 +209,7 @@ class PreferenceMetric:
         order; floor of ``unsteady`` is 0, that of a coin .5. Comparisons without an answer are left
         out and counted.
         """
-        from scenewright.agents.judges.pairs import compare
+        from scenewright.agents.judges.remote import compare
         from scenewright.core.questions import facts_of
 
         scene = sample.item.scene
@@ -229,7 +228,7 @@ class PreferenceMetric:
         )
         return _scored([one for each in found for one in each])
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Return the usage of each judge, as if the other picture were as large."""
         from scenewright.core.questions import facts_of
 

@@ -1,6 +1,6 @@
 """The PSG-style score as a metric: the graph seen in a picture against the requested one.
 
-A :class:`~scenewright.core.ports.extractor.GraphExtractor` reads the graph, a saliency model or the
+A :class:`~scenewright.core.ports.vision.GraphExtractor` reads the graph, a saliency model or the
 rule ``centre-and-size`` tells which of its objects are in front, and
 :func:`scenewright.evals.metrics.graph_edit.psg_score` compares. No judge is asked: what the
 extractor misses or invents lowers the score, whatever the picture shows.
@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.config.settings import Settings, SettingsError
-from scenewright.config.user_cache import user_cache
+from scenewright.config.settings import Settings, SettingsError, user_cache
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.evals.metrics.base import (
     MetricError,
@@ -32,10 +31,10 @@ from scenewright.evals.metrics.base import (
 )
 from scenewright.evals.metrics.graph_edit import EditLimits, PsgScore, Share, psg_score
 from scenewright.evals.metrics.graph_matching.text_similarity import MatchingError, TextSimilarity
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
-    from scenewright.core.ports.extractor import Extraction, GraphExtractor
+    from scenewright.core.ports.vision import Extraction, GraphExtractor
     from scenewright.evals.store.extractions import Extractions
     from scenewright.tools.vision.detection.saliency import SaliencyModel
 
@@ -120,12 +119,14 @@ class PsgMetric:
         """The picture and its scene."""
         return frozenset({"image", "scene"})
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Return one call or more of each model of an account.
 
         Their price is not known: what they are asked hangs on what they see.
         """
-        return {name: Expected(1, usd=None) for name in self._paid if sample.item.scene is not None}
+        return {
+            name: ExpectedUsage(1, usd=None) for name in self._paid if sample.item.scene is not None
+        }
 
     async def score(self, sample: Sample) -> MetricScore:
         """Return the score.
@@ -141,8 +142,7 @@ class PsgMetric:
         never puts in a graph is unscored as well; where that is no class, the parts that do not
         need it have their scores.
         """
-        from scenewright.core.ports.detector import DetectionError
-        from scenewright.core.ports.extractor import ExtractionError
+        from scenewright.core.ports.vision import DetectionError, ExtractionError
 
         scene = sample.item.scene
         if scene is None:
@@ -182,7 +182,7 @@ class PsgMetric:
 
         Both are empty if it could.
         """
-        from scenewright.core.ports.extractor import vocabulary_of
+        from scenewright.core.ports.vision import vocabulary_of
 
         extractor = self._extractions.extractor
         words = vocabulary_of(extractor)
@@ -285,9 +285,8 @@ def _paid_by(name: str) -> tuple[str, ...]:
 
 
 def _extractor(name: Any, settings: Settings | None) -> GraphExtractor:
-    from scenewright.core.ports.detector import DetectionError
-    from scenewright.core.ports.extractor import ExtractionError, GraphExtractor
     from scenewright.core.ports.judge import JudgeError
+    from scenewright.core.ports.vision import DetectionError, ExtractionError, GraphExtractor
     from scenewright.runs.model_factory.extractors import NAMES, extractor_of
 
     if name is None:
@@ -329,7 +328,7 @@ def _similarity(name: str) -> TextSimilarity:
 
 
 def _saliency(name: str, trusted: bool) -> SaliencyModel | None:
-    from scenewright.core.ports.detector import DetectionError
+    from scenewright.core.ports.vision import DetectionError
     from scenewright.tools.vision.detection.saliency import saliency_of
 
     try:

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from scenewright.config.settings import Settings
-from scenewright.core.word_lists import described, read_data
+from scenewright.core.inflection import described, read_data
 from scenewright.evals.metrics.base import (
     ItemMetric,
     Metric,

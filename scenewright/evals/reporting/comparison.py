@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from scenewright.evals.reporting.evaluations import About, Opened, Side
 from scenewright.evals.reporting.pages import ChoiceError, asset, render
 from scenewright.evals.reporting.score_matrix import Column, Facet, higher_is_better, in_order
-from scenewright.evals.statistics.paired import RESAMPLES, Paired, paired_many
+from scenewright.evals.statistics.estimates import PAIRED_RESAMPLES, Paired, paired_many
 
 _ASKED = {
     "protocol": "how facts are asked",
@@ -323,9 +323,9 @@ class Comparison(BaseModel):
     """Differences between the evaluations."""
     notes: tuple[str, ...] = ()
     """Scores that could not be compared, with reasons."""
-    resamples: int = RESAMPLES
+    resamples: int = PAIRED_RESAMPLES
     """Resamples of the bootstrap."""
-    flips: int = RESAMPLES
+    flips: int = PAIRED_RESAMPLES
     """Most sign patterns of the test: more than resamples where there are many differences."""
     seed: int = 0
     """Seed of both."""
@@ -339,7 +339,7 @@ def compare(
     panels: Sequence[str] = (),
     parts: bool = False,
     force: bool = False,
-    resamples: int = RESAMPLES,
+    resamples: int = PAIRED_RESAMPLES,
     seed: int = 0,
 ) -> Comparison:
     """Return the differences of ``pairs`` (before, after) in all scores of single pictures.

@@ -29,8 +29,7 @@ from scenewright.core.facts import Fact
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting.score_matrix import FACETS, Column, ScoreMatrix, batches, in_order
-from scenewright.evals.store.results import Results
-from scenewright.evals.store.schema import SCHEMAS, Table
+from scenewright.evals.store.results import SCHEMAS, Results, Table
 from scenewright.runs.report.graph import Mark, draw_graph
 from scenewright.runs.report.words import scene_words, shorten
 

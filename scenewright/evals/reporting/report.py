@@ -46,7 +46,7 @@ from scenewright.evals.reporting.score_matrix import (
 )
 from scenewright.evals.reporting.words import count, dollars, probability, whole
 from scenewright.evals.runner.independence import reporter
-from scenewright.evals.statistics.paired import RESAMPLES
+from scenewright.evals.statistics.estimates import PAIRED_RESAMPLES
 from scenewright.evals.store.results import IMAGES, Results
 from scenewright.runs.report.words import duration
 
@@ -372,7 +372,7 @@ def build_report(
     out: Path | None = None,
     *,
     copy_pictures: bool = False,
-    resamples: int = RESAMPLES,
+    resamples: int = PAIRED_RESAMPLES,
     progress: Progress | None = None,
 ) -> Built:
     """Write the report of an evaluation into ``out`` (default: ``report`` in its folder).

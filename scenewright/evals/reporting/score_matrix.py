@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.store.results import Results, filled
-from scenewright.evals.store.schema import Table, arm_name
+from scenewright.evals.store.results import Results, Table, arm_name, filled
 
 Facet = Literal["level", "group", "category", "complexity"]
 FACETS: tuple[Facet, ...] = get_args(Facet)

@@ -17,6 +17,7 @@ from PIL import Image
 
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.core.images import ImageStore
+from scenewright.core.layout import Region
 from scenewright.core.ports.backend import (
     BackendFeatures,
     GeneratedImage,
@@ -26,11 +27,10 @@ from scenewright.core.ports.backend import (
     PromptCount,
 )
 from scenewright.core.ports.composer import Composer, ReportingComposer, Wording
-from scenewright.core.regions import Region
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.runner.config import digest
 from scenewright.evals.store.journal import Unit, Units
-from scenewright.tools.backends.prompt_length import count_prompt
+from scenewright.tools.backends.prompts import count_prompt
 
 
 class BackendProxy:

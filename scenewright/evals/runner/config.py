@@ -15,8 +15,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from scenewright.config import OnModelChange
 from scenewright.config.model_identity import apart_problem, identities_of, shared_names
-from scenewright.config.on_model_change import OnModelChange
 from scenewright.config.settings import (
     MEASURED,
     Aggregation,

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.composers.dropped_facts import dropped_facts
+from scenewright.agents.composers.check import dropped_facts
 from scenewright.config.profiles import REALISM_FIELDS
 from scenewright.config.settings import Profile, Settings
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import GenerationRequest, ImageBackend, PromptCount
-from scenewright.core.ports.composer import Composer, Wording, worded
+from scenewright.core.ports.composer import Composer, Wording, compose_with_origin
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
 from scenewright.evals.datasets.base import Item
@@ -29,13 +29,13 @@ from scenewright.evals.runner.dataset_predicates import (
 )
 from scenewright.evals.runner.served_versions import STEERED
 from scenewright.evals.store.journal import Unit
-from scenewright.graphs.drawing import counted, kept_with
+from scenewright.graphs.drawing import stored_metadata, stored_prompt_count
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Event
-from scenewright.graphs.served_versions import served_models
+from scenewright.graphs.reporting import served_models
 from scenewright.graphs.state import Budget
-from scenewright.providers.idempotency import identified
-from scenewright.providers.metering import metered
+from scenewright.providers.sdk_clients import identified
+from scenewright.providers.usage import metered
 from scenewright.runs.api import execute
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.plan import plan_run
@@ -191,7 +191,7 @@ async def _drawn(
             made = await generator.backend.generate(request, generation.images.get)
         name = await asyncio.to_thread(generation.images.put, made.image)
         cost: dict[str, Any] = {"seconds": made.seconds, "usd": made.usd, "origin": key}
-        cost |= kept_with(made)
+        cost |= stored_metadata(made)
         await asyncio.to_thread(generation.images.remember, named, name, cost)
         found = name, cost
     name, meta = found
@@ -199,7 +199,7 @@ async def _drawn(
     row = _row(
         0,
         name,
-        **_read_of(counted(meta), item, told),
+        **_read_of(stored_prompt_count(meta), item, told),
         prompt=told.prompt,
         **_author(told),
         kept=True,
@@ -242,7 +242,7 @@ async def _words(item: Item, arm: Arm, composer: Composer, seed: int) -> Wording
             f"the item {item.id!r} has no scene: use the condition 'prompt', or a loader's option "
             "that parses its text"
         )
-    return await worded(composer, item.scene, seed)
+    return await compose_with_origin(composer, item.scene, seed)
 
 
 def _author(of: Wording | PromptAuthor | None) -> dict[str, str]:

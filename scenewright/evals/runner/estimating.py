@@ -49,7 +49,7 @@ from scenewright.evals.store.journal import Journal
 from scenewright.evals.store.manifest import read_manifest
 from scenewright.evals.store.results import JOURNAL, MANIFEST
 from scenewright.providers import fact_digest
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 from scenewright.runs.coverage import facts_outside
 
 _NAMED = 6
@@ -141,9 +141,9 @@ class ModelEstimate:
     what: str
     """``words`` prompts, ``draws``, ``steers`` or ``directs`` (a loop), ``judges``, ``is watched``
     (by sentinel pictures), or ``scores`` (for a metric that asks by itself)."""
-    least: Expected
+    least: ExpectedUsage
     """If every loop stops at its first picture."""
-    most: Expected
+    most: ExpectedUsage
     """If every loop goes on to its last round, and no fact is void."""
 
 
@@ -169,12 +169,12 @@ class Estimate:
     """Facts that panels, loops and image models have no words for."""
 
     @property
-    def most(self) -> Expected:
+    def most(self) -> ExpectedUsage:
         """All models together, at most."""
         return _known(line.most for line in self.lines)
 
     @property
-    def least(self) -> Expected:
+    def least(self) -> ExpectedUsage:
         """All models together, at least."""
         return _known(line.least for line in self.lines)
 
@@ -283,13 +283,13 @@ def _lines(
     more: Sequence[Sequence[Fact]],
     share: float,
 ) -> Iterator[ModelEstimate]:
-    groups: dict[tuple[str, str], tuple[Expected, Expected]] = {}
+    groups: dict[tuple[str, str], tuple[ExpectedUsage, ExpectedUsage]] = {}
 
-    def add(who: str, what: str, least: Expected, most: Expected) -> None:
-        before = groups.get((who, what), (Expected(), Expected()))
+    def add(who: str, what: str, least: ExpectedUsage, most: ExpectedUsage) -> None:
+        before = groups.get((who, what), (ExpectedUsage(), ExpectedUsage()))
         groups[(who, what)] = (before[0] + least, before[1] + most)
 
-    known: dict[tuple[str, tuple[int, int], bool], Expected] = {}
+    known: dict[tuple[str, tuple[int, int], bool], ExpectedUsage] = {}
     every = config.judge_rounds == "all"
     facts_of = {
         beside: share * sum(map(len, more if beside else asked)) for beside in (False, True)
@@ -331,10 +331,10 @@ def _lines(
         yield ModelEstimate(who, what, least, most)
 
 
-def _watching(judge: Judge, questions: float) -> Expected:
+def _watching(judge: Judge, questions: float) -> ExpectedUsage:
     """Return the usage of that many sentinel questions to a judge."""
     if not is_watched(judge):
-        return Expected()
+        return ExpectedUsage()
     pictures = sentinel_pictures()
     every = [[picture.facts[n] for n in askable(judge, picture)] for picture in pictures]
     one = _sum(
@@ -345,7 +345,7 @@ def _watching(judge: Judge, questions: float) -> Expected:
 
 
 def _add_words(
-    add: Callable[[str, str, Expected, Expected], None],
+    add: Callable[[str, str, ExpectedUsage, ExpectedUsage], None],
     generator: ImageGenerator,
     arm: Arm,
     sample: Sequence[Item],
@@ -359,7 +359,7 @@ def _add_words(
         add(name_of(composer.chat), "words", said, said * _pictures([arm])[1])
     if arm.loops and arm.profile.strategy == DIRECTOR and arm.profile.chat is not None:
         # It decides itself how often it calls: neither its calls nor their price are known.
-        once = Expected(round(len(sample) * share), usd=None)
+        once = ExpectedUsage(round(len(sample) * share), usd=None)
         add(arm.profile.chat, "directs", once, once)
 
 
@@ -374,8 +374,8 @@ async def _scoring(
     """Return the usage of models that metrics ask by themselves."""
     metrics = [metric for metric in eval_models.of_pictures if isinstance(metric, PricedMetric)]
     sizes = {arm.name: _size(eval_models.generators[arm.name], config) for arm in eval_models.arms}
-    known: dict[tuple[int, tuple[int, int] | None], dict[str, Expected]] = {}
-    found: dict[str, tuple[Expected, Expected]] = {}
+    known: dict[tuple[int, tuple[int, int] | None], dict[str, ExpectedUsage]] = {}
+    found: dict[str, tuple[ExpectedUsage, ExpectedUsage]] = {}
     for arm in eval_models.arms:
         times = _looked_at([arm], config.judge_rounds == "all")[1]
         for at, metric in enumerate(metrics):
@@ -387,9 +387,9 @@ async def _scoring(
                     predicates = predicates_for(item, config, own)
                     told = await metric.expected(_undrawn(item, facts, predicates), size)
                     for who, one in told.items():
-                        known[place][who] = known[place].get(who, Expected()) + one
+                        known[place][who] = known[place].get(who, ExpectedUsage()) + one
             for who, one in known[place].items():
-                before = found.get(who, (Expected(), Expected()))
+                before = found.get(who, (ExpectedUsage(), ExpectedUsage()))
                 found[who] = (before[0] + one * share, before[1] + one * share * times)
     return [ModelEstimate(who, "scores", *both) for who, both in found.items()]
 
@@ -418,22 +418,22 @@ def _photo_size(item: Item) -> tuple[int, int]:
         return _PHOTO
 
 
-def _drawing(generator: ImageGenerator, item: Item, arm: Arm) -> Expected:
+def _drawing(generator: ImageGenerator, item: Item, arm: Arm) -> ExpectedUsage:
     expected: Any = getattr(generator.backend, "expected", None)
     if expected is None:
-        return Expected()
-    found: Expected = expected(text_of(item))
+        return ExpectedUsage()
+    found: ExpectedUsage = expected(text_of(item))
     return found
 
 
-def _sum(parts: Iterable[Expected]) -> Expected:
+def _sum(parts: Iterable[ExpectedUsage]) -> ExpectedUsage:
     """Return the parts together."""
-    total = Expected()
+    total = ExpectedUsage()
     for part in parts:
         total = total + part
     return total
 
 
-def _known(parts: Iterable[Expected]) -> Expected:
+def _known(parts: Iterable[ExpectedUsage]) -> ExpectedUsage:
     """Return the sum of the parts, with the dollars of those whose price is known."""
-    return _sum(Expected(part.calls, part.usage, part.usd or 0.0) for part in parts)
+    return _sum(ExpectedUsage(part.calls, part.usage, part.usd or 0.0) for part in parts)

@@ -17,7 +17,7 @@ from typing import Any, Self
 from PIL import Image
 
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 from scenewright.config.settings import Asking
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.images import ImageStore, load_image
@@ -39,9 +39,9 @@ from scenewright.evals.store.journal import (
     verdict_row,
 )
 from scenewright.providers import Answers, ask
-from scenewright.providers.idempotency import identified
 from scenewright.providers.judge_calls import with_costs
-from scenewright.providers.usage import Expected
+from scenewright.providers.sdk_clients import identified
+from scenewright.providers.usage import ExpectedUsage
 from scenewright.providers.versions import served_version, versions_of
 
 _LOOKS = 4
@@ -195,14 +195,14 @@ async def _look(
 
 def expected_of(
     judge: Any, size: tuple[int, int], facts: Sequence[Fact], asking: Asking
-) -> Expected:
+) -> ExpectedUsage:
     """Return the most usage of asking a judge the ``facts`` of a picture of ``size`` pixels.
 
     It is empty for a judge without estimates. Asked in waves, the picture is sent again for what
     depends on its objects, unless the judge is asked all at once.
     """
     expected = getattr(judge, "expected", None)
-    total = Expected()
+    total = ExpectedUsage()
     if expected is None or not facts:
         return total
     waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents]]

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.panel.independence import check_apart
-from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.panel import Panel, check_apart
 from scenewright.agents.panel.rates import load_calibration
 from scenewright.config.settings import Settings
 from scenewright.core.ports.backend import ImageBackend
@@ -22,7 +21,7 @@ from scenewright.evals.runner.backends import in_batches
 from scenewright.evals.runner.config import Arm, EvalConfig, PanelSpec, arms_of, panels_of
 from scenewright.evals.runner.drawing import ImageGenerator
 from scenewright.evals.runner.judging import JudgePanel
-from scenewright.providers.hub.demand import demand_models
+from scenewright.providers.hub.cache import demand_models
 from scenewright.runs.model_factory.profiles import backend_of, composer_of, panel_of
 
 
@@ -160,7 +159,7 @@ async def _generator(
 ) -> ImageGenerator | None:
     if arm.spec.source != "draw":
         return None
-    from scenewright.tools.backends.prompt_length import room_of
+    from scenewright.tools.backends.prompts import room_of
 
     profile, brought = arm.profile, given.backends.get(arm.backend)
     steering = profile.judges if arm.loops else ()

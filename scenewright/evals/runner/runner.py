@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from scenewright.config import OnModelChange
 from scenewright.config.accounts import AccountSpec
-from scenewright.config.on_model_change import OnModelChange
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.flushing import Flusher
 from scenewright.core.images import ImageStore, load_image

@@ -43,8 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from scenewright.agents.panel.ballots import lead_of
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.agents.panel.panel import lead_of
+from scenewright.config import OnModelChange
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import load_image
 from scenewright.core.ports.judge import Judge, out_of_vocabulary, unscored
@@ -52,7 +52,7 @@ from scenewright.evals.errors import ModelChangedError
 from scenewright.evals.store.files import SqliteFile
 from scenewright.providers import Answers
 from scenewright.providers.judge_calls import checked
-from scenewright.providers.versions import since_version, time_text, told_name, versions_of
+from scenewright.providers.versions import served_name, since_version, time_text, versions_of
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS asked (
@@ -155,7 +155,7 @@ class Drifts:
         """Return the version of answers of ``judge`` at ``at`` under the name ``version``."""
         now = version
         for one in self.of(judge):
-            if one.since <= at and told_name(version) in ("", one.name):
+            if one.since <= at and served_name(version) in ("", one.name):
                 now = one.version
         return now
 

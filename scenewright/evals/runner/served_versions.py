@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 from scenewright.core.facts import Answer
 from scenewright.evals.errors import ModelChangedError
 from scenewright.evals.runner.sentinels import Drift, Drifts

@@ -139,7 +139,7 @@ class Bootstrap:
     ) -> Figure:
         """Return the expected calibration error.
 
-        See :func:`~scenewright.agents.panel.agreement.expected_calibration_error`.
+        See :func:`~scenewright.agents.panel.aggregation.expected_calibration_error`.
         """
         given, holds = np.asarray(said, np.float64), np.asarray(truth, np.float64)
         at = np.minimum((given * bins).astype(int), bins - 1)
@@ -154,7 +154,7 @@ class Bootstrap:
     def kappa(self, pictures: ArrayLike, a: ArrayLike, b: ArrayLike) -> Figure:
         """Return Cohen's κ of votes without missing ones.
 
-        See :func:`~scenewright.agents.panel.agreement.cohen_kappa`.
+        See :func:`~scenewright.agents.panel.aggregation.cohen_kappa`.
         """
         first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
 
@@ -170,7 +170,7 @@ class Bootstrap:
     def alpha(self, pictures: ArrayLike, votes: ArrayLike) -> Figure:
         """Return Krippendorff's nominal α of votes (n_rows, n_judges) of 0, 1 or NaN.
 
-        See :func:`~scenewright.agents.panel.agreement.krippendorff_alpha`.
+        See :func:`~scenewright.agents.panel.aggregation.krippendorff_alpha`.
         """
         array = np.asarray(votes, np.float64)
         there = (~np.isnan(array)).sum(1).astype(np.float64)

@@ -25,8 +25,8 @@ from PIL import Image
 from pydantic import ValidationError
 
 from scenewright.core.images import hash_of_image
-from scenewright.core.ports.detector import DetectionError
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.vision import (
+    DetectionError,
     Dropped,
     Extraction,
     ExtractionError,
@@ -37,7 +37,7 @@ from scenewright.core.ports.extractor import (
 )
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.store.files import PictureFiles, hash_name
-from scenewright.tools.vision.detection.rle import data_of_detection, detection_of
+from scenewright.tools.vision.detection.files import data_of_detection, detection_of
 
 
 class Extractions:
@@ -66,7 +66,7 @@ class Extractions:
 
         Parts that were unread before are asked for again. ``image_hash``: its content hash
         (:func:`scenewright.core.images.hash_of_image`) if it is known. Raises what
-        :meth:`~scenewright.core.ports.extractor.GraphExtractor.extract` raises, and
+        :meth:`~scenewright.core.ports.vision.GraphExtractor.extract` raises, and
         ``ExtractionError`` if the extraction cannot be written.
         """
         name = await asyncio.to_thread(hash_of_image, image) if image_hash is None else image_hash

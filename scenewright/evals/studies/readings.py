@@ -17,8 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.served_versions import told_labels
 from scenewright.evals.statistics.estimates import Estimate, nothing, over_seeds
-from scenewright.evals.store.results import Results
-from scenewright.evals.store.schema import Table
+from scenewright.evals.store.results import Results, Table
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 
 COLUMNS = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 from scenewright.config.settings import Profile, Settings, find_profile, split_judge
 from scenewright.evals.datasets.base import Dataset, DatasetSpec, SampleSpec
 from scenewright.evals.errors import EvalError

@@ -15,7 +15,7 @@ from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.annotation.config import AnnotateConfig
 from scenewright.evals.annotation.engine import Models, models_of
 from scenewright.evals.annotation.panel_queries import Voter
-from scenewright.tools.vision.extraction.picture_parser import PictureParser
+from scenewright.tools.vision.extraction.one_stage import PictureParser
 
 HERE = "tests.evals.annotation.annotation_models"
 NOTED, DEADLY, OTHERS = f"{HERE}:noted", f"{HERE}:deadly", f"{HERE}:others"

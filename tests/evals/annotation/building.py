@@ -11,12 +11,12 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.evals.annotation.config import AnnotateConfig
 from scenewright.evals.annotation.panel_queries import TextModel, Voter
 from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.datasets.base import Item
-from scenewright.tools.vision.extraction.picture_parser import PictureParser
+from scenewright.tools.vision.extraction.one_stage import PictureParser
 from tests.agents.replying import ReplyingChat
 
 Seen = Callable[[list[str]], list[tuple[str, str, str]]]

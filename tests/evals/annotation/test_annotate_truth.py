@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 
-from benchmarks._annotate_figures import PARTS, Scores, score
-from benchmarks._annotate_scenes import names_of, related_pairs, truth_of
+from benchmarks.annotate import PARTS, Scores, names_of, related_pairs, score, truth_of
 from scenewright.evals.annotation.panel_queries import Triple
 from scenewright.miniature.world import PREDICATES
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.parsers.scene_classes import CATEGORIES
+from scenewright.agents.parsers.classes import SCENE_CATEGORIES
 from scenewright.evals.annotation.panel_queries import TextModel
 from scenewright.evals.annotation.text_stages import (
     MOST_WORDS,
@@ -109,9 +109,9 @@ def test_a_file_of_synonyms_is_read_and_its_mistakes_named(tmp_path: Path) -> No
         Synonyms(mapping={"a": "b", "b": "a"}).resolved({"a", "b"})
 
 
-@pytest.mark.parametrize("group", CATEGORIES)
+@pytest.mark.parametrize("group", SCENE_CATEGORIES)
 def test_every_class_is_known_however_it_is_written(group: str) -> None:
-    for category in CATEGORIES[group]:
+    for category in SCENE_CATEGORIES[group]:
         assert class_of(group.upper(), category.replace("/", " / ")) == (group, category)
     assert class_of("Non-People Centric", "nature") == ("Non-People-Centric", "Nature")
 

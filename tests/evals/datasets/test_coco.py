@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.evals.datasets import detection_sets
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.reading import CROWD, NO_AREA, NO_PHOTO, too_few

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scenewright.core.formats import dump_scenes, loads_scene
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.evals.datasets import scene_graph_sets
 from scenewright.evals.datasets.base import DatasetError
 from tests.evals.datasets.published import check_set, photo, write_json

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.agents.parsers.scene_classes import CATEGORIES, OTHERS, PEOPLE, diversity
+from scenewright.agents.parsers.classes import OTHERS, PEOPLE, SCENE_CATEGORIES, diversity
 from scenewright.core.formats import load_scene
 from scenewright.evals.datasets import miniature_scenes as miniature
 from scenewright.evals.datasets.base import Dataset, DatasetError, Item
@@ -143,4 +143,4 @@ def test_classes_follow_from_the_content() -> None:
     assert said("dog under tree; lamp left of tree") == (OTHERS, "Nature")
     assert said("zebra near lion") == (OTHERS, "Objects")
     for item in miniature.load(n=40):
-        assert item.category in CATEGORIES[item.group]
+        assert item.category in SCENE_CATEGORIES[item.group]

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from scenewright.core.formats import load_scene
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.questions import facts_of
 from scenewright.evals.datasets import miniature_scenes
 from scenewright.evals.datasets.base import DatasetError, Item

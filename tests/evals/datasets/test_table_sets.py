@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from scenewright.core.facts import Fact
 from scenewright.core.formats import dump_scene, load_scene
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets import tables

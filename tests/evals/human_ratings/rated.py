@@ -17,8 +17,7 @@ from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.human_ratings.making import RatingStudySpec, make_study
 from scenewright.evals.human_ratings.sources import read_source
 from scenewright.evals.human_ratings.study import StudyFolder
-from scenewright.evals.store.results import IMAGES, MANIFEST
-from scenewright.evals.store.schema import SCHEMAS, Table, arm_name
+from scenewright.evals.store.results import IMAGES, MANIFEST, SCHEMAS, Table, arm_name
 
 SCENE = SceneGraph(
     objects=(

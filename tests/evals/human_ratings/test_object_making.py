@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from scenewright.core.images import load_image
-from scenewright.core.ports.detector import Box, Detection, DetectionError
+from scenewright.core.ports.vision import Box, Detection, DetectionError
 from scenewright.evals.human_ratings.making import ObjectStudySpec, make_object_study
 from scenewright.evals.human_ratings.object_report import export_objects
 from scenewright.evals.human_ratings.rated_objects import FILE, GivenRating, read_objects

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from scenewright.agents.panel.agreement import cohen_kappa, krippendorff_alpha
+from scenewright.agents.panel.aggregation import cohen_kappa, krippendorff_alpha
 from scenewright.evals.human_ratings.agreement import alpha, cohen, fleiss, sameness
 from scenewright.evals.statistics.figures import Bootstrap
 

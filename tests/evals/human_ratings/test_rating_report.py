@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import kendalltau, spearmanr
 
-from scenewright.agents.panel.agreement import krippendorff_alpha
+from scenewright.agents.panel.aggregation import krippendorff_alpha
 from scenewright.evals.human_ratings.comparison import confusion, machine_of
 from scenewright.evals.human_ratings.report import RatingReport, rating_report, write_report
 from scenewright.evals.human_ratings.study import RatingError, StudyFolder
@@ -22,8 +22,7 @@ from scenewright.evals.human_ratings.table import (
     read_csv,
     units_of,
 )
-from scenewright.evals.statistics.correlation import correlate
-from scenewright.evals.statistics.figures import Bootstrap
+from scenewright.evals.statistics.figures import Bootstrap, correlate
 from scenewright.evals.store.results import Results
 from tests.evals.human_ratings.rated import ARMS, evaluation, rows_of, study_in
 from tests.evals.human_ratings.rating_client import begin, client, press

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scenewright.config.user_cache import user_cache
+from scenewright.config.settings import user_cache
 from scenewright.evals.metrics import miniature as fits
 from scenewright.evals.metrics.base import FeatureExtractor
 from scenewright.evals.metrics.encoders import TextImageEncoder

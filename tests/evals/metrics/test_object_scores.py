@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
+from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
 from scenewright.evals.metrics.ocr import CachedScorer
 from tests.tools.vision.realism.scripted import ScriptedScorer
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.core.ports.detector import Detection, DetectionError
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
+from scenewright.core.ports.vision import Detection, DetectionError, ObjectRealism, RealismError
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore, Sample

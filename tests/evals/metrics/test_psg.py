@@ -11,8 +11,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scenewright.core.ports.detector import Detection, DetectionError
-from scenewright.core.ports.extractor import Extraction, ExtractionError, Unread
+from scenewright.core.ports.vision import (
+    Detection,
+    DetectionError,
+    Extraction,
+    ExtractionError,
+    Unread,
+)
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricError, Sample

@@ -12,10 +12,8 @@ from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore, Sample
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.studies.real.metric import RealMetric
-from scenewright.evals.studies.real.real_scorer import RealScorer
-from scenewright.evals.studies.real.schema import AttributeSchema, SchemaAttribute
-from scenewright.evals.studies.real.schema_files import classes_of
+from scenewright.evals.studies.real.real_scorer import RealMetric, RealScorer
+from scenewright.evals.studies.real.schema import AttributeSchema, SchemaAttribute, classes_of
 from scenewright.providers import AnswerStore
 from tests.doubles import ScriptedJudge
 

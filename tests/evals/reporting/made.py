@@ -17,7 +17,7 @@ from scenewright.core.facts import Fact, Recall
 from scenewright.core.images import ImageStore
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.evals.store.schema import SCHEMAS, TABLES, Table, arm_name
+from scenewright.evals.store.results import SCHEMAS, TABLES, Table, arm_name
 
 NAMES = ("tree", "house", "car", "person", "dog", "ball", "table", "lamp", "boat", "umbrella")
 PREDICATES = ("left of", "right of", "above", "below")

@@ -12,12 +12,12 @@ from PIL import Image
 from scenewright.core.formats import load_scene
 from scenewright.core.predicate_statistics import PredicateStatistics
 from scenewright.core.questions import NO_RELATION, facts_of
-from scenewright.evals.annotation.voters import TextModel
+from scenewright.evals.annotation.panel_queries import TextModel
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import MetricError, Sample
 from scenewright.evals.reporting.blind import SceneQuestions, blind_recall, frequency_guesses
 from scenewright.evals.store.ledger import Ledger
-from scenewright.evals.studies.peers.blind_metric import Blind
+from scenewright.evals.studies.peers.question_metrics import Blind
 from tests.agents.replying import ReplyingChat
 
 

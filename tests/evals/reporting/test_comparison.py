@@ -14,9 +14,8 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting.comparison import Comparison, Difference, compare, corrected, holm
 from scenewright.evals.reporting.evaluations import open_sides, pairs_of
 from scenewright.evals.reporting.pages import ChoiceError
-from scenewright.evals.statistics.paired import Paired, paired
-from scenewright.evals.store.results import Results
-from scenewright.evals.store.schema import SCHEMAS, Table
+from scenewright.evals.statistics.estimates import Paired, paired
+from scenewright.evals.store.results import SCHEMAS, Results, Table
 from tests.evals.reporting.made import Made, write_evaluation
 
 

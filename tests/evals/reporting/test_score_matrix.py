@@ -18,8 +18,7 @@ from scenewright.evals.reporting.score_matrix import (
     item_ids,
     load_score_matrix,
 )
-from scenewright.evals.store.results import Results
-from scenewright.evals.store.schema import SCHEMAS
+from scenewright.evals.store.results import SCHEMAS, Results
 from tests.evals.reporting.made import Made, write_evaluation
 
 

@@ -24,8 +24,7 @@ from scenewright.evals.runner.estimating import estimate
 from scenewright.evals.runner.judging import facts_to_ask
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.results import Results
-from scenewright.evals.studies.xtc.config import XtcConfig
-from scenewright.evals.studies.xtc.model_setup import XtcModelOverrides, build_xtc_models
+from scenewright.evals.studies.xtc.config import XtcConfig, XtcModelOverrides, build_xtc_models
 from tests.doubles import CallBook
 from tests.evals.eval_sets import ListedSet, config, scripted
 

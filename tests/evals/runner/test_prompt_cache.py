@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scenewright.agents.composers.triplets import TripletComposer
+from scenewright.agents.composers.rules import TripletComposer
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.composer import Wording
 from scenewright.core.scene import SceneGraph

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.core.images import hash_of_image
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.vision import (
+    Detection,
     Dropped,
     Extraction,
     ExtractionError,

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from transformers import SegformerForSemanticSegmentation
 
-from benchmarks._miniature_segmenter import overlap, segmenter_figures
+from benchmarks._miniature_models import overlap, segmenter_figures
 from scenewright.core.formats import load_scene
 from scenewright.miniature.painter import paint
 from scenewright.miniature.training.segmenter import (

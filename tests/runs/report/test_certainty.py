@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.cli.tables import card_lines, result_lines
+from scenewright.cli.run_display import card_lines, result_lines
 from scenewright.core.facts import CorrectedScores, ScoreCard, ScoreIntervals
 from scenewright.runs.report import read_run, words, write_page
 from scenewright.runs.report.content import page_content

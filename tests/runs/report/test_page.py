@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from scenewright.cli.run_progress import Lines
+from scenewright.cli.run_display import Lines
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Generated, Resumed, ToolCalled

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from scenewright.cli.run_progress import Lines
-from scenewright.cli.tables import result_lines
+from scenewright.cli.run_display import Lines, result_lines
 from scenewright.runs.report import read_run, write_page
 from scenewright.runs.report.words import verdict_line
 from tests.doubles import ScriptedJudge

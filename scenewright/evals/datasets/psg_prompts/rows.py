@@ -26,12 +26,12 @@ from langchain_core.messages import HumanMessage
 
 from scenewright.agents.chat.language_replies import as_data, ask_for, shortened, tool_of
 from scenewright.agents.composers.check import lost_facts
-from scenewright.agents.composers.wording import WORDING_VERSION, word
-from scenewright.agents.judges.tokens import character_tokens
-from scenewright.agents.parsers.prompt_classes import (
-    CATEGORIES,
+from scenewright.agents.composers.rules import WORDING_VERSION, word
+from scenewright.agents.judges.pictures import character_tokens
+from scenewright.agents.parsers.classes import (
     CHALLENGES,
     EXAMPLES,
+    PROMPT_CATEGORIES,
     RULES_VERSION,
     Classes,
     classify,
@@ -282,7 +282,7 @@ class PromptStatistics:
                 "relations": self.mean(self.relations),
             },
             "templates": dict(self.templates),
-            "categories": {name: self.categories[name] for name in CATEGORIES},
+            "categories": {name: self.categories[name] for name in PROMPT_CATEGORIES},
             "challenges": {name: self.challenges[name] for name in CHALLENGES},
             "authors": dict(self.authors),
             "facts": levels,

@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from scenewright.agents.composers.wording import BARE, SAID
-from scenewright.agents.parsers.prompt_classes import CHALLENGES
-from scenewright.core.placement import PlacementError, place_objects
-from scenewright.core.plurals import plural
+from scenewright.agents.composers.rules import BARE, SAID
+from scenewright.agents.parsers.classes import CHALLENGES
+from scenewright.core.inflection import plural, read_data
+from scenewright.core.layout import PlacementError, place_objects
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.core.word_lists import read_data
 from scenewright.evals.datasets.base import DatasetError
 
 Kind = Literal["person", "animal", "object", "region"]
@@ -101,7 +100,7 @@ class Vocabulary:
     counts: tuple[int, ...]
     """Possible numbers of one thing."""
     painted: bool = False
-    """Whether every scene must fit on the grid of :mod:`scenewright.core.placement`."""
+    """Whether every scene must fit on the grid of :mod:`scenewright.core.layout`."""
 
 
 def spoken(name: str) -> str:
@@ -234,7 +233,7 @@ class Draw:
     template: str
     """One of :data:`TEMPLATES`."""
     challenge: str
-    """One of :data:`~scenewright.agents.parsers.prompt_classes.CHALLENGES`."""
+    """One of :data:`~scenewright.agents.parsers.classes.CHALLENGES`."""
     scene: SceneGraph
     """Scene that the prompt must describe."""
     said: str = ""

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.config.user_cache import user_cache
+from scenewright.config.settings import user_cache
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.encoders import digest_file
 from scenewright.evals.metrics.graph_matching.text_similarity import (

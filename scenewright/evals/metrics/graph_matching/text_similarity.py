@@ -19,9 +19,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.agents.composers.nouns import KINDS_OF, same_values
-from scenewright.agents.parsers.lexicon import ARTICLES, NUMBERS, POSSESSIVES, rough
-from scenewright.core.plurals import singular
+from scenewright.agents.composers.reading import KINDS_OF, same_values
+from scenewright.agents.parsers.tagging import ARTICLES, NUMBERS, POSSESSIVES, rough
+from scenewright.core.inflection import singular
 from scenewright.core.scene import Relation
 from scenewright.core.vocabulary import WORDINGS, canonical, canonical_key
 

@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scenewright.evals.errors import EvalError
-from scenewright.providers.decisions import AccountPaused
 from scenewright.providers.limits import AccountLimits, Limits, Ticket
-from scenewright.providers.ray_cluster import joined
-from scenewright.providers.retry import Backoff
+from scenewright.providers.model_serving import connected_to_ray
+from scenewright.providers.retry import AccountPaused, Backoff
 
 AT_ONCE = 100_000
 """Concurrent calls of the rate limit actor: waiting calls must not block those that leave."""
@@ -92,7 +91,7 @@ async def reached(address: str, workers: int | None) -> AsyncIterator[Cluster]:
             f"{address} is the address of Ray clients: begin on a machine of the cluster (or with "
             "`ray job submit`) and give --address auto, since the folder is written there"
         )
-    async with joined(address, workers or 1, EvalError):
+    async with connected_to_ray(address, workers or 1, EvalError):
         node = ray.get_runtime_context().get_node_id()
         near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
         resources = ray.cluster_resources()

@@ -31,7 +31,7 @@ from scenewright.evals.runner.sizing.figures import (
     shared_figures,
     spread_of,
 )
-from scenewright.providers.metering import metered
+from scenewright.providers.usage import metered
 
 Does = Literal["draws", "steers", "judges"]
 

@@ -32,8 +32,7 @@ from scenewright.evals.runner.sizing.figures import (
     account_of,
 )
 from scenewright.providers.limits import MARGIN
-from scenewright.providers.prices import PriceTable
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import PriceTable, Usage
 from scenewright.runs.model_factory.profiles import limits_of
 
 Kind = Literal[

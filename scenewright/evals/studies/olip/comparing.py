@@ -19,16 +19,15 @@ from typing import Any
 
 from scenewright.config.settings import Settings
 from scenewright.core.images import ImageError, load_image
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError, RealismScorer
-from scenewright.evals.annotation.workers import side_by_side
-from scenewright.evals.human_ratings.objects.data import RatedObject
+from scenewright.core.ports.vision import ObjectRealism, RealismError, RealismScorer
+from scenewright.evals.human_ratings.rated_objects import RatedObject
 from scenewright.evals.runner.engines.base import first_of
+from scenewright.evals.runner.progress import side_by_side
 from scenewright.evals.store.json_lines import append_lines, read_lines
 from scenewright.runs.model_factory.realism_scorers import scorer_of
 from scenewright.tools.vision.realism.calibrated import CalibratedScorer
-from scenewright.tools.vision.realism.examples import MOST, Example, Examples
 from scenewright.tools.vision.realism.trained_on import TrainedScorer
-from scenewright.tools.vision.realism.vlm import STRATEGIES, VlmScorer
+from scenewright.tools.vision.realism.vlm import MOST, STRATEGIES, Example, Examples, VlmScorer
 
 AT_ONCE = 4
 """Pictures that one scorer works on at a time."""

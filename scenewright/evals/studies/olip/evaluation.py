@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.core.ports.realism_scorer import HIGHEST, LOWEST, ObjectRealism, RealismError
-from scenewright.evals.human_ratings.objects.analysis import pictures_rated
-from scenewright.evals.human_ratings.objects.data import RatedObject
+from scenewright.core.ports.vision import HIGHEST, LOWEST, ObjectRealism, RealismError
+from scenewright.evals.human_ratings.object_analysis import pictures_rated
+from scenewright.evals.human_ratings.rated_objects import RatedObject
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
-from scenewright.tools.vision.realism.accuracy import normalized_error, realism_class, same_class
+from scenewright.tools.vision.realism.vlm import normalized_error, realism_class, same_class
 
 Column = Literal["shape", "texture", "average", "joint"]
 COLUMNS: tuple[Column, ...] = ("shape", "texture", "average", "joint")

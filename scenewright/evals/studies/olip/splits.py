@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import get_args
 
 from scenewright.core.images import ImageError, load_image
-from scenewright.core.ports.realism_scorer import RealismError, RealismScorer
-from scenewright.evals.human_ratings.objects.data import RatedObject, Split
+from scenewright.core.ports.vision import RealismError, RealismScorer
+from scenewright.evals.human_ratings.rated_objects import RatedObject, Split
 from scenewright.tools.vision.realism.calibrated import CalibratedScorer
 from scenewright.tools.vision.realism.trained_on import TrainedOn, TrainedScorer, picture_digest
 

@@ -24,8 +24,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from scenewright.core.images import ImageError, load_image
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
-from scenewright.evals.human_ratings.objects.data import FILE, RatedObject, Split, read_objects
+from scenewright.core.ports.vision import ObjectRealism, RealismError
+from scenewright.evals.human_ratings.rated_objects import FILE, RatedObject, Split, read_objects
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 from scenewright.evals.studies.olip.evaluation import (
     FLOORS,
@@ -41,10 +41,7 @@ from scenewright.evals.studies.olip.splits import (
     split_objects,
     trained_on,
 )
-from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
-from scenewright.tools.vision.realism.crops import object_crop
-from scenewright.tools.vision.realism.olip import Olip, OlipConfig
-from scenewright.tools.vision.realism.olip_encoder import BlipEncoder
+from scenewright.tools.vision.realism.olip import BlipEncoder, Olip, OlipConfig
 from scenewright.tools.vision.realism.olip_training import (
     Features,
     OnEpoch,
@@ -53,7 +50,9 @@ from scenewright.tools.vision.realism.olip_training import (
     predict,
     train_olip,
 )
+from scenewright.tools.vision.realism.pictures import object_crop
 from scenewright.tools.vision.realism.trained_on import TrainedOn
+from scenewright.tools.vision.realism.vlm import normalized_error, same_class
 
 PART = 128
 """Objects in one file: what an interruption loses at most."""
@@ -226,7 +225,7 @@ async def prepare(
 ) -> Prepared:
     """Read the set in ``folder``, draw its parts, compute its features (kept in ``cache``).
 
-    Raises ``RealismError`` as :func:`~scenewright.evals.human_ratings.objects.data.read_objects`,
+    Raises ``RealismError`` as :func:`~scenewright.evals.human_ratings.rated_objects.read_objects`,
     :func:`~scenewright.evals.studies.olip.splits.split_objects` and
     :func:`~scenewright.evals.studies.olip.training.features_of` do.
     """

@@ -31,7 +31,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from scenewright.agents.panel.aggregation import Array, expit
 from scenewright.agents.panel.calibration import fit_temperature
-from scenewright.agents.panel.correction import LEAST_YOUDEN, rogan_gladen
+from scenewright.agents.panel.intervals import LEAST_YOUDEN, rogan_gladen
 from scenewright.agents.panel.rates import COLDEST, HOTTEST
 from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.table import AnswerTable, Mask, Places
@@ -309,7 +309,7 @@ def temperatures(table: AnswerTable, weights: Array) -> Array:
 def calibration_errors(table: AnswerTable, weights: Array, bins: int = 10) -> Array:
     """Return the expected calibration error of each judge, (resamples, n_judges).
 
-    As :func:`~scenewright.agents.panel.agreement.expected_calibration_error`. Never below 0, so of
+    As :func:`~scenewright.agents.panel.aggregation.expected_calibration_error`. Never below 0, so of
     few facts it is too large on average.
     """
     found = []

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from scenewright.core.flushing import write_text
-from scenewright.evals.reporting.render import asset
+from scenewright.evals.reporting.pages import asset
 from scenewright.evals.reporting.words import whole
 from scenewright.evals.statistics.estimates import number
 from scenewright.evals.studies.panel.running import TABLE, Outcome, PanelStudyRun, digest_of, plain

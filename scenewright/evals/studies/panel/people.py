@@ -191,7 +191,7 @@ class People:
         levels = np.unique([r for image in self.table.images for r in image.ratings])
         n = len(levels)
         if n > MOST_LEVELS:
-            from scenewright.agents.panel.agreement import krippendorff_alpha
+            from scenewright.agents.panel.aggregation import krippendorff_alpha
 
             most = max(len(image.ratings) for image in self.table.images)
             rows = [(*i.ratings, *[np.nan] * (most - len(i.ratings))) for i in self.table.images]

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from scenewright.config.settings import Settings
 from scenewright.core.validation import first_problem
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact
-from scenewright.evals.store.toml_files import read_toml
+from scenewright.evals.store.files import read_toml
 from scenewright.evals.studies.layout import Layout
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 

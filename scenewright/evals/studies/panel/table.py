@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scenewright.agents.panel.aggregation import Array, checked_probabilities
-from scenewright.agents.panel.ballots import lead_of
+from scenewright.agents.panel.panel import lead_of
 from scenewright.core.facts import Answer, Fact, FactKind
 from scenewright.evals.errors import EvalError
 

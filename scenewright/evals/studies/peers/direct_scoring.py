@@ -34,11 +34,10 @@ from scenewright.config.accounts import DECISION_KIND
 from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, Settings, split_judge
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, JudgeCaps, unscored
-from scenewright.evals.metrics.base import MetricError, Sample
-from scenewright.evals.metrics.options import switch
+from scenewright.evals.metrics.base import MetricError, Sample, switch
 from scenewright.evals.studies.peers.panel_metric import MetricJudges, PanelMetric, metric_judges_of
 from scenewright.prompts import Prompt, load_prompt
-from scenewright.providers.metering import metered
+from scenewright.providers.usage import metered
 from scenewright.runs.model_factory.profiles import chat_of, judge_of
 
 HIGHEST = 10

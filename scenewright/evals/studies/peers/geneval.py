@@ -24,13 +24,19 @@ from scenewright.config.settings import Settings, SettingsError
 from scenewright.core.closed_vocabulary import listed
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import to_rgb
-from scenewright.core.ports.detector import Detection, DetectionError, Detector
-from scenewright.core.ports.extractor import ExtractionError, ReadAttribute, Thing, Unread
 from scenewright.core.ports.judge import Judge, JudgeCaps, JudgeError, unscored
-from scenewright.evals.metrics.base import MetricError, Need, Sample
+from scenewright.core.ports.vision import (
+    Detection,
+    DetectionError,
+    Detector,
+    ExtractionError,
+    ReadAttribute,
+    Thing,
+    Unread,
+)
+from scenewright.evals.metrics.base import MetricError, Need, Sample, real, switch, text, whole
 from scenewright.evals.metrics.encoders import TextImageEncoder
 from scenewright.evals.metrics.extractors import encoder_of
-from scenewright.evals.metrics.options import real, switch, text, whole
 from scenewright.evals.store.journal import Features
 from scenewright.evals.studies.peers.geneval_rules import (
     COLORS,
@@ -44,11 +50,11 @@ from scenewright.evals.studies.peers.geneval_rules import (
     to_color,
 )
 from scenewright.evals.studies.peers.panel_metric import MetricJudges, PanelMetric, metric_judges_of
-from scenewright.runs.model_factory.detectors import DetectorSettings, cached_detector_of
+from scenewright.runs.model_factory.local_models import DetectorSettings, cached_detector_of
 from scenewright.runs.model_factory.profiles import judge_of
-from scenewright.tools.vision.detection.labels import unfindable
-from scenewright.tools.vision.extraction.judge_questions import ExtractionPanel
-from scenewright.tools.vision.extraction.judged_attributes import JudgedAttributes
+from scenewright.tools.vision.detection.boxes import unknown_labels
+from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
+from scenewright.tools.vision.extraction.judged_readers import JudgedAttributes
 
 KINDS = ("clip", "judge", "judge-alone")
 TEMPLATES = ("a photo of a {color} {name}", "a photo of a {color}-colored {name}",
@@ -260,7 +266,7 @@ class DetectorJudge:
 
     def _unknown(self, fact: Fact) -> str:
         """Return why nothing can be said of a clause; empty if something can."""
-        for reason in unfindable(self.detector, fact.classes).values():
+        for reason in unknown_labels(self.detector, fact.classes).values():
             return reason
         if self.colors is None or self.colors.palette is None:
             return ""
@@ -285,7 +291,7 @@ class DetectorJudge:
     ) -> tuple[dict[str, Clause], dict[str, str]]:
         """Return the clauses, and of which classes the colours are not known, and why."""
         demands = demands_in(told)
-        unknown = unfindable(self.detector, demands.names)
+        unknown = unknown_labels(self.detector, demands.names)
         names = [name for name in demands.names if name not in unknown]
         every = await self.detector.detect(image, names)
         found = counted(every, demands, self.rules)

@@ -21,16 +21,15 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from scenewright.core.facts import Fact
-from scenewright.core.placement import canonical_predicate
-from scenewright.core.plurals import plural
-from scenewright.core.ports.detector import Box, Detection
+from scenewright.core.inflection import plural
+from scenewright.core.layout import canonical_predicate
+from scenewright.core.ports.vision import Box, Detection
 from scenewright.core.scene import SceneGraph
 from scenewright.core.vocabulary import DIRECTIONS, same_key
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.datasets.geneval import DEMANDS
+from scenewright.evals.datasets.prompt_sets import DEMANDS
 from scenewright.evals.metrics.base import MetricError
-from scenewright.tools.vision.detection.boxes import iou
-from scenewright.tools.vision.detection.labels import folded
+from scenewright.tools.vision.detection.boxes import iou, normalized_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +263,11 @@ def counted(detections: Sequence[Detection], demands: Demands, rules: Rules) -> 
     least = rules.confidence(demands)
     found: dict[str, list[Detection]] = {}
     for name in demands.names:
-        mine = [d for d in detections if folded(d.name) == folded(name) and d.score > least]
+        mine = [
+            d
+            for d in detections
+            if normalized_label(d.name) == normalized_label(name) and d.score > least
+        ]
         mine.sort(key=lambda one: -one.score)
         kept: list[Detection] = []
         for one in mine[: rules.most]:

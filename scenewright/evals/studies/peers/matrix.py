@@ -36,13 +36,18 @@ from scenewright.evals.statistics.estimates import (
     number,
     over_seeds,
 )
-from scenewright.evals.store.parquet_files import drafted
-from scenewright.evals.store.results import Results
-from scenewright.evals.store.schema import arm_name
+from scenewright.evals.store.files import drafted
+from scenewright.evals.store.results import Results, arm_name
 from scenewright.evals.studies import plots, readings
 from scenewright.evals.studies.layout import Layout, Row, as_csv, columns_of
-from scenewright.evals.studies.panel.ranks import RankCorrelation, image_counts
-from scenewright.evals.studies.panel.resampling import DECIMALS, ItemResamples, kendall, summary
+from scenewright.evals.studies.panel.resampling import (
+    DECIMALS,
+    ItemResamples,
+    RankCorrelation,
+    image_counts,
+    kendall,
+    summary,
+)
 from scenewright.evals.studies.panel.sources.dsg_release import Questions
 from scenewright.evals.studies.panel.sources.ratings import Shown, with_ratings
 from scenewright.evals.studies.panel.table import AnswerTable, ImageRow, JudgeColumn

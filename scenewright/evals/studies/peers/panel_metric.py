@@ -19,20 +19,22 @@ from typing import Any
 import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.agents.panel.ballots import answer_table
-from scenewright.agents.panel.panel import Panel
-from scenewright.config.settings import Settings, SettingsError, find_profile, load_settings
-from scenewright.config.user_cache import user_cache
+from scenewright.agents.panel.panel import Panel, answer_table
+from scenewright.config.settings import (
+    Settings,
+    SettingsError,
+    find_profile,
+    load_settings,
+    user_cache,
+)
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, JudgeError
-from scenewright.evals.metrics.answer_cache import store_in
-from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
-from scenewright.evals.metrics.options import text
-from scenewright.evals.runner.judging import ToolCallSource, expected_of, judge_picture
+from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample, store_in, text
+from scenewright.evals.runner.judging import JudgePanel, expected_of, judge_picture
 from scenewright.evals.studies.panel.aggregators.base import combined_by
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 from scenewright.runs.model_factory.profiles import judge_of
 
 UNLABELLED = ("mean", "median", "trimmed", "majority", "dawid_skene")
@@ -126,14 +128,14 @@ class PanelMetric(ABC):
         """
         return {}
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Return the expected calls of each judge that is not a model of this machine."""
         try:
             return self.looking(await self.facts_for(sample), size)
         except MetricError:
             return {}
 
-    def looking(self, facts: Sequence[Fact], size: tuple[int, int]) -> dict[str, Expected]:
+    def looking(self, facts: Sequence[Fact], size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Return by judge id what asking ``facts`` of a picture of ``size`` pixels takes.
 
         A judge that cannot say is one call of unknown price.
@@ -144,7 +146,7 @@ class PanelMetric(ABC):
             if hasattr(judge, "expected"):
                 found[judge.id] = expected_of(judge, size, facts, "together")
             elif not judge.caps.local:
-                found[judge.id] = Expected(1, usd=None)
+                found[judge.id] = ExpectedUsage(1, usd=None)
         return found
 
     async def score(self, sample: Sample) -> MetricScore:
@@ -188,7 +190,7 @@ class PanelMetric(ABC):
 
     async def _answers(self, sample: Sample, facts: tuple[Fact, ...]) -> Mapping[str, list[Answer]]:
 
-        judge_panel = ToolCallSource(self.name, self._bench.judges, Panel())
+        judge_panel = JudgePanel(self.name, self._bench.judges, Panel())
         origin = f"{self.name}:{sample.image[:16]}:{self.version}"
         judged = await judge_picture(
             judge_panel, sample.image, sample.load, facts, store=self._bench.store,

@@ -42,12 +42,10 @@ import numpy as np
 from scenewright.agents.chat.language_replies import as_data
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import THRESHOLD
-from scenewright.config.settings import Settings, load_settings
-from scenewright.config.user_cache import user_cache
+from scenewright.config.settings import Settings, load_settings, user_cache
 from scenewright.core.facts import FACT_KINDS, Answer, Fact
-from scenewright.evals.annotation.voters import TextModel
-from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
-from scenewright.evals.metrics.options import text
+from scenewright.evals.annotation.panel_queries import TextModel
+from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample, text
 from scenewright.evals.store.ledger import Ledger
 from scenewright.evals.studies.peers.panel_metric import (
     FOLDER,
@@ -67,8 +65,7 @@ from scenewright.evals.studies.peers.questions import (
     rows_in,
 )
 from scenewright.prompts import load_prompt
-from scenewright.providers.metering import metered
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage, metered
 
 COUNTS = ("choices", "probabilities")
 
@@ -101,7 +98,7 @@ class QuestionMetric(PanelMetric):
         """Return the questions that the source chooses."""
         return (await self._asker.of(sample)).facts
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Return the expected calls of the judges and of the model that writes the questions.
 
         Questions are written once an item, so that further pictures of an item take less.
@@ -112,7 +109,7 @@ class QuestionMetric(PanelMetric):
             return {}
         found = self.looking(facts, size)
         for who, one in writing.items():
-            found[who] = found.get(who, Expected()) + one
+            found[who] = found.get(who, ExpectedUsage()) + one
         return found
 
     async def answered(
@@ -471,7 +468,7 @@ class Blind:
         """The questions that judges are asked."""
         return frozenset({"judges"})
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> Mapping[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> Mapping[str, ExpectedUsage]:
         """Return one call an item; nothing where no relation is asked for."""
         asked = _relations(sample.facts)
         return expected_steps(self._model, (PROMPT,), _shown(asked)) if asked else {}

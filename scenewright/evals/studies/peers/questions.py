@@ -30,25 +30,23 @@ from typing import Any, Literal, Protocol, get_args
 from weakref import WeakValueDictionary
 
 from scenewright.agents.chat.language_replies import as_data
-from scenewright.agents.judges.tokens import character_tokens
+from scenewright.agents.judges.pictures import character_tokens
 from scenewright.config.settings import Settings, SettingsError
 from scenewright.core.facts import Fact
-from scenewright.core.formats.tifa import NUMBERS, TYPES
+from scenewright.core.formats.published_questions import NUMBERS, TYPES
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.questions import PROTOCOLS, QuestionForm
 from scenewright.core.scene import SceneGraph
-from scenewright.evals.annotation.texts import ask_text
-from scenewright.evals.annotation.voters import TextModel, text_model_of
+from scenewright.evals.annotation.panel_queries import TextModel, ask_text, text_model_of
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.dsg import facts_of_rows
-from scenewright.evals.datasets.tifa import FEW_CHOICES, WRONG_ANSWER, facts_of_questions
-from scenewright.evals.datasets.tifa import TWICE as ASKED_TWICE
+from scenewright.evals.datasets.prompt_sets import FEW_CHOICES, WRONG_ANSWER, facts_of_questions
+from scenewright.evals.datasets.prompt_sets import TWICE as ASKED_TWICE
 from scenewright.evals.errors import AnnotationError
-from scenewright.evals.metrics.base import MetricError, Sample
-from scenewright.evals.metrics.options import text
+from scenewright.evals.metrics.base import MetricError, Sample, text
 from scenewright.evals.store.ledger import Ledger
 from scenewright.prompts import load_prompt
-from scenewright.providers.usage import Expected, Usage
+from scenewright.providers.usage import ExpectedUsage, Usage
 
 Source = Literal["auto", "item", "chat", "scene"]
 SOURCES: tuple[Source, ...] = get_args(Source)
@@ -81,7 +79,7 @@ class QuestionMaker(Protocol):
         """Changes whenever a text could get other questions."""
         ...
 
-    def expected(self, about: str) -> Mapping[str, Expected]:
+    def expected(self, about: str) -> Mapping[str, ExpectedUsage]:
         """Return by id of the model what writing them takes; no call."""
         ...
 
@@ -167,7 +165,7 @@ class QuestionSource:
             raise MetricError(f"no question about the text was left: {why or 'none was written'}")
         return found
 
-    async def planned(self, sample: Sample) -> tuple[tuple[Fact, ...], Mapping[str, Expected]]:
+    async def planned(self, sample: Sample) -> tuple[tuple[Fact, ...], Mapping[str, ExpectedUsage]]:
         """Return the questions to come, and by model what writing them takes; no call is made.
 
         Questions that a model has yet to write are taken to be those of the item's scene, or
@@ -243,17 +241,19 @@ _ANSWER_TOKENS = 300
 """Tokens of a reply about a text: eight questions or tuples, or so."""
 
 
-def expected_steps(model: TextModel, prompts: Sequence[str], about: str) -> dict[str, Expected]:
+def expected_steps(
+    model: TextModel, prompts: Sequence[str], about: str
+) -> dict[str, ExpectedUsage]:
     """Return by the id of ``model`` what calls with ``prompts`` about a text take.
 
     Tokens are a quarter of the characters; each call is taken to be shown one reply of another.
     """
-    total = Expected()
+    total = ExpectedUsage()
     for name in prompts:
         prompt = load_prompt(name)
         characters = len(prompt.text) + len(str(prompt.output)) + len(about)
         usage = Usage(character_tokens(characters) + _ANSWER_TOKENS, _ANSWER_TOKENS)
-        total = total + Expected(1, usage, model.price(usage))
+        total = total + ExpectedUsage(1, usage, model.price(usage))
     return {model.name: total}
 
 
@@ -394,7 +394,7 @@ class TifaMaker(_Maker):
         """Digest of the model, the prompts and the filter."""
         return self._digest(self._filter)
 
-    def expected(self, about: str) -> dict[str, Expected]:
+    def expected(self, about: str) -> dict[str, ExpectedUsage]:
         """Return what writing and the filter's calls are expected to take."""
         calls = {"none": (TIFA_QUESTIONS,), "choice": (TIFA_QUESTIONS, FILTER)}
         return expected_steps(self._model, calls.get(self._filter, TIFA_PROMPTS), about)
@@ -533,7 +533,7 @@ class DsgMaker(_Maker):
         """Digest of the model and the prompts."""
         return self._digest()
 
-    def expected(self, about: str) -> dict[str, Expected]:
+    def expected(self, about: str) -> dict[str, ExpectedUsage]:
         """Return what tuples, dependencies and questions are expected to take."""
         return expected_steps(self._model, DSG_PROMPTS, about)
 

@@ -20,8 +20,8 @@ import numpy as np
 from scenewright.config.settings import Settings
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.graph_edit import psg_score
-from scenewright.evals.metrics.graph_matching.base import TextSimilarity
 from scenewright.evals.metrics.graph_matching.matching import match_graphs
+from scenewright.evals.metrics.graph_matching.text_similarity import TextSimilarity
 from scenewright.evals.statistics.estimates import Array, Estimate, difference, mean, nothing
 from scenewright.evals.studies import plots
 from scenewright.evals.studies.layout import Column, Layout, Row, columns_of
@@ -242,7 +242,7 @@ async def _run(
     graphs: int, folder: Path, on_progress: OnProgress | None, retry: bool
 ) -> tuple[Measured, Context]:
     # Nothing of it is kept: what failed is tried again anyway.
-    from scenewright.evals.metrics.graph_matching.similarities import similarity_of
+    from scenewright.evals.metrics.graph_matching.embeddings import similarity_of
     from scenewright.evals.studies.xtc.grading import grader_of
 
     similarity, grader = similarity_of("exact"), grader_of("exact")

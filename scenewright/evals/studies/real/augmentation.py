@@ -32,7 +32,7 @@ from torch import nn
 from torch.nn import functional
 
 from scenewright.core.images import hash_of_image
-from scenewright.evals.metrics.weights import digest, fingerprint
+from scenewright.evals.metrics.encoders import digest, fingerprint
 from scenewright.evals.statistics.estimates import LEVEL, Estimate
 from scenewright.evals.studies.real.ranking import How, Ranked, select
 from scenewright.runs.folder import write_json

@@ -32,10 +32,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from scenewright.core.flushing import write_text
 from scenewright.core.images import ImageError
 from scenewright.evals.errors import EvalError
-from scenewright.evals.reporting.render import POLICY, asset, environment_of
-from scenewright.evals.reporting.thumbs import Thumbs
+from scenewright.evals.reporting.pages import POLICY, Thumbs, asset, environment_of
 from scenewright.evals.reporting.words import whole
-from scenewright.evals.store.parquet_files import drafted
+from scenewright.evals.store.files import drafted
 from scenewright.evals.studies.real.ranking import Ranked, by_rank, tied_at
 from scenewright.evals.studies.real.real_scorer import RealRow, latest
 from scenewright.runs.folder import write_json

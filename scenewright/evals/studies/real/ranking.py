@@ -23,8 +23,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from scenewright.evals.statistics.correlation import correlate
-from scenewright.evals.statistics.figures import RESAMPLES, Figure
+from scenewright.evals.statistics.figures import RESAMPLES, Figure, correlate
 from scenewright.evals.studies.real.schema import SchemaError
 
 How = Literal["high", "random", "low", "none"]

@@ -35,24 +35,17 @@ from scenewright.config.settings import (
     find_profile,
     load_settings,
     settings_with,
+    user_cache,
 )
-from scenewright.config.user_cache import user_cache
 from scenewright.core.images import ImageError, hash_of_image, load_image
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.validation import first_problem
-from scenewright.evals.annotation.workers import side_by_side
 from scenewright.evals.errors import EvalError
-from scenewright.evals.metrics.answer_cache import store_in
-from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample
-from scenewright.evals.metrics.options import text
-from scenewright.evals.runner.judging import (
-    PanelJudgement,
-    ToolCallSource,
-    expected_of,
-    judge_picture,
-)
+from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample, store_in, text
+from scenewright.evals.runner.judging import JudgePanel, PanelJudgement, expected_of, judge_picture
+from scenewright.evals.runner.progress import side_by_side
+from scenewright.evals.store.files import drafted
 from scenewright.evals.store.json_lines import append_lines, read_lines
-from scenewright.evals.store.parquet_files import drafted
 from scenewright.evals.studies.real.schema import (
     AttributeSchema,
     ClassSchema,
@@ -73,7 +66,7 @@ from scenewright.evals.studies.real.scoring import (
 )
 from scenewright.evals.studies.real.style import StyleScorer
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 from scenewright.runs.model_factory.profiles import judge_of
 
 PARQUET = ".parquet"
@@ -327,7 +320,7 @@ class RealScorer:
         asked = tuple(judge for judge in judges if judge.caps.kinds is None)
         if not asked:
             raise SchemaError("REAL needs a judge that answers questions in words: name one")
-        self._panel = ToolCallSource("real", asked, panel or Panel())
+        self._panel = JudgePanel("real", asked, panel or Panel())
         self._store = store
         self._wording = wording
         self._asking: Asking = asking
@@ -364,7 +357,7 @@ class RealScorer:
         """Return the questions about a picture of the class."""
         return questions_of(schema.attributes, schema.relations, self._wording, self._seed)
 
-    def expected(self, schema: ClassSchema, size: tuple[int, int]) -> dict[str, Expected]:
+    def expected(self, schema: ClassSchema, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Return by judge id what a picture of ``size`` pixels is expected to take at most.
 
         Models of this machine are left out.
@@ -621,7 +614,7 @@ class RealMetric:
             style = (await self._style.score([picture]))[0]
         return self._found(looked, schema, style, unasked)
 
-    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, Expected]:
+    async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Return the expected calls of each judge that is not a model of this machine."""
         schema, _, _ = self._schema(sample)
         return {} if schema is None else self._scorer.expected(schema, size)

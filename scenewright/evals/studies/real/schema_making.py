@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.agents.chat.language_replies import as_data
-from scenewright.agents.judges.tokens import character_tokens
-from scenewright.evals.annotation.texts import ask_text
-from scenewright.evals.annotation.voters import TextModel
-from scenewright.evals.annotation.workers import side_by_side
+from scenewright.agents.judges.pictures import character_tokens
+from scenewright.evals.annotation.panel_queries import TextModel, ask_text
+from scenewright.evals.runner.progress import side_by_side
 from scenewright.evals.store.ledger import Ledger
 from scenewright.evals.studies.real.schema import (
     EXISTENCE,
@@ -36,7 +35,7 @@ from scenewright.evals.studies.real.schema import (
     SchemaError,
 )
 from scenewright.prompts import load_prompt
-from scenewright.providers.usage import Expected, Usage
+from scenewright.providers.usage import ExpectedUsage, Usage
 
 PROMPT = "real_schema"
 PIECE = 12_000
@@ -146,7 +145,7 @@ async def make_schemas(
     return [found[at] for at in range(len(texts))]
 
 
-def expected(model: TextModel, texts: Sequence[ClassText]) -> Expected:
+def expected(model: TextModel, texts: Sequence[ClassText]) -> ExpectedUsage:
     """Return what the calls take if none was made before, by a quarter of the characters."""
     prompt = load_prompt(PROMPT)
     base = len(prompt.text) + len(str(prompt.output))
@@ -155,7 +154,7 @@ def expected(model: TextModel, texts: Sequence[ClassText]) -> Expected:
         for piece in pieces(about.text):
             calls += 1
             usage += Usage(character_tokens(base + len(piece)), _TOKENS_OUT)
-    return Expected(calls, usage, model.price(usage))
+    return ExpectedUsage(calls, usage, model.price(usage))
 
 
 def pieces(text: str, most: int = PIECE) -> list[str]:

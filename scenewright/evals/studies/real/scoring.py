@@ -35,11 +35,10 @@ from scenewright.agents.chat.language_replies import ask_for, tool_of
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.core.facts import Fact, State
 from scenewright.core.images import hash_of_image
-from scenewright.core.plurals import is_plural
+from scenewright.core.inflection import is_plural
 from scenewright.core.predicate_statistics import PredicateStatistics, load_predicates
 from scenewright.core.questions import article, option_text, relation_options
-from scenewright.evals.annotation.panel_queries import after, reason_of, tries_of
-from scenewright.evals.annotation.voters import TextModel
+from scenewright.evals.annotation.panel_queries import TextModel, after, reason_of, tries_of
 from scenewright.evals.store.ledger import Ledger, Reply
 from scenewright.evals.studies.real.schema import (
     EXISTENCE,
@@ -48,8 +47,8 @@ from scenewright.evals.studies.real.schema import (
     SchemaRelation,
 )
 from scenewright.prompts import load_prompt
-from scenewright.providers.idempotency import identified
-from scenewright.providers.metering import metered
+from scenewright.providers.sdk_clients import identified
+from scenewright.providers.usage import metered
 
 Wording = Literal["published", "plain"]
 """``published``: as the paper asks. ``plain``: in the forms of :mod:`scenewright.core.questions`,

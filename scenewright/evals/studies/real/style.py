@@ -32,10 +32,9 @@ from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.reading import json_lines
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import MetricError
-from scenewright.evals.metrics.weights import digest, find_model, fingerprint
-from scenewright.evals.metrics.worker import Worker, shared
+from scenewright.evals.metrics.encoders import Worker, digest, find_model, fingerprint, shared
+from scenewright.evals.store.files import SqliteFile
 from scenewright.evals.store.journal import Features
-from scenewright.evals.store.sqlite_file import SqliteFile
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS style (

@@ -42,9 +42,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from scenewright.core.images import load_image
-from scenewright.evals.metrics.weights import digest, find_model, fingerprint
-from scenewright.evals.statistics.correlation import kendall, spearman
-from scenewright.evals.statistics.figures import LEVEL, Array, Figure
+from scenewright.evals.metrics.encoders import digest, find_model, fingerprint
+from scenewright.evals.statistics.figures import LEVEL, Array, Figure, kendall, spearman
 from scenewright.evals.studies.real.style import (
     LABELS,
     TEXTS_FILE,
@@ -538,8 +537,7 @@ def new_style_clip(folder: Path, seed: int = 0) -> Path:
     """Write a CLIP with random weights, its tokenizer and its preparation to ``folder``."""
     from transformers import CLIPConfig, CLIPImageProcessorPil, CLIPModel
 
-    from scenewright.miniature.vocabulary import new_tokenizer
-    from scenewright.miniature.world import SIZE
+    from scenewright.miniature.world import SIZE, new_tokenizer
 
     tokenizer = new_tokenizer()
     config = CLIPConfig(
@@ -627,7 +625,7 @@ def _painted(label: Label, numbers: Sequence[int], seed: int) -> list[Image.Imag
 
 def autoencoded(images: Sequence[Image.Image]) -> list[Image.Image]:
     """Return the pictures of the world's size as the generator's autoencoder gives them back."""
-    from scenewright.miniature.training.judge_pixels import to_pixels
+    from scenewright.miniature.training.judge_batch import to_pixels
 
     model = _autoencoder()
     with torch.inference_mode():
@@ -636,7 +634,7 @@ def autoencoded(images: Sequence[Image.Image]) -> list[Image.Image]:
 
 
 def _worse(image: Image.Image, name: str) -> Image.Image:
-    from scenewright.miniature.training.judge_pixels import to_pixels, weather
+    from scenewright.miniature.training.judge_batch import to_pixels, weather
 
     generator = torch.Generator().manual_seed(random.Random(name).getrandbits(31))
     return _images(weather(to_pixels([image]), generator, 1.0))[0]

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.judges.models import caps_of
-from scenewright.config.on_model_change import OnModelChange
+from scenewright.config import OnModelChange
 from scenewright.config.settings import (
     CHAT_KINDS,
     Settings,
@@ -25,19 +25,19 @@ from scenewright.config.settings import (
     split_judge,
 )
 from scenewright.core.ports.composer import Composer
-from scenewright.core.ports.extractor import GraphExtractor
+from scenewright.core.ports.vision import GraphExtractor
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.evals.errors import EvalError
-from scenewright.evals.metrics.graph_matching.base import TextSimilarity
-from scenewright.evals.metrics.graph_matching.likeness import EdgeReading
-from scenewright.evals.metrics.graph_matching.similarities import similarity_of
-from scenewright.evals.metrics.plugins import call_plugin, is_plugin
+from scenewright.evals.metrics.base import call_plugin, is_plugin
+from scenewright.evals.metrics.graph_matching.embeddings import similarity_of
+from scenewright.evals.metrics.graph_matching.matching import EdgeReading
+from scenewright.evals.metrics.graph_matching.text_similarity import TextSimilarity
 from scenewright.evals.runner.config import CONDITIONS, PACKAGE
 from scenewright.evals.runner.dataset_predicates import DatasetPredicates, Predicates
-from scenewright.evals.store.toml_files import read_toml
+from scenewright.evals.store.files import read_toml
 from scenewright.evals.studies.xtc.base import Grader, QuestionKind, UnifiedModel
 from scenewright.evals.studies.xtc.grading import grader_of
 from scenewright.evals.studies.xtc.models import (
@@ -52,7 +52,7 @@ from scenewright.evals.studies.xtc.models import (
     vocabulary_of,
 )
 from scenewright.evals.studies.xtc.scores import COMPARED, THRESHOLD
-from scenewright.providers.hub.demand import demand_models
+from scenewright.providers.hub.cache import demand_models
 from scenewright.runs.model_factory.extractors import ExtractorSpec, extractor_of
 from scenewright.runs.model_factory.profiles import backend_of, chat_of, composer_of, judge_of
 

@@ -47,13 +47,12 @@ from scenewright.agents.chat.language_replies import (
     shortened,
     tool_of,
 )
-from scenewright.agents.composers.nouns import same_values
-from scenewright.agents.parsers.lexicon import NUMBERS
+from scenewright.agents.composers.reading import same_values
+from scenewright.agents.parsers.tagging import NUMBERS
 from scenewright.config.accounts import DECISION_KIND
 from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, Settings
-from scenewright.core.formats.vocabulary import COLORS
-from scenewright.core.inflection import verb_base
-from scenewright.core.plurals import singular
+from scenewright.core.formats.phrases import COLORS
+from scenewright.core.inflection import singular, verb_base
 from scenewright.core.vocabulary import (
     PREDICATES,
     canonical,
@@ -63,21 +62,20 @@ from scenewright.core.vocabulary import (
     kind_of,
     same_verbs,
 )
-from scenewright.evals.metrics.graph_matching.base import TextSimilarity
-from scenewright.evals.metrics.graph_matching.folding import folded
-from scenewright.evals.metrics.graph_matching.similarities import (
+from scenewright.evals.metrics.graph_matching.embeddings import (
     AUTO,
     EXACT,
     LEXICAL,
     SENTENCES,
     similarity_of,
 )
+from scenewright.evals.metrics.graph_matching.text_similarity import TextSimilarity, folded
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade, Grader, XtcError
 from scenewright.evals.studies.xtc.lookup import MISSING
 from scenewright.evals.studies.xtc.models import expected_call
 from scenewright.evals.studies.xtc.questions import spoken_label
 from scenewright.prompts import load_prompt
-from scenewright.providers.usage import Expected, Usage
+from scenewright.providers.usage import ExpectedUsage, Usage
 from scenewright.runs.model_factory.profiles import chat_of
 
 Pooling = Literal["mean", "median"]
@@ -164,10 +162,10 @@ class PanelGrader:
         pooled = float(pool(given))
         return PanelGrade(score=round(pooled), votes=votes, pooled=pooled, left=left)
 
-    def expected(self, pairs: int) -> Expected:
+    def expected(self, pairs: int) -> ExpectedUsage:
         """Return what grading so many pairs is expected to take of all graders."""
         tells = (getattr(grader, "expected", None) for grader in self.graders)
-        return sum((tell(pairs) for tell in tells if tell is not None), Expected())
+        return sum((tell(pairs) for tell in tells if tell is not None), ExpectedUsage())
 
     async def aclose(self) -> None:
         """Close all graders."""
@@ -443,7 +441,7 @@ class ChatGrader(CachingGrader):
         parts = [load_prompt(PROMPT).hash, str(self.pairs_a_call), str(_LONGEST)]
         return f"chat grader@1 {self.id}#{digest_of(self.chat, *parts)}"
 
-    def expected(self, pairs: int) -> Expected:
+    def expected(self, pairs: int) -> ExpectedUsage:
         """Return what grading so many pairs is expected to take."""
         size = self.pairs_a_call
         each = Usage(120 + _PAIR_TOKENS * size, _GRADE_TOKENS * size)
@@ -558,7 +556,7 @@ CUT_OFFS: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 0.95)
 
 
 class SimilarityGrader(CachingGrader):
-    """Grades by a :class:`~scenewright.evals.metrics.graph_matching.base.TextSimilarity`.
+    """Grades by a :class:`~scenewright.evals.metrics.graph_matching.text_similarity.TextSimilarity`.
 
     Articles, and in the given answer the words of the question, are left out. Lists ("red and
     white") are compared as sets; where the best match counts (relations), the likest two parts

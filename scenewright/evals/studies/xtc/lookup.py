@@ -7,7 +7,7 @@ an answer, and that there is no dog is a missing one, with its reason.
 An extractor of few words leaves out the rest, whatever is in the picture; an answer in such words
 is unknown before anything is drawn (:func:`outside_of`).
 
-An extraction says which parts are unread (:class:`~scenewright.core.ports.extractor.Unread`). An
+An extraction says which parts are unread (:class:`~scenewright.core.ports.vision.Unread`). An
 answer that such a part could change is unknown: neither missing nor wrong. It could change the
 answer itself (the attribute of the partner, the relations between the two partners), or the partner
 where the label leaves a choice: the likeness of objects is that of their attributes and of their
@@ -21,11 +21,10 @@ from dataclasses import dataclass
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.closed_vocabulary import Unknown as Word
-from scenewright.core.ports.extractor import Extraction, GraphExtractor, Unread, vocabulary_of
+from scenewright.core.ports.vision import Extraction, GraphExtractor, Unread, vocabulary_of
 from scenewright.core.scene import Relation, SceneError, SceneGraph, SceneObject
 from scenewright.core.vocabulary import canonical_key, converse, entails, same_key
-from scenewright.evals.metrics.graph_matching.base import GraphMatch
-from scenewright.evals.metrics.graph_matching.folding import folded
+from scenewright.evals.metrics.graph_matching.text_similarity import GraphMatch, folded
 from scenewright.evals.studies.xtc.base import Question, XtcError
 
 MISSING = "missing"

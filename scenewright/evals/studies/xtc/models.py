@@ -33,9 +33,8 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.agents.chat.language_replies import as_data, ask_for, digest_of, name_of, tool_of
-from scenewright.agents.judges.pictures import ImagePreparation, prepare
+from scenewright.agents.judges.pictures import ImagePreparation, image_tokens, prepare, text_tokens
 from scenewright.agents.judges.sheet import clean
-from scenewright.agents.judges.tokens import image_tokens, text_tokens
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.backend import BackendError, GenerationRequest, ImageBackend
 from scenewright.core.ports.composer import Composer
@@ -43,11 +42,11 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.predicate_statistics import DEFAULT, PredicateStatistics, load_predicates
 from scenewright.core.questions import article, option_text, relation_options
 from scenewright.core.scene import SceneGraph
-from scenewright.evals.runner.arms import digest
+from scenewright.evals.runner.config import digest
 from scenewright.evals.runner.dataset_predicates import Predicates, mark_of
 from scenewright.evals.studies.xtc.base import DrawnPicture, Question, Reply, UnifiedModel, XtcError
 from scenewright.prompts import load_prompt
-from scenewright.providers.usage import Expected, Usage
+from scenewright.providers.usage import ExpectedUsage, Usage
 from scenewright.providers.versions import note_served
 
 PROMPT = "answer_questions"
@@ -123,7 +122,7 @@ class ChatUnderstander:
                 replies += [Reply(text=None, reason=reason) for _ in some]
         return replies
 
-    def expected(self, size: tuple[int, int], questions: Sequence[Question]) -> Expected:
+    def expected(self, size: tuple[int, int], questions: Sequence[Question]) -> ExpectedUsage:
         """Return what answering ``questions`` is expected to take; no call is made.
 
         ``size`` is (width, height) of the picture in pixels.
@@ -132,7 +131,7 @@ class ChatUnderstander:
         words = text_tokens(load_prompt(PROMPT).text)
         if self.image_rule:
             words += image_tokens(self.image_rule, *shown)
-        total = Expected()
+        total = ExpectedUsage()
         for start in range(0, len(questions), self.questions_a_call):
             some = questions[start : start + self.questions_a_call]
             text = words + sum(12 + text_tokens(question.text) for question in some)
@@ -266,10 +265,10 @@ class Paired:
         """The backend's id, and the composer's where it has one."""
         return self.backend.id + (f" ({self.composer.id})" if self.composer is not None else "")
 
-    def expected_drawing(self, text: str) -> Expected:
+    def expected_drawing(self, text: str) -> ExpectedUsage:
         """Return what drawing ``text`` is expected to take; nothing on this machine."""
-        tell: Any = getattr(self.backend, "expected", lambda text: Expected())
-        found: Expected = tell(text)
+        tell: Any = getattr(self.backend, "expected", lambda text: ExpectedUsage())
+        found: ExpectedUsage = tell(text)
         return found
 
     async def load(self) -> None:
@@ -283,10 +282,10 @@ class Paired:
         """Close nothing: backends, judges and chat models are shared by the process."""
 
 
-def expected_call(chat: BaseChatModel, usage: Usage) -> Expected:
+def expected_call(chat: BaseChatModel, usage: Usage) -> ExpectedUsage:
     """Return one call of ``usage``; a model without prices costs nothing."""
     price: Any = getattr(chat, "price", None)
-    return Expected(1, usage, 0.0 if price is None else price(usage))
+    return ExpectedUsage(1, usage, 0.0 if price is None else price(usage))
 
 
 def drawing_mark(model: UnifiedModel) -> str:
@@ -408,14 +407,14 @@ class JudgeUnderstander:
             for question, (choices, outside) in zip(questions, asked, strict=True)
         ]
 
-    def expected(self, size: tuple[int, int], questions: Sequence[Question]) -> Expected:
+    def expected(self, size: tuple[int, int], questions: Sequence[Question]) -> ExpectedUsage:
         """Return what the judge's answers are expected to take.
 
         ``size`` is (width, height) of the picture in pixels.
         """
-        tell: Any = getattr(self.judge, "expected", lambda size, facts: Expected())
+        tell: Any = getattr(self.judge, "expected", lambda size, facts: ExpectedUsage())
         asked = map(self._askable, questions)
-        found: Expected = tell(size, [fact for one, _ in asked for fact in one.values()])
+        found: ExpectedUsage = tell(size, [fact for one, _ in asked for fact in one.values()])
         return found
 
     def outside(self, question: Question) -> str:

@@ -37,11 +37,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from scenewright.agents.composers.nouns import NOT_COMPOUND
-from scenewright.agents.parsers.lexicon import NO_RELATION as NO_RELATION_WORDS
-from scenewright.agents.parsers.lexicon import NUMBERS, rough
-from scenewright.core.inflection import verb_base
-from scenewright.core.plurals import plural, singular
+from scenewright.agents.composers.reading import NOT_COMPOUND
+from scenewright.agents.parsers.tagging import NO_RELATION as NO_RELATION_WORDS
+from scenewright.agents.parsers.tagging import NUMBERS, rough
+from scenewright.core.inflection import plural, read_data, singular, verb_base
 from scenewright.core.questions import (
     NO_RELATION,
     attribute_fact_id,
@@ -56,8 +55,7 @@ from scenewright.core.vocabulary import (
     kind_of,
     names_no_place,
 )
-from scenewright.core.word_lists import read_data
-from scenewright.evals.metrics.graph_matching.folding import folded
+from scenewright.evals.metrics.graph_matching.text_similarity import folded
 from scenewright.evals.studies.xtc.base import Question, QuestionSheet, Unasked, XtcError
 
 _DATA = read_data("scenewright.evals.studies.xtc", "categories.toml")

@@ -24,21 +24,23 @@ from scenewright.config.settings import Settings, load_settings
 from scenewright.core.flushing import Flusher
 from scenewright.core.images import ImageStore
 from scenewright.core.scene import SceneGraph
-from scenewright.evals.annotation.workers import side_by_side
 from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.errors import EvalError, ModelChangedError
-from scenewright.evals.runner.arms import digest
+from scenewright.evals.runner.config import digest
 from scenewright.evals.runner.dataset_predicates import MARK, dataset_predicates, keep, relates
 from scenewright.evals.runner.estimating import photo_size
-from scenewright.evals.runner.manifest_writing import finish_manifest, write_manifest
-from scenewright.evals.runner.measuring import error_text
-from scenewright.evals.runner.progress import FailureLimit, OnProgress, ProgressReporter
+from scenewright.evals.runner.judging import error_text
+from scenewright.evals.runner.progress import (
+    FailureLimit,
+    OnProgress,
+    ProgressReporter,
+    side_by_side,
+)
 from scenewright.evals.store.extractions import Extractions
 from scenewright.evals.store.journal import Journal, Unit
-from scenewright.evals.store.manifest import make_folder
-from scenewright.evals.store.paths import JOURNAL
-from scenewright.evals.store.results import IMAGES
+from scenewright.evals.store.manifest import finish_manifest, make_folder, write_manifest
+from scenewright.evals.store.results import IMAGES, JOURNAL
 from scenewright.evals.studies.xtc import units as work
 from scenewright.evals.studies.xtc.base import Question, QuestionSheet, UnifiedModel
 from scenewright.evals.studies.xtc.config import (
@@ -65,7 +67,7 @@ from scenewright.evals.studies.xtc.report import (
     write_tables,
 )
 from scenewright.evals.studies.xtc.units import UnitRunner
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 from scenewright.providers.versions import SERVED_FILE, FollowedVersions, following
 from scenewright.runs.folder import RunFolder
 
@@ -400,7 +402,7 @@ class XtcModelEstimate:
     """``words prompts``, ``draws``, ``reads pictures``, ``answers`` or ``grades``."""
     times: int
     """Prompts, pictures, questions or pairs of answers."""
-    expected: Expected
+    expected: ExpectedUsage
     """Calls, tokens and dollars; none of models on this machine."""
 
 
@@ -505,14 +507,16 @@ def _lines(
     """
     n, sides = len(asked), len(config.seeds) * len(drawing)
 
-    def of_plugin(model: UnifiedModel, calls: int) -> Expected:
+    def of_plugin(model: UnifiedModel, calls: int) -> ExpectedUsage:
         spec = config.models.get(model.id)
-        return Expected(calls, usd=None) if spec is not None and spec.plugin else Expected()
+        return (
+            ExpectedUsage(calls, usd=None) if spec is not None and spec.plugin else ExpectedUsage()
+        )
 
     if config.prompt != RULES:
         # The whole once, each object once; a second try of the whole is not counted.
         calls = n + sum(len(item.scene.objects) for item, _ in asked if item.scene)
-        words = Expected(calls, usd=None)
+        words = ExpectedUsage(calls, usd=None)
         yield XtcModelEstimate(xtc_models.composer.id, "words prompts", n, words)
     for model in drawing:
         times = len(drawn) * len(config.seeds)
@@ -520,20 +524,20 @@ def _lines(
         if isinstance(model, Paired):
             who = model.drawer
             texts = (item.prompt or str(item.scene)[:1000] for item, _ in drawn)
-            expected = sum(map(model.expected_drawing, texts), Expected()) * len(config.seeds)
+            expected = sum(map(model.expected_drawing, texts), ExpectedUsage()) * len(config.seeds)
         yield XtcModelEstimate(who, "draws", times, expected)
     reads = len(drawn) * sides
-    yield XtcModelEstimate(xtc_models.extractor.id, "reads pictures", reads, Expected())
+    yield XtcModelEstimate(xtc_models.extractor.id, "reads pictures", reads, ExpectedUsage())
     total = sum(len(questions) for _, questions in asked)
     for model in understanding:
         who, expected = model.id, of_plugin(model, n)
         if isinstance(model, Paired):
             who = model.understander.id
-            tell = getattr(model.understander, "expected", lambda size, questions: Expected())
+            tell = getattr(model.understander, "expected", lambda size, questions: ExpectedUsage())
             sizes = (tell(photo_size(item), questions) for item, questions in asked)
-            expected = sum(sizes, Expected())
+            expected = sum(sizes, ExpectedUsage())
         yield XtcModelEstimate(who, "answers", total, expected)
     pairs = (total - unread) * sides + total * len(understanding)
     grader: Any = xtc_models.grader
-    grading = grader.expected(pairs) if hasattr(grader, "expected") else Expected()
+    grading = grader.expected(pairs) if hasattr(grader, "expected") else ExpectedUsage()
     yield XtcModelEstimate(grader.id, "grades", pairs, grading)

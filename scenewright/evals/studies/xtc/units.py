@@ -24,26 +24,21 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from scenewright.agents.composers.check import lost_facts
-from scenewright.agents.composers.dropped_facts import dropped_facts
-from scenewright.agents.composers.language import LanguageComposer
+from scenewright.agents.composers.check import dropped_facts, lost_facts
+from scenewright.agents.composers.language import LanguageComposer, linearize
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.composers.stages import linearize
 from scenewright.core.images import ImageStore, to_rgb
-from scenewright.core.placement import canonical_predicate
+from scenewright.core.layout import Region, canonical_predicate
 from scenewright.core.ports.backend import PromptCount
-from scenewright.core.ports.composer import Composer, LostFact, worded
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.extractor import ExtractionError
+from scenewright.core.ports.composer import Composer, LostFact, compose_with_origin
+from scenewright.core.ports.vision import Detection, ExtractionError
 from scenewright.core.questions import facts_of
-from scenewright.core.regions import Region
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
-from scenewright.evals.metrics.graph_matching.likeness import EdgeReading
-from scenewright.evals.metrics.graph_matching.matching import match_graphs
-from scenewright.evals.runner.arms import digest, file_mark, item_seed
-from scenewright.evals.runner.measuring import error_text
+from scenewright.evals.metrics.graph_matching.matching import EdgeReading, match_graphs
+from scenewright.evals.runner.config import digest, file_mark, item_seed
+from scenewright.evals.runner.judging import error_text
 from scenewright.evals.store.extractions import Extractions
 from scenewright.evals.store.journal import Unit, UnitState
 from scenewright.evals.studies.xtc.base import (
@@ -62,8 +57,8 @@ from scenewright.evals.studies.xtc.config import XtcModels
 from scenewright.evals.studies.xtc.lookup import Unknown, answer_of, outside_of, with_converses
 from scenewright.evals.studies.xtc.models import drawing_mark, understanding_mark
 from scenewright.evals.studies.xtc.questions import QUESTIONS_VERSION, questions_of
-from scenewright.providers.idempotency import identified
-from scenewright.providers.metering import Meter, metered
+from scenewright.providers.sdk_clients import identified
+from scenewright.providers.usage import Meter, metered
 from scenewright.tools.vision.extraction.views import detail_crop
 
 _NEAR = 0.5
@@ -139,7 +134,7 @@ async def prompt_of(
     if isinstance(composer, LanguageComposer):
         told = await composer.word(scene, seed, views=views)
     else:
-        told = await worded(composer, scene, seed)
+        told = await compose_with_origin(composer, scene, seed)
     lost = lost_facts(_without_places(scene, composer.places(scene, seed)), told.prompt)
     return XtcPrompt(told.prompt, told.author, lost, linearized(scene), told.problem)
 
@@ -252,17 +247,17 @@ class UnitRunner:
                 lambda: views_of(item, to_rgb(self.images.get(reference)))
             )
         with metered() as spent, identified(f"{key}:prompt"):
-            worded, reason = XtcPrompt("", "", (), ""), ""
+            compose_with_origin, reason = XtcPrompt("", "", (), ""), ""
             try:
-                worded = await prompt_of(item.scene, self.xtc_models.composer, views)
+                compose_with_origin = await prompt_of(item.scene, self.xtc_models.composer, views)
             except Exception as error:
                 reason = error_text(error)
         facts = {
             "sheet": questions_of(item.scene).model_dump(mode="json"),
-            "prompt": worded.text,
-            "author": worded.author,
-            "problem": reason or worded.problem,
-            "lost": [lost.statement for lost in worded.lost],
+            "prompt": compose_with_origin.text,
+            "author": compose_with_origin.author,
+            "problem": reason or compose_with_origin.problem,
+            "lost": [lost.statement for lost in compose_with_origin.lost],
             "views": sorted(views),
             "reference": reference,
             "scene": item.scene.canonical_json(),

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.parsers.prompt_classes import (
-    CATEGORIES,
+from scenewright.agents.parsers.classes import (
     CHALLENGES,
     EXAMPLES,
+    PROMPT_CATEGORIES,
     Classes,
     classify,
     with_precedence,
@@ -86,10 +86,10 @@ def test_the_classes_are_those_of_the_prompt_and_of_table_6() -> None:
     schema = load_prompt("classify_challenges").output
     assert schema is not None
     asked = schema["properties"]["classes"]["items"]["properties"]
-    assert set(asked["category"]["enum"]) == set(CATEGORIES)
+    assert set(asked["category"]["enum"]) == set(PROMPT_CATEGORIES)
     assert set(asked["challenge"]["enum"]) == set(CHALLENGES)
-    assert set(PAPER) == {*CATEGORIES, *CHALLENGES} - {"OTHER", "NONE"}
-    rarer = [PAPER[name] for name in CATEGORIES[3:-1]]
+    assert set(PAPER) == {*PROMPT_CATEGORIES, *CHALLENGES} - {"OTHER", "NONE"}
+    rarer = [PAPER[name] for name in PROMPT_CATEGORIES[3:-1]]
     assert rarer == sorted(rarer)
     assert [PAPER[name] for name in CHALLENGES[:-1]] == sorted(PAPER[n] for n in CHALLENGES[:-1])
 
@@ -97,7 +97,7 @@ def test_the_classes_are_those_of_the_prompt_and_of_table_6() -> None:
 @given(st.text(max_size=80))
 def test_any_text_has_one_class_of_each(text: str) -> None:
     found = classify(text)
-    assert found.category in CATEGORIES
+    assert found.category in PROMPT_CATEGORIES
     assert found.challenge in CHALLENGES
     assert found == classify(text)
 

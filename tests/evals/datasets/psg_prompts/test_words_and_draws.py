@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.agents.composers.check import lost_facts
-from scenewright.agents.composers.wording import word
-from scenewright.agents.parsers.prompt_classes import CHALLENGES
-from scenewright.core.placement import place_objects
+from scenewright.agents.composers.rules import word
+from scenewright.agents.parsers.classes import CHALLENGES
+from scenewright.core.layout import place_objects
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.psg_prompts import rows
 from scenewright.evals.datasets.psg_prompts.templates import (

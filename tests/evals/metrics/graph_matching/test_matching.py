@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from benchmarks._matching_plain import best_by_trying, of_objects, plain_match
+from benchmarks.matching import best_by_trying, of_objects, plain_match
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.metrics.graph_matching.matching import EdgeReading, match_graphs, match_many
 from scenewright.evals.metrics.graph_matching.text_similarity import (

@@ -10,9 +10,8 @@ import pytest
 
 from scenewright.evals.runner.engines.cluster import RateLimitActor, RateLimitClient
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import AccountPaused
 from scenewright.providers.limits import AccountLimits, Limits, share_gates
-from scenewright.providers.retry import Backoff
+from scenewright.providers.retry import AccountPaused, Backoff
 
 STEADY = Backoff(jitter=0.0)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from scenewright.evals.human_ratings.objects.data import RatedObject, write_objects
+from scenewright.evals.human_ratings.rated_objects import RatedObject, write_objects
 
 SIDE = 32
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from scenewright.evals.human_ratings.objects.data import RatedObject
+from scenewright.evals.human_ratings.rated_objects import RatedObject
 from scenewright.evals.studies.olip.evaluation import FLOORS
 from scenewright.evals.studies.olip.splits import split_objects
 from scenewright.evals.studies.olip.training import (

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
-from scenewright.evals.human_ratings.objects.data import RatedObject
+from scenewright.core.ports.vision import ObjectRealism, RealismError
+from scenewright.evals.human_ratings.rated_objects import RatedObject
 from scenewright.evals.studies.olip.comparing import compare, examples_of
 from tests.tools.vision.realism.rated import PixelScorer
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
-from scenewright.evals.human_ratings.objects.data import RatedObject
+from scenewright.core.ports.vision import ObjectRealism, RealismError
+from scenewright.evals.human_ratings.rated_objects import RatedObject
 from scenewright.evals.studies.olip.evaluation import (
     COLUMNS,
     FLOORS,
@@ -20,7 +20,7 @@ from scenewright.evals.studies.olip.evaluation import (
     random_scores,
     scores_of,
 )
-from scenewright.tools.vision.realism.accuracy import normalized_error, realism_class, same_class
+from scenewright.tools.vision.realism.vlm import normalized_error, realism_class, same_class
 
 PAPER = {
     "Random": ((0.345, 0.223), (0.337, 0.232), (0.341, 0.227)),

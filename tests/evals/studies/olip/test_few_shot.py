@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scenewright.config.settings import Settings
-from scenewright.core.ports.realism_scorer import RealismError
-from scenewright.evals.human_ratings.objects.data import RatedObject
+from scenewright.core.ports.vision import RealismError
+from scenewright.evals.human_ratings.rated_objects import RatedObject
 from scenewright.evals.studies.olip.comparing import expanded, scorers_with, takes_examples
 from scenewright.tools.vision.realism.calibrated import CalibratedScorer
 from scenewright.tools.vision.realism.vlm import STRATEGIES, VlmScorer

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from scenewright.core.ports.realism_scorer import RealismError
-from scenewright.evals.human_ratings.objects.analysis import (
+from scenewright.core.ports.vision import RealismError
+from scenewright.evals.human_ratings.object_analysis import (
     by_picture,
     discrepancy,
     image_correlations,
@@ -17,7 +17,7 @@ from scenewright.evals.human_ratings.objects.analysis import (
     pictures_rated,
     raters,
 )
-from scenewright.evals.human_ratings.objects.data import GivenRating, RatedObject
+from scenewright.evals.human_ratings.rated_objects import GivenRating, RatedObject
 from scenewright.evals.statistics.figures import Figure
 
 

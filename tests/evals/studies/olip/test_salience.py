@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenewright.core.ports.realism_scorer import RealismError
-from scenewright.evals.human_ratings.objects.data import RatedObject
+from scenewright.core.ports.vision import RealismError
+from scenewright.evals.human_ratings.rated_objects import RatedObject
 from scenewright.evals.studies.olip.evaluation import eliminated, select_ranks
 
 WEIGHTS = (0.5, 0.3, 0.2, 0.0, 0.0, 0.0)

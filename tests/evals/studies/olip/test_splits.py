@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.core.ports.realism_scorer import RealismError
-from scenewright.evals.human_ratings.objects.data import RatedObject, Split
+from scenewright.core.ports.vision import RealismError
+from scenewright.evals.human_ratings.rated_objects import RatedObject, Split
 from scenewright.evals.studies.olip.splits import split_objects
 
 PARTS: tuple[Split, ...] = ("train", "validation", "test")

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.realism_scorer import ObjectRealism, RealismError
-from scenewright.evals.human_ratings.objects.data import RatedObject, write_objects
+from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError
+from scenewright.evals.human_ratings.rated_objects import RatedObject, write_objects
 from scenewright.evals.studies.olip.comparing import examples_of
 from scenewright.evals.studies.olip.splits import (
     choose,

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
-from scenewright.agents.panel.aggregation import dawid_skene
-from scenewright.agents.panel.agreement import expected_calibration_error
+from scenewright.agents.panel.aggregation import dawid_skene, expected_calibration_error
 from scenewright.agents.panel.calibration import fit_temperature
 from scenewright.evals.studies.panel.estimators import (
     RatesOf,

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.panel.aggregation import mean_probability
-from scenewright.agents.panel.agreement import brier_score, expected_calibration_error
+from scenewright.agents.panel.aggregation import (
+    brier_score,
+    expected_calibration_error,
+    mean_probability,
+)
 from scenewright.evals.studies.panel.attacks import NOISE, noisy
 from scenewright.evals.studies.panel.metrics import Measures, gains, holm
 from scenewright.evals.studies.panel.resampling import Drawn, ItemResamples, kendall, spearman

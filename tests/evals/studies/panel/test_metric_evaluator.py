@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.agents.panel.aggregation import Array, mean_probability
-from scenewright.agents.panel.agreement import brier_score
+from scenewright.agents.panel.aggregation import Array, brier_score, mean_probability
 from scenewright.evals.studies.panel.metrics import MEASURES, MeasureName, MetricEvaluator
 from scenewright.evals.studies.panel.resampling import ItemResamples, spearman
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError

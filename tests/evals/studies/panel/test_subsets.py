@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.agents.panel.agreement import cohen_kappa
+from scenewright.agents.panel.aggregation import cohen_kappa
 from scenewright.evals.studies.panel.aggregators.base import aggregator_of, out_of_fold
 from scenewright.evals.studies.panel.metrics import MetricEvaluator
 from scenewright.evals.studies.panel.subpanels import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scenewright.evals.store.schema import SCHEMAS, arm_name
+from scenewright.evals.store.results import SCHEMAS, arm_name
 
 Values = Mapping[tuple[str, str, int], float | None]
 """(item, condition, seed) → score."""

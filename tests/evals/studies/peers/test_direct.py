@@ -22,8 +22,7 @@ from scenewright.evals.studies.peers.direct_scoring import (
     mark_fact,
     read_marks,
 )
-from scenewright.providers.metering import count
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import Usage, count
 from tests.agents.replying import ReplyingChat
 from tests.evals.studies.peers.saying import SayingJudge, bench, sample
 

@@ -11,9 +11,9 @@ import pytest
 from PIL import Image, ImageDraw
 
 from scenewright.config.settings import Settings
-from scenewright.core.ports.detector import Detection, DetectionError
+from scenewright.core.ports.vision import Detection, DetectionError
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.evals.datasets import geneval as geneval_set
+from scenewright.evals.datasets import prompt_sets as geneval_set
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore
 from scenewright.evals.metrics.encoders import EncodedTexts
 from scenewright.evals.metrics.registry import metric_of

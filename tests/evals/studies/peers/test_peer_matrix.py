@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from scenewright.cli.main import app
 from scenewright.evals.errors import EvalError
 from scenewright.evals.store.results import Results
-from scenewright.evals.studies.panel.errors import PanelStudyError
+from scenewright.evals.studies.panel.table import PanelStudyError
 from scenewright.evals.studies.peers.matrix import (
     PeerMatrix,
     findings,

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.evals.annotation.voters import TextModel
+from scenewright.evals.annotation.panel_queries import TextModel
 from scenewright.evals.datasets import dsg as dsg_set
-from scenewright.evals.datasets import tifa as tifa_set
+from scenewright.evals.datasets import prompt_sets as tifa_set
 from scenewright.evals.metrics.base import MetricError
 from scenewright.evals.store.ledger import Ledger
 from scenewright.evals.studies.peers import questions

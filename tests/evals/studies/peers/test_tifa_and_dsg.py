@@ -15,7 +15,7 @@ from PIL import Image
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.evals.annotation.voters import TextModel
+from scenewright.evals.annotation.panel_queries import TextModel
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore, Sample
 from scenewright.evals.metrics.registry import metric_of
@@ -36,8 +36,7 @@ from scenewright.evals.studies.peers.questions import (
     dealt,
 )
 from scenewright.providers import AnswerStore
-from scenewright.providers.metering import count
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import Usage, count
 from tests.agents.replying import ReplyingChat
 from tests.doubles import ScriptedJudge
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.evals.annotation.voters import TextModel
+from scenewright.evals.annotation.panel_queries import TextModel
 from scenewright.evals.store.ledger import Ledger
 from scenewright.evals.studies.real.schema import AttributeSchema, SchemaAttribute, SchemaError
 from scenewright.evals.studies.real.schema_making import (
@@ -26,7 +26,7 @@ from scenewright.evals.studies.real.schema_making import (
     read_attributes,
 )
 from scenewright.evals.studies.real.scoring import DirectScorer, description_of
-from scenewright.mock_providers.pointing import described
+from scenewright.mock_providers.vision_tools import described
 from tests.agents.replying import ReplyingChat
 
 TEXT = "The owl is large. Its bill is “hooked and\nyellow”; the legs are red."

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scenewright.evals.store.results import MANIFEST, Results
-from scenewright.evals.store.schema import SCHEMAS, Table, arm_name
+from scenewright.evals.store.results import MANIFEST, SCHEMAS, Results, Table, arm_name
 from scenewright.evals.studies.psg.graph_damage import DAMAGES, MOST_EDITS, SCORES, Measured
 from scenewright.evals.studies.readings import PromptsRead
 from scenewright.evals.studies.running import Evaluation, PlannedTrial

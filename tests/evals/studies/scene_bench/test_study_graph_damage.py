@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scenewright.config.settings import Settings
-from scenewright.evals.metrics.graph_matching.similarities import similarity_of
+from scenewright.evals.metrics.graph_matching.embeddings import similarity_of
 from scenewright.evals.runner.progress import Progress
 from scenewright.evals.studies.psg.graph_damage import (
     DAMAGES,

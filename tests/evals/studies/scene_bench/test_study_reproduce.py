@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import _report, reproduce
+from benchmarks import _harness, reproduce
 from scenewright.evals.studies.registry import STUDIES
 from tests.evals.studies.scene_bench.study_results import FALL, HEIGHTS, Made
 
@@ -18,8 +18,8 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = Made()
     monkeypatch.setattr("scenewright.evals.studies.running._runner", lambda *_: made)
     monkeypatch.setattr("scenewright.evals.studies.running._conductor", lambda retry: made.conduct)
-    monkeypatch.setattr(_report, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(_report, "measured_commit", lambda started: "0123456789ab")
+    monkeypatch.setattr(_harness, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(_harness, "measured_commit", lambda started: "0123456789ab")
     monkeypatch.setattr(reproduce, "FOLDER", tmp_path / "results" / "reproduce")
     return tmp_path / "results"
 

@@ -16,8 +16,10 @@ from langchain_core.messages import AIMessage, BaseMessage
 from numpy.typing import NDArray
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.evals.metrics.graph_matching.base import MatchingError
-from scenewright.evals.metrics.graph_matching.lexical import LexicalSimilarity
+from scenewright.evals.metrics.graph_matching.text_similarity import (
+    LexicalSimilarity,
+    MatchingError,
+)
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade, Grader, XtcError
 from scenewright.evals.studies.xtc.grading import (
     CUT_OFFS,
@@ -31,7 +33,7 @@ from scenewright.evals.studies.xtc.grading import (
 from scenewright.evals.studies.xtc.lookup import MISSING
 from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
 from scenewright.providers.caller import Caller
-from scenewright.providers.decisions import CallError, PermanentError
+from scenewright.providers.retry import CallError, PermanentError
 from tests.agents.replying import Reply, ReplyingChat, TalkingChat
 from tests.evals.studies.xtc.grader_conformance import GraderConformance, pair
 

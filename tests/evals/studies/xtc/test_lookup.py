@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.core.vocabulary import same_key
-from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.metrics.graph_matching.matching import match_graphs
+from scenewright.evals.metrics.graph_matching.text_similarity import ExactSimilarity
 from scenewright.evals.studies.xtc.base import Question, XtcError
 from scenewright.evals.studies.xtc.lookup import MISSING, DrawnAnswer, answer_of
 

@@ -12,7 +12,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.composers.triplets import TripletComposer
+from scenewright.agents.composers.rules import TripletComposer
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import JudgeCaps

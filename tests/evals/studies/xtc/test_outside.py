@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary
-from scenewright.core.ports.extractor import Extraction
+from scenewright.core.ports.vision import Extraction
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
-from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
+from scenewright.evals.metrics.graph_matching.text_similarity import ExactSimilarity
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade
 from scenewright.evals.studies.xtc.config import XtcConfig, XtcModelOverrides, XtcModels
 from scenewright.evals.studies.xtc.grading import SimilarityGrader

@@ -10,12 +10,11 @@ from langchain_core.messages import BaseMessage
 from PIL import Image
 
 from scenewright.agents.composers.check import lost_facts
-from scenewright.agents.composers.grid import GridComposer
 from scenewright.agents.composers.language import LanguageComposer
+from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.composers.triplets import TripletComposer
 from scenewright.core.formats import load_scene
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.studies.xtc.base import XtcError
 from scenewright.evals.studies.xtc.units import linearized, prompt_of, views_of

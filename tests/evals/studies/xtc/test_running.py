@@ -13,11 +13,11 @@ from langchain_core.messages import BaseMessage
 from PIL import Image
 
 from scenewright.agents.composers.language import LanguageComposer
-from scenewright.core.ports.detector import Detection
+from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError, ModelChangedError
-from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
+from scenewright.evals.metrics.graph_matching.text_similarity import ExactSimilarity
 from scenewright.evals.studies.xtc.base import Grade, Question, Reply, UnifiedModel
 from scenewright.evals.studies.xtc.config import XtcConfig, XtcModelOverrides, with_on_model_change
 from scenewright.evals.studies.xtc.grading import SimilarityGrader

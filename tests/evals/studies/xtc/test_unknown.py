@@ -11,9 +11,9 @@ from PIL import Image
 
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.core.ports.composer import Wording
-from scenewright.core.ports.detector import Detection
-from scenewright.core.ports.extractor import (
+from scenewright.core.ports.vision import (
     Candidate,
+    Detection,
     Extraction,
     PairScores,
     ReadAttribute,
@@ -22,8 +22,8 @@ from scenewright.core.ports.extractor import (
     Verification,
 )
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
-from scenewright.evals.metrics.graph_matching.lexical import ExactSimilarity
 from scenewright.evals.metrics.graph_matching.matching import match_graphs
+from scenewright.evals.metrics.graph_matching.text_similarity import ExactSimilarity
 from scenewright.evals.studies.xtc.base import AnswerPair, Grade, Question
 from scenewright.evals.studies.xtc.config import XtcConfig, XtcModelOverrides
 from scenewright.evals.studies.xtc.grading import PanelGrader, SimilarityGrader

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from scenewright.core.ports.extractor import Extraction, ExtractionError
+from scenewright.core.ports.vision import Extraction, ExtractionError
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.studies.xtc.base import Question, Reply

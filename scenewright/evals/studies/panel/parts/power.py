@@ -12,9 +12,8 @@ import numpy as np
 from pydantic import Field
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.statistics.estimates import Estimate
+from scenewright.evals.statistics.estimates import Estimate, paired_many
 from scenewright.evals.statistics.figures import LEVEL, Figure
-from scenewright.evals.statistics.paired import paired_many
 from scenewright.evals.studies import plots
 from scenewright.evals.studies.layout import Layout
 from scenewright.evals.studies.panel import charts

@@ -38,7 +38,7 @@ from typing import Any, Literal
 import numpy as np
 
 from scenewright.core.facts import FactKind
-from scenewright.core.formats.tifa import NUMBERS, YES_OR_NO, read_choices
+from scenewright.core.formats.published_questions import NUMBERS, YES_OR_NO, read_choices
 from scenewright.evals.studies.panel.table import (
     AnswerTable,
     FactRow,

@@ -23,7 +23,7 @@ from scenewright.evals.studies.panel.table import (
     answer_arrays,
 )
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 OnProgress = Callable[[str, int, int], None]
 """Is told what is done, how far it is, and of how much; 0 of 0 where that is not known."""
@@ -51,7 +51,7 @@ async def judges_of(specs: Sequence[str], settings: Settings) -> tuple[Judge, ..
     Raises ``PanelStudyError`` where one cannot be asked in words or two are one model, and
     ``JudgeError`` and ``SettingsError`` as ``profiles.panel_of``.
     """
-    from scenewright.agents.panel.independence import check_apart
+    from scenewright.agents.panel.panel import check_apart
     from scenewright.runs.model_factory.profiles import panel_of
 
     judges = await panel_of(specs, settings=settings)
@@ -131,7 +131,9 @@ async def query_table(
     return Loaded(table, about, LiveJudges(tuple(judges), ordered, store, limit), notes=notes)
 
 
-async def expected(facts: Sequence[LabelledFact], judges: Sequence[Judge]) -> dict[str, Expected]:
+async def expected(
+    facts: Sequence[LabelledFact], judges: Sequence[Judge]
+) -> dict[str, ExpectedUsage]:
     """Return the expected usage of asking each judge, without the answers in the store.
 
     Judges of this machine take nothing. Raises ``ImageError``.
@@ -142,7 +144,7 @@ async def expected(facts: Sequence[LabelledFact], judges: Sequence[Judge]) -> di
     by_picture: dict[str, list[LabelledFact]] = {}
     for fact in facts:
         by_picture.setdefault(fact.picture.name, []).append(fact)
-    found = dict.fromkeys((judge.id for judge in remote), Expected())
+    found = dict.fromkeys((judge.id for judge in remote), ExpectedUsage())
     for together in by_picture.values():
         size = await asyncio.to_thread(partial(_size, together[0]))
         for judge in remote:

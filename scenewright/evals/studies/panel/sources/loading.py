@@ -36,7 +36,7 @@ from scenewright.evals.studies.panel.study import (
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import Expected
+from scenewright.providers.usage import ExpectedUsage
 
 EVALUATION = "evaluation"
 """Folder of an evaluation that a study runs, in the study's own."""
@@ -48,7 +48,7 @@ class SourcePlan:
 
     questions: int = 0
     """Questions to judges, without what is kept already; 0: nothing is asked."""
-    models: Mapping[str, Expected] = field(default_factory=dict)
+    models: Mapping[str, ExpectedUsage] = field(default_factory=dict)
     """Model behind an account → calls, tokens and dollars, at most."""
 
     @property
@@ -119,10 +119,10 @@ async def plan_source(
     found = await estimate(
         load_config(config), _place(source, root, folder), settings=settings, root=config.parent
     )
-    models: dict[str, Expected] = {}
+    models: dict[str, ExpectedUsage] = {}
     for line in found.lines:
         if line.most.calls or line.most.usage.images:
-            models[line.who] = models.get(line.who, Expected()) + line.most * found.remaining
+            models[line.who] = models.get(line.who, ExpectedUsage()) + line.most * found.remaining
     return SourcePlan(round(found.facts * found.looks[1] / max(1, found.items)), models)
 
 

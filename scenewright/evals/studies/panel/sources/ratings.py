@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scenewright.agents.judges.records_table import Row, Table, TableError, read_table
+from scenewright.agents.judges.replay import Row, Table, TableError, read_table
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
 _COLUMNS = ("item", "arm", "model", "round", "rater", "rating", "value", "kind")

@@ -20,7 +20,7 @@ from scenewright.core.facts import Answer, Fact, is_realism
 from scenewright.core.images import ImageStore
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
 from scenewright.evals.runner.served_versions import version_notes
-from scenewright.evals.store.export import answer_of
+from scenewright.evals.store.journal import answer_of
 from scenewright.evals.store.results import IMAGES, Results
 from scenewright.evals.studies.panel.sources.live_judges import Loaded
 from scenewright.evals.studies.panel.sources.ratings import Shown, with_ratings

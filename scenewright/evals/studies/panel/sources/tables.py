@@ -18,7 +18,7 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from scenewright.agents.judges.records_table import Row, Table, TableError, read_table
+from scenewright.agents.judges.replay import Row, Table, TableError, read_table
 from scenewright.core.facts import FactKind
 from scenewright.core.flushing import write_text
 from scenewright.evals.studies.panel.table import (

@@ -25,7 +25,7 @@ from scenewright.evals.studies.panel.table import (
     JudgeColumn,
     PanelStudyError,
 )
-from scenewright.evals.studies.peers.published import PUBLISHED, published_scores
+from scenewright.evals.studies.peers.matrix import PUBLISHED, published_scores
 
 NAN = float("nan")
 DATA = Path(__file__).resolve().parents[6] / "shared" / "data" / "dsg"

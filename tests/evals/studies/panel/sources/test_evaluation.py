@@ -14,8 +14,7 @@ import pytest
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.human_ratings.table import COLUMNS
-from scenewright.evals.store.results import Results
-from scenewright.evals.store.schema import SCHEMAS, Table
+from scenewright.evals.store.results import SCHEMAS, Results, Table
 from scenewright.evals.studies.panel.sources.ratings import with_ratings
 from scenewright.evals.studies.panel.sources.recorded import read_evaluation
 from scenewright.evals.studies.panel.table import PanelStudyError

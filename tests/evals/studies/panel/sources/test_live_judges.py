@@ -12,7 +12,7 @@ from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.studies.panel.sources.live_judges import expected, in_order, query_table
 from scenewright.evals.studies.panel.table import PanelStudyError
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import Expected, Usage
+from scenewright.providers.usage import ExpectedUsage, Usage
 from tests.evals.oracle import Oracle, right
 
 FACTS = synthetic_facts(3, seed=1)
@@ -91,12 +91,12 @@ async def test_judges_that_say_nothing_at_all_are_told_with_the_reason() -> None
 
 async def test_the_plan_counts_every_picture_of_remote_judges() -> None:
     class Paid(Oracle):
-        def expected(self, size: tuple[int, int], facts: list[Fact]) -> Expected:
+        def expected(self, size: tuple[int, int], facts: list[Fact]) -> ExpectedUsage:
             assert size == FACTS[0].picture.load().size
-            return Expected(1, Usage(tokens_in=10 * len(facts)), 0.5)
+            return ExpectedUsage(1, Usage(tokens_in=10 * len(facts)), 0.5)
 
     paid, free = Paid(FACTS, name="paid"), Oracle(FACTS, name="free")
     found = await expected(FACTS, [paid, free])
-    assert found == {"oracle:paid": Expected(3, Usage(tokens_in=10 * len(FACTS)), 1.5)}
+    assert found == {"oracle:paid": ExpectedUsage(3, Usage(tokens_in=10 * len(FACTS)), 1.5)}
     assert paid.asked == []
     assert await expected(FACTS, [replace(free)]) == {}

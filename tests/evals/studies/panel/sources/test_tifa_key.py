@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.core.formats.tifa import read_choices
+from scenewright.core.formats.published_questions import read_choices
 from scenewright.evals.studies.panel.sources.dsg_release import expected_answer
 
 SAMPLE = Path(__file__).resolve().parents[6] / "shared/data/tifa" / "sample_question_answers.json"
