@@ -153,7 +153,7 @@ async def class_figures(bench: Bench, draw: str = DRAW) -> dict[str, Any]:
     images = {one.name: one.image for one in pool}
     study = bench.study(plan.classify)
     both = await asyncio.to_thread(
-        compare_classifiers, study, real, images, ranked(rows), test, told=told("classes")
+        compare_classifiers, study, real, images, ranked(rows), test, on_progress=told("classes")
     )
     alone = await asyncio.to_thread(
         compare_classifiers,
@@ -163,7 +163,7 @@ async def class_figures(bench: Bench, draw: str = DRAW) -> dict[str, Any]:
         ranked(rows, style=False),
         test,
         sets=("high", "low"),
-        told=told("classes by S_att alone"),
+        on_progress=told("classes by S_att alone"),
     )
     print(f"\nClasses (Table 2)\n\n{both.markdown()}", file=sys.stderr)
     gains = [a - b for a, b in zip(both.values["high"], alone.values["high"], strict=True)]
@@ -214,7 +214,7 @@ async def relation_figures(bench: Bench, draw: str = DRAW) -> dict[str, Any]:
         test,
         predicates_of(queries),
         KS,
-        told=told("relations"),
+        on_progress=told("relations"),
     )
     for comparison in found.values():
         print(f"\nRelations (Table 4)\n\n{comparison.markdown()}", file=sys.stderr)

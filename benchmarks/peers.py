@@ -146,7 +146,9 @@ async def sample(folder: Path) -> dict[str, Any]:
     """TIFA's sample through the metric, against its published result."""
     published = json.loads((folder / RESULT).read_text("utf-8"))
     details: dict[str, dict[str, Any]] = published["question_details"]
-    items = [item for item in tifa_set.load(folder, parse="none", questions=SAMPLE) if item.facts]
+    items = [
+        item for item in tifa_set.load_tifa(folder, parse="none", questions=SAMPLE) if item.facts
+    ]
     with tempfile.TemporaryDirectory() as made:
         record = Path(made) / "choices.csv"
         with record.open("w", encoding="utf-8", newline="") as file:

@@ -1,7 +1,7 @@
 """How soon a model that is exchanged under its old name is noticed, and how often one is cried.
 
 ``python -m benchmarks.swap [--quick]``. Judges are asked sentinel pictures again and again, and a
-sequential test follows their answers (``scenewright/evals/runner/drift``). Two measurements:
+sequential test follows their answers (``scenewright/evals/runner/sentinels.py``). Two measurements:
 
 - **simulation** over real answers: for each pair of the miniature's six judges, sentinel pictures
   are chosen by the four others and put to both, every time as another copy. A run draws copies at

@@ -232,7 +232,7 @@ def peers(
         scores = peer_scores(Results(folder))
         off = quiet or as_json
         with show_progress(console(stderr=True), "voters", off, lines=False) as show:
-            found = matrix_of(scores, ratings, resamples=resamples, seed=seed, told=show)
+            found = matrix_of(scores, ratings, resamples=resamples, seed=seed, on_progress=show)
         written = write(found, out or folder)
         if as_json:
             print_json(

@@ -201,7 +201,7 @@ async def _planned(
     scenes = [item.scene for item in items.found if item.scene is not None]
     own = dataset_predicates(config.predicates, config.dataset, items, folder, needed=relates)
     xtc_models = await build_xtc_models(config, settings, XtcModelOverrides(), root, scenes, own)
-    return await plan_of(config, xtc_models, items.found, settings)
+    return await plan_of(config, xtc_models, items.found)
 
 
 def _print_plan(where: Console, plan: XtcPlan, config: XtcConfig, folder: Path) -> None:

@@ -35,7 +35,7 @@ from scenewright.cli.options import (
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from scenewright.agents.panel.calibration import Calibration
+    from scenewright.agents.panel.rates import Calibration
     from scenewright.config.accounts import AccountSpec
     from scenewright.config.settings import CascadeSpec, Profile, Settings
     from scenewright.core.ports.judge import Judge

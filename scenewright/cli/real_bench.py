@@ -241,7 +241,7 @@ def scored_rows(
                     None if out is None else out.with_suffix(".jsonl"),
                     style=None if style is None else _style(style),
                     at_once=at_once,
-                    told=scored_one,
+                    on_row=scored_one,
                 )
 
     rows = run_and_free(scored())

@@ -76,12 +76,12 @@ def make(
     with clear_errors("the same command goes on: replies are kept"):
         from scenewright.evals.annotation.panel_queries import text_model_of
         from scenewright.evals.store.ledger import Ledger
-        from scenewright.evals.studies.real.schema import BIRD_EXISTENCE, write_schemas
+        from scenewright.evals.studies.real.schema import EXISTENCE, write_schemas
         from scenewright.evals.studies.real.schema_making import expected, make_schemas
 
         found = _texts(texts)
         model = text_model_of(chat)
-        asked = BIRD_EXISTENCE if existence is None else existence.strip() or None
+        asked = EXISTENCE if existence is None else existence.strip() or None
         where = console(stderr=True)
         costs = expected(model, found)
         if not quiet:
@@ -91,7 +91,9 @@ def make(
             Ledger(out.with_name(f"{out.name}.replies.db")) as ledger,
             show_progress(where, "asking", quiet, lines=False) as show,
         ):
-            work = make_schemas(ledger, model, found, existence=asked, retry=retry, told=show)
+            work = make_schemas(
+                ledger, model, found, existence=asked, retry=retry, on_progress=show
+            )
             made = run_and_free(work)
         schemas = [one.schema for one in made if one.schema is not None]
         if schemas:
@@ -133,7 +135,9 @@ def cub(
                 if not quiet:
                     status.update(f"{lines:,} labels read")
 
-            made = cub_schemas(folder, share=share, certainty=certainty, existence=asked, told=show)
+            made = cub_schemas(
+                folder, share=share, certainty=certainty, existence=asked, on_progress=show
+            )
         for problem in made.bad:
             note(f"note: left out: {problem}")
         if made.n_bad > len(made.bad):

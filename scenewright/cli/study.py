@@ -316,9 +316,9 @@ def example(
 
       scenewright study example --kind dsg > study.toml
     """
-    from scenewright.evals.studies.panel.examples import EXAMPLES
+    from scenewright.evals.studies.panel.study import example_of
 
-    typer.echo(EXAMPLES[kind], nl=False)
+    typer.echo(example_of(kind), nl=False)
 
 
 def _config_of(studies: list[str]) -> Path | None:

@@ -9,6 +9,7 @@ rule, so that the label stays recognisable as the class that was asked for.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -18,6 +19,16 @@ from typing import Any
 def read_data(package: str, name: str) -> dict[str, Any]:
     """Return the TOML file ``name`` in ``package``."""
     return tomllib.loads((files(package) / name).read_text(encoding="utf-8"))
+
+
+def described(
+    options: Mapping[str, str], shared: Mapping[str, Mapping[str, str]]
+) -> dict[str, str]:
+    """Return option → description; ``@NAME`` stands for that option's text in ``shared[NAME]``."""
+    return {
+        option: shared[text[1:]][option] if text.startswith("@") else text
+        for option, text in options.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def test_a_sample_is_written_as_a_table_that_is_read_again(tmp_path: Path) -> No
         "classes": {"hard": 1, "medium": 3, "simple": 2},
     }
     whole = {item.id: item for item in miniature_scenes.load(n=30)}
-    drawn = list(tables.load(out))
+    drawn = list(tables.load_table(out))
     assert drawn == [whole[item.id] for item in drawn]
     before = out.read_bytes()
     assert "wrote 6 items" in run("sample", "miniature", *given).stdout

@@ -53,7 +53,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "scenewright.runs.model_factory.extractors.extractor_of",
+        "scenewright.evals.studies.xtc.config.extractor_of",
         lambda *given: KnowingExtractor(WORLD),
     )
     rows: list[dict[str, Any]] = []
@@ -117,9 +117,9 @@ def test_what_is_unscored_has_an_exit_code_and_a_reason(
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"tests.cli.test_eval_xtc:pink"', '"nothing"', "'nothing' is no plug-in"),
+        ('"tests.cli.test_eval_xtc:pink"', '"nothing"', "'nothing' is not a plug-in"),
         ("test_eval_xtc:pink", "test_eval_xtc:none", "has no function none"),
-        ("test_eval_xtc:pink", "test_eval_xtc:no_model", "which is no unified model"),
+        ("test_eval_xtc:pink", "test_eval_xtc:no_model", "which is not a unified model"),
         ("[models.pink]\nplugin", "[models.pink]\nprofile", "name a profile and an understander"),
         ('similarity = "exact"', 'similarity = "alike"', "no similarity of texts 'alike'"),
         ('grader = "exact"', 'grader = "me"', "no grader 'me'"),
@@ -140,7 +140,7 @@ def test_a_wrong_configuration_is_one_line(place: Path, old: str, new: str, said
 
 def test_understanders_and_conditions_are_checked(place: Path) -> None:
     for field, said in (
-        ('understander = "somebody"', "is no understander: write judge:KIND:MODEL"),
+        ('understander = "somebody"', "is not an understander: write judge:KIND:MODEL"),
         ('understander = "judge:local:x"\ncondition = "feedback"', "use one of triplets, composi"),
     ):
         text = CONFIG.partition("[models.pink]")[0]

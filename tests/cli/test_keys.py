@@ -18,7 +18,7 @@ RUNNER = CliRunner()
 
 def opens(folder: Path, text: str) -> bool:
     async def look() -> bool:
-        async with database.opened(ServiceSettings(data=folder)) as engine:
+        async with database.open_database(ServiceSettings(data=folder)) as engine:
             return await KeyStore(engine).check(text) is not None
 
     return asyncio.run(look())

@@ -185,7 +185,7 @@ def test_a_comparison_is_expected_to_take_both_pictures_and_its_own_instructions
     [
         ({}, "name chat models"),
         ({"judges": "local:miniature/judge-a"}, "looks at one picture at a time"),
-        ({"judges": "openai:gpt-6-luna", "baseline": "nowhere"}, "is no folder"),
+        ({"judges": "openai:gpt-6-luna", "baseline": "nowhere"}, "is not a folder"),
     ],
 )
 def test_wrong_options_of_the_metric_are_told(

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from benchmarks._mock import PAINTER, PANEL, REPORTER, ServiceProcess, lab_process
+from benchmarks._mock import PAINTER, ServiceProcess
 from benchmarks.chaos import request
 from scenewright.mock_providers.settings import LabSettings
 from scenewright.service.core.settings import ServiceSettings
@@ -27,28 +27,11 @@ _SECONDS = 60.0
 
 def launched(folder: Path, log: str, *words: str) -> subprocess.Popen[bytes]:
     """``scenewright`` with these words, in a process of its own."""
-    environment = {
-        **os.environ,
-        "KEY_OF_THE_PAINTER": PAINTER,
-        "KEY_OF_THE_PANEL": PANEL,
-        "KEY_OF_THE_REPORTER": REPORTER,
-        "OMP_NUM_THREADS": "1",
-    }
+    environment = {**os.environ, **KEYS, "OMP_NUM_THREADS": "1"}
     with open(folder / log, "ab") as out:
         return subprocess.Popen(
             [sys.executable, "-m", "scenewright", *words],
             cwd=folder, env=environment, stdout=out, stderr=out,
-        )  # fmt: skip
-
-
-class Api(ServiceProcess):
-    """A server that leaves its runs to workers."""
-
-    def _launched(self) -> subprocess.Popen[bytes]:
-        assert self.database is not None
-        return launched(
-            self.folder, "server.log", "serve", "--no-work", "--port", str(self.port),
-            "--data", "data", "--database", self.database,
         )  # fmt: skip
 
 
@@ -69,8 +52,8 @@ async def test_a_killed_workers_runs_are_taken_over_and_nothing_is_drawn_twice(
 ) -> None:
     async with database("postgresql", tmp_path) as url:
         assert url is not None
-        with lab_process(LabSettings(latency=0.4, seed=0)) as lab:
-            api = Api(tmp_path, lab.url, database=url, running=2)
+        with MockServer(LabSettings(latency=0.4, seed=0)) as lab:
+            api = ServiceProcess(tmp_path, lab.url, database=url, running=2, more=["--no-work"])
             engine = create_async_engine(ServiceSettings(database=url).url)
             try:
                 await api.start()
@@ -98,7 +81,7 @@ async def test_a_killed_workers_runs_are_taken_over_and_nothing_is_drawn_twice(
             painter = lab.account(PAINTER)
             assert painter["executed"] == sum(end["totals"]["images"] for end in ends)
     said = (tmp_path / ("two.log" if victim == str(one.pid) else "one.log")).read_text()
-    assert "finishing the steps at work" in said
+    assert "finishing the current steps" in said
     assert "stopped; the runs are kept" in said
 
 

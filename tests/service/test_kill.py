@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from benchmarks._mock import PAINTER, ServiceProcess, lab_process
+from benchmarks._mock import PAINTER, ServiceProcess
 from benchmarks.chaos import Chaos, endured, request
 from scenewright.mock_providers.settings import LabSettings
 from tests.service.databases import KINDS, database
@@ -52,7 +52,7 @@ async def test_a_server_that_is_killed_loses_nothing_and_pays_for_nothing_twice(
 async def test_a_server_that_is_told_to_end_finishes_its_step_and_goes_on_later(
     tmp_path: Path,
 ) -> None:
-    with lab_process(LabSettings(latency=0.4, seed=0)) as lab:
+    with MockServer(LabSettings(latency=0.4, seed=0)) as lab:
         server = ServiceProcess(tmp_path, lab.url, database=None, running=2)
         try:
             await server.start()
@@ -62,7 +62,7 @@ async def test_a_server_that_is_told_to_end_finishes_its_step_and_goes_on_later(
                 log = tmp_path / "server.log"
                 assert await server.kill(signal.SIGTERM) == 0
                 said = log.read_text()
-                assert "finishing the steps at work" in said
+                assert "finishing the current steps" in said
                 assert "stopped; the runs are kept" in said
                 assert lab.account(PAINTER)["executed"] == 1
                 await server.start()

@@ -317,7 +317,7 @@ def _lines(
                 if place not in known:
                     known[place] = (
                         _sum(
-                            expected_of(judge, size or _photo_size(item), facts, config.asking)
+                            expected_of(judge, size or photo_size(item), facts, config.asking)
                             for item, facts in zip(sample, more if beside else asked, strict=True)
                         )
                         * share
@@ -383,7 +383,7 @@ async def _scoring(
             if place not in known:
                 known[place] = {}
                 for item, facts in zip(sample, asked, strict=True):
-                    size = sizes[arm.name] or _photo_size(item)
+                    size = sizes[arm.name] or photo_size(item)
                     predicates = predicates_for(item, config, own)
                     told = await metric.expected(_undrawn(item, facts, predicates), size)
                     for who, one in told.items():
@@ -409,7 +409,7 @@ def _size(generator: ImageGenerator | None, config: EvalConfig) -> tuple[int, in
     return config.size or generator.backend.features.default_size
 
 
-def _photo_size(item: Item) -> tuple[int, int]:
+def photo_size(item: Item) -> tuple[int, int]:
     """Return the size of an item's photo from its header, or a usual size."""
     try:
         with Image.open(item.image or "") as photo:

@@ -311,7 +311,7 @@ def test_the_command_shows_the_licence_first(store: Store, tmp_path: Path) -> No
     done = run(app, ["made", "--out", str(tmp_path / "there")])
     assert done.exit_code == 0, done.output
     assert "2 files are here and as they should be (2 fetched)." in done.stdout
-    assert "Nobody vouches for in/b.csv" in done.stdout
+    assert "No digest is known for in/b.csv" in done.stdout
     assert (tmp_path / "there" / "a.bin").is_file()
     data = json.loads(run(app, ["made", "--json", "--only", "a.bin"]).stdout)
     assert (data["fetched"], data["first_download"]) == (["a.bin"], [])

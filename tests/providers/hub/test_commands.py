@@ -192,4 +192,4 @@ def test_doctor_lists_missing_models_with_size_and_licence() -> None:
     assert done.exit_code == 3
     row = next(line for line in done.stdout.splitlines() if "stable-diffusion-xl-base" in line)
     assert flat(row).endswith("backend about 6.9 GB openrail++ not here")
-    assert "get what is missing with `scenewright models pull sdxl`" in done.stdout
+    assert "fetch what is missing with `scenewright models pull sdxl`" in done.stdout

@@ -332,7 +332,7 @@ class WorkerPool(Generic[T]):
                     for task in tasks:
                         task.cancel()
             except BaseExceptionGroup as errors:
-                raise _first_of(errors) from None
+                raise first_error(errors) from None
 
     async def _dismiss(self) -> None:
         found = [place.worker for place in self._places if place.worker is not None]
@@ -454,10 +454,10 @@ class _Place:
             )
 
 
-def _first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the first error of a group, which may hold groups."""
     found = errors.exceptions[0]
-    return _first_of(found) if isinstance(found, BaseExceptionGroup) else found
+    return first_error(found) if isinstance(found, BaseExceptionGroup) else found
 
 
 async def _awaited(ref: Any) -> None:

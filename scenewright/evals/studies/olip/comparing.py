@@ -21,7 +21,7 @@ from scenewright.config.settings import Settings
 from scenewright.core.images import ImageError, load_image
 from scenewright.core.ports.vision import ObjectRealism, RealismError, RealismScorer
 from scenewright.evals.human_ratings.rated_objects import RatedObject
-from scenewright.evals.runner.engines.base import first_of
+from scenewright.evals.runner.engines.worker_pool import first_error
 from scenewright.evals.runner.progress import side_by_side
 from scenewright.evals.store.json_lines import append_lines, read_lines
 from scenewright.runs.model_factory.realism_scorers import scorer_of
@@ -119,7 +119,7 @@ async def compare(
             ]
     except* RealismError as several:
         # Whichever came first says what to mend; the others would come again.
-        raise first_of(several) from None
+        raise first_error(several) from None
     return [task.result() for task in tasks]
 
 

@@ -32,7 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from scenewright.core.flushing import write_text
 from scenewright.core.images import ImageError
 from scenewright.evals.errors import EvalError
-from scenewright.evals.reporting.pages import POLICY, Thumbs, asset, environment_of
+from scenewright.evals.reporting.pages import POLICY, Thumbs, asset, environment
 from scenewright.evals.reporting.words import whole
 from scenewright.evals.store.files import drafted
 from scenewright.evals.studies.real.ranking import Ranked, by_rank, tied_at
@@ -303,7 +303,7 @@ def write_page(
     finally:
         thumbs.close()
     there = {file.stem for file in (folder / THUMBS).glob("*.webp")}
-    pages = environment_of(
+    pages = environment(
         PackageLoader("scenewright.evals.studies.real", "assets"),
         whole=whole,
         score=lambda value: "–" if value is None else f"{value:.3f}",

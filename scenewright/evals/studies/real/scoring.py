@@ -38,7 +38,8 @@ from scenewright.core.images import hash_of_image
 from scenewright.core.inflection import is_plural
 from scenewright.core.predicate_statistics import PredicateStatistics, load_predicates
 from scenewright.core.questions import article, option_text, relation_options
-from scenewright.evals.annotation.panel_queries import TextModel, after, reason_of, tries_of
+from scenewright.evals.annotation.panel_queries import TextModel, after, tries_of
+from scenewright.evals.runner.judging import error_text
 from scenewright.evals.store.ledger import Ledger, Reply
 from scenewright.evals.studies.real.schema import (
     EXISTENCE,
@@ -465,7 +466,7 @@ class DirectScorer:
                 ).value
             # Whatever a model's reply or library does costs this reply and no other.
             except Exception as error:
-                reason = reason_of(error)
+                reason = error_text(error)
         usage = spent.usage
         reply = Reply(
             key,

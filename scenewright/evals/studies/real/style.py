@@ -66,7 +66,7 @@ class StyleStore(SqliteFile):
     def known(self, scorer: str, pictures: Sequence[str]) -> dict[str, float]:
         """Return the kept scores of ``pictures``."""
         found: dict[str, float] = {}
-        with self._told():
+        with self._errors():
             for start in range(0, len(pictures), _AT_ONCE):
                 some = pictures[start : start + _AT_ONCE]
                 rows = self._db.execute(
@@ -81,7 +81,7 @@ class StyleStore(SqliteFile):
         """Keep ``scores`` in one transaction."""
         if not scores:
             return
-        with self._told():
+        with self._errors():
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany(
                 "INSERT OR REPLACE INTO style VALUES (?, ?, ?)",

@@ -24,7 +24,7 @@ from markupsafe import Markup
 
 from scenewright.core.flushing import write_text
 from scenewright.evals.errors import EvalError
-from scenewright.evals.reporting.pages import Thumbs, asset, environment_of
+from scenewright.evals.reporting.pages import Thumbs, asset, environment
 from scenewright.evals.runner.dataset_predicates import told_of
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.store.files import drafted
@@ -491,7 +491,7 @@ def page(
     lost: int,
 ) -> str:
     """Return the page; all text is escaped."""
-    pages = environment_of(
+    pages = environment(
         PackageLoader("scenewright.evals.studies.xtc", "assets"),
         lines=lambda text: Markup("<br>").join(str(text).split("<br>")),
         plain=lambda text: str(text).replace("*", ""),

@@ -193,7 +193,7 @@ def test_wrong_options_are_told(tmp_path: Path) -> None:
 @pytest.mark.skipif(not RELEASE.is_dir(), reason="the release of GenEval is not on this machine")
 def test_every_item_of_the_release_has_its_demands() -> None:
     kinds = {"position": 0, "color": 0, "exclude": 0}
-    for item in geneval_set.load(RELEASE):
+    for item in geneval_set.load_geneval(RELEASE):
         demands = demands_of(item)
         assert item.scene is not None
         assert sum(d.count for d in demands.include) == len(item.scene.objects)
