@@ -4,9 +4,10 @@ A fact is one checkable statement of a scene graph. A judge gives an *answer* to
 turns answers into a *verdict*, and the verdicts of all facts make a *score card* (Scene-Bench, Eq.
 2–4). :mod:`scenewright.core.questions` makes facts from scenes.
 
-Facts about several instances of a class count them, so verdicts say how many there are but not
-which. :func:`assign_verdicts` assigns them to instances once all facts are answered, so that the
-most facts hold.
+Two things are decided once all facts are answered (:func:`settled`). An object of which the panel
+is unsure is present if what the scene says of it was found. Facts about several instances of a
+class count them, so verdicts say how many there are but not which: :func:`assign_verdicts` assigns
+them to instances so that the most facts hold.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ FACT_KINDS: tuple[FactKind, ...] = ("object", "attribute", "relation")
 RealismAspect = Literal["shape", "texture"]
 ASPECTS: tuple[RealismAspect, ...] = ("shape", "texture")
 """Aspects of realism: the ``key`` of a fact of that kind."""
-_REALISM = "real:"
+UNSURE = 0.25
+"""An object that was judged absent with a higher probability than this may be there all the same:
+what a scene says of it is asked, and may show it."""
+_OBJECT, _REALISM = "o:", "real:"
 _ROUNDING = 1e-3
 """Allowed deviation of a distribution's sum from 1."""
 
@@ -42,6 +46,11 @@ _ROUNDING = 1e-3
 def is_realism(fact_id: str) -> bool:
     """Return whether the id belongs to a fact of realism (``questions.realism_fact_id``)."""
     return fact_id.startswith(_REALISM)
+
+
+def is_object(fact_id: str) -> bool:
+    """Return whether it is the id of an object's fact (``questions.object_fact_id``)."""
+    return fact_id.startswith(_OBJECT)
 
 
 class FactError(ValueError):
@@ -83,6 +92,9 @@ class Fact(BaseModel):
     """Possible answers, in the order offered."""
     expected: str = "yes"
     """The option that says the fact holds."""
+    by_label: str = Field(default="", exclude_if=lambda question: not question)
+    """Of a relation between objects that the question describes by attributes: the question by
+    class label, for a judge that sees no relationship between what the first one describes."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -97,6 +109,22 @@ class Fact(BaseModel):
         """Whether it says that there are at least :attr:`key` objects of its class."""
         # Questions that sets bring have other keys: those of GenEval count as "count:0".
         return self.kind == "object" and bool(self.classes) and (self.key or "").isdecimal()
+
+    @property
+    def asked_by_label(self) -> Fact | None:
+        """Return the fact with its question by class label; None if it has none."""
+        if not self.by_label:
+            return None
+        return self.model_copy(update={"question": self.by_label, "by_label": ""})
+
+    @property
+    def shows_objects(self) -> bool:
+        """Whether it is a scene's attribute or relation, and so shows that its parents are there.
+
+        The questions that data sets bring do not.
+        """
+        stated = self.kind in ("attribute", "relation") and bool(self.classes)
+        return stated and bool(self.parents) and all(map(is_object, self.parents))
 
     @property
     def is_binary(self) -> bool:
@@ -198,7 +226,7 @@ class Verdict(BaseModel):
     methods: tuple[ProbabilityMethod, ...] = ()
     """Sources of its probabilities, sorted; several mean different scales."""
     reason: str = ""
-    """Why the verdict is void or unscored."""
+    """Why the verdict is void or unscored; of an object that other facts show, which facts."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -231,8 +259,21 @@ class Verdict(BaseModel):
         return 1.0 if self.state == "yes" else 0.0
 
 
+def rules_out(parent: Verdict, child: Fact) -> bool:
+    """Return whether the verdict of a parent makes ``child`` void before it is asked.
+
+    A parent that was judged no is absent, unless it is an object of which the panel is unsure
+    (:data:`UNSURE`) and ``child`` may show it.
+    """
+    if parent.state != "no":
+        return parent.state == "void"
+    return not (child.shows_objects and (parent.probability or 0.0) > UNSURE)
+
+
 _TELLS: Mapping[State, int] = {"yes": 0, "unscored": 1, "no": 2, "void": 3}
 """Order in which verdicts are assigned to present instances, then to absent ones."""
+EVEN = 0.5
+"""What is likelier than this is there."""
 _MOST_SETS = 20_000
 """Most sets of instances that are tried; beyond, each class is decided alone."""
 
@@ -298,11 +339,14 @@ def assign_verdicts(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> d
 
 
 def settled(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
-    """Return ``verdicts`` (one per fact), with statements about absent instances made void.
+    """Return ``verdicts`` (one per fact) with unsure objects and absent instances decided.
 
-    If one person is counted but two questions about persons are answered with yes, one answer is
-    about the other person, or wrong. Settling twice changes nothing.
+    An object of which the panel is unsure is present if the mean of its probability and that of a
+    fact that shows it is above ½; otherwise the facts about it are void. Statements about absent
+    instances are void: if one person is counted but two questions about persons are answered with
+    yes, one answer is about the other person, or wrong. Settling twice changes nothing.
     """
+    verdicts = _without_unsure(facts, verdicts)
     tells = assign_verdicts(facts, verdicts)
     if not tells:
         return dict(verdicts)
@@ -322,6 +366,61 @@ def settled(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> dict[str,
         reason = f"does not count: {', '.join(sorted(ends))} is absent, others of its class are not"
         result[told] = Verdict(fact_id=told, state="void", reason=reason)
     return result
+
+
+def _without_unsure(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    """Return ``verdicts`` with the objects decided of which the panel is unsure."""
+    result = dict(verdicts)
+    unsure = [
+        fact
+        for fact in facts
+        if fact.kind == "object"
+        and fact.id in verdicts
+        and verdicts[fact.id].state == "no"
+        and (verdicts[fact.id].probability or 0.0) > UNSURE
+    ]
+    if not unsure:
+        return result
+    stated = [fact for fact in facts if fact.id in verdicts]
+    for fact in unsure:
+        verdict = verdicts[fact.id]
+        by, likelihood = "", 0.0
+        for group, n in showing(fact, stated):
+            holding = [verdicts[id_] for id_ in group if verdicts[id_].state == "yes"]
+            likeliest = sorted(holding, key=lambda one: -one.likelihood)[:n]
+            if len(likeliest) == n and likeliest[-1].likelihood > likelihood:
+                likelihood = likeliest[-1].likelihood
+                by = ", ".join(one.fact_id for one in likeliest)
+        mean = ((verdict.probability or 0.0) + likelihood) / 2.0
+        if mean > EVEN:
+            changes = {"state": "yes", "probability": mean, "reason": f"shown by {by}"}
+            result[fact.id] = verdict.model_copy(update=changes)
+    for fact in stated:
+        for parent in fact.parents if fact.shows_objects else ():
+            above = result.get(parent)
+            if above is not None and above.state == "no" and not rules_out(above, fact):
+                reason = f"does not count: {parent} is absent"
+                result[fact.id] = Verdict(fact_id=fact.id, state="void", reason=reason)
+    return result
+
+
+def showing(fact: Fact, facts: Sequence[Fact]) -> list[tuple[tuple[str, ...], int]]:
+    """Return the facts that show the object of ``fact``.
+
+    They come as groups of ids, each with the number of them that must hold. Any fact shows the
+    objects on which it depends. That there are at least n of a class is also shown by n facts that
+    tell its objects apart by one attribute.
+    """
+    stated = [one for one in facts if one.shows_objects]
+    found: list[tuple[tuple[str, ...], int]]
+    found = [((one.id,), 1) for one in stated if fact.id in one.parents]
+    if fact.counts:
+        by_key: dict[str | None, list[str]] = {}
+        for one in stated:
+            if one.kind == "attribute" and one.classes == fact.classes:
+                by_key.setdefault(one.key, []).append(one.id)
+        found += [(tuple(alike), int(fact.key or 0)) for alike in by_key.values()]
+    return found
 
 
 def _absences(group: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> list[frozenset[str]]:

@@ -12,6 +12,12 @@ relation on both ends. The facts of several instances of a class count them ("at
 the busiest instance first; which one is absent is decided once all is answered
 (:func:`scenewright.core.facts.assign_verdicts`), so what is asked of an instance depends on the
 class being there and not on the instance's own fact.
+
+Two rules of ``grounded`` keep one error from becoming several. A judge that sees no relationship
+between objects that a question describes by attributes is asked once more by class label
+(:attr:`Fact.by_label`): a wrong colour is an attribute's fact. An object of which the panel is
+unsure is asked on about, and is there if what is found shows it
+(:func:`scenewright.core.facts.settled`).
 """
 
 from __future__ import annotations
@@ -98,6 +104,12 @@ def _referring_phrase(scene: SceneGraph, item: SceneObject) -> str:
     if keys is None:
         return f"one of the {plural(noun_phrase(item))}"
     return f"the {noun_phrase(item, keys)}"
+
+
+def _told_by_attributes(scene: SceneGraph, item: SceneObject) -> bool:
+    """Whether :func:`_referring_phrase` names attributes of ``item``."""
+    keys = distinguishing_keys(scene, item)
+    return noun_phrase(item, keys) != item.name
 
 
 def _rng(*parts: object) -> random.Random:
@@ -246,6 +258,10 @@ def _holding(
     return list(dict.fromkeys([*found, *turned]))
 
 
+def _relation_question(first: str, second: str) -> str:
+    return f"What is the relationship between {first} and {second} in the image?"
+
+
 def _relation_fact(
     scene: SceneGraph,
     relation: Relation,
@@ -266,7 +282,10 @@ def _relation_fact(
         first, second = _referring_phrase(scene, source), _referring_phrase(scene, target)
         shuffle_key = (seed, relation.source, relation.target)
     parents: tuple[str, ...] = ()
+    by_label = ""
     if protocol != "scene-bench":
+        if any(_told_by_attributes(scene, item) for item in (source, target)):
+            by_label = _relation_question(f"the {source.name}", f"the {target.name}")
         # Both ends of one class need two of it.
         counts = (1, 2) if source.name == target.name else (1, 1)
         ends = zip((source, target), counts, strict=True)
@@ -280,7 +299,8 @@ def _relation_fact(
         classes=(source.name, target.name),
         parents=parents,
         statement=f"{noun_phrase(source)} {relation.predicate} {noun_phrase(target)}",
-        question=f"What is the relationship between {first} and {second} in the image?",
+        question=_relation_question(first, second),
+        by_label=by_label,
         options=relation_options(
             relation.predicate,
             shuffle_key,

@@ -41,8 +41,8 @@ def apply_missing_graph(
 
     ``own`` is the run's missing graph of the picture and ``states`` the panel's verdicts behind
     it; ``tells`` are the facts that tell of single instances
-    (:func:`scenewright.core.facts.assign_verdicts`). Raises ``EditError`` if ``seen`` contradicts ``scene``
-    or itself.
+    (:func:`scenewright.core.facts.assign_verdicts`). Raises ``EditError`` if ``seen`` contradicts
+    ``scene`` or itself.
     """
     reader = _Reader(own, seen, scene, states, tells or {})
     reader.read()

@@ -1,7 +1,7 @@
 """The fan-out to the judges: ask an image's facts in waves, join, and let the panel decide.
 
-First wave: the objects. Second wave: attributes and relations whose objects are there; the
-rest is void and costs nothing. Asked ``together`` there is one wave, and what turns out to lack
+First wave: the objects. Second wave: attributes and relations whose objects are not surely absent;
+the rest is void and costs nothing. Asked ``together`` there is one wave, and what turns out to lack
 its objects is void all the same. In each wave all judges of the role answer side by side::
 
     START → wave ⇉ judge (one a judge) → wave → … → END

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
@@ -16,6 +16,7 @@ from PIL import Image
 from scenewright.config.model_identity import SINCE
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, by_vocabulary, merged, out_of_vocabulary, unscored
+from scenewright.core.questions import NO_RELATION
 from scenewright.providers.answer_store import Answers, StoreBusy
 from scenewright.providers.versions import (
     note_served,
@@ -28,7 +29,11 @@ from scenewright.providers.versions import (
 T = TypeVar("T")
 
 _REASON_LENGTH = 500
+_UNSEEN = {"id", "subject", "target", "classes", "parents", "by_label"}
+"""Fields of a fact that a judge does not see."""
 _AHEAD = ":ahead"
+BY_LABEL = "asked once more, by class label"
+"""Note of such an answer."""
 _NO_COSTS: dict[str, float] = {
     "tokens_in": 0, "tokens_out": 0, "tokens_cached": 0, "seconds": 0.0, "usd": 0.0
 }  # fmt: skip
@@ -39,10 +44,10 @@ def fact_digest(fact: Fact) -> str:
     """Return the SHA-256 (hex) of everything that a judge may see of ``fact``.
 
     Ids are left out: the same question about the same image is one question, whichever
-    scene or object instance it was made for. How the facts of several instances count is not
-    seen either.
+    scene or object instance it was made for. How the facts of several instances count, and how
+    a relation is asked once more, is not seen either.
     """
-    seen = fact.model_dump(mode="json", exclude={"id", "subject", "target", "classes", "parents"})
+    seen = fact.model_dump(mode="json", exclude=_UNSEEN)
     if fact.counts:
         seen["key"] = None
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
@@ -71,7 +76,11 @@ async def ask(
     origin: str = "",
     ahead: Sequence[Fact] = (),
 ) -> JudgeReply:
-    """Return one answer a fact, from the store or from at most one call of the judge.
+    """Return one answer a fact, from the store or from the judge, which is called at most twice.
+
+    The second call asks relations once more by class label: those in which the judge saw no
+    relationship between the described objects. Its answer counts where it is usable, and carries
+    the costs of both.
 
     Facts outside of the judge's vocabulary are unscored at once, whatever the store holds.
     A judge that raises, takes longer than ``limit`` seconds (unless its caps say that it bounds
@@ -94,9 +103,38 @@ async def ask(
         for fact in ahead
         if judge.caps.at_once and out_of_vocabulary(judge.id, judge.caps.vocabulary, fact) is None
     ]
+    if judge.caps.at_once:
+        later += [again for fact in (*rest, *later) if (again := fact.asked_by_label) is not None]
     found = await _asked(judge, image_hash, image, rest, store, limit, origin, later)
+    asked_again = {
+        at: again
+        for at, (fact, answer) in enumerate(zip(rest, found.answers, strict=True))
+        if answer.choice == NO_RELATION and (again := fact.asked_by_label) is not None
+    }
+    if asked_again:
+        more = await _asked(
+            judge, image_hash, image, list(asked_again.values()), store, limit, origin, ()
+        )
+        found = _with_second(found, dict(zip(asked_again, more.answers, strict=True)), more)
     note_served(judge.id, judge.fingerprint, found.answers)
     return replace(found, answers=tuple(merged(refused, found.answers)))
+
+
+def _with_second(found: JudgeReply, second: Mapping[int, Answer], more: JudgeReply) -> JudgeReply:
+    """Return ``found`` with the ``second`` answers, by place, that ``more`` brought."""
+    answers = list(found.answers)
+    for at, answer in second.items():
+        first = answers[at]
+        usable = answer.state in ("yes", "no")
+        kept, other = (answer, first) if usable else (first, answer)
+        (kept,) = with_costs([kept], [other])
+        note = f"{kept.note}; {BY_LABEL}" if kept.note else BY_LABEL
+        answers[at] = kept.model_copy(update={"note": note})
+    return JudgeReply(
+        answers=tuple(answers),
+        seconds=found.seconds + more.seconds,
+        cached=found.cached and more.cached,
+    )
 
 
 async def _asked(

@@ -247,3 +247,88 @@ def test_a_person_denies_one_of_several_instances() -> None:
     missing = missing_graph(RIDER_AND_PLAYER, facts, list(after.values()))
     assert "person.2" in {item.id for item in missing.objects}
     assert "person.1" not in {item.id for item in missing.objects}
+
+
+DOGS = scene(
+    [thing("dog.1", color="red"), thing("dog.2", color="blue"), thing("ball.1")],
+    "dog.1|left of|ball.1",
+)
+
+
+def with_likelihoods(graph: SceneGraph, **likely: float) -> tuple[tuple[Fact, ...], ScoreCard]:
+    """The card of a run in which facts (by a part of their question) have those probabilities, and
+    all others .9."""
+    facts = facts_of(graph)
+    known: dict[str, Verdict] = {}
+    while wave := next_wave(facts, known):
+        for fact in wave:
+            p = next((p for word, p in likely.items() if word in fact.question), 0.9)
+            known[fact.id] = said(fact, "yes" if p > 0.5 else "no", p)
+        known |= {verdict.fact_id: verdict for verdict in void_verdicts(facts, known)}
+    return facts, ScoreCard.of(facts, known.values())
+
+
+@pytest.mark.parametrize(
+    ("ball", "relation", "state", "of_relation"),
+    [
+        (0.3, 0.9, "yes", "yes"),  # The mean is above one half.
+        (0.3, 0.6, "no", "void"),
+        (0.3, 0.2, "no", "void"),
+        (0.25, 0.9, "no", "void"),  # Surely absent: the relation is not asked.
+        (0.6, 0.2, "yes", "no"),
+    ],
+)
+def test_an_unsure_object_is_there_if_what_is_said_of_it_is_found(
+    ball: float, relation: float, state: State, of_relation: State
+) -> None:
+    graph = scene([thing("dog.1"), thing("ball.1")], "dog.1|left of|ball.1")
+    facts, card = with_likelihoods(graph, **{"there a ball": ball, "relationship": relation})
+    found = {verdict.fact_id: verdict for verdict in card.verdicts}
+    assert found["o:ball.1"].state == state
+    assert found[facts[-1].id].state == of_relation
+    assert found["o:dog.1"].state == "yes"
+    if (ball, state) == (0.3, "yes"):
+        assert found["o:ball.1"].probability == pytest.approx((ball + relation) / 2)
+        assert found["o:ball.1"].reason == f"shown by {facts[-1].id}"
+        assert not missing_graph(graph, facts, card.verdicts)
+    assert settled(facts, found) == found, "settling twice changes nothing"
+    assert ScoreCard.of(facts, card.verdicts) == card
+
+
+def test_two_that_are_told_apart_show_that_there_are_two() -> None:
+    few = {"at least 2": 0.3}
+    _, card = with_likelihoods(DOGS, **few)
+    assert [v.state for v in card.verdicts[:2]] == ["yes", "yes"]
+    assert card.verdicts[1].reason == "shown by a:dog.1:color, a:dog.2:color"
+    _, card = with_likelihoods(DOGS, **few, **{"blue dog": 0.6})
+    assert [v.state for v in card.verdicts[:2]] == ["yes", "no"], "the least likely one counts"
+    _, card = with_likelihoods(DOGS, **few, **{"blue dog": 0.1})
+    assert [v.state for v in card.verdicts[:2]] == ["yes", "no"]
+    _, card = with_likelihoods(DOGS, **{"at least 2": 0.1})
+    assert [v.state for v in card.verdicts[:2]] == ["yes", "no"]
+
+
+def test_a_persons_no_and_the_questions_of_sets_are_not_unsure() -> None:
+    facts = facts_of(DOGS)
+    by_hand = {"o:ball.1": Verdict(fact_id="o:ball.1", state="no")}
+    assert [v.fact_id for v in void_verdicts(facts, by_hand)] == [facts[-1].id]
+    parent = Fact(id="1", kind="object", subject="dog", statement="dog", question="A dog?")
+    child = parent.model_copy(update={"id": "2", "kind": "attribute", "parents": ("1",)})
+    denied = {"1": said(parent, "no", 0.45)}
+    assert [v.fact_id for v in void_verdicts([parent, child], denied)] == ["2"]
+    found = denied | {"2": said(child, "yes", 0.9)}
+    assert settled([parent, child], found) == found
+
+
+def test_described_ends_are_asked_once_more_by_class_label() -> None:
+    by_id = {fact.id: fact for fact in facts_of(DOGS)}
+    fact = by_id["r:dog.1|left of|ball.1"]
+    assert "the red dog and the ball" in fact.question
+    again = fact.asked_by_label
+    assert again is not None
+    assert "the dog and the ball" in again.question
+    assert (again.id, again.options, again.by_label) == (fact.id, fact.options, "")
+    assert "by_label" not in facts_of(GUITARIST)[-1].model_dump(), "nothing describes its ends"
+    assert not any(fact.by_label for fact in facts_of(DOGS, "scene-bench"))
+    bare = fact.model_copy(update={"by_label": ""})
+    assert fact_digest(fact) == fact_digest(bare), "answers of before are found"

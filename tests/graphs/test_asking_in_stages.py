@@ -58,7 +58,7 @@ def run_of(out: Path, book: CallBook | None = None, **changes: Any) -> Any:
         rounds=1,
         **{
             "backend": ScriptedBackend(lambda request: 100, book),
-            "judges": [Named("a", book, level), Named("b", book, lambda fact: 50)],
+            "judges": [Named("a", book, level), Named("b", book, level)],
             "report_judges": [Named("c", book, level)],
             "composer": ScriptedComposer(book),
             **changes,

@@ -7,9 +7,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from benchmarks._label_form import filled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image

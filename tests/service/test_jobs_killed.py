@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from benchmarks._mock import PAINTER, ServiceProcess
+from benchmarks._mock import KEYS, PAINTER, MockServer, ServiceProcess
 from benchmarks.chaos import request
 from scenewright.mock_providers.settings import LabSettings
 from scenewright.service.core.settings import ServiceSettings

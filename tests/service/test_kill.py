@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from benchmarks._mock import PAINTER, ServiceProcess
+from benchmarks._mock import PAINTER, MockServer, ServiceProcess
 from benchmarks.chaos import Chaos, endured, request
 from scenewright.mock_providers.settings import LabSettings
 from tests.service.databases import KINDS, database

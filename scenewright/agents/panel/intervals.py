@@ -6,7 +6,8 @@ depend on the order of drawn judges, and of J judges there are only C(2J − 1, 
 are computed once for each, and the draws of facts are sums over tables.
 
 With the drawn judges an object may be absent that the panel found, or the reverse. Voids are
-therefore derived anew: what belongs to an absent object is not satisfied. Facts about an object
+therefore derived anew, and unsure objects decided: what belongs to an absent object is not
+satisfied. Facts about an object
 that the panel found absent were never asked; if the drawn judges find the object, they are unknown
 and left out. A fact that too few of the drawn judges answered (one refused, or was not asked in a
 cascade) keeps the panel's verdict.
@@ -37,7 +38,9 @@ from scenewright.agents.panel.panel import UNDECIDED, Ballots, Panel, ballots
 from scenewright.agents.panel.rates import PanelCalibration
 from scenewright.config.settings import MEASURED
 from scenewright.core.facts import (
+    EVEN,
     FACT_KINDS,
+    UNSURE,
     Answer,
     CorrectedScores,
     Fact,
@@ -48,6 +51,8 @@ from scenewright.core.facts import (
     ScoreCard,
     ScoreIntervals,
     Verdict,
+    rules_out,
+    showing,
 )
 
 RESAMPLES = 1000
@@ -178,29 +183,68 @@ def _states(
     answered = sets @ (~np.isnan(said.values)).T
     own = np.array([_own(fact, by_id) for fact in facts], np.int8)
     heard = answered >= panel.quorum
-    asked = np.array([verdict.state != "void" for verdict in verdicts])
+    asked = np.array([_was_asked(fact, by_id) for fact in facts])
     row = {fact.id: at for at, fact in enumerate(facts)}
     parents = [[row[parent] for parent in fact.parents if parent in row] for fact in facts]
     linear = panel.aggregation != "dawid_skene"
     holds = _linear(said, facts, tuple(table), panel, sets) if linear else None
     states = np.empty(heard.shape, np.int8)
+    likely = np.tile(np.array([verdict.likelihood for verdict in verdicts]), (len(sets), 1))
     before: list[int] = []
     for rows in _waves(parents):
         known = [at for at in rows if asked[at]]
         decided = np.zeros((len(sets), len(rows)), bool)
+        chances = np.zeros((len(sets), len(rows)))
         if holds is not None:
-            decided = holds[:, rows]
+            decided, chances = holds[0][:, rows], holds[1][:, rows]
         elif known:
-            fitted = _fitted(said, known, before, panel.threshold, choices, sets)
-            decided[:, [rows.index(at) for at in known]] = fitted
+            places = [rows.index(at) for at in known]
+            decided[:, places], chances[:, places] = _fitted(
+                said, known, before, panel.threshold, choices, sets
+            )
         # Without answers the verdict is kept anyway.
         codes = np.where(decided, _YES, _NO)
-        states[:, rows] = np.where(heard[:, rows] & asked[rows], codes, own[rows])
+        anew = heard[:, rows] & asked[rows]
+        states[:, rows] = np.where(anew, codes, own[rows])
+        likely[:, rows] = np.where(anew, chances, likely[:, rows])
         for at in rows:
             for parent in parents[at]:
-                states[states[:, parent] == _NO, at] = _NO
+                absent = states[:, parent] == _NO
+                if facts[at].shows_objects:
+                    absent &= likely[:, parent] <= UNSURE
+                states[absent, at] = _NO
         before += known
-    return states
+    return _settled(facts, states, likely, parents)
+
+
+def _was_asked(fact: Fact, verdicts: Mapping[str, Verdict]) -> bool:
+    """Return whether judges were asked: also what is void since an unsure object is absent."""
+    if verdicts[fact.id].state != "void":
+        return True
+    above = [verdicts[parent] for parent in fact.parents if parent in verdicts]
+    return any(one.state == "no" for one in above) and not any(rules_out(v, fact) for v in above)
+
+
+def _settled(
+    facts: Sequence[Fact], states: Codes, likely: Array, parents: Sequence[Sequence[int]]
+) -> Codes:
+    """Return ``states`` with unsure objects decided, as ``settled`` does for a card."""
+    row = {fact.id: at for at, fact in enumerate(facts)}
+    found = np.where(states == _YES, likely, 0.0)
+    result = states.copy()
+    for at, fact in enumerate(facts):
+        unsure = (states[:, at] == _NO) & (likely[:, at] > UNSURE)
+        if fact.kind != "object" or not unsure.any():
+            continue
+        for group, n in showing(fact, facts):
+            if len(group) >= n:
+                best = np.sort(found[:, [row[id_] for id_ in group]], axis=1)[:, -n]
+                shown = unsure & (best > 0.0) & ((likely[:, at] + best) / 2.0 > EVEN)
+                result[shown, at] = _YES
+    for at, fact in enumerate(facts):
+        for parent in parents[at] if fact.shows_objects else ():
+            result[result[:, parent] == _NO, at] = _NO
+    return result
 
 
 def _waves(parents: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -228,23 +272,25 @@ def _fitted(
     threshold: float,
     choices: NDArray[np.bool_],
     sets: NDArray[np.int64],
-) -> NDArray[np.bool_]:
-    """Return whether facts hold by Dawid and Skene, (n_sets, len(rows)).
+) -> tuple[NDArray[np.bool_], Array]:
+    """Return whether facts hold by Dawid and Skene, and how likely, both (n_sets, len(rows)).
 
     Each judge counts as often as it was drawn; the model learns from ``rows`` and ``others``.
     """
     found = np.zeros((len(sets), len(rows)), bool)
+    likely = np.zeros(found.shape)
     every = said.values[[*rows, *others]]
     for number, drawn in enumerate(sets):
         fit = dawid_skene(np.repeat(every, drawn, axis=1))
-        found[number] = fit.probabilities[: len(rows)] > threshold
+        likely[number] = fit.probabilities[: len(rows)]
+        found[number] = likely[number] > threshold
         if choices[rows].any():
             ahead = fit.log_odds(np.repeat(said.values, drawn, axis=1))
             behind = said.strongest(fit.log_odds(np.repeat(said.rivals, drawn, axis=1)))
             with np.errstate(invalid="ignore"):
                 chosen = (ahead > behind + UNDECIDED)[rows]
             found[number] = np.where(choices[rows], chosen, found[number])
-    return found
+    return found, likely
 
 
 def _linear(
@@ -253,20 +299,24 @@ def _linear(
     judges: Sequence[str],
     panel: Panel,
     sets: NDArray[np.int64],
-) -> NDArray[np.bool_]:
-    """Return whether facts hold by a panel that sums over judges, (n_sets, n_facts)."""
+) -> tuple[NDArray[np.bool_], Array]:
+    """Return whether facts hold by a panel that sums over judges, and how likely.
+
+    Both are (n_sets, n_facts).
+    """
     kinds = [fact.kind for fact in facts]
     if panel.aggregation in MEASURED:
         ahead = sets @ np.nan_to_num(panel.evidence(said.values, kinds, judges)).T
         of_rivals = [kinds[at] for at in said.of.tolist()]
         behind = sets @ np.nan_to_num(panel.evidence(said.rivals, of_rivals, judges)).T
-        above = expit(ahead) > panel.threshold
+        likely = expit(ahead)
     else:
         votes = panel.aggregation == "majority"
         ahead = _means(said.votes if votes else said.values, sets)
         behind = _means(said.rival_votes if votes else said.rivals, sets)
-        above = ahead > panel.threshold
-    return np.where(said.choices, ahead > said.strongest(behind) + UNDECIDED, above)
+        likely = ahead
+    chosen = ahead > said.strongest(behind) + UNDECIDED
+    return np.where(said.choices, chosen, likely > panel.threshold), likely
 
 
 def _means(table: Array, sets: NDArray[np.int64]) -> Array:

@@ -56,7 +56,15 @@ from scenewright.agents.panel.rates import (
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.model_identity import ModelIdentity, apart_problem, identity_of_spec
 from scenewright.config.settings import MEASURED, Aggregation, Profile, SettingsError
-from scenewright.core.facts import Answer, Fact, FactError, FactKind, ProbabilityMethod, Verdict
+from scenewright.core.facts import (
+    Answer,
+    Fact,
+    FactError,
+    FactKind,
+    ProbabilityMethod,
+    Verdict,
+    rules_out,
+)
 from scenewright.core.ports.judge import Judge
 
 if TYPE_CHECKING:
@@ -264,7 +272,7 @@ share that held among labelled facts tells nothing about other pictures, least o
 
 
 def next_wave(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> tuple[Fact, ...]:
-    """Return the facts that can be asked now: without a verdict, and with all parents present.
+    """Return the facts that can be asked now: without a verdict, and ruled out by no parent.
 
     ``grounded`` facts take two waves, ``scene-bench`` facts one.
     """
@@ -273,12 +281,12 @@ def next_wave(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> tuple[Fact
         for fact in facts
         if fact.id not in known
         and all(parent in known for parent in fact.parents)
-        and not any(known[parent].state in ("no", "void") for parent in fact.parents)
+        and not any(rules_out(known[parent], fact) for parent in fact.parents)
     )
 
 
 def void_verdicts(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> list[Verdict]:
-    """Return verdicts of facts that need no question: a parent was judged no, or is void.
+    """Return verdicts of facts that need no question: a parent rules them out.
 
     Only facts without a verdict in ``known`` are looked at; ``facts`` lists parents before
     their children. A parent that nobody could judge does not make its children void.
@@ -289,7 +297,7 @@ def void_verdicts(facts: Sequence[Fact], known: Mapping[str, Verdict]) -> list[V
             continue
         for parent in fact.parents:
             verdict = known.get(parent) or found.get(parent)
-            if verdict is not None and verdict.state in ("no", "void"):
+            if verdict is not None and rules_out(verdict, fact):
                 reason = f"not asked: {parent} is {'absent' if verdict.state == 'no' else 'void'}"
                 found[fact.id] = Verdict(fact_id=fact.id, state="void", reason=reason)
                 break
@@ -495,7 +503,7 @@ class Panel:
         """Return one verdict a fact of ``facts``, in their order; ``known`` are earlier verdicts.
 
         ``answers_by_judge`` may hold answers to the facts in ``known`` as well, from which
-        ``dawid_skene`` learns. A fact with an absent parent is void whatever was answered. A
+        ``dawid_skene`` learns. A fact that a parent rules out is void whatever was answered. A
         judge without an answer to a fact counts as unscored for it, or, with ``left_out``
         "unasked", not at all. Raises ``FactError`` for two answers of one judge to one fact,
         an answer filed under another judge, or a parent without a verdict; ``CalibrationError``

@@ -94,7 +94,7 @@ async def judge_picture(
 ) -> PanelJudgement:
     """Ask every judge of ``judge_panel`` the ``facts`` of the picture with content hash ``image``.
 
-    ``load`` gives its pixels, and is called in a thread. A fact whose parent is absent is void and
+    ``load`` gives its pixels, and is called in a thread. A fact that a parent rules out is void and
     not asked; ``together`` asks all at once. Answers come from ``store`` where they are there, and
     ``origin`` pays for the others. ``limit``: seconds of one call of a judge.
 
@@ -199,16 +199,22 @@ def expected_of(
     """Return the most usage of asking a judge the ``facts`` of a picture of ``size`` pixels.
 
     It is empty for a judge without estimates. Asked in waves, the picture is sent again for what
-    depends on its objects, unless the judge is asked all at once.
+    depends on its objects, unless the judge is asked all at once, and for the relations that may be
+    asked once more by class label.
     """
     expected = getattr(judge, "expected", None)
     total = ExpectedUsage()
     if expected is None or not facts:
         return total
-    waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents]]
+    again = [again for f in facts if (again := f.asked_by_label) is not None]
     caps: JudgeCaps | None = getattr(judge, "caps", None)
-    whole = asking == "together" or (caps is not None and caps.at_once)
-    for wave in [list(facts)] if whole else waves:
+    if caps is not None and caps.at_once:
+        waves = [[*facts, *again]]
+    elif asking == "together":
+        waves = [list(facts), again]
+    else:
+        waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents], again]
+    for wave in waves:
         if wave:
             total = total + expected(size, wave)
     return total

@@ -69,9 +69,9 @@ def test_unsure_is_what_lies_within_the_bounds_or_has_no_verdict() -> None:
 
 
 def test_a_replay_asks_the_dear_judge_only_what_the_cheap_one_is_unsure_of() -> None:
-    given = answers(cheap=[0.95, 0.5, 0.05, 0.9, None, 0.9], dear=[0.9, 0.9, 0.9, 0.6, 0.7, 0.9])
+    given = answers(cheap=[0.95, 0.5, 0.05, 0.9, None, 0.9], dear=[0.9, 0.9, 0.4, 0.6, 0.7, 0.9])
     report = replay_cascade(FACTS, given, SPEC, Panel())
-    # Full: three objects, of which the dog is not confirmed (0.475), then RED and ON, by both.
+    # Full: three objects, of which the dog is surely absent (0.225), then RED and ON, by both.
     assert (report.full.calls, report.full.answers) == (4, 10)
     # Cascade: 3 + TABLE, then RED and ON + ON.
     assert (report.cascade.calls, report.cascade.answers) == (4, 7)
@@ -111,8 +111,9 @@ def test_bounds_of_0_and_1_ask_everybody_everything(values: list[tuple[float, fl
     assert report.full == report.cascade
     assert report.agreement() == 1.0
     some = replay_cascade(FACTS, given, SPEC, Panel())
+    # Of an object of which the judges are unsure more is asked, which may be void in the end.
     asked_first = sum(1 for row in some.states for _ in range(row.n) if row.cascade != "void")
-    assert asked_first <= some.cascade.answers <= 2 * asked_first
+    assert asked_first <= some.cascade.answers <= 2 * len(FACTS)
 
 
 def test_below_the_quorum_the_others_are_asked() -> None:

@@ -11,7 +11,7 @@ from scenewright.agents.panel import intervals
 from scenewright.agents.panel.intervals import score_intervals
 from scenewright.agents.panel.panel import Panel
 from scenewright.config.settings import Aggregation
-from scenewright.core.facts import Answer, Fact, FactError, ScoreCard, ScoreIntervals
+from scenewright.core.facts import Answer, Fact, FactError, ScoreCard, ScoreIntervals, settled
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
 
@@ -62,7 +62,7 @@ def plain_bootstrap(given: dict[str, list[Answer]], panel: Panel, n: int) -> dic
             f"{at}": [a.model_copy(update={"judge_id": f"{at}"}) for a in given[judges[j]]]
             for at, j in enumerate(drawn)
         }
-        verdicts = {v.fact_id: v for v in panel.verdicts(FACTS, renamed)}
+        verdicts = settled(FACTS, {v.fact_id: v for v in panel.verdicts(FACTS, renamed)})
         facts = []
         for of_kind in kinds.values():
             for place, at in enumerate(rng.integers(len(of_kind), size=len(of_kind))):

@@ -309,8 +309,8 @@ def temperatures(table: AnswerTable, weights: Array) -> Array:
 def calibration_errors(table: AnswerTable, weights: Array, bins: int = 10) -> Array:
     """Return the expected calibration error of each judge, (resamples, n_judges).
 
-    As :func:`~scenewright.agents.panel.aggregation.expected_calibration_error`. Never below 0, so of
-    few facts it is too large on average.
+    See :func:`~scenewright.agents.panel.aggregation.expected_calibration_error`. It is never below
+    0, so for few facts it is too large on average.
     """
     found = []
     for at in range(len(table.judges)):

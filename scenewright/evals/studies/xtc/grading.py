@@ -556,7 +556,7 @@ CUT_OFFS: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 0.95)
 
 
 class SimilarityGrader(CachingGrader):
-    """Grades by a :class:`~scenewright.evals.metrics.graph_matching.text_similarity.TextSimilarity`.
+    """Grades by a text similarity (:mod:`scenewright.evals.metrics.graph_matching`).
 
     Articles, and in the given answer the words of the question, are left out. Lists ("red and
     white") are compared as sets; where the best match counts (relations), the likest two parts
