@@ -32,9 +32,10 @@ from scenewright.core.layout import PlacementError
 from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.statistics.figures import RESAMPLES, Correlation, correlate
-from scenewright.evals.studies.real.augmentation import Example, Relations
+from scenewright.evals.studies.real.augmentation import Example
 from scenewright.evals.studies.real.ranking import Ranked
 from scenewright.evals.studies.real.real_scorer import RealScorer, combine
+from scenewright.evals.studies.real.relation_recognition import Relations
 from scenewright.evals.studies.real.schema import (
     AttributeSchema,
     ClassSchema,

@@ -56,15 +56,14 @@ from scenewright.core.ports.judge import Judge
 from scenewright.evals.studies.real.augmentation import (
     DIFFERENCE,
     DIFFERENCES,
-    Annotated,
     AugmentationStudy,
     Comparison,
     Recipe,
     compare_classifiers,
-    compare_relations,
     over_seeds,
 )
 from scenewright.evals.studies.real.ranking import How, Ranked, ties
+from scenewright.evals.studies.real.relation_recognition import Annotated, compare_relations
 from scenewright.evals.studies.real.style import StyleScorer
 from scenewright.runs.model_factory.profiles import panel_of
 

@@ -15,7 +15,7 @@ from click.testing import Result
 from PIL import Image
 from typer.testing import CliRunner
 
-from scenewright.agents.panel.calibration import load_calibration
+from scenewright.agents.panel.rates import load_calibration
 from scenewright.cli.main import app
 from scenewright.evals.judge_reports.judge_card import JudgeReport
 from scenewright.runs.model_factory import profiles

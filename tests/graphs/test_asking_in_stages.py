@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.agents.panel.calibration import LabelledAnswer, calibrate, load_calibration
+from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.rates import load_calibration
 from scenewright.config.settings import BUILT_IN, CascadeSpec, Profile, SettingsError
 from scenewright.core.facts import Fact, FactKind
 from scenewright.core.formats import load_scene

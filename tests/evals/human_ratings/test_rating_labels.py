@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from scenewright.agents.panel.calibration import load_calibration
+from scenewright.agents.panel.rates import load_calibration
 from scenewright.cli.main import app
 from scenewright.evals.human_ratings.labels import write_labels
 from scenewright.evals.human_ratings.store import RatingStore
