@@ -53,9 +53,9 @@ from benchmarks._loop import (
     stacked,
     verb,
 )
-from benchmarks._pages import template
 from benchmarks._rows import MeasuredScene, SceneStudy
 from benchmarks._scenes import LEVELS, balanced_scenes
+from benchmarks._templates import template
 from scenewright.config.settings import Profile
 from scenewright.core.facts import FactKind
 from scenewright.core.scene import SceneGraph

@@ -53,8 +53,8 @@ from benchmarks._miniature_pictures import (
     level_figures,
     small_png,
 )
-from benchmarks._pages import template
 from benchmarks._scenes import LEVELS
+from benchmarks._templates import template
 from scenewright.config.settings import find_profile
 from scenewright.core.facts import FACT_KINDS
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, SETTINGS, SIZE

@@ -42,9 +42,9 @@ from benchmarks._loop import (
     shown,
     verb,
 )
-from benchmarks._pages import template
 from benchmarks._rows import MeasuredScene, SceneStudy
 from benchmarks._scenes import LEVELS, balanced_scenes
+from benchmarks._templates import template
 from scenewright.config.settings import Profile
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.strategies.base import attempts_of

@@ -1,5 +1,4 @@
-"""Write scenewright/core/predicates.json: which predicates join which classes in public scene
-graphs.
+"""Write scenewright/core/predicates.json: how often predicates join classes in public scene graphs.
 
     python scripts/predicate_statistics.py PATH/TO/data
 

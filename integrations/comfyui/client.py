@@ -42,8 +42,10 @@ class ServiceError(RuntimeError):
 
 
 class Client:
-    """Talks to one service until a deadline. ``check`` is called at least every 0.2 seconds
-    while it waits, and may raise to give up."""
+    """Client of one service, with a deadline.
+
+    ``check`` is called at least every 0.2 seconds while the client waits, and may raise to give up.
+    """
 
     def __init__(self, server: str, timeout: float, check: Callable[[], None]) -> None:
         """``server``: ``http://HOST:PORT``; empty: that of the environment, or this machine's."""
@@ -68,8 +70,10 @@ class Client:
         return self._again("GET", path, None, {}, lost=True)
 
     def post(self, path: str, body: dict[str, Any], idempotency_key: str | None = None) -> Any:
-        """Send JSON, get JSON. A busy service is asked again; with an idempotency key a lost
-        connection is tried again too."""
+        """Send JSON and return the JSON of the reply.
+
+        A busy service is asked again; with an idempotency key a lost connection is retried too.
+        """
         headers = {"Content-Type": "application/json"}
         if idempotency_key is not None:
             headers["Idempotency-Key"] = idempotency_key
@@ -104,8 +108,10 @@ class Client:
             return
 
     def events(self, path: str, after: int) -> Iterator[tuple[int | None, str, str]]:
-        """Server-sent events after number ``after``, as (number, type, data), until the service
-        ends them or the connection is lost."""
+        """Yield server-sent events after number ``after`` as (number, type, data).
+
+        Ends when the service ends them or the connection is lost.
+        """
         request = urllib.request.Request(
             f"{self.url}{path}?after={after}",
             headers={**self._headers, "Accept": "text/event-stream"},
@@ -265,8 +271,10 @@ def is_local(url: str) -> bool:
 
 
 def may_have_key(url: str) -> bool:
-    """Whether the API key may be sent to ``url``: to this machine, and to the server that the
-    environment names."""
+    """Return whether the API key may be sent to ``url``.
+
+    It may be sent to this machine, and to the server that the environment names.
+    """
     named = os.environ.get(SERVER, "").strip()
     return is_local(url) or (bool(named) and address_of(named) == url)
 

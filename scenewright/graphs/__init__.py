@@ -1,0 +1,1 @@
+"""The LangGraph machines: loop, verification and director."""

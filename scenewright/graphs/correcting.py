@@ -313,7 +313,7 @@ def _known(verdicts: Iterable[str], facts: Sequence[Fact]) -> None:
         if name not in ids:
             near = get_close_matches(name, ids, n=3, cutoff=0.4) or ids[:3]
             raise EditError(
-                f"{name!r} is no fact of the scene: use an id as `scenewright show` prints them, "
+                f"{name!r} is not a fact of this scene: use an id that `scenewright show` prints, "
                 f"for example {', '.join(repr(id_) for id_ in near)}"
             )
 

@@ -180,7 +180,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         answers: list[AnyMessage] = []
         for at, call in enumerate(message.invalid_tool_calls, start=len(message.tool_calls)):
             name = call.get("name") or "unreadable"
-            outcome = f"{name} was not called: its arguments are no JSON object"
+            outcome = f"{name} was not called: its arguments are not a JSON object"
             self._tell(at, name, {"unreadable": call.get("args")}, outcome, ok=False)
             answer = ToolMessage(
                 outcome, tool_call_id=str(call.get("id")), name=name, status="error"

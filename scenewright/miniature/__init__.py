@@ -1,0 +1,1 @@
+"""The painted world: painter, models and training recipes."""

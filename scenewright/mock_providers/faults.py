@@ -48,14 +48,14 @@ ABOUT: dict[Fault, str] = {
     Fault.DROP: "connection closed without an answer",
     Fault.SLOW_DRIP: "a right answer, sent byte by byte",
     Fault.TRUNCATED_JSON: "an answer cut off in the middle, as by the limit of output tokens",
-    Fault.INVALID_JSON: "an answer that is no valid JSON",
+    Fault.INVALID_JSON: "an answer that is not valid JSON",
     Fault.REFUSAL: "the model declines, in the provider's own form",
     Fault.EMPTY: "an answer without content",
-    Fault.OUTSIDE_OPTIONS: "answers that are none of the options",
+    Fault.OUTSIDE_OPTIONS: "answers outside the options",
     Fault.WRONG_NUMBER: "an answer too few or too many",
     Fault.PARTIAL_REFUSAL: "every second typed question is refused, the others stand",
     Fault.SHUFFLED: "the answers to typed questions in another order than asked",
-    Fault.NO_PROBABILITY: "a confidence of typed answers that is no probability",
+    Fault.NO_PROBABILITY: "a confidence of typed answers that is not a probability",
 }
 """Fault → what a client sees."""
 

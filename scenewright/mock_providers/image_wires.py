@@ -68,7 +68,7 @@ def parts_of(body: bytes, content_type: str) -> list[FormField]:
     head["content-type"] = content_type
     boundary = head.get_param("boundary")
     if head.get_content_type() != "multipart/form-data" or not isinstance(boundary, str):
-        raise Problem.invalid("the request is no form: send multipart/form-data")
+        raise Problem.invalid("the request is not a form: send multipart/form-data")
     # With a line break before it, the first delimiter reads as all others do.
     pieces = (b"\r\n" + body).split(b"\r\n--" + boundary.encode("utf-8", "replace"))
     if len(pieces) < 2 or not pieces[-1].startswith(b"--"):

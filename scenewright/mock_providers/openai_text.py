@@ -221,7 +221,7 @@ def responses_turns(body: dict[str, Any]) -> Turns:
         elif role == "user":
             said.append(turns.user(_blocks(item.get("content"), f"{place}.content")))
         elif item.get("type") != "reasoning":
-            raise Problem.invalid(f"{place}: the lab knows no such item", place)
+            raise Problem.invalid(f"{place}: unknown item", place)
     close()
     schemas = []
     for at, entry in enumerate(as_list(body.get("tools") or [], "tools")):

@@ -131,7 +131,7 @@ def call(id: str, name: str, arguments: object, param: str) -> ToolCall:
         try:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError):
-            raise Problem.invalid(f"{param}: the arguments are no JSON", param) from None
+            raise Problem.invalid(f"{param}: the arguments are not valid JSON", param) from None
     if not isinstance(arguments, dict):
         raise Problem.invalid(f"{param}: the arguments are no object", param)
     return ToolCall(name=name, args=arguments, id=id, type="tool_call")
@@ -170,7 +170,7 @@ def variables_of(prompt_id: str, turns: Turns, *, last: bool = False) -> dict[st
         if isinstance(message, HumanMessage) and (found := form.search(str(message.text))):
             return {name: text.strip() for name, text in found.groupdict().items()}
     raise Problem.invalid(
-        f"no user message is the prompt {prompt_id}: the lab knows no other words"
+        f"no user message is the prompt {prompt_id}: only its exact words are understood"
     )
 
 
@@ -208,5 +208,5 @@ def entries(text: str) -> list[Mapping[str, Any]]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, list):
-        raise Problem.invalid("the numbered list of the prompt is no JSON list")
+        raise Problem.invalid("the numbered list of the prompt is not valid JSON list")
     return [entry for entry in found if isinstance(entry, dict)]

@@ -1,0 +1,1 @@
+"""Image backends, computer vision, and the arguments of the director's tools."""

@@ -102,7 +102,7 @@ async def test_a_run_tells_of_its_life(client: httpx2.AsyncClient, stream: io.St
             pass
     begins, ends = lines(stream, "scenewright.service.core.worker")
     assert begins["message"] == "run begins"
-    assert ends["message"] == "run stands still"
+    assert ends["message"] == "run has ended or paused"
     assert ends["status"] == "finished"
     for line in (begins, ends):
         assert line["run"] == made.json()["id"]

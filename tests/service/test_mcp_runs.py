@@ -160,7 +160,7 @@ async def test_a_finished_run_is_corrected_and_goes_on(client: Calls) -> None:
     )
     assert any("hat" in fact["says"] for fact in added["facts"])
     wrong = await client.call_tool("edit_run", {"run": first["run"], "verdicts": {"o:cat.1": "no"}})
-    assert "'o:cat.1' is no fact of the scene" in refusal(wrong)
+    assert "'o:cat.1' is not a fact of this scene" in refusal(wrong)
 
 
 async def test_a_run_is_cancelled_and_resumed(tmp_path: Path) -> None:

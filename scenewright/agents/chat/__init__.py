@@ -1,0 +1,1 @@
+"""Language models of accounts as LangChain chat models, and scripted ones."""

@@ -1,0 +1,1 @@
+"""Judges: models that answer facts about a picture."""

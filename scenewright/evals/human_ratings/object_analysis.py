@@ -449,6 +449,8 @@ class RaterPair(BaseModel):
 
 
 class ObjectRater(BaseModel):
+    """One rater's part in a study of objects."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     rater: str

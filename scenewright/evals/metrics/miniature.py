@@ -290,7 +290,6 @@ class MiniatureModels:
 
     def logits(self, images: Sequence[Image.Image]) -> Features:
         """Return (n, 12): the world's kinds, in the order of their names."""
-
         if self._head is None:
             self._head = class_head(_eyes(), self.see)
         logits = self._head.logits(self.see(images).astype(np.float64))

@@ -243,7 +243,6 @@ def make(
     ``folder`` keeps the scores of objects, so that a retry asks for those that failed alone. Raises
     ``MetricError`` if scorer or detector are not named, or not on this machine.
     """
-
     for name, value in (("scorer", scorer), ("detector", detector)):
         if value is None:
             raise MetricError(

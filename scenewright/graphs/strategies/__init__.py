@@ -1,0 +1,1 @@
+"""Repair strategies: what a round changes, and why."""

@@ -167,7 +167,7 @@ def strategies() -> Mapping[str, RepairStrategy]:
             ) from error
         if not isinstance(made, RepairStrategy) or made.name != point.name:
             raise StrategyError(
-                f"{point.value} is no strategy of the name {point.name!r}: it needs name, about, "
+                f"{point.value} is not a strategy named {point.name!r}: it needs name, about, "
                 "stops_when_satisfied, unsupported_reason, plan_repair and redraw"
             )
         if point.name in found:

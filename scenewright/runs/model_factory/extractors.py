@@ -203,7 +203,7 @@ def spec_of(text: str) -> ExtractorSpec:
         return ExtractorSpec(attributes=part, relations=part, verifier=part)
     if name.endswith(".toml"):
         return _from_file(Path(name))
-    raise SettingsError(f"{text!r} is no extractor: use {', '.join(NAMES)}")
+    raise SettingsError(f"{text!r} is not an extractor: use {', '.join(NAMES)}")
 
 
 def paid_by(spec: ExtractorSpec) -> tuple[str, ...]:

@@ -180,8 +180,8 @@ def detector_of(spec: str, settings: DetectorSettings | None = None) -> Detector
     if kind == "transformers" and model:
         return _shared(spec, settings, lambda: _transformers(model, settings))
     raise DetectionError(
-        f"{spec!r} is no detector: write miniature, json:FILE, or transformers:MODEL with a folder "
-        "or a hub repository OWNER/NAME"
+        f"{spec!r} is not a detector: write miniature, json:FILE, or transformers:MODEL with a "
+        "folder or a hub repository OWNER/NAME"
     )
 
 
@@ -281,7 +281,9 @@ def olip_of(spec: str) -> RealismScorer:
     """
     kind, _, model = spec.partition(":")
     if kind != "olip" or not model:
-        raise RealismError(f"{spec!r} is no OLIP: write olip:MODEL, as olip:miniature/olip-a")
+        raise RealismError(
+            f"{spec!r} is not an OLIP scorer: write olip:MODEL, as olip:miniature/olip-a"
+        )
 
     def made() -> RealismScorer:
         with IMPORTING:

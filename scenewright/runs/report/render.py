@@ -56,7 +56,7 @@ def write_index(folder: Path | str, run_folders: Sequence[Path | str], title: st
     for run_folder in map(Path, run_folders):
         page = run_folder / PAGE_FILE
         if not page.is_file():
-            raise PageError(f"{page} is not there: write it first with `scenewright page`")
+            raise PageError(f"{page} does not exist: write it first with `scenewright page`")
         link = Path(os.path.relpath(page, folder)).as_posix()
         runs.append(summary_of(read_run(run_folder), link))
     text = _environment().get_template("index.html.j2").render(title=title, runs=runs)

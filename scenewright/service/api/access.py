@@ -399,7 +399,7 @@ def _check_url(scope: Scope) -> None:
     query = unquote_to_bytes(scope.get("query_string", b"")).decode("latin-1")
     if holds_key(query) or holds_key(scope["path"]):
         raise ServiceError(
-            "an API key stands in the address, where logs and histories keep it: send it in the "
+            "an API key is in the address, where logs and histories keep it: send it in the "
             "header Authorization, and have this one revoked"
         )
 

@@ -65,4 +65,4 @@ def _given(scene: str | None, triplets: str | None, text: str | None) -> SceneIn
         told = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise Unprocessable(f"the scene is wrong: {told.removeprefix('Value error, ')}") from error
     except (ValueError, RecursionError) as error:
-        raise Unprocessable(f"scene is no JSON: {error}") from error
+        raise Unprocessable(f"scene is not valid JSON: {error}") from error

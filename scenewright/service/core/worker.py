@@ -224,7 +224,7 @@ class Worker:
         except Exception as error:
             log.warning("run fails", extra=about | {"status": "failed"}, exc_info=True)
             return DriveResult("failed", str(error) or type(error).__name__)
-        log.info("run stands still", extra=about | {"status": done.status})
+        log.info("run has ended or paused", extra=about | {"status": done.status})
         return done
 
     async def _tried(self, run: Run, wishes: RunControl) -> DriveResult:

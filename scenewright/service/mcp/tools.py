@@ -276,7 +276,9 @@ async def _picture(call: Call, given: str) -> Image.Image:
     try:
         data = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise Unprocessable(f"image is no base64 ({error}): encode the file's bytes") from error
+        raise Unprocessable(
+            f"image is not valid base64 ({error}): encode the file's bytes"
+        ) from error
     return await asyncio.to_thread(decoded, data, settings)
 
 

@@ -1,0 +1,1 @@
+"""Image backends: diffusers pipelines, served models and image APIs."""

@@ -116,7 +116,7 @@ def read_adapter(file: Path) -> AdapterWeights:
             weights[group][name] = tensor
     if not weights["image_proj"] or not weights["ip_adapter"]:
         raise BackendError(
-            f"{file} is no IP-Adapter checkpoint: "
+            f"{file} is not an IP-Adapter checkpoint: "
             "it needs 'image_proj.*' and 'ip_adapter.*' tensors"
         )
     # The plain, the full-face and the resampling kinds; all others take face embeddings.

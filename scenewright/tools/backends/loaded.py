@@ -69,7 +69,7 @@ def check(
     for side, which in ((width, "width"), (height, "height")):
         if side is not None and side % multiple:
             raise BackendError(
-                f"the {which} {side} is no multiple of {multiple} pixels, which {name} "
+                f"the {which} {side} is not a multiple of {multiple} pixels, which {name} "
                 f"needs: use {-(-side // multiple) * multiple}"
             )
 
@@ -294,7 +294,7 @@ class Loaded:
             counts = [self._count(one) for one in requests]
         if not np.isfinite(pixels).all():
             raise BackendError(
-                f"{self._name} computed values that are no numbers: its weights are damaged or "
+                f"{self._name} computed values that are not numbers: its weights are damaged or "
                 f"{pipe.dtype} is too narrow for them (try dtype='float32')"
             )
         images = [

@@ -287,7 +287,7 @@ def read_defaults(path: Path) -> ModelDefaults:
     except ValidationError as error:
         raise BackendError(f"{path}: {_first_line(error, lines=4)}") from error
     if defaults.size and not all(8 <= side <= MAX_SIDE for side in defaults.size):
-        raise BackendError(f"{path}: 'size' {defaults.size} must lie in 8…{MAX_SIDE} pixels")
+        raise BackendError(f"{path}: 'size' {defaults.size} must be in 8…{MAX_SIDE} pixels")
     return defaults
 
 

@@ -118,7 +118,7 @@ def decoded(text: str, usage: Usage) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise UnusableReply("malformed reply: the picture is no valid base64", usage) from None
+        raise UnusableReply("malformed reply: the picture is not valid base64", usage) from None
 
 
 def _usage(given: object, images: int) -> Usage:

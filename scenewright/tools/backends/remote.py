@@ -85,7 +85,7 @@ class RemoteBackend:
         if quality is not None and caps.qualities is not None and quality not in caps.qualities:
             known = ", ".join(caps.qualities)
             raise BackendError(
-                f"{self.id} knows no quality {quality!r}: "
+                f"{self.id} does not know the quality {quality!r}: "
                 + (f"use one of {known}" if known else "leave it out")
             )
 

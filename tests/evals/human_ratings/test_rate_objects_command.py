@@ -86,7 +86,7 @@ def test_a_detector_finds_the_objects() -> None:
         (("objects", "nothing"), "holds no objects"),
         (("objects", "set", "--labels", "dog"), "are for --detector"),
         (("objects", "set", "--detector", "magic"), "is no detector"),
-        (("objects", "bad.json"), "is no JSON"),
+        (("objects", "bad.json"), "is not valid JSON"),
         (("make", "set", "--kind", "objects"), "scenewright rate objects"),
         (("export", "r"), "holds no study"),
         (("export", "made", "a", "--out", "b"), "give one of them"),

@@ -45,8 +45,8 @@ def test_an_installed_strategy_can_be_named(monkeypatch: pytest.MonkeyPatch) -> 
     ("name", "kind", "message"),
     [
         ("patient", "Absent", "cannot be loaded"),
-        ("patient", "Nameless", "is no strategy of the name 'patient'"),
-        ("another", "Patient", "is no strategy of the name 'another'"),
+        ("patient", "Nameless", "is not a strategy named 'patient'"),
+        ("another", "Patient", "is not a strategy named 'another'"),
         ("resample", "Resample", "two strategies 'resample'"),
     ],
 )

@@ -71,7 +71,7 @@ def test_a_model_that_finds_nothing_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spec", ["", "json:", "transformers:", "yolo:x", "miniature:x"])
 def test_other_specs_are_told(spec: str) -> None:
-    with pytest.raises(DetectionError, match="is no detector: write"):
+    with pytest.raises(DetectionError, match="is not a detector: write"):
         detector_of(spec)
 
 

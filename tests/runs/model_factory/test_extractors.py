@@ -118,7 +118,7 @@ def test_a_file_names_each_part() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("sorcery", "is no extractor: use miniature"),
+        ("sorcery", "is not an extractor: use miniature"),
         ("one-stage", "needs a language model"),
         ("one-stage:gpt", "is not a judge"),
         ("missing.toml", "cannot be read"),

@@ -212,7 +212,7 @@ async def test_adapters_that_are_none_are_named(model: Path, adapter: Path) -> N
     assert "only *.safetensors" in await refusal(model, adapter, weight_name="ip-adapter.bin")
     assert "holds no image encoder" in await refusal(model, adapter, image_encoder="eye")
     save_file({key: value for key, value in tensors.items() if "proj" not in key}, weights)
-    assert f"{weights} is no IP-Adapter checkpoint" in await refusal(model, adapter)
+    assert f"{weights} is not an IP-Adapter checkpoint" in await refusal(model, adapter)
     faces = {key.replace("image_proj.proj.", "image_proj.proj.0."): v for key, v in tensors.items()}
     save_file(faces, weights)
     assert "needs face embeddings" in await refusal(model, adapter)

@@ -304,7 +304,7 @@ def test_the_fingerprint_follows_what_changes_the_picture(
     ("more", "message"),
     [
         ({"api_key": " "}, "no API key for mine: set OPENAI_API_KEY"),
-        ({"quality": "superb"}, "knows no quality 'superb': use one of auto, low"),
+        ({"quality": "superb"}, "does not know the quality 'superb': use one of auto, low"),
         ({"overrides": {"wings": 2}}, "wings"),
         ({"overrides": {"pictures": -1}}, "pictures"),
     ],

@@ -1,0 +1,1 @@
+"""Judges that are decision models: typed questions, a probability for every option."""

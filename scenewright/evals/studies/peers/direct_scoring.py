@@ -88,13 +88,11 @@ class ChatRater:
     @property
     def id(self) -> str:
         """That of the model, ``account:model``."""
-
         return name_of(self.chat)
 
     @cached_property
     def fingerprint(self) -> str:
         """Model and its settings, prompts, and the picture's preparation."""
-
         prompts = [load_prompt(prompt_id).hash for prompt_id in MARKS_OF]
         return f"rater@1 {self.id}#{digest_of(self.chat, *prompts, repr(self.preparation))}"
 
@@ -243,7 +241,6 @@ def rater_of(spec: str, settings: Settings) -> Judge:
     That is a language model where the account's provider has them, else a judge. Raises
     ``SettingsError`` and ``JudgeError`` as ``judge_of``.
     """
-
     kind, model = split_judge(spec)
     if kind in (*JUDGE_KINDS, DECISION_KIND):
         return OptionRater(judge_of(spec, settings))

@@ -141,7 +141,6 @@ class JudgedColors:
 
         Raises ``ExtractionError`` if the judge's answers leave it open.
         """
-
         around = [Thing(str(at), one) for at, one in enumerate(every)]
         found: list[str | None] = []
         for one in things:

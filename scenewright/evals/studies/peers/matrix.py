@@ -528,7 +528,6 @@ def said(line: MetricRow) -> str:
 
 def draw(matrix: PeerMatrix) -> Figure:
     """Draw one plot a metric: its voters from top to bottom, a mark an arm, with intervals."""
-
     return _draw(matrix.lines, lambda line: dict(line.means), "mean over items")
 
 
@@ -600,7 +599,6 @@ def write(matrix: PeerMatrix, folder: Path) -> Written:
 
     Where there are ratings, ``peers-agreement.svg`` too. Raises ``EvalError`` if that fails.
     """
-
     tables = layouts(matrix)
     pictures = {STEM: (draw(matrix), "Metric × judge × aggregator")}
     if matrix.rated:

@@ -140,7 +140,6 @@ class PanelMetric(ABC):
 
         A judge that cannot say is one call of unknown price.
         """
-
         found = {}
         for judge in self._bench.judges:
             if hasattr(judge, "expected"):
@@ -206,7 +205,6 @@ def table_of(
     judges: Sequence[Judge],
 ) -> AnswerTable:
     """Return the answers about one picture as a table."""
-
     row_of = {fact.id: row for row, fact in enumerate(facts)}
     rows = tuple(
         FactRow(
@@ -246,7 +244,6 @@ def metric_judges_of(
     ``made_by`` makes a judge by its name (default: ``profiles.judge_of``). Raises ``MetricError``
     for a wrong option, if a judge is not there, and for a profile with judges for its loop alone.
     """
-
     here = settings or load_settings()
     if judges is not None and profile is not None:
         raise MetricError(f"{name}: give judges or a profile, not both")

@@ -218,7 +218,6 @@ def ledger_in(folder: Path) -> Ledger:
 
     Raises ``MetricError``.
     """
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return Ledger(folder / "questions.db")
@@ -341,7 +340,6 @@ def model_of(name: str, spec: Any, settings: Settings) -> TextModel:
 
     Raises ``MetricError``.
     """
-
     try:
         return text_model_of(text("chat", spec), settings, "questions")
     except (SettingsError, AnnotationError) as error:

@@ -518,6 +518,7 @@ def compare_classifiers(
 
 
 def check_apart(test: Sequence[Image.Image], learned: Sequence[Image.Image]) -> None:
+    """Raise ``AugmentationError`` unless both sets have pictures and share none."""
     if not test or not learned:
         raise AugmentationError("there are no pictures to learn from, or none to test on")
     if {hash_of_image(image) for image in test} & {hash_of_image(image) for image in learned}:
@@ -527,4 +528,5 @@ def check_apart(test: Sequence[Image.Image], learned: Sequence[Image.Image]) -> 
 
 
 def digest_of_rows(rows: Sequence[Any]) -> str:
+    """Return the SHA-256 (hex) of ``rows`` as JSON."""
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()

@@ -578,7 +578,6 @@ class RealMetric:
     @cached_property
     def version(self) -> str:
         """Number, fingerprint of the scorer, the schemas, which score, and the style scorer."""
-
         told = "scene" if self._schemas is None else digest_of(self._schemas.values())
         style = "" if self._style is None else f":style={self._style.fingerprint[:16]}"
         scorer = self._scorer.fingerprint[:16]
@@ -621,7 +620,6 @@ class RealMetric:
 
     def _schema(self, sample: Sample) -> tuple[ClassSchema | None, int, str]:
         """Return the schema, how much of the scene it cannot ask for, and why there is none."""
-
         item = sample.item
         if self._schemas is not None:
             label = item.meta.get(self._key) or item.category or item.group
@@ -688,7 +686,6 @@ def make(
 
     Raises ``MetricError`` for a wrong option, and if a schema or a judge is not there.
     """
-
     here = settings or load_settings()
     asked, panel = _metric_judges(judges, profile, here)
     place = user_cache("real") if folder is None else Path(text("folder", folder)).expanduser()

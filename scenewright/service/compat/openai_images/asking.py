@@ -272,7 +272,7 @@ async def _form(
                 if isinstance(value, UploadFile):
                     bare = name.partition("[")[0]
                     if bare not in ("image", "mask"):
-                        raise WrongParameter(bare, f"{bare} is no file here: leave it out")
+                        raise WrongParameter(bare, f"{bare} is not a file: leave it out")
                     into = pictures if bare == "image" else masks
                     into.append(await value.read(settings.upload_bytes + 1))
                 else:
@@ -362,7 +362,7 @@ def unfolded(texts: Iterable[tuple[str, str]]) -> dict[str, Any]:
     for name, value in texts:
         key = _KEY.fullmatch(name)
         if key is None:
-            raise WrongParameter(name[:100], f"{name[:100]!r} is no name of a field")
+            raise WrongParameter(name[:100], f"{name[:100]!r} is not the name of a field")
         path = [key[1], *_PARTS.findall(key[2])]
         _put(found, path, value, name)
     own = found.get("scenewright")
@@ -370,7 +370,9 @@ def unfolded(texts: Iterable[tuple[str, str]]) -> dict[str, Any]:
         try:
             found["scenewright"] = json.loads(own)
         except (ValueError, RecursionError) as error:
-            raise WrongParameter("scenewright", f"scenewright is no JSON: {error}") from error
+            raise WrongParameter(
+                "scenewright", f"scenewright is not valid JSON: {error}"
+            ) from error
     return found
 
 

@@ -80,7 +80,7 @@ def wrong_fields(error: ValidationError | RequestValidationError) -> WrongParame
                 param, f"Missing required parameter: '{param}'.", "missing_required_parameter"
             )
         case "json_invalid":
-            return WrongParameter(None, f"the body is no JSON: {said}", "invalid_json")
+            return WrongParameter(None, f"the body is not valid JSON: {said}", "invalid_json")
     return WrongParameter(param, f"{param or 'the body'}: {said}", "invalid_value")
 
 

@@ -222,7 +222,7 @@ class FsspecObjects:
             ) from error
         except (ValueError, TypeError) as error:
             raise SettingsError(
-                f"{self.where} is no place for artifacts ({error}): write s3://BUCKET/FOLDER, or "
+                f"{self.where} cannot hold artifacts ({error}): write s3://BUCKET/FOLDER, or "
                 "another URL of fsspec"
             ) from error
         self._root = str(root).rstrip("/")

@@ -334,7 +334,7 @@ def _entries(file: Path, text: str) -> Iterator[tuple[str, list[Listed]]]:
         try:
             whole = json.loads(text)
         except ValueError as error:
-            raise DetectionError(f"{file} is no JSON: {error}") from None
+            raise DetectionError(f"{file} is not valid JSON: {error}") from None
         if is_coco(whole):
             yield from coco_entries(whole, str(file), _listed_pixels)
             return
@@ -351,7 +351,9 @@ def _entries(file: Path, text: str) -> Iterator[tuple[str, list[Listed]]]:
                 try:
                     rows.append((f"{file}, line {number}", json.loads(line)))
                 except ValueError as error:
-                    raise DetectionError(f"{file}, line {number} is no JSON: {error}") from None
+                    raise DetectionError(
+                        f"{file}, line {number} is not valid JSON: {error}"
+                    ) from None
     manner = Manner()
     for place, row in rows:
         if not isinstance(row, dict):

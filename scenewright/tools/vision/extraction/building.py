@@ -161,7 +161,7 @@ class Thresholds:
         """Check the ranges."""
         for name, value in (("none", self.none), ("predicate", self.predicate)):
             if not 0.0 <= value <= 1.0:
-                raise ExtractionError(f"the threshold {name} is {value}: it must lie in [0, 1]")
+                raise ExtractionError(f"the threshold {name} is {value}: it must be in [0, 1]")
 
 
 def above_thresholds(

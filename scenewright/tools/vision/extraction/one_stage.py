@@ -129,7 +129,7 @@ def _box(found: Detection, size: tuple[int, int]) -> list[int]:
     left, top, right, bottom = found.box
     if not (0 <= left < right <= size[0] and 0 <= top < bottom <= size[1]):
         raise SceneError(
-            f"the box {found.box} of {found.name!r} is no part of an image of {size[0]}×{size[1]}: "
+            f"the box {found.box} of {found.name!r} is not inside an image of {size[0]}×{size[1]}: "
             "write (xmin, ymin, xmax, ymax) in pixels"
         )
     return [round(value) for value in found.box]

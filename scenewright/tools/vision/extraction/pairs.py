@@ -247,7 +247,7 @@ class PairRow(BaseModel):
     def _check(self) -> PairRow:
         wrong = {word: v for word, v in self.predicates.items() if not 0.0 <= v <= 1.0}
         if wrong:
-            raise ValueError(f"scores lie in [0, 1], not {wrong}")
+            raise ValueError(f"scores must be in [0, 1], not {wrong}")
         return self
 
     @property

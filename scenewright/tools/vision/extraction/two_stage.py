@@ -102,7 +102,7 @@ class TwoStageExtractor:
     def __post_init__(self) -> None:
         """Check the ranges."""
         if not 0.0 <= self.least_score <= 1.0:
-            raise ExtractionError(f"least_score is {self.least_score}: it must lie in [0, 1]")
+            raise ExtractionError(f"least_score is {self.least_score}: it must be in [0, 1]")
         if not 1 <= self.most <= MAX_OBJECTS or self.concurrent < 1:
             raise ExtractionError(
                 f"most {self.most}, concurrent {self.concurrent}: use 1 to {MAX_OBJECTS}, and 1 or "
@@ -334,7 +334,7 @@ class TwoStageExtractor:
             reason = f"not confirmed{sure}"
             if check.holds is None:
                 # Precision comes first: what nobody confirms is not in the graph.
-                reason = f"nobody could confirm it: {check.reason or 'no answer'}"
+                reason = f"it could not be confirmed: {check.reason or 'no answer'}"
             dropped.append(Dropped(str(one.relation), "verification", reason))
         return kept, dropped, unread
 

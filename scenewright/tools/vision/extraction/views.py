@@ -134,7 +134,7 @@ def cells_of(box: Box, size: tuple[int, int]) -> _Cells:
     inside = 0 <= left < right <= size[0] and 0 <= top < bottom <= size[1]
     if not inside or not all(map(math.isfinite, box)):
         raise ExtractionError(
-            f"the box {box} is no part of a picture of {size[0]}×{size[1]} pixels: give (left, "
+            f"the box {box} is not inside a picture of {size[0]}×{size[1]} pixels: give (left, "
             "top, right, bottom) in pixels of this picture"
         )
     return math.floor(left), math.floor(top), math.ceil(right), math.ceil(bottom)

@@ -128,7 +128,7 @@ def load_olip(folder: str | os.PathLike[str]) -> SavedOlip:
         content = _File.model_validate_json(_bytes(root, CONFIG))
     except ValidationError as error:
         raise RealismError(
-            f"{root / CONFIG} is no configuration of OLIP: {first_problem(error)}"
+            f"{root / CONFIG} is not a configuration of OLIP: {first_problem(error)}"
         ) from error
     weights = _bytes(root, WEIGHTS)
     if hashlib.sha256(weights).hexdigest() != content.weights:

@@ -162,7 +162,9 @@ class OlipScorer:
         with torch.inference_mode():
             found = self._saved.model(torch.from_numpy(full), torch.from_numpy(crop))
         if not np.isfinite(found.numpy()).all():
-            raise RealismError(f"{self.id} gave scores that are no numbers: its weights are broken")
+            raise RealismError(
+                f"{self.id} gave scores that are not numbers: its weights are broken"
+            )
         return [(shape, texture, joint) for shape, texture, joint in found.tolist()]
 
 

@@ -306,7 +306,7 @@ class _Run:
             identity = state["identity"]
         except Exception as error:
             raise RealismError(
-                f"{file} is no checkpoint that can be read ({type(error).__name__}): delete it to "
+                f"{file} is not a readable checkpoint ({type(error).__name__}): delete it to "
                 "begin anew"
             ) from error
         own = self._identity()

@@ -49,7 +49,7 @@ def object_crop(image: Image.Image, box: Box, margin: float = MARGIN) -> Image.I
     )
     if not (left < right and top < bottom):
         raise ValueError(
-            f"the box {box} is no part of a picture of {shown.width}×{shown.height} pixels: give "
+            f"the box {box} is not inside a picture of {shown.width}×{shown.height} pixels: give "
             "(left, top, right, bottom) in pixels of this picture"
         )
     side = max(1, round(max(right - left, bottom - top) * (1 + 2 * margin)))
@@ -119,7 +119,7 @@ def marked(image: Image.Image, box: Box) -> Image.Image:
     right, bottom = min(shown.width, -int(-box[2] // 1)), min(shown.height, -int(-box[3] // 1))
     if not (left < right and top < bottom):
         raise ValueError(
-            f"the box {box} is no part of a picture of {shown.width}×{shown.height} pixels: give "
+            f"the box {box} is not inside a picture of {shown.width}×{shown.height} pixels: give "
             "(left, top, right, bottom) in pixels of this picture"
         )
     width = line_width(shown.size)

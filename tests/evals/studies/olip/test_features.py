@@ -122,7 +122,7 @@ def test_a_picture_that_cannot_be_read_is_named_with_its_line(blip: Path, tmp_pa
 def test_a_box_outside_of_its_picture_is_named_with_its_line(blip: Path, tmp_path: Path) -> None:
     objects = write_rated(tmp_path, pictures=2)
     objects[3] = objects[3].model_copy(update={"box": (40, 0, 60, 9)})
-    with pytest.raises(RealismError, match=r"line 4: the box .* is no part of a picture of 32×32"):
+    with pytest.raises(RealismError, match=r"line 4: the box .* is not inside a picture of 32×32"):
         computed(BlipEncoder(blip, device="cpu"), tmp_path, objects)
 
 

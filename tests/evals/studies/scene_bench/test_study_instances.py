@@ -68,7 +68,7 @@ def test_files_of_the_form_of_table_8(tmp_path: Path, name: str, text: str) -> N
     ("text", "said"),
     [
         ("[]", "names no classes"),
-        ("{", "is no JSON"),
+        ("{", "is not valid JSON"),
         ('{"apple": "red apple"}', "no list of instances"),
         ('{"apple": []}', "no list of instances"),
         ('{"apple": ["red pear"]}', "is not 'ATTRIBUTE apple'"),

@@ -201,7 +201,7 @@ async def test_what_does_not_fit_its_picture_names_the_entry(
 
 def test_a_broken_line_is_counted(tmp_path: Path) -> None:
     text = json.dumps({"image": "a.png", "detections": []}) + "\n\n{\n"
-    with pytest.raises(DetectionError, match="line 3 is no JSON"):
+    with pytest.raises(DetectionError, match="line 3 is not valid JSON"):
         RecordedDetector(written(tmp_path, text, "seen.jsonl"))
     with pytest.raises(DetectionError, match="cannot be read"):
         RecordedDetector(tmp_path / "missing.json")

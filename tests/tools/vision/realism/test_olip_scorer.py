@@ -77,7 +77,7 @@ async def test_a_box_outside_of_the_picture_costs_itself_only(folder: Path) -> N
     outside = Detection("dog", (200.0, 10.0, 220.0, 30.0))
     found = await OlipScorer(folder / "a").score(picture(), [outside, DOG])
     assert found[0].average is None
-    assert "is no part of a picture of 128×128" in found[0].reason
+    assert "is not inside a picture of 128×128" in found[0].reason
     assert found[1].average is not None
 
 

@@ -12,6 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
+    """Create the tables of runs, keys, sessions and spending."""
     op.create_table(
         "runs",
         sa.Column("id", sa.String(40), nullable=False),
@@ -80,5 +81,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    """Drop all tables."""
     for table in ("spending", "sessions", "keys", "runs"):
         op.drop_table(table)
