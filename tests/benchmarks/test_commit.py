@@ -22,7 +22,7 @@ from benchmarks._commit import (
 
 MEASURE_ANEW = frozenset(
     {
-        *("annotate", "augmentation", "metrics", "miniature", "olip", "overhead"),
+        *("annotate", "augmentation", "metrics", "miniature", "overhead"),
         *("real_cost", "runner", "shared_limits", "throughput"),
     }
 )
