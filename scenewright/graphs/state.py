@@ -1,8 +1,7 @@
-"""What the loop knows while it runs: options and ports (never stored), and its small state.
+"""Options, context and state of the loop; the context is never stored.
 
-The state holds hashes, numbers and plain JSON data only; images lie in the image store,
-answers in their store, verdicts in the event log. A checkpoint is therefore a few
-kilobytes whatever the pictures weigh.
+The state holds hashes, numbers and plain JSON data only: images are in the image store, answers in
+their store, verdicts in the event log. A checkpoint therefore has a few kilobytes.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ class DirectorError(RuntimeError):
 
 
 class Budget(BaseModel):
-    """Limits of one run, looked at before a round begins; a round that began is finished."""
+    """Limits of one run, checked before each round; a started round is finished."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     images: int | None = Field(default=None, ge=1)
     """Most images drawn, references included; never exceeded."""
     seconds: float | None = Field(default=None, gt=0)
-    """Wall time after which no further round begins; time between two sittings does not count."""
+    """Active seconds after which no further round begins; interruptions do not count."""
     tokens: int | None = Field(default=None, ge=1)
     """Tokens of judges, composer and director, in and out, after which no further round begins."""
     usd: float | None = Field(default=None, gt=0)
@@ -70,33 +69,32 @@ class LoopOptions(BaseModel):
     budget: Budget = Budget()
     """Limits of cost and time."""
     strategy: str = "feedback"
-    """How a round repairs: a name of ``graphs/strategies/registry.py``, or ``director``."""
+    """Repair strategy: a name of ``graphs/strategies/registry.py``, or ``director``."""
     weight_best: float = Field(default=0.5, ge=-4.0, le=4.0)
     """λ0 of Eq. 5: the best candidate so far."""
     weight_missing: float = Field(default=0.5, ge=-4.0, le=4.0)
     """λ1 of Eq. 5: the reference image that shows the missing graph."""
     repair: Repair = "whole"
     """``whole``: a round has a new seed and its references act everywhere (Scene-Bench).
-    ``region``: it keeps the best candidate but for the places that the composer plans for what
-    is missing, and begins there with I1, where ``graphs/strategies/feedback.py`` finds it
-    possible."""
+    ``region``: only the places planned for what is missing are redrawn, starting from I1;
+    see ``graphs/strategies/feedback.py`` for when this is possible."""
     repair_strength: float = Field(default=0.8, gt=0.0, le=1.0)
-    """Share of the denoising that a region gets: with 1 nothing but its weight holds it to I1."""
+    """Share of the denoising steps for a region; with 1 only its weight ties it to I1."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the objects in SGScore (Eq. 4)."""
     protocol: Protocol = "grounded"
-    """How facts are asked."""
+    """Protocol of questions."""
     predicates: str = DEFAULT
-    """Where the wrong options of relation questions come from."""
+    """Predicate statistics from which wrong options of relation questions are drawn."""
     asking: Asking = "waves"
-    """``waves``: objects first, then what has its objects. ``together``: all facts at once, of
-    which those without their objects are void whatever was answered."""
+    """``waves``: objects first, then the facts of objects that are present. ``together``: all at
+    once; facts without their objects are void whatever was answered."""
     steps: int | None = Field(default=None, ge=1)
     """Denoising steps; None: the backend's default."""
     guidance: float | None = Field(default=None, ge=0.0, le=100.0)
     """Guidance scale; None: the backend's default."""
     negative_prompt: str = ""
-    """What to avoid in every image."""
+    """Negative prompt of every image."""
     width: int | None = Field(default=None, ge=8, le=MAX_SIDE, multiple_of=8)
     """Pixels of every drawn image; None: the backend's default. Both sides or none."""
     height: int | None = Field(default=None, ge=8, le=MAX_SIDE, multiple_of=8)
@@ -104,20 +102,19 @@ class LoopOptions(BaseModel):
     reference_prompt: ReferencePrompt = Field(
         default="scene", exclude_if=lambda chosen: chosen == "scene"
     )
-    """What the composer is shown for the reference image: the ``missing`` graph alone (the
-    paper's way), or that graph as a part of the whole ``scene``."""
+    """Input of the composer for the reference image: the ``missing`` graph alone (as in the
+    paper), or that graph as a part of the whole ``scene``."""
     noise: Noise = Field(default="new", exclude_if=lambda chosen: chosen == "new")
-    """Whether a refined candidate begins from ``new`` noise or from the ``same`` as the first;
-    one that is drawn again without other changes always gets new noise."""
+    """Initial noise of a refined candidate: ``new``, or the ``same`` as the first candidate's. A
+    redraw without other changes always gets new noise."""
     realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
-    """Whether the loop asks besides, and repairs after all else, how real each object looks."""
+    """Whether the loop also judges the realism of objects, and repairs it after everything else."""
     realism_repair: RealismRepair = Field(
         default="resample", exclude_if=lambda how: how == "resample"
     )
-    """How it repairs realism: the whole picture from another seed, or the object in its place.
-    ``graphs/strategies/registry.py`` says which strategies have a way of their own."""
+    """Repair of realism: redraw the whole picture from another seed, or the object in place."""
     start: str | None = None
-    """Content hash of the picture that the loop begins with in place of a drawn one."""
+    """Content hash of the picture to begin with instead of drawing one."""
     mask: str | None = None
     """Content hash of a mask of its size: white where repairs may change it; None: everywhere."""
 

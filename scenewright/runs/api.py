@@ -1,7 +1,7 @@
 """A run: a scene and a profile in, a run folder and a result out.
 
-The same call again continues the run that a kill or a cancellation cut off, or gives the
-finished result at once.
+The same call continues a run that was killed or cancelled, and returns the result of a finished
+one at once.
 """
 
 from __future__ import annotations
@@ -82,44 +82,43 @@ async def refine(
     on_event: Callable[[Event], None] | None = None,
     **options: Unpack[RunOptions],
 ) -> RunResult:
-    """Draw ``scene``, check every fact of it, repair what is missing; the best image is kept.
+    """Draw ``scene``, verify every fact of it, repair what is missing, and keep the best image.
 
-    ``scene`` is a graph, a text or a file in any format that is read. ``profile`` names the
-    models (default: ``miniature``, or what the settings say). ``options`` are those of
-    :class:`~scenewright.runs.options.RunOptions`: how many rounds, which folder, which models
-    replace those of the profile::
+    ``scene`` is a scene graph, a text, or a file in any supported format. ``profile`` names the
+    models (default: the settings' profile, else ``miniature``). ``options`` are those of
+    :class:`~scenewright.runs.options.RunOptions`::
 
         await refine("red ball on table", profile="sdxl", rounds=3)
 
-    ``on_event`` gets every stored event once, in order, those from before a resumption first, and
-    the denoising steps in between.
+    ``on_event`` receives every stored event once and in order, earlier events of a resumed run
+    first, and the denoising steps in between.
 
-    With ``realism`` the judges are asked as well how real each object looks, in shape and texture.
-    Between pictures that hold as much the more real one is kept, and once nothing is missing the
-    picture is drawn again as long as objects do not look real; a profile with ``realism_repair =
-    "inpaint"`` draws the least real object anew in its place. Without ``realism_judges`` and
-    ``realism_report_judges`` those of the profile that can tell are asked.
+    - ``realism``: judges also say how real each object looks, in shape and texture. Of pictures
+      that hold equally many facts, the more real one is kept. Once nothing is missing, the picture
+      is drawn again while objects look unreal; with ``realism_repair = "inpaint"`` in the profile,
+      only the least real object is redrawn in place.
+    - ``self_report``: the judges of the loop report the result, as in the Scene-Bench paper, and
+      the result is labelled so. Otherwise no model of the loop, its director included, may report.
+    - ``start``: the run begins with this picture instead of a drawing. With ``mask``, only its
+      white part may change.
+    - ``pause`` and ``edit``: once ``pause`` returns true, the result is ``paused``. ``edit``
+      continues a paused or finished run with a person's correction.
 
-    With ``self_report`` the judges of the loop report its result, as in Scene-Bench's paper; the
-    result is labelled so. Else no model of the loop, its director included, may report it.
+    The result's ``warnings`` mention models whose served version changed.
 
-    A run that begins with ``start`` judges and repairs that picture like any other, with a
-    ``mask`` only where that is white. Once ``pause`` says yes the result is ``paused``; ``edit``
-    takes a paused or finished run on from there, and without one a paused run just goes on.
-    A change of a model's served version is told in the result's ``warnings``.
+    The same call continues an interrupted run, or returns a finished one; cancelling loses nothing.
 
-    Raises ``RunError`` (folder, disk, configuration), ``SceneError`` or the readers' errors
-    for a wrong scene, ``EditError`` for an edit that does not fit (the run is as before then),
-    ``SettingsError``, ``BackendError`` and ``JudgeError``. Cancelling
-    keeps all that was done; the same call goes on from there.
+    Raises ``RunError`` (folder, disk, configuration), ``SceneError`` or the readers' errors for an
+    invalid scene, ``EditError`` for an edit that does not fit (the run stays as it was),
+    ``SettingsError``, ``BackendError`` and ``JudgeError``.
     """
     return await execute(plan_run(scene, profile, **options), on_event)
 
 
 async def execute(plan: RunPlan, on_event: Callable[[Event], None] | None = None) -> RunResult:
-    """Begin the run of ``plan``, or go on with it.
+    """Begin or continue the run of ``plan``, as :func:`refine` does.
 
-    :func:`refine` of a plan, which :func:`scenewright.runs.plan.plan_again` makes of a run folder.
+    :func:`scenewright.runs.plan.plan_again` makes the plan of an existing run folder.
     """
     results: list[RunResult] = []
     async with aclosing(_drive(plan, results.append)) as events:
@@ -145,7 +144,7 @@ async def stream_refine(
 
 
 async def stream_plan(plan: RunPlan) -> AsyncGenerator[Event, None]:
-    """Return the events of :func:`execute`, as they happen."""
+    """Yield the events of :func:`execute` as they happen."""
     async with aclosing(_drive(plan)) as events:
         async for event in events:
             yield event

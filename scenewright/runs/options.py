@@ -26,31 +26,31 @@ if TYPE_CHECKING:
 
 
 class ModelOverrides(TypedDict, total=False):
-    """Models that replace those of a profile; none replaces nothing."""
+    """Models that replace those of a profile; None keeps the profile's."""
 
     backend: ImageBackend | None
     judges: Sequence[Judge] | None
     """Judges of the loop."""
     report_judges: Sequence[Judge] | None
-    """Judges that report the result and never steer."""
+    """Judges that report the result and never steer the loop."""
     composer: Composer | None
     chat: BaseChatModel | None
     """Language model of the director."""
     realism_judges: Sequence[Judge] | None
-    """Judges of the loop that say how real objects look."""
+    """Judges of the loop for the realism of objects."""
     realism_report_judges: Sequence[Judge] | None
 
 
 class PersonOptions(TypedDict, total=False):
-    """What a person, or the process that drives a run, may do with it."""
+    """Control of a run by a person or by the process that executes it."""
 
     edit: Edit | None
-    """Correction of a paused or finished run, which goes on from there; one that the run knows by
-    its key is not made again."""
+    """Correction of a paused or finished run, which continues from there; an edit whose key the run
+    already knows is not applied again."""
     pause: Callable[[], bool] | None
-    """Asked before each plan: once it says yes the run waits for a person."""
+    """Called before each repair plan: once it returns true the run waits for a person."""
     checkpoints: CheckpointFactory | None
-    """Opens the store of where the loop stands (default: a file in the run folder)."""
+    """Opens the checkpoint store (default: a file in the run folder)."""
     settings: Settings | None
     """Settings of this machine (default: read from files and the environment)."""
 
@@ -59,9 +59,9 @@ class RunOptions(ModelOverrides, PersonOptions, total=False):
     """Options of a run."""
 
     out: str | Path | None
-    """Run folder; by default one below ``runs/`` that the whole configuration names."""
+    """Run folder (default: one below ``runs/``, named after the configuration)."""
     resume: bool
-    """Whether the run of the same configuration goes on, or is returned (default); without it a
+    """Whether to continue, or return, the run of the same configuration (default true); otherwise a
     new run begins."""
     rounds: int
     """Most rounds, the first candidate included (default 3)."""
@@ -72,20 +72,20 @@ class RunOptions(ModelOverrides, PersonOptions, total=False):
     seed: int
     """Seed of the run (default 0)."""
     size: tuple[int, int] | None
-    """Width and height in pixels of what is drawn (default: the profile's)."""
+    """Width and height of the drawn pictures in pixels (default: the profile's)."""
     strategy: str | None
-    """Replaces the profile's: a name of ``scenewright strategies``, or ``director``."""
+    """Repair strategy (``scenewright strategies``) or ``director`` (default: the profile's)."""
     realism: bool
-    """Whether judges are asked as well how real each object looks (default no)."""
+    """Whether judges also say how real each object looks (default false)."""
     self_report: bool
-    """Whether the judges of the loop report its result, which is labelled so (default no)."""
+    """Whether the judges of the loop may report its result; it is labelled (default false)."""
     start: Image.Image | str | Path | None
-    """Picture that the run begins with in place of drawing one."""
+    """Picture to begin with instead of drawing one."""
     mask: Image.Image | str | Path | None
-    """White where ``start`` may be changed; of its size."""
+    """Mask of the size of ``start``: white where it may change."""
     on_model_change: OnModelChange
-    """``accept`` (default) warns where a model is served by another version than before, ``stop``
-    ends the run with a ``RunError``."""
+    """Reaction to a model whose served version changed: ``accept`` (default) warns, ``stop`` ends the
+    run with a ``RunError``."""
 
 
 DEFAULTS = RunOptions(
@@ -102,12 +102,12 @@ MODELS: tuple[str, ...] = tuple(ModelOverrides.__annotations__)
 
 
 def overrides_of(options: Mapping[str, Any]) -> ModelOverrides:
-    """Return the models among ``options``; None for each that replaces nothing."""
+    """Return the models among ``options``; None for each model of the profile that stays."""
     return cast(ModelOverrides, {name: options.get(name) for name in MODELS})
 
 
 def check_names(given: Mapping[str, Any], known: type) -> None:
-    """Raise ``TypeError`` if an argument is none of those that the class ``known`` declares."""
+    """Raise ``TypeError`` for an argument that the class ``known`` does not declare."""
     unknown = sorted(set(given) - set(known.__annotations__))
     if unknown:
         raise TypeError(f"unknown arguments of a run: {', '.join(unknown)}")
