@@ -84,8 +84,8 @@ class RunOptions(ModelOverrides, PersonOptions, total=False):
     mask: Image.Image | str | Path | None
     """Mask of the size of ``start``: white where it may change."""
     on_model_change: OnModelChange
-    """Reaction to a model whose served version changed: ``accept`` (default) warns, ``stop`` ends the
-    run with a ``RunError``."""
+    """Reaction to a changed served version of a model: ``accept`` (default) warns, ``stop`` ends
+    the run with a ``RunError``."""
 
 
 DEFAULTS = RunOptions(
