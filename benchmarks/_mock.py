@@ -31,7 +31,7 @@ from scenewright.agents.judges.sheet import TOOL, sheet_of
 from scenewright.core.facts import Fact
 from scenewright.mock_providers.accounts import Request, read_requests
 from scenewright.mock_providers.serving import serving_thread
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 
 THINGS = ("ball", "dog", "table", "lamp", "house", "car", "tree", "boat", "person", "umbrella")
 COLORS = ("red", "green", "blue", "yellow", "white", "black")
@@ -47,7 +47,7 @@ KEYS = {
 _START_SECONDS = 60.0
 
 
-def _serve(pipe: Connection, settings: LabSettings) -> None:
+def _serve(pipe: Connection, settings: MockSettings) -> None:
     with serving_thread(settings) as lab:
         pipe.send(lab.url)
         # Ends with the process that started it.
@@ -60,9 +60,9 @@ def _serve(pipe: Connection, settings: LabSettings) -> None:
 class MockServer:
     """Mock providers in another process: they take no time from the client that is measured."""
 
-    def __init__(self, settings: LabSettings | None = None, log: Path | None = None) -> None:
+    def __init__(self, settings: MockSettings | None = None, log: Path | None = None) -> None:
         """Keep a ``log`` of requests that outlives a kill, and draw the same for equal requests."""
-        self._settings = settings or LabSettings()
+        self._settings = settings or MockSettings()
         self._log = log
         if log is not None:
             self._settings = replace(self._settings, request_log=log, same_pictures=True)

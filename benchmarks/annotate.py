@@ -3,8 +3,8 @@
 ``python -m benchmarks.annotate [--quick] [--scenes 1000]``. Scenes of the miniature world are
 painted; detections are the exact boxes of the truth. A panel of three, ``judge-a`` behind OpenAI's
 wire format, ``judge-b`` behind Gemini's, ``judge-c`` behind Anthropic's, annotates them by
-Algorithm 1 through the lab (``scenewright data annotate`` does the same), with all stages after it.
-The models behind the lab ask themselves one question a pair, and leave out what boxes rule out: a
+Algorithm 1 through the mock (as ``scenewright data annotate``), with all stages after it.
+The models behind the mock ask themselves one question a pair, and leave out what boxes rule out: a
 direction against the middles, a contact of things that are apart.
 
 - ``precision``: share of the named relations that hold in the painting (any predicate that
@@ -25,7 +25,7 @@ who took no part (``judge-d``, ``consensus = "judges"``). ``gain`` is a consensu
 (all three pooled, or one). Objects are given, so their precision and recall are 1. Intervals are
 bootstraps over photos.
 
-Dollars: tokens as the lab counted them, pictures by the rule of the model in whose name they are
+Dollars: tokens as the mock counted them, pictures by the rule of the model in whose name they are
 priced (``gpt-4.1-mini``, ``gemini-2.5-flash-lite``, ``claude-haiku-4-5``), at list prices, for
 1,000 photos of 128 pixels, the calls about photos alone; ``photo_1024`` for photos of 1024 × 1024.
 The paper's figures are of Gemini 1.5 Flash for the questions of an image, not for its annotation.
@@ -68,7 +68,7 @@ from scenewright.evals.statistics.figures import Array, Bootstrap
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting, Truth
 from scenewright.miniature.world import CONTACTS
-from scenewright.mock_providers import LabSettings
+from scenewright.mock_providers import MockSettings
 from scenewright.providers.caller import Caller
 from scenewright.providers.usage import PriceTable, Usage
 from scenewright.runs.model_factory.profiles import judge_of
@@ -260,9 +260,9 @@ PANEL = {
     "b": ("gemini", "judge-b", "gemini-2.5-flash-lite"),
     "c": ("anthropic", "judge-c", "claude-haiku-4-5"),
 }
-"""Name → (wire format, model of the lab, model in whose name it is priced)."""
+"""Name → (wire format, model of the mock server, model in whose name it is priced)."""
 LAB_RULES = {"openai": "tiles-85-170", "gemini": "tiles-258", "anthropic": "area-750"}
-"""How the lab counts pictures."""
+"""How the mock server counts pictures."""
 THRESHOLDS = {"majority": 0.5, "union": 0.0, "unanimous": 0.99}
 VERIFIERS = ("local:miniature/judge-d",)
 PAPER = {"tokens_in": 940, "tokens_out": 780, "usd_per_1000": 0.3}
@@ -284,7 +284,7 @@ async def measure(count: int, folder: Path) -> dict[str, Any]:
     config = config_of()
     with ExitStack() as stack:
         voters, callers = [], []
-        lab = stack.enter_context(MockServer(LabSettings()))
+        lab = stack.enter_context(MockServer(MockSettings()))
         for provider, model, _ in PANEL.values():
             url = f"{lab.url}/v1" if provider == "openai" else lab.url
             callers.append(Caller(provider, priced=False))

@@ -1,9 +1,9 @@
 """A server killed again and again while it drives runs: is anything lost, drawn or paid twice?
 
 ``python -m benchmarks.chaos``: 20 concurrent runs, 50 times ``kill -9`` at random moments, on
-SQLite and on PostgreSQL. Every picture and every answer comes from a lab in another process, which
+SQLite and on PostgreSQL. Every picture and every answer comes from a mock in another process, which
 counts what it really did. The same requests then run undisturbed; each must have ended the same,
-and the lab must have done as much and no more.
+and the mock server must have done as much and no more.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from benchmarks._mock import (
     ServiceProcess,
     database,
 )
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 
 _POLL_SECONDS = 0.25
 _QUIET_SECONDS = 10.0
@@ -102,7 +102,7 @@ async def endured(
     found = Chaos()
     clock = asyncio.get_running_loop().time
     begun = clock()
-    with MockServer(LabSettings(latency=latency, seed=seed)) as lab:
+    with MockServer(MockSettings(latency=latency, seed=seed)) as lab:
         server = ServiceProcess(folder, lab.url, database=database, running=at_once)
         try:
             await server.start()

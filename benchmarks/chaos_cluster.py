@@ -1,22 +1,22 @@
 """Everything killed at random on a cluster and in a service: is anything lost or paid twice?
 
 ``python -m benchmarks.chaos_cluster [--quick] [--server postgresql://USER@HOST:PORT]``. All models
-are in a lab in another process, which writes down what it answers. Answers, limits, runs and jobs
+are in a mock in another process, which writes down what it answers. Answers, limits, runs and jobs
 are shared through PostgreSQL. The same work runs undisturbed too.
 
 - ``items``: an evaluation of 5,000 items, each drawn and judged, on a Ray cluster of three nodes.
   Killed at random moments (SIGKILL): workers, nodes with all their processes (another one joins),
-  all connections of the database, the lab, and the driver itself; what ended starts again. The
+  all connections of the database, the mock, and the driver itself; what ended starts again. The
   undisturbed one is the local engine's.
 - ``service``: 50 runs of up to three rounds, of one API process (``scenewright serve --no-work``)
-  and two workers (``scenewright worker``). Killed: workers, the API process, connections, the lab.
+  and two workers (``scenewright worker``). Killed: workers, the API process, connections, the mock.
 
 ``kills``: how often anything was killed, and ``connections`` of the database that were cut, all
 together. ``lost``: items without the same rows in all tables (verdicts, pictures by their hash,
 tokens), pictures that are not there whole, runs that ended otherwise. ``twice``: requests for what
 was kept already when they were sent, whether or not they were paid for again, and what
 ``repeated_in_flight`` has beyond the steps at work at a kill. ``repeated_in_flight``: requests that
-were under way at a kill and were paid for again, since a lab that is killed forgets the keys under
+were under way at a kill and were paid for again, since a mock that is killed forgets the keys under
 which it was asked; ``replayed``: those that it knew, and answered without being paid.
 ``begun_anew``: how often the evaluation ended by itself because too many of its workers had died,
 and was started again as it says. ``requests``: what the undisturbed work paid for.
@@ -66,7 +66,7 @@ from benchmarks.chaos import Chaos, run_all
 from scenewright.core.images import ImageStore
 from scenewright.evals.store.results import IMAGES, JOURNAL, Results
 from scenewright.mock_providers.accounts import Request
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 from scenewright.runs.folder import ANSWERS, RunFolder
 
 PER_MINUTE = 12_000
@@ -139,11 +139,11 @@ class Again:
     twice: int
     """Requests for what was kept already, or for a step that nothing was kept of."""
     repeated_in_flight: int
-    """Others that a model answered once more, since a lab that was killed had forgotten them."""
+    """Others that a model answered once more, since a mock that was killed had forgotten them."""
     replayed: int
     """Others that got the reply of the earlier one."""
     over: int
-    """Those of ``repeated_in_flight`` beyond the steps at work at the lab's last kill."""
+    """Those of ``repeated_in_flight`` beyond the steps at work at the mock server's last kill."""
 
 
 def asked_again(
@@ -266,7 +266,7 @@ def endured_items(folder: Path, size: Size, server: str, seed: int) -> Endured:
     os.environ |= _EVAL_KEYS
     rng = random.Random(f"chaos cluster {seed}")
     found = Endured()
-    settings = LabSettings(latency=size.latency, requests_per_minute=PER_MINUTE, seed=seed)
+    settings = MockSettings(latency=size.latency, requests_per_minute=PER_MINUTE, seed=seed)
     folder.mkdir(parents=True)
     lab = MockServer(settings, folder / "lab.jsonl")
     place = folder / "run"
@@ -311,7 +311,7 @@ def endured_items(folder: Path, size: Size, server: str, seed: int) -> Endured:
 def undisturbed_items(folder: Path, size: Size, server: str, seed: int) -> Endured:
     """Run the same items by the local engine, with nothing killed."""
     folder.mkdir(parents=True)
-    settings = LabSettings(requests_per_minute=PER_MINUTE, seed=seed)
+    settings = MockSettings(requests_per_minute=PER_MINUTE, seed=seed)
     with MockServer(settings, folder / "lab.jsonl") as lab, database(server) as url:
         driver = evaluation(folder / "run", lab.url, url, size)
         driver.start()
@@ -394,7 +394,7 @@ async def endured_runs(
     """Do the runs, with everything killed that ``size`` says while they make ``requests``."""
     rng = random.Random(f"chaos service {seed}")
     found, chaos = Endured(), Chaos()
-    lab = MockServer(LabSettings(latency=size.latency, seed=seed), folder / "lab.jsonl")
+    lab = MockServer(MockSettings(latency=size.latency, seed=seed), folder / "lab.jsonl")
     notes = Notes(folder / "data")
     begun = time.monotonic()
     await asyncio.to_thread(lab.start)

@@ -53,7 +53,7 @@ from scenewright.core.facts import Answer, Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
-from scenewright.mock_providers import Fault, LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import Fault, MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import Backoff
 from scenewright.providers.usage import PriceTable, Usage
@@ -86,7 +86,7 @@ class Wire:
     """Whether the provider has chat models."""
 
     def url(self, url: str) -> str:
-        """Return the base URL at a lab with that address."""
+        """Return the base URL at a mock server with that address."""
         return f"{url}/v1" if self.provider == "openai" else url
 
 
@@ -230,7 +230,9 @@ def calibration_errors(rows: Sequence[Row]) -> tuple[float, float]:
     return expected_calibration_error(given, held), expected_calibration_error(scaled, held)
 
 
-async def faulty(wire: Wire, lab: ThreadedLab, faults: Iterable[Fault]) -> tuple[int, int]:
+async def faulty(
+    wire: Wire, lab: ThreadedMockProviders, faults: Iterable[Fault]
+) -> tuple[int, int]:
     """Return answers under ``faults`` that are not as they must be, and all that were looked at."""
     wrong = seen = 0
     image = picture(7)
@@ -290,7 +292,7 @@ def measure(
     fronts = {wire: "" if wire is wires[0] else f"{wire.name}." for wire in wires}
     figures: dict[str, Any] = {}
     wrong = seen = 0
-    with serving_thread(LabSettings(drip_seconds=20.0, longest_hang=30.0)) as lab:
+    with serving_thread(MockSettings(drip_seconds=20.0, longest_hang=30.0)) as lab:
         for wire, front in fronts.items():
             figures |= prefixed(front, asyncio.run(compared(wire, lab.url, cases)))
             missed, looked = asyncio.run(faulty(wire, lab, faults))

@@ -4,7 +4,7 @@
 a network, file systems, processes and a name of its own; the installation is the same on all and
 can only be read. Without root or iproute2 the reason is told and nothing is measured.
 
-A Ray cluster of the three runs an evaluation, whose models are behind the lab, twice: undisturbed,
+A Ray cluster of the three runs an evaluation, whose models are behind the mock, twice: undisturbed,
 and while the cable of one host is pulled and, later, all processes of another one are killed.
 
 - ``same.lab``, ``same.disturbed``: share of the rows of all tables that the local engine has too,
@@ -69,7 +69,7 @@ from benchmarks._mock import (
 from benchmarks.chaos import ENDED, end_of, request
 from scenewright.core.images import hash_of_image
 from scenewright.evals.store.results import Results
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 
 LATENCY = 0.2
 AT_WORK = 4
@@ -205,7 +205,7 @@ class Evaluations:
     ) -> Ran:
         """Run one with mock models; ``disturb`` is given the count of requests so far."""
         keys = ["shared", *(host.name for host in self._lan.hosts)]
-        with MockServer(LabSettings(host=self._lan.address, latency=LATENCY)) as lab:
+        with MockServer(MockSettings(host=self._lan.address, latency=LATENCY)) as lab:
             settings = {
                 "accounts": {"lab": account(lab.url, key, concurrent=64)},
                 "profiles": {"lab": lab_profile("lab:instant")},
@@ -450,7 +450,7 @@ def served(
         port_here = stack.enter_context(forwarded(lan.address, 0, (host, int(port))))
         reached = f"postgresql://postgres@{lan.address}:{port_here}/{name}"
         store = stack.enter_context(object_store(lan.address))
-        lab = stack.enter_context(MockServer(LabSettings(host=lan.address, latency=LATENCY)))
+        lab = stack.enter_context(MockServer(MockSettings(host=lan.address, latency=LATENCY)))
         client = stack.enter_context(fleet(lan, lab.url, reached, store))
         accounts = tuple(KEYS.values())
         asked = [request(number) for number in range(runs)]

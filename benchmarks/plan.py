@@ -4,7 +4,7 @@
 are drawn with another seed, and then run; pilot and study have a process each, and both load what
 they need.
 
-- ``api``: pictures and judges behind an API (the lab, in a process of its own) that takes 200 ms
+- ``api``: pictures and judges behind an API (the mock, in a process of its own) that takes 200 ms
   for an answer and allows 600 requests a minute, 32 items at work;
 - ``loop``: loops of up to three rounds, eight items at work; what draws, steers and reports is
   behind the same API without a limit;
@@ -13,7 +13,7 @@ they need.
 ``predicted_over_measured.NAME`` divides seconds of the whole study; ``predicted.NAME`` has the
 range that the plan gives, ``binding.NAME`` what holds the study up. ``load.NAME`` is the machine's
 load when the study began: other work on it makes studies on the processor slower than foreseen.
-``requests.NAME`` arrived at the lab, ``over_limit.NAME`` of them were refused for its limit.
+``requests.NAME`` arrived at the mock, ``over_limit.NAME`` of them were refused for its limit.
 ``million.NAME.…`` is what the plan says of a million pictures on one machine: hours (with the
 range), GiB on disk, requests and the judges' tokens by the pilot's figures, and ``judge_usd``,
 these tokens at the price of gpt-4o-mini, pictures not counted; nothing of that size was run.
@@ -40,7 +40,7 @@ from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.runner.sizing.figures import Figures
 from scenewright.evals.runner.sizing.pilot import pilot
 from scenewright.evals.runner.sizing.plan import Plan, Workload
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 from scenewright.providers.usage import PriceTable, Usage
 
 LATENCY = 0.2
@@ -127,7 +127,7 @@ def apart(work: Any, *arguments: Any) -> Any:
 def measure(case: Case, folder: Path) -> dict[str, Any]:
     """Return the figures of one study, by name."""
     os.environ[KEY] = SECRET
-    with MockServer(LabSettings(latency=LATENCY, **case.limits)) as lab:
+    with MockServer(MockSettings(latency=LATENCY, **case.limits)) as lab:
         found: Figures = apart(piloted, case, lab.url)
         load, before = os.getloadavg()[0], lab.account(SECRET)
         seconds: float = apart(studied, case, lab.url, folder / case.name)

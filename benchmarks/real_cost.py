@@ -3,7 +3,7 @@
 ``python -m benchmarks.real_cost [--quick]``. Painted scenes are asked about with a schema of their
 own (existence, then a part and a colour for each object). The paintings lack up to two of the parts
 and paint up to two of the others in another colour than the schema says, so every question has a
-right answer that is known, and colours can be wrong. The judge answers behind the lab, which holds
+right answer that is known, and colours can be wrong. The judge answers behind the mock, which holds
 each request for 200 ms, in OpenAI's wire format; tokens are counted and priced as gpt-4o's (tiles
 of 128-pixel pictures).
 
@@ -28,7 +28,7 @@ Whether several questions in one call are answered as well as single ones:
 - ``s_att.WAY`` is weighted by probabilities, ``s_att_hard.WAY`` the paper's; ``s_att.exact`` is R /
   C of what was painted, ``s_att_error.WAY`` and ``s_att_hard_error.WAY`` the distances from it.
 
-The lab's model answers each question by itself: with it batching can lose nothing but what the
+The mock's model answers each question by itself: with it batching can lose nothing but what the
 wire format loses. A language model may answer otherwise, which the same figures would show.
 """
 
@@ -58,7 +58,7 @@ from scenewright.evals.studies.real.scoring import questions_of
 from scenewright.miniature.painter import paint
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import COLORS
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 from scenewright.providers import AnswerStore
 from scenewright.providers.caller import Caller, Limits
 
@@ -162,7 +162,7 @@ async def looked_at(
 ) -> tuple[list[RealJudgement], float]:
     """Return what was found in each picture, and the wall time of all.
 
-    ``key``: of the account. Each round has its own: the lab replays what one key asks twice.
+    ``key``: of the account. Each round has its own: the mock replays what one key asks twice.
     """
     alone = way == "sequential"
     caller = Caller("openai", Limits(concurrent=1 if alone else AT_ONCE))
@@ -205,8 +205,8 @@ async def measure(cases: Sequence[Case], rounds: int) -> dict[str, Any]:
     figures: dict[str, Any] = {"paper.usd": PAPER["usd"], "paper.seconds": PAPER["seconds"]}
     found: dict[Way, Sequence[RealJudgement]] = {}
     shown = Progress(1 + 2 * rounds)
-    with MockServer(LabSettings(latency=LATENCY)) as lab:
-        # The lab's model is loaded by its first request, which is not measured.
+    with MockServer(MockSettings(latency=LATENCY)) as lab:
+        # The mock server's model is loaded by its first request, which is not measured.
         await looked_at(cases[:1], "together", lab.url, "warm")
         for way in WAYS:
             walls: list[float] = []

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.runner [--quick]``
 
-- ``items_per_second``: 2,000 items, each drawn and asked about by a lab in another process, whose
+- ``items_per_second``: 2,000 items, each drawn and asked about by a mock in another process, whose
   models take no time; ``script_items_per_second``: a plain script that makes the same calls with
   the provider's SDK, 32 at once, and keeps nothing; ``ratio``: the runner's seconds over the
   script's, in turns of the same run.
@@ -13,9 +13,9 @@
   two waves or all at once; ``paper.*``: what the paper tells of Gemini 1.5 Flash.
 - ``kills``, ``lost``, ``repeated``: an evaluation is killed (SIGKILL) at random moments and started
   again until it ends. ``lost`` counts items without a score, or whose verdicts differ from those of
-  an undisturbed evaluation; ``repeated`` counts calls that the lab's models executed more than the
+  an undisturbed evaluation; ``repeated`` counts calls that the mock's models executed more than the
   undisturbed one needed. ``replayed``: calls that were under way at a kill, sent again and answered
-  by the lab under their key without being executed again.
+  by the mock server under their key without being executed again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from benchmarks._mock import MockServer, account, lab_profile, plain_answers, wr
 from scenewright.agents.composers.rules import TripletComposer
 from scenewright.core.questions import facts_of
 from scenewright.evals.store.results import Results
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 
 AT_ONCE = 32
 PAPER = {"input": 940, "output": 780, "usd": 0.0003}
@@ -71,7 +71,7 @@ def ran(folder: Path, url: str, work: Work) -> dict[str, Any]:
 
 def new_lab(latency: float = 0.0) -> MockServer:
     """Return mock providers without limits."""
-    return MockServer(LabSettings(requests_per_minute=10_000_000, latency=latency))
+    return MockServer(MockSettings(requests_per_minute=10_000_000, latency=latency))
 
 
 async def scripted(url: str, n: int) -> float:

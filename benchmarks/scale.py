@@ -7,7 +7,7 @@ from the moment when all workers are ready, without their first items and their 
 - ``items_per_second.N``: N workers draw and judge with the package's own models. They are bound by
   the processor, one thread each: on a machine of two cores they cannot be faster than with two
   workers, and with four they share two cores.
-- ``api_items_per_second.N``: judges behind an API (the lab, in a process of its own) that takes
+- ``api_items_per_second.N``: judges behind an API (the mock, in a process of its own) that takes
   500 ms for an answer and allows 600 requests a minute, two items at work in a worker: one worker
   reaches 240 requests a minute, four could reach 960. ``rate_reached``: requests a minute that were
   let in with the most workers over the 600, over whole windows; ``over_limit``: those refused.
@@ -36,7 +36,7 @@ import psutil
 from benchmarks._evaluation import Work, child, said
 from benchmarks._harness import benchmark, interval, work_folder
 from benchmarks._mock import MockServer, MortalCluster, account, write_settings
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 
 KEY = "BENCH_SCALE_KEY"
 PER_MINUTE = 600
@@ -133,7 +133,7 @@ def reached_rate(
 def sat(folder: Path, point: Point, cluster: MortalCluster, window: float) -> Sat:
     """Measure a point once; raises ``RuntimeError`` if it fails."""
     folder.mkdir(parents=True)
-    settings = LabSettings(latency=LATENCY, requests_per_minute=PER_MINUTE, window=window)
+    settings = MockSettings(latency=LATENCY, requests_per_minute=PER_MINUTE, window=window)
     lab = MockServer(settings, folder / "lab.jsonl")
     arrived, over = [], 0
     try:

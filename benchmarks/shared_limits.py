@@ -1,6 +1,6 @@
 """Processes that share an account's limits and the answers of judges through PostgreSQL.
 
-``python -m benchmarks.shared_limits [--quick] [--server postgresql://USER@HOST:PORT]``. A lab in
+``python -m benchmarks.shared_limits [--quick] [--server postgresql://USER@HOST:PORT]``. A mock in
 another process stands for the provider: answers take 200 ms, requests over the limit get a 429. Two
 processes, each of which has made one call before, begin together:
 
@@ -11,7 +11,7 @@ processes, each of which has made one call before, begin together:
 ``reached_over_allowed``: the limit lets request n go when request n − limit is a minute old; the
 minute divided by the mean age that it had. ``over_limit``: requests that the provider refused.
 ``lost``: images without answers. ``paid_twice``: images of ``answers`` that were paid for more than
-once, ``requests_over_images`` what the lab saw of them. ``slot_after_kill``: seconds until the one
+once, ``requests_over_images`` what the mock saw of them. ``slot_after_kill``: seconds until the one
 place of a killed process is another's. With ``--quick`` the provider counts over 4 s instead of a
 minute, so that one late request weighs 15 times as much.
 """
@@ -34,7 +34,7 @@ from scenewright.config.accounts import AccountSpec
 from scenewright.config.settings import load_settings
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 from scenewright.providers import ask, open_answers
 from scenewright.providers.limits import Limits
 from scenewright.providers.retry import Backoff
@@ -190,7 +190,7 @@ def measure(plan: Plan, server: str) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     limits: dict[str, Any] = {"requests_per_minute": plan.per_minute, "window": plan.window}
     share = plan.images // PROCESSES
-    with database(server) as url, MockServer(LabSettings(latency=LATENCY, **limits)) as lab:
+    with database(server) as url, MockServer(MockSettings(latency=LATENCY, **limits)) as lab:
         spec = account(lab.url, "BENCH_SHARED_KEY", concurrent=64, timeout=10.0, **limits)
 
         def done(work: Work, firsts: list[int]) -> tuple[list[Did], dict[str, Any]]:

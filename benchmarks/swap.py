@@ -61,7 +61,7 @@ from scenewright.evals.runner.sentinels import (
 )
 from scenewright.evals.store.files import SqliteFile
 from scenewright.evals.store.results import SENTINELS
-from scenewright.mock_providers import LabSettings
+from scenewright.mock_providers import MockSettings
 from scenewright.runs.model_factory.profiles import judge_of
 
 Array = NDArray[np.float64]
@@ -334,7 +334,7 @@ def mocked(sizes: Sizes) -> dict[str, Any]:
     delays: list[float] = []
     early = 0
     for first, second in progress(chosen):
-        with MockServer(LabSettings()) as lab, tempfile.TemporaryDirectory() as name:
+        with MockServer(MockSettings()) as lab, tempfile.TemporaryDirectory() as name:
             delay = asyncio.run(_exchanged(lab.url, Path(name), first, second, sizes.before))
         early += delay < 0
         if delay >= 0:

@@ -1,6 +1,6 @@
 """How fast a judge behind an API answers when its account allows so many requests a minute.
 
-``python -m benchmarks.throughput [--quick]``. A lab in another process stands for the provider:
+``python -m benchmarks.throughput [--quick]``. A mock in another process stands for the provider:
 answers take 200 ms, requests over the limit get a 429. Every image has a dozen facts, asked in one
 call. Four ways take the same images:
 
@@ -44,7 +44,7 @@ from scenewright.core.formats import load_scene
 from scenewright.core.images import png_bytes
 from scenewright.core.questions import facts_of
 from scenewright.mock_providers.faults import Fault
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 from scenewright.providers import AnswerStore, ask
 from scenewright.runs.model_factory.local_models import SHARED
 from scenewright.runs.model_factory.profiles import caller_of, judge_of
@@ -80,10 +80,10 @@ class Plan:
     watched: float
     """Seconds for which waiting calls are watched."""
 
-    def limits(self, **more: Any) -> LabSettings:
+    def limits(self, **more: Any) -> MockSettings:
         """Return the settings of the provider."""
         limits = {"requests_per_minute": self.per_minute, "window": self.window}
-        return LabSettings(latency=LATENCY, **{**limits, **more})
+        return MockSettings(latency=LATENCY, **{**limits, **more})
 
 
 FULL = Plan(images=5000, per_minute=3000, window=60.0, sequential=100, watched=20.0)

@@ -11,12 +11,12 @@ truth of each fact is known:
 - ``void_skipping``: the objects in one call, then in a second one the relations whose objects
   are there; what lacks an object is not asked and counts as not satisfied.
 
-A miniature judge answers behind the lab, in Gemini's wire format (the paper's judge is Gemini
+A miniature judge answers behind the mock, in Gemini's wire format (the paper's judge is Gemini
 1.5 Flash), in OpenAI's (tiles of gpt-4o) and in Anthropic's. ``input`` and ``output`` are tokens an
-image, as the lab counts them: text, tools and schemas by chars/4, the image (128 pixels a side) by
+image, as the mock counts them: text, tools and schemas by chars/4, the image (128 pixels a side) by
 the provider's published rule. Keys without a provider are Gemini's. ``accuracy`` is the share of
 facts rightly found to hold or not; ``changed`` is the share of answers that differ from those of
-``one_by_one``. The judge behind the lab looks at one question at a time and reads it as it was
+``one_by_one``. The judge behind the mock looks at one question at a time and reads it as it was
 before it was shortened, so that these must agree; a model that reads them together may answer
 otherwise.
 """

@@ -275,7 +275,7 @@ EXITS: dict[str, Exit] = {
     **dict.fromkeys(
         (
             *("ChoiceError", "DatasetError", "EditError", "FormatError", "ImageError"),
-            *("LabError", "LabelError", "MatchingError", "MetricError", "PageError"),
+            *("MockError", "LabelError", "MatchingError", "MetricError", "PageError"),
             *("PanelStudyError", "PredicateError", "RatingError", "RealismError", "SceneError"),
             *("SchemaError", "ServiceError", "SettingsError", "StudyError", "UnknownSceneError"),
             "XtcError",

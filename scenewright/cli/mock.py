@@ -12,7 +12,7 @@ from scenewright.cli.console import Exit, clear_errors, fail, note, say, stop_on
 from scenewright.core.sockets import is_loopback
 
 if TYPE_CHECKING:
-    from scenewright.mock_providers.settings import LabSettings
+    from scenewright.mock_providers.settings import MockSettings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -111,9 +111,9 @@ def serve(
             )
         from scenewright.mock_providers.faults import parse_faults, parse_swaps
         from scenewright.mock_providers.quirks import parse_quirks
-        from scenewright.mock_providers.settings import LabSettings
+        from scenewright.mock_providers.settings import MockSettings
 
-        settings = LabSettings(
+        settings = MockSettings(
             host=host,
             port=port,
             requests_per_minute=requests_per_minute,
@@ -130,7 +130,7 @@ def serve(
         asyncio.run(_serve(settings))
 
 
-async def _serve(settings: LabSettings) -> None:
+async def _serve(settings: MockSettings) -> None:
     from scenewright.mock_providers.serving import serving
 
     stop = stop_on_signal()

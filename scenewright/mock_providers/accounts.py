@@ -1,6 +1,6 @@
 """Accounts by API key: their limits over sliding minutes, and what is known of their requests.
 
-A file with a line for each paid request: what a lab that is killed has counted until then.
+A file with a line for each paid request: what a mock server that is killed has counted until then.
 
 Replies that are kept by the ``Idempotency-Key`` of their requests.
 
@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from scenewright.mock_providers.faults import LabError
+from scenewright.mock_providers.faults import MockError
 from scenewright.mock_providers.problems import Problem
 
 MINUTE = 60.0
@@ -65,7 +65,7 @@ class Account:
         concurrent: int | None = None,
         window: float = MINUTE,
     ) -> None:
-        """Limits as in :class:`~scenewright.mock_providers.settings.LabSettings`."""
+        """Limits as in :class:`~scenewright.mock_providers.settings.MockSettings`."""
         self.name = name
         self._length = window
         share = window / MINUTE
@@ -276,13 +276,13 @@ class RequestLog:
     def __init__(self, path: Path) -> None:
         """Make the file where there is none.
 
-        Raises ``LabError``.
+        Raises ``MockError``.
         """
         self._path = path
         try:
             self._add(b"")
         except OSError as error:
-            raise LabError(
+            raise MockError(
                 f"the log of requests {path} cannot be written: {error.strerror}. Name a file in a "
                 "folder that is there and writable"
             ) from error

@@ -79,7 +79,7 @@ def _said(content: object, place: str) -> BaseMessage:
             given = as_object(block.get("input"), f"{where}.tool_use.input")
             calls.append(turns.call(id, name, given, where))
         elif block.get("type") not in _THOUGHTS:
-            raise Problem.invalid(f"{where}: the lab knows no {block.get('type')!r}", where)
+            raise Problem.invalid(f"{where}: the mock server knows no {block.get('type')!r}", where)
     return turns.model("\n".join(texts), calls)
 
 
@@ -120,7 +120,7 @@ def _turn_blocks(content: object, place: str) -> list[dict[str, Any]]:
             source = as_object(block.get("source"), f"{where}.image.source")
             found.append(turns.picture(decode_base64(source.get("data"), where)))
         else:
-            raise Problem.invalid(f"{where}: the lab knows no {block.get('type')!r}", where)
+            raise Problem.invalid(f"{where}: the mock server knows no {block.get('type')!r}", where)
     return found
 
 
@@ -282,7 +282,9 @@ class AnthropicMessages:
                     param = f"{place}.image.source"
                     source = as_object(block.get("source"), param)
                     if source.get("type") != "base64":
-                        raise Problem.image("the lab fetches nothing: use type base64", param)
+                        raise Problem.image(
+                            "the mock server fetches nothing: use type base64", param
+                        )
                     images.append(decode_base64(source.get("data"), f"{param}.base64"))
             characters += sum(map(len, texts)) + told
             if message.get("role") == "user" and texts:

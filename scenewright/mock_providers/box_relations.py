@@ -1,10 +1,10 @@
-"""Relations between boxes in a picture, found by asking a model of the lab about each pair.
+"""Relations between boxes in a picture, found by asking a model of the mock server about each pair.
 
 The miniature judges answer questions and write no graphs; put to them pair by pair, the questions
 of :mod:`scenewright.core.questions` are enough to make one. Boxes decide what is worth asking
 (:mod:`scenewright.tools.vision.extraction.pairs`).
 
-Pictures to scene graphs by the lab's models, as the tools of Algorithm 1 want them.
+Pictures to scene graphs by the mock server's models, as the tools of Algorithm 1 want them.
 
 With boxes the answer holds relations (:mod:`scenewright.mock_providers.box_relations`); without
 them the models are asked for every word that they know.
@@ -196,7 +196,7 @@ def _first(name: str, a: str, b: str) -> bool:
 
 _WORDS = miniature_world().vocabulary
 KINDS, PREDICATES = _WORDS.kinds, _WORDS.predicates
-"""Class labels that the lab's models know, and predicates that they are asked for in a picture
+"""Class labels that the mock's models know, and predicates that they are asked for in a picture
 without boxes."""
 COLORS = _WORDS.attributes["color"]
 """Values of ``color`` that they know."""

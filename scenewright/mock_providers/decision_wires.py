@@ -73,7 +73,7 @@ class OpenAIDecisions:
                 elif part.get("type") == "input_text":
                     characters += len(as_text(part.get("text"), f"{place}.text"))
                 else:
-                    raise Problem.invalid(f"{place}: the lab reads texts and images", place)
+                    raise Problem.invalid(f"{place}: the mock server reads texts and images", place)
         asked = as_list(body.get("questions"), "questions")
         if not 1 <= len(asked) <= OPENAI_MOST_QUESTIONS:
             raise Problem.invalid(f"questions: give 1 to {OPENAI_MOST_QUESTIONS}", "questions")
@@ -217,7 +217,9 @@ class GeminiDecisions:
             elif part.get("type") == "text":
                 characters += len(as_text(part.get("text"), f"input[{at}].text"))
             else:
-                raise Problem.invalid(f"input[{at}]: the lab reads texts and images", "input")
+                raise Problem.invalid(
+                    f"input[{at}]: the mock server reads texts and images", "input"
+                )
         questions = _checked(questions_of(body, GEMINI_MOST_QUESTIONS, "true_description"))
         return DecisionRequest(
             model=as_text(body.get("model"), "model").removeprefix("models/"),

@@ -20,7 +20,7 @@ from scenewright.mock_providers.models import INSTANT, Judged, bare_name, is_scr
 from scenewright.mock_providers.pictures import Picture
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.request_input import Finish, Visit, encoded, json_object
-from scenewright.mock_providers.server import Lab
+from scenewright.mock_providers.server import MockProviders
 from scenewright.mock_providers.wire import Format, Spent, as_list, as_object, as_text
 from scenewright.prompts import load_prompt
 
@@ -107,7 +107,7 @@ class DecisionFormat(Format, Protocol):
         ...
 
 
-async def decide(lab: Lab, request: Request, form: DecisionFormat) -> Response:
+async def decide(lab: MockProviders, request: Request, form: DecisionFormat) -> Response:
     """Return the answer of ``lab`` to a request with typed questions."""
 
     async def prepare(visit: Visit) -> Finish:
@@ -120,7 +120,7 @@ async def decide(lab: Lab, request: Request, form: DecisionFormat) -> Response:
         spent = Spent(character_tokens(asked.characters) + image_tokens, image_tokens, 0)
         visit.charge(spent.tokens_in)
         if not looks:
-            raise Problem.image("the request holds no image: the lab's models look at one")
+            raise Problem.image("the request holds no image: the mock server's models look at one")
 
         async def finish(fault: Fault | None) -> tuple[Any, int]:
             id = visit.chance.id

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypeVar
 
 
-class LabError(ValueError):
+class MockError(ValueError):
     """Settings or faults that make no sense; the message says what to give instead."""
 
 
@@ -69,7 +69,7 @@ class Chance:
     __slots__ = ("_digest", "number")
 
     def __init__(self, seed: int, number: int) -> None:
-        """Return ``number``: how many requests the lab had met, this one included."""
+        """Return ``number``: how many requests the mock server had met, this one included."""
         self.number = number
         self._digest = hashlib.sha256(f"{seed}:{number}".encode()).digest()
 
@@ -90,17 +90,17 @@ class Chance:
 
 
 def check_shares(shares: Mapping[Fault, float]) -> None:
-    """Raise ``LabError`` unless every share lies in 0 to 1 and they sum to at most 1."""
+    """Raise ``MockError`` unless every share lies in 0 to 1 and they sum to at most 1."""
     for kind, share in shares.items():
         if not (math.isfinite(share) and 0 <= share <= 1):
-            raise LabError(f"fault {kind.value}={share}: the share must lie between 0 and 1")
+            raise MockError(f"fault {kind.value}={share}: the share must lie between 0 and 1")
     total = math.fsum(shares.values())
     if total > 1 + 1e-9:
-        raise LabError(f"the shares of the faults sum to {total:g}: use at most 1 in all")
+        raise MockError(f"the shares of the faults sum to {total:g}: use at most 1 in all")
 
 
 def parse_faults(texts: Iterable[str]) -> dict[Fault, float]:
-    """Shares from texts such as ``500=0.02``; ``LabError`` says what is wrong with one."""
+    """Shares from texts such as ``500=0.02``; ``MockError`` says what is wrong with one."""
     shares: dict[Fault, float] = {}
     for text in texts:
         name, _, share = text.partition("=")
@@ -108,11 +108,11 @@ def parse_faults(texts: Iterable[str]) -> dict[Fault, float]:
             kind = Fault(name.strip())
         except ValueError:
             known = ", ".join(fault.value for fault in Fault)
-            raise LabError(f"no fault {name.strip()!r}: there are {known}") from None
+            raise MockError(f"no fault {name.strip()!r}: there are {known}") from None
         try:
             shares[kind] = float(share)
         except ValueError:
-            raise LabError(f"{text!r}: write KIND=SHARE, for example {kind.value}=0.02") from None
+            raise MockError(f"{text!r}: write KIND=SHARE, for example {kind.value}=0.02") from None
     check_shares(shares)
     return shares
 
@@ -139,11 +139,11 @@ class FaultPlan:
         Orders wait in line.
         """
         if not 1 <= count <= MOST_NEXT:
-            raise LabError(f"next {count}: order 1 to {MOST_NEXT} requests")
+            raise MockError(f"next {count}: order 1 to {MOST_NEXT} requests")
         self._next.setdefault(account, deque()).append([kind, count])
 
     def clear(self) -> None:
-        """Back to the shares that the lab began with, nothing ordered."""
+        """Back to the shares that the mock server began with, nothing ordered."""
         self._shares = {None: dict(self._given)}
         self._next.clear()
 
@@ -202,7 +202,7 @@ class Swap:
     """From one of its requests on, another model answers in place of a model."""
 
     model: str
-    """The model that clients name, as the lab lists it."""
+    """The model that clients name, as the mock server lists it."""
     by: str
     """The model that answers in its place."""
     after: int = 0
@@ -213,7 +213,7 @@ class Swap:
 
     def __post_init__(self) -> None:
         if not self.model or not self.by or self.after < 0:
-            raise LabError(
+            raise MockError(
                 f"a swap of {self.model!r} by {self.by!r} after {self.after} requests: name two "
                 "models, and 0 requests or more"
             )
@@ -235,7 +235,7 @@ class Swaps:
         self._met[swap.model] = 0
 
     def clear(self) -> None:
-        """Back to the swaps that the lab began with, counted anew."""
+        """Back to the swaps that the mock server began with, counted anew."""
         self._swaps, self._met = {}, {}
         for swap in self._given:
             self.order(swap)
@@ -261,7 +261,7 @@ class Swaps:
 def parse_swaps(texts: Iterable[str]) -> tuple[Swap, ...]:
     """Parse swaps from ``MODEL=OTHER``, ``MODEL=OTHER@60`` and ``MODEL=OTHER@60:NAME``.
 
-    ``@60`` starts at the 61st request; NAME is the model name in the answers. Raises ``LabError``.
+    ``@60`` starts at the 61st request; NAME is the model name in the answers. Raises ``MockError``.
     """
     found = []
     for text in texts:
@@ -271,7 +271,7 @@ def parse_swaps(texts: Iterable[str]) -> tuple[Swap, ...]:
         try:
             found.append(Swap(model.strip(), by.strip(), int(after or 0), told.strip()))
         except ValueError as error:
-            raise LabError(
+            raise MockError(
                 f"{text!r}: write MODEL=OTHER, MODEL=OTHER@REQUESTS or "
                 "MODEL=OTHER@REQUESTS:NAME, for example judge-a=judge-b@60"
             ) from error

@@ -217,7 +217,7 @@ class GeminiContent:
                     param = f"{place}.inline_data"
                     images.append(decode_base64(as_object(blob, param).get("data"), param))
                 elif field(part, "fileData") is not None:
-                    raise Problem.image("the lab fetches nothing: use inline_data", place)
+                    raise Problem.image("the mock server fetches nothing: use inline_data", place)
                 elif "functionCall" in part or "functionResponse" in part:
                     told += size_of(part)
                 elif "text" in part:
@@ -360,7 +360,7 @@ class GeminiContent:
 
 def _logprobs(tokens: tuple[Token, ...], alternatives: int) -> dict[str, Any]:
     def entry(text: str, probability: float) -> dict[str, Any]:
-        # The lab has no vocabulary: the id of a token is a number of its text.
+        # The mock server has no vocabulary: the id of a token is a number of its text.
         number = int.from_bytes(text.encode("utf-8", "replace")[:3], "big")
         return {"token": text, "tokenId": number, "logProbability": logprob(probability)}
 

@@ -74,12 +74,12 @@ class Wanted:
 class Seeds:
     """Another seed each time that the same picture is asked for.
 
-    A provider's models know no seed. So that a lab's answers can still be repeated, the seed comes
-    of the lab's own, of the request, and of how often that was asked before.
+    A provider's models know no seed. So that a mock's answers can still be repeated, the seed comes
+    of the mock server's own, of the request, and of how often that was asked before.
     """
 
     def __init__(self, seed: int, *, same: bool = False) -> None:
-        """``seed``: the lab's; ``same``: equal requests have equal seeds all the same."""
+        """``seed``: the mock server's; ``same``: equal requests have equal seeds all the same."""
         self._seed = seed
         self._same = same
         self._asked: OrderedDict[bytes, int] = OrderedDict()

@@ -36,7 +36,7 @@ from scenewright.mock_providers.generator import (
 from scenewright.mock_providers.models import CREATED
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.request_input import Finish, Visit, json_object
-from scenewright.mock_providers.server import Lab
+from scenewright.mock_providers.server import MockProviders
 from scenewright.mock_providers.wire import Format, Limits, as_object, as_text, no_streams
 
 MOST_PARTS = 128
@@ -137,7 +137,7 @@ class ImageForm(Format, Protocol):
         ...
 
 
-async def draw(lab: Lab, request: Request, form: ImageForm, model: str = "") -> Response:
+async def draw(lab: MockProviders, request: Request, form: ImageForm, model: str = "") -> Response:
     """Return the answer of ``lab`` to a request for a picture.
 
     ``model``: where the address names it.
@@ -273,7 +273,7 @@ class OpenAIImages:
         streamed = fields.get("stream")
         no_streams({"stream": streamed not in (None, False, "false")})
         if str(fields.get("n") or 1) != "1":
-            raise Problem.invalid("n: the lab draws one image a request", "n")
+            raise Problem.invalid("n: the mock server draws one image a request", "n")
         prompt = as_text(fields.get("prompt"), "prompt")
         if not prompt.strip() or len(prompt) > MOST_CHARACTERS:
             raise Problem.invalid(f"prompt: give 1 to {MOST_CHARACTERS} characters", "prompt")
@@ -281,7 +281,9 @@ class OpenAIImages:
         if quality not in STEPS:
             raise Problem.invalid(f"quality: use one of {', '.join(STEPS)}", "quality")
         if fields.get("response_format") not in (None, "b64_json"):
-            raise Problem.invalid("response_format: the lab gives b64_json", "response_format")
+            raise Problem.invalid(
+                "response_format: the mock server gives b64_json", "response_format"
+            )
         return Wanted(
             model=as_text(fields.get("model"), "model"),
             prompt=prompt,

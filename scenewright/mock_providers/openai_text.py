@@ -272,7 +272,7 @@ def _blocks(content: object, place: str) -> list[dict[str, Any]]:
                 url = image.get("url") if isinstance(image, dict) else image
                 found.append(turns.picture(from_data_url(url, f"{where}.image_url")))
             case kind:
-                raise Problem.invalid(f"{where}.type: the lab knows no {kind!r}", where)
+                raise Problem.invalid(f"{where}.type: the mock server knows no {kind!r}", where)
     return found
 
 
@@ -585,7 +585,9 @@ class OpenAIResponses:
             for at, given in enumerate(as_list(body["tools"], "tools")):
                 tool = as_object(given, f"tools[{at}]")
                 if tool.get("type") != "function":
-                    raise Problem.invalid("the lab knows tools of type function only", "tools")
+                    raise Problem.invalid(
+                        "the mock server knows tools of type function only", "tools"
+                    )
                 name = as_text(tool.get("name"), f"tools[{at}].name")
                 named.append((name, tool.get("parameters")))
             wanted = None

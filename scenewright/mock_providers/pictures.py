@@ -62,7 +62,7 @@ def from_data_url(url: object, param: str) -> bytes:
     """Return the bytes of ``data:image/…;base64,…``; ``Problem`` for any other address."""
     if not isinstance(url, str) or not url.startswith("data:"):
         raise Problem.image(
-            "the lab fetches nothing: give the image as a data: URL with base64 data", param
+            "the mock server fetches nothing: give the image as a data: URL with base64 data", param
         )
     head, comma, data = url.partition(",")
     if not comma or not head.endswith(";base64"):

@@ -1,4 +1,4 @@
-"""What the lab has to say when it cannot answer; each provider says it in its own form."""
+"""What the mock server has to say when it cannot answer; each provider says it in its own form."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from scenewright.agents.chat.model import Tools
 from scenewright.agents.judges.pictures import CHARACTERS_A_TOKEN
-from scenewright.mock_providers.faults import LabError
+from scenewright.mock_providers.faults import MockError
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.turns import Turns
 from scenewright.mock_providers.wire import ModelReply, ModelRequest, Token
@@ -51,11 +51,11 @@ _NO_PICTURES = (
 
 
 def parse_quirks(names: Iterable[str]) -> frozenset[Quirk]:
-    """Return the quirks of these names; ``LabError`` lists what there is."""
+    """Return the quirks of these names; ``MockError`` lists what there is."""
     try:
         return frozenset(Quirk(name.strip()) for name in names)
     except ValueError as error:
-        raise LabError(f"{error}: there are {', '.join(Quirk)}") from None
+        raise MockError(f"{error}: there are {', '.join(Quirk)}") from None
 
 
 class Quirks:
@@ -72,7 +72,7 @@ class Quirks:
         self._own[account] = self._own.get(account, frozenset()) | {quirk}
 
     def clear(self) -> None:
-        """Go back to the quirks that the lab began with."""
+        """Go back to the quirks that the mock server began with."""
         self._own = {None: self._given}
 
     def of(self, account: str) -> frozenset[Quirk]:

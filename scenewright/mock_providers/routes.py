@@ -1,4 +1,4 @@
-"""The addresses of the lab: the providers' own, and ``/lab/`` for its faults and its report."""
+"""The addresses of the mock: the providers' own, and ``/lab/`` for its faults and its report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scenewright.mock_providers.accounts import account_name
 from scenewright.mock_providers.anthropic_messages import AnthropicMessages
 from scenewright.mock_providers.decision_wires import GeminiDecisions, OpenAIDecisions, SystemOne
 from scenewright.mock_providers.decisions import decide
-from scenewright.mock_providers.faults import ABOUT, Fault, LabError, Swap
+from scenewright.mock_providers.faults import ABOUT, Fault, MockError, Swap
 from scenewright.mock_providers.gemini_content import GeminiContent
 from scenewright.mock_providers.generator import IMAGE_MODELS, image_model
 from scenewright.mock_providers.image_wires import GeminiImages, OpenAIImages, draw
@@ -23,7 +23,7 @@ from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.quirks import ABOUT as QUIRKS
 from scenewright.mock_providers.quirks import Quirk
 from scenewright.mock_providers.request_input import json_response
-from scenewright.mock_providers.server import Lab
+from scenewright.mock_providers.server import MockProviders
 from scenewright.mock_providers.wire import Wire, as_object
 
 CHAT = OpenAIChat()
@@ -83,7 +83,7 @@ class SwapOrder(BaseModel):
     """Name of the model that the answers tell then; empty: the one that was asked for."""
 
 
-def application(lab: Lab) -> FastAPI:
+def application(lab: MockProviders) -> FastAPI:
     """Return the ASGI application of ``lab``."""
 
     async def chat(request: Request) -> Response:
@@ -110,7 +110,7 @@ def application(lab: Lab) -> FastAPI:
             return await lab.answer(request, GEMINI, model)
         try:
             if verb != "countTokens":
-                raise Problem("no_route", 404, f"the lab has no {verb or 'such'} method")
+                raise Problem("no_route", 404, f"the mock server has no {verb or 'such'} method")
             _, tokens = await lab.count(request, _CountingGemini(), model)
         except Problem as problem:
             return lab.problem(GEMINI, problem, _NO_ID)
@@ -212,13 +212,13 @@ def application(lab: Lab) -> FastAPI:
                 lab.faults.set_share(wanted.kind, wanted.share, account)
             if wanted.next is not None:
                 lab.faults.order(wanted.kind, wanted.next, account)
-        except LabError as error:
+        except MockError as error:
             raise HTTPException(422, str(error)) from None
         return lab.faults.state()
 
     @app.delete("/lab/faults")
     async def clear() -> dict[str, Any]:
-        """Back to the faults that the lab began with."""
+        """Back to the faults that the mock server began with."""
         lab.faults.clear()
         return lab.faults.state()
 
@@ -236,7 +236,7 @@ def application(lab: Lab) -> FastAPI:
 
     @app.delete("/lab/quirks")
     async def clear_quirks() -> list[dict[str, Any]]:
-        """Back to the quirks that the lab began with."""
+        """Back to the quirks that the mock server began with."""
         lab.quirks.clear()
         return lab.quirks.state()
 
@@ -257,13 +257,13 @@ def application(lab: Lab) -> FastAPI:
 
     @app.delete("/lab/swaps")
     async def unswapped() -> list[dict[str, Any]]:
-        """Back to the swaps that the lab began with."""
+        """Back to the swaps that the mock server began with."""
         lab.swaps.clear()
         return lab.swaps.state()
 
     async def missing(request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", 404)
-        message = f"the lab has no {request.method} {request.url.path}"
+        message = f"the mock server has no {request.method} {request.url.path}"
         return lab.problem(_wire_of(request), Problem("no_route", status, message), _NO_ID)
 
     app.add_exception_handler(404, missing)

@@ -1,4 +1,4 @@
-"""The lab: accounts with limits, faults and latency, and what its models answer."""
+"""The mock server: accounts with limits, faults and latency, and what its models answer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from scenewright.mock_providers.scripts import (
     written,
     written_characters,
 )
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 from scenewright.mock_providers.sheets import is_of_pairs, plain_question, sheet_of
 from scenewright.mock_providers.vision_tools import is_seeing, see
 from scenewright.mock_providers.wire import Format, Limits, ModelRequest, Spent, Wire
@@ -77,12 +77,12 @@ _SILENT = (Fault.TIMEOUT, Fault.DROP)
 _RETRY_AFTER = 1.0
 
 
-class Lab:
+class MockProviders:
     """The models behind the providers' formats. One event loop uses it."""
 
-    def __init__(self, settings: LabSettings | None = None) -> None:
+    def __init__(self, settings: MockSettings | None = None) -> None:
         """Return ``settings``: how it behaves; by default without limits, latency or faults."""
-        self.settings = settings or LabSettings()
+        self.settings = settings or MockSettings()
         self.faults = FaultPlan(self.settings.faults)
         self.swaps = Swaps(self.settings.swaps)
         self.quirks = Quirks(self.settings.quirks)
@@ -285,8 +285,8 @@ class Lab:
             abort(request)
             raise
         except Exception:
-            log.exception("the lab failed to answer")
-            broken = Problem("server", 500, "the lab itself failed; its log says why")
+            log.exception("the mock server failed to answer")
+            broken = Problem("server", 500, "the mock server itself failed; its log says why")
             return self.problem(wire, broken, chance.id, account)
         finally:
             if claimed:
@@ -334,7 +334,8 @@ class Lab:
         visit.charge(tokens)
         if not pictures:
             raise Problem.image(
-                "the request holds no image: the lab's models look at one", asked.image_param
+                "the request holds no image: the mock server's models look at one",
+                asked.image_param,
             )
         return pictures, (tokens, image_tokens)
 

@@ -1,4 +1,4 @@
-"""A lab on a socket: inside an event loop, or in a thread of its own."""
+"""A mock server on a socket: inside an event loop, or in a thread of its own."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from scenewright.core.servers import GuestServer, running
 from scenewright.core.sockets import listening, url_of
 from scenewright.mock_providers.accounts import account_name
-from scenewright.mock_providers.faults import Fault, LabError, Swap
+from scenewright.mock_providers.faults import Fault, MockError, Swap
 from scenewright.mock_providers.quirks import Quirk
 from scenewright.mock_providers.routes import application
-from scenewright.mock_providers.server import Lab
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.server import MockProviders
+from scenewright.mock_providers.settings import MockSettings
 
 T = TypeVar("T")
 
@@ -39,14 +39,14 @@ class _Protocol(H11Protocol):
 class Server(GuestServer):
     """A server that wakes what hangs at its end."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: MockProviders) -> None:
         """``lab``: what is served."""
         config = uvicorn.Config(
             application(lab),
             http=_Protocol,
             lifespan="off",
             log_config=None,
-            # A dropped connection is no error here; the lab logs its own by another name.
+            # A dropped connection is no error here; the mock server logs its own by another name.
             log_level="critical",
             access_log=False,
             server_header=False,
@@ -64,22 +64,22 @@ class Server(GuestServer):
 
 
 @contextlib.asynccontextmanager
-async def serving(settings: LabSettings | None = None) -> AsyncIterator[Lab]:
-    """Serve a lab in the running loop; its address is ``lab.url``.
+async def serving(settings: MockSettings | None = None) -> AsyncIterator[MockProviders]:
+    """Serve a mock server in the running loop; its address is ``lab.url``.
 
-    Requests under way have a second to end. ``LabError`` if the address cannot be had.
+    Requests under way have a second to end. ``MockError`` if the address cannot be had.
     """
-    lab = Lab(settings)
-    place = listening(lab.settings.host, lab.settings.port, _BACKLOG, LabError)
+    lab = MockProviders(settings)
+    place = listening(lab.settings.host, lab.settings.port, _BACKLOG, MockError)
     lab.url = url_of(lab.settings.host, place.getsockname()[1])
     async with running(Server(lab), place):
         yield lab
 
 
-class ThreadedLab:
-    """A lab in another thread. Its methods may be called from any thread but that one."""
+class ThreadedMockProviders:
+    """A mock server in another thread. Its methods may be called from any thread but that one."""
 
-    def __init__(self, lab: Lab, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, lab: MockProviders, loop: asyncio.AbstractEventLoop) -> None:
         """``loop``: the one that serves ``lab``."""
         self._lab = lab
         self._loop = loop
@@ -112,7 +112,7 @@ class ThreadedLab:
         self._do(lambda: self._lab.quirks.order(Quirk(kind), account))
 
     def clear_quirks(self) -> None:
-        """Back to the quirks that the lab began with."""
+        """Back to the quirks that the mock server began with."""
         self._do(self._lab.quirks.clear)
 
     def order_swap(self, swap: Swap) -> None:
@@ -120,7 +120,7 @@ class ThreadedLab:
         self._do(lambda: self._lab.swaps.order(swap))
 
     def clear_faults(self) -> None:
-        """Back to the faults that the lab began with."""
+        """Back to the faults that the mock server began with."""
         self._do(self._lab.faults.clear)
 
     def _do(self, what: Callable[[], T]) -> T:
@@ -131,18 +131,18 @@ class ThreadedLab:
 
 
 @contextlib.contextmanager
-def serving_thread(settings: LabSettings | None = None) -> Iterator[ThreadedLab]:
-    """Serve a lab in a thread with its own loop; ``LabError`` if the address cannot be had."""
+def serving_thread(settings: MockSettings | None = None) -> Iterator[ThreadedMockProviders]:
+    """Serve a mock in a thread with its own loop; ``MockError`` if the address cannot be had."""
     ready = threading.Event()
     stop: list[Callable[[], None]] = []
-    made: list[ThreadedLab] = []
+    made: list[ThreadedMockProviders] = []
     failed: list[BaseException] = []
 
     async def run() -> None:
         ending = asyncio.Event()
         loop = asyncio.get_running_loop()
         async with serving(settings) as lab:
-            made.append(ThreadedLab(lab, loop))
+            made.append(ThreadedMockProviders(lab, loop))
             stop.append(lambda: loop.call_soon_threadsafe(ending.set))  # type: ignore[arg-type]
             ready.set()
             await ending.wait()
@@ -158,7 +158,7 @@ def serving_thread(settings: LabSettings | None = None) -> Iterator[ThreadedLab]
     thread = threading.Thread(target=main, name="scenewright-lab", daemon=True)
     thread.start()
     if not ready.wait(_START_SECONDS):
-        raise LabError(f"the lab did not start within {_START_SECONDS:g} s")
+        raise MockError(f"the mock server did not start within {_START_SECONDS:g} s")
     if failed:
         raise failed[0]
     try:

@@ -1,4 +1,4 @@
-"""How a lab behaves: where it listens, its limits, its latency, its faults."""
+"""How a mock server behaves: where it listens, its limits, its latency, its faults."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from scenewright.mock_providers.faults import Fault, LabError, Swap, check_shares
+from scenewright.mock_providers.faults import Fault, MockError, Swap, check_shares
 from scenewright.mock_providers.quirks import Quirk
 
 
 @dataclass(frozen=True, slots=True)
-class LabSettings:
-    """Settings of a lab; ``LabError`` if one is out of range."""
+class MockSettings:
+    """Settings of a mock server; ``MockError`` if one is out of range."""
 
     host: str = "127.0.0.1"
     """Address to listen on."""
@@ -37,7 +37,7 @@ class LabSettings:
     quirks: frozenset[Quirk] = frozenset()
     """Ways of the server that every account meets."""
     swaps: tuple[Swap, ...] = ()
-    """Models that are exchanged for others while the lab runs."""
+    """Models that are exchanged for others while the mock server runs."""
     seed: int = 0
     """With the number of a request it decides its fault, its latency and its id."""
     longest_hang: float = 600.0
@@ -45,24 +45,24 @@ class LabSettings:
     drip_seconds: float = 30.0
     """Seconds that the body of a ``slow_drip`` takes."""
     same_pictures: bool = False
-    """Whether equal requests give equal pictures, so that a lab that was killed and started again
+    """Whether equal requests give equal pictures, so that a mock that was killed and started again
     draws what it drew before; else each is another one."""
     ends: Mapping[str, date] = field(default_factory=dict)
     """Models that the lists of models tell an end of, and when."""
     request_log: Path | None = None
-    """File that gets a line for each request that is answered; it outlives a lab that is killed."""
+    """File that gets a line for each answered request; it outlives a mock that is killed."""
 
     def __post_init__(self) -> None:
         for name in ("requests_per_minute", "tokens_per_minute", "concurrent"):
             limit = getattr(self, name)
             if limit is not None and limit < 1:
-                raise LabError(f"{name} {limit}: use 1 or more, or none for no limit")
+                raise MockError(f"{name} {limit}: use 1 or more, or none for no limit")
         for name in ("latency", "jitter", "longest_hang", "drip_seconds"):
             seconds = getattr(self, name)
             if not (math.isfinite(seconds) and seconds >= 0):
-                raise LabError(f"{name} {seconds}: use seconds, 0 or more")
+                raise MockError(f"{name} {seconds}: use seconds, 0 or more")
         if not 0 < self.window <= 60:
-            raise LabError(f"window {self.window}: use seconds above 0, up to 60")
+            raise MockError(f"window {self.window}: use seconds above 0, up to 60")
         if not 0 <= self.port <= 65535:
-            raise LabError(f"port {self.port}: use 0 to 65535")
+            raise MockError(f"port {self.port}: use 0 to 65535")
         check_shares(self.faults)

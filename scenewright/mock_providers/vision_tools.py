@@ -10,15 +10,15 @@ predicate, their questions are enough for ``record_attributes``, ``record_verifi
 
 The red and the blue box that are drawn on a picture to say what a question is about.
 
-The tools that take marks of 0 to 10, answered by what the lab's judges say of the picture.
+The tools that take marks of 0 to 10, answered by what the mock server's judges say of the picture.
 
 For consistency they are asked VQAScore's question about the text, for quality about realism, of
 which they never learned anything: a mark hangs on the picture and the question, and is the same
 each time.
 
-Points that a model of the lab gives a picture, REAL's baseline (prompt ``real_direct``).
+Points that a model of the mock server gives a picture, REAL's baseline (prompt ``real_direct``).
 
-The tool that takes how real an object looks, answered by what the lab's judges say of it.
+The tool that takes how real an object looks, answered by what the mock server's judges say of it.
 
 They never learned what a real thing looks like; what they say is a number that hangs on the picture
 and the question, and is the same each time.
@@ -217,7 +217,7 @@ def _asked_object(turns: Turns) -> tuple[str, Mapping[str, str]]:
         except Problem:
             continue
     raise Problem.invalid(
-        f"no user message is one of the prompts {', '.join(PROMPTS.values())}: the lab knows no "
+        f"no user message is one of the prompts {', '.join(PROMPTS.values())}: the mock knows no "
         "other words"
     )
 
@@ -238,7 +238,7 @@ CANNOT_TELL = "I cannot tell"
 """Answer to a question of no known form."""
 _SURE = 0.5
 _ASKED = QuestionForm(predicates="miniature")
-"""The lab's judges are the miniature's."""
+"""The mock server's judges are the miniature's."""
 _SIDE = 128
 _THING = 36
 _SAME = 16

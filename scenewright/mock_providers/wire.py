@@ -200,7 +200,7 @@ def as_count(value: object, param: str, least: int, most: int | None = None) -> 
 def no_streams(body: Mapping[str, Any]) -> None:
     """Raise ``Problem`` if the answer is wanted as a stream."""
     if body.get("stream"):
-        raise Problem.invalid("the lab does not stream: leave stream out", "stream")
+        raise Problem.invalid("the mock server does not stream: leave stream out", "stream")
 
 
 def size_of(*values: object) -> int:

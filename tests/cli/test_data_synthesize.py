@@ -1,4 +1,4 @@
-"""``scenewright data synthesize`` and ``classify``, by rules and by the lab's models."""
+"""``scenewright data synthesize`` and ``classify``, by rules and by the mock server's models."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from scenewright.agents.composers.check import lost_facts
 from scenewright.cli.data import app
 from scenewright.config.settings import SETTINGS_FILE
 from scenewright.evals.datasets.psg_prompts import rows as psg_bench
-from scenewright.mock_providers import ThreadedLab, serving_thread
+from scenewright.mock_providers import ThreadedMockProviders, serving_thread
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[ThreadedLab]:
+def lab() -> Iterator[ThreadedMockProviders]:
     with serving_thread() as made:
         yield made
 
 
 @pytest.fixture
-def account(lab: ThreadedLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An account of the lab; each test has a key of its own."""
+def account(lab: ThreadedMockProviders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An account of the mock server; each test has a key of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LAB_KEY", key := f"key-{tmp_path.name}")
     (tmp_path / SETTINGS_FILE).write_text(
@@ -119,7 +119,7 @@ def test_a_model_writes_texts_that_say_every_fact(tmp_path: Path, account: str) 
 
 
 def test_where_the_model_fails_the_rules_stand_in_and_say_so(
-    tmp_path: Path, account: str, lab: ThreadedLab
+    tmp_path: Path, account: str, lab: ThreadedMockProviders
 ) -> None:
     out = tmp_path / "prompts.jsonl"
     arguments = ("synthesize", out, "-n", 3, "--chat", "lab:gpt-4o", "-q")
@@ -136,7 +136,7 @@ def test_where_the_model_fails_the_rules_stand_in_and_say_so(
 
 
 def test_a_model_that_never_answers_ends_the_work(
-    tmp_path: Path, account: str, lab: ThreadedLab
+    tmp_path: Path, account: str, lab: ThreadedMockProviders
 ) -> None:
     lab.order("500", 40, key=account)
     result = run("synthesize", tmp_path / "a.jsonl", "-n", 40, "--chat", "lab:gpt-4o", "-q")
@@ -166,7 +166,7 @@ def test_prompts_are_classified_by_rules_and_by_a_model(tmp_path: Path, account:
 
 
 def test_what_a_model_does_not_classify_is_told_and_asked_again(
-    tmp_path: Path, account: str, lab: ThreadedLab
+    tmp_path: Path, account: str, lab: ThreadedMockProviders
 ) -> None:
     file = tmp_path / "mine.jsonl"
     file.write_text('{"id": "a", "prompt": "a dog"}\n', encoding="utf-8")

@@ -16,7 +16,7 @@ from scenewright.evals.studies.panel.sources.tables import write_table
 from scenewright.evals.studies.panel.study import PARTS, StudyConfig
 from scenewright.miniature.painter import paint
 from scenewright.mock_providers.serving import serving_thread
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 
 CONFIG = """\
 name = "mine"
@@ -132,7 +132,7 @@ def test_above_the_limit_nobody_is_asked(place: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("SCENEWRIGHT_PRICES", "prices.toml")
     prices = '["lab:instant"]\ninput = 1000.0\noutput = 1000.0\nas_of = 2026-01-01\n'
     (place / "prices.toml").write_text(prices, encoding="utf-8")
-    with serving_thread(LabSettings()) as lab:
+    with serving_thread(MockSettings()) as lab:
         (place / "scenewright.toml").write_text(
             f'[accounts.lab]\nprovider = "openai"\nbase_url = "{lab.url}/v1"\n'
             'key_variable = "KEY_OF_THE_LAB"\n',

@@ -1,4 +1,4 @@
-"""``scenewright eval`` as a user runs it, with models of a lab on loopback."""
+"""``scenewright eval`` as a user runs it, with models of a mock server on loopback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from scenewright.cli.main import app
 from scenewright.evals.store.results import Results
 from scenewright.mock_providers.serving import serving_thread
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 from scenewright.providers import day_quota
 
 RUN = CliRunner()
@@ -35,8 +35,8 @@ SCENES = ["red ball on table", "dog left of cat", "tree behind house; car left o
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[str]:
-    """The address of a lab."""
-    with serving_thread(LabSettings()) as served:
+    """The address of a mock server."""
+    with serving_thread(MockSettings()) as served:
         yield served.url
 
 

@@ -25,7 +25,7 @@ from scenewright.evals.runner.served_versions import (
     version_notes,
 )
 from scenewright.evals.store.results import SENTINELS, Results
-from scenewright.mock_providers import LabSettings, serving_thread
+from scenewright.mock_providers import MockSettings, serving_thread
 from scenewright.mock_providers.faults import parse_swaps
 from scenewright.providers.versions import served_name
 from tests.doubles import CallBook, ScriptedJudge
@@ -204,7 +204,7 @@ async def test_every_sentinel_picture_is_asked_as_another_picture() -> None:
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """The lab's models do not fight for the cores with each other."""
+    """The mock server's models do not fight for the cores with each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -215,7 +215,7 @@ def one_thread() -> Iterator[None]:
 @pytest.mark.usefixtures("one_thread")
 async def test_a_model_exchanged_over_the_wire_is_noticed(tmp_path: Path) -> None:
     swaps = parse_swaps(["judge-a=judge-b@48"])
-    with serving_thread(LabSettings(swaps=swaps)) as lab:
+    with serving_thread(MockSettings(swaps=swaps)) as lab:
         account = {"provider": "openai", "base_url": f"{lab.url}/v1", "key_variable": ""}
         with pytest.raises(ModelChangedError) as stopped:
             await run_eval(

@@ -1,4 +1,4 @@
-"""The director over the wire: the lab's scripts behind every provider's format."""
+"""The director over the wire: the mock server's scripts behind every provider's format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scenewright.agents.chat.accounts import account_chat
 from scenewright.graphs.director import DirectorError
 from scenewright.graphs.events import Replied, ToolCalled
 from scenewright.graphs.state import Budget
-from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import Backoff
 from tests.doubles import ScriptedBackend
@@ -23,7 +23,7 @@ PATHS = {"openai": "/v1", "anthropic": "", "gemini": ""}
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[ThreadedLab]:
+def lab() -> Iterator[ThreadedMockProviders]:
     end = "-----END CERTIFICATE-----"
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         # Clients trust one authority only: reading all of them takes longer than a test.
@@ -31,7 +31,7 @@ def lab() -> Iterator[ThreadedLab]:
         file.flush()
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("SSL_CERT_FILE", file.name)
-            with serving_thread(LabSettings(longest_hang=60.0)) as made:
+            with serving_thread(MockSettings(longest_hang=60.0)) as made:
                 yield made
 
 
@@ -44,7 +44,7 @@ async def caller() -> AsyncIterator[Caller]:
 
 @pytest.mark.parametrize("provider", sorted(PATHS))
 async def test_a_director_behind_any_provider_draws_repairs_and_accepts(
-    tmp_path: Path, lab: ThreadedLab, caller: Caller, provider: str
+    tmp_path: Path, lab: ThreadedMockProviders, caller: Caller, provider: str
 ) -> None:
     chat = account_chat(
         provider,
@@ -82,7 +82,7 @@ async def test_a_director_behind_any_provider_draws_repairs_and_accepts(
     ],
 )
 async def test_scripts_that_misbehave_end_well(
-    tmp_path: Path, lab: ThreadedLab, caller: Caller, script: str, reason: str
+    tmp_path: Path, lab: ThreadedMockProviders, caller: Caller, script: str, reason: str
 ) -> None:
     chat = account_chat(
         "openai", f"script:{script}", caller, api_key="sk-test-bad", base_url=f"{lab.url}/v1"
@@ -97,7 +97,7 @@ async def test_scripts_that_misbehave_end_well(
 
 
 async def test_a_model_that_answers_nothing_has_given_up(
-    tmp_path: Path, lab: ThreadedLab, caller: Caller
+    tmp_path: Path, lab: ThreadedMockProviders, caller: Caller
 ) -> None:
     chat = account_chat(
         "openai", "script:silent", caller, api_key="sk-test-mute", base_url=f"{lab.url}/v1"

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from tests.mock_providers.asking import Client
 
 
 @pytest.fixture(scope="package")
-def lab() -> Iterator[ThreadedLab]:
-    with serving_thread(LabSettings(drip_seconds=0.3, longest_hang=30.0)) as made:
+def lab() -> Iterator[ThreadedMockProviders]:
+    with serving_thread(MockSettings(drip_seconds=0.3, longest_hang=30.0)) as made:
         yield made
 
 
@@ -23,12 +23,12 @@ def key(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def client(lab: ThreadedLab, key: str) -> Client:
+def client(lab: ThreadedMockProviders, key: str) -> Client:
     return Client(lab.url, key)
 
 
 @pytest.fixture(scope="package")
-def slow_lab() -> Iterator[ThreadedLab]:
+def slow_lab() -> Iterator[ThreadedMockProviders]:
     """Its slow answers take far longer than anybody waits."""
-    with serving_thread(LabSettings(drip_seconds=20.0, longest_hang=30.0)) as made:
+    with serving_thread(MockSettings(drip_seconds=20.0, longest_hang=30.0)) as made:
         yield made

@@ -1,4 +1,4 @@
-"""Calls to a lab that fails: what hangs, a caller that gives up soon, and what it says then."""
+"""Calls to a mock that fails: what hangs, a caller that gives up soon, and what it says then."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def start(url: str, folder: Path, strategy: str) -> int:
 
 
 class Watch:
-    """What the lab says of the one account."""
+    """What the mock server says of the one account."""
 
     def __init__(self, url: str) -> None:
         self.address = urlsplit(url)

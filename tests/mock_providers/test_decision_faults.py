@@ -10,7 +10,7 @@ from PIL import Image
 
 from scenewright.agents.judges.decisions.judge import DecisionJudge, decision_judge
 from scenewright.agents.judges.decisions.reading import REFUSED
-from scenewright.mock_providers import Fault, ThreadedLab
+from scenewright.mock_providers import Fault, ThreadedMockProviders
 from scenewright.providers.caller import Caller
 from tests.mock_providers.asking import Client
 from tests.mock_providers.faulty import (
@@ -29,7 +29,7 @@ REASONS = {**NO_DECISION, Fault.REFUSAL: r"refused"}
 
 @pytest.fixture(params=["openai", "gemini"])
 async def judge(
-    request: pytest.FixtureRequest, slow_lab: ThreadedLab, key: str
+    request: pytest.FixtureRequest, slow_lab: ThreadedMockProviders, key: str
 ) -> AsyncIterator[DecisionJudge]:
     wire: str = request.param
     fault = request.node.callspec.params.get("fault")
@@ -45,7 +45,7 @@ async def judge(
 
 @pytest.mark.parametrize("fault", list(Fault))
 async def test_a_fault_that_passes(
-    judge: DecisionJudge, slow_lab: ThreadedLab, key: str, fault: Fault
+    judge: DecisionJudge, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
     expected = await decided(judge)
     assert {answer.state for answer in expected} <= {"yes", "no"}
@@ -68,7 +68,7 @@ async def test_a_fault_that_passes(
 
 @pytest.mark.parametrize("fault", [*REASONS, *sorted(HARMLESS)])
 async def test_a_fault_that_never_passes(
-    judge: DecisionJudge, slow_lab: ThreadedLab, key: str, fault: Fault
+    judge: DecisionJudge, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
     expected = await decided(judge)
     slow_lab.order(fault, 100, key)
@@ -85,7 +85,7 @@ async def test_a_fault_that_never_passes(
 
 @pytest.mark.parametrize("fault", [Fault.PARTIAL_REFUSAL, Fault.WRONG_NUMBER])
 async def test_a_fault_of_some_questions_costs_the_others_nothing(
-    judge: DecisionJudge, slow_lab: ThreadedLab, key: str, fault: Fault
+    judge: DecisionJudge, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
     expected = await decided(judge)
     slow_lab.order(fault, 100, key)
@@ -97,7 +97,7 @@ async def test_a_fault_of_some_questions_costs_the_others_nothing(
 
 
 async def test_a_model_that_is_swapped_in_the_middle_signs_its_answers(
-    slow_lab: ThreadedLab, key: str
+    slow_lab: ThreadedMockProviders, key: str
 ) -> None:
     caller = Caller("lab", timeout=20.0, priced=False)
     made = decision_judge("openai", "instant-2", caller, api_key=key, base_url=slow_lab.openai_url)

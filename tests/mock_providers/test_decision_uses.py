@@ -30,7 +30,7 @@ from scenewright.evals.studies.real.real_scorer import Picture, RealScorer, scor
 from scenewright.evals.studies.real.schema import AttributeSchema, SchemaAttribute, classes_of
 from scenewright.evals.studies.xtc.models import JudgeUnderstander, Vocabulary
 from scenewright.evals.studies.xtc.questions import questions_of
-from scenewright.mock_providers import ThreadedLab
+from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers import AnswerStore
 from scenewright.providers.caller import Caller
 from scenewright.tools.vision.realism.judged import JudgeScorer, VqaScorer
@@ -43,7 +43,7 @@ IMAGE = Image.open(io.BytesIO(picture())).convert("RGB")
 
 
 @pytest.fixture
-async def judge(lab: ThreadedLab, key: str) -> AsyncIterator[DecisionJudge]:
+async def judge(lab: ThreadedMockProviders, key: str) -> AsyncIterator[DecisionJudge]:
     caller = Caller("lab", timeout=30.0, priced=False)
     made = decision_judge("openai", "instant", caller, api_key=key, base_url=lab.openai_url)
     yield made
@@ -51,7 +51,7 @@ async def judge(lab: ThreadedLab, key: str) -> AsyncIterator[DecisionJudge]:
 
 
 async def test_a_panel_that_asks_in_waves_sends_one_request_and_voids_here(
-    judge: DecisionJudge, lab: ThreadedLab, key: str
+    judge: DecisionJudge, lab: ThreadedMockProviders, key: str
 ) -> None:
     judge_panel = JudgePanel("decisions", (judge,), Panel())
     store = AnswerStore(None)
@@ -103,7 +103,7 @@ async def test_vqascore_and_direct_marks_take_its_probabilities(judge: DecisionJ
 
 
 async def test_questions_of_tifa_dsg_and_soft_tifa_go_in_one_request_each(
-    judge: DecisionJudge, lab: ThreadedLab, key: str
+    judge: DecisionJudge, lab: ThreadedMockProviders, key: str
 ) -> None:
     facts = facts_of(SCENE)
     asked = sample(scene=SCENE, facts=facts)

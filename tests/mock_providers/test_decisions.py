@@ -1,4 +1,4 @@
-"""Decision judges over the lab: as every judge, and what the two formats say."""
+"""Decision judges over the mock server: as every judge, and what the two formats say."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scenewright.core.formats import load_scene
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of, realism_facts_of
 from scenewright.miniature.painter import paint
-from scenewright.mock_providers import ThreadedLab
+from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.mock_providers.decisions import question_of_statement
 from scenewright.providers.caller import Caller
 from scenewright.runs.model_factory.profiles import judge_of
@@ -30,7 +30,7 @@ FACTS = (*facts_of(SCENE), *realism_facts_of(SCENE))
 
 
 def made(
-    wire: str, lab: ThreadedLab, key: str, model: str = "instant", **overrides: Any
+    wire: str, lab: ThreadedMockProviders, key: str, model: str = "instant", **overrides: Any
 ) -> DecisionJudge:
     url = lab.openai_url if wire == "openai" else lab.url
     caller = Caller("lab", timeout=30.0, priced=False)
@@ -42,7 +42,7 @@ def made(
 @pytest.mark.parametrize("wire", WIRES)
 class TestConformance(JudgeConformance):
     @pytest.fixture
-    async def judge(self, wire: str, lab: ThreadedLab, key: str) -> AsyncIterator[Judge]:
+    async def judge(self, wire: str, lab: ThreadedMockProviders, key: str) -> AsyncIterator[Judge]:
         judge = made(wire, lab, key, orders=2)
         yield judge
         await judge.aclose()
@@ -50,7 +50,7 @@ class TestConformance(JudgeConformance):
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_all_facts_go_in_one_request_and_nothing_comes_out(
-    wire: str, lab: ThreadedLab, key: str
+    wire: str, lab: ThreadedMockProviders, key: str
 ) -> None:
     judge = made(wire, lab, key, orders=2)
     answers = await judge.answer(Image.open(io.BytesIO(picture())), FACTS)
@@ -68,7 +68,7 @@ async def test_all_facts_go_in_one_request_and_nothing_comes_out(
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_the_limits_of_the_wire_split_a_request(
-    wire: str, lab: ThreadedLab, key: str
+    wire: str, lab: ThreadedMockProviders, key: str
 ) -> None:
     whole = made(wire, lab, key)
     split = made(wire, lab, key, questions_per_call=3)
@@ -83,7 +83,7 @@ async def test_the_limits_of_the_wire_split_a_request(
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_the_miniature_judges_decide_as_they_judge(
-    wire: str, lab: ThreadedLab, key: str
+    wire: str, lab: ThreadedMockProviders, key: str
 ) -> None:
     image = paint(SCENE, 3).image
     judge = made(wire, lab, key, "judge-a", image_format="png")

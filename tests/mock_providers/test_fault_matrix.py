@@ -14,7 +14,7 @@ from scenewright.agents.panel.panel import Panel
 from scenewright.core.facts import Answer
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph, SceneObject
-from scenewright.mock_providers import Fault, ThreadedLab
+from scenewright.mock_providers import Fault, ThreadedMockProviders
 from tests.mock_providers.faulty import ATTEMPTS, NO_REPLY, caller_of, said
 
 PROVIDERS = ("openai", "gemini", "anthropic")
@@ -36,7 +36,7 @@ REASONS = {
 
 @pytest.fixture(params=PROVIDERS)
 async def judge(
-    request: pytest.FixtureRequest, slow_lab: ThreadedLab, key: str
+    request: pytest.FixtureRequest, slow_lab: ThreadedMockProviders, key: str
 ) -> AsyncIterator[RemoteJudge]:
     provider: str = request.param
     fault = request.node.callspec.params.get("fault")
@@ -60,7 +60,7 @@ async def asked(judge: RemoteJudge) -> list[Answer]:
 
 @pytest.mark.parametrize("fault", list(Fault))
 async def test_a_fault_that_passes(
-    judge: RemoteJudge, slow_lab: ThreadedLab, key: str, fault: Fault
+    judge: RemoteJudge, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
     expected = await asked(judge)
     slow_lab.order(fault, 1, key)
@@ -78,7 +78,7 @@ async def test_a_fault_that_passes(
 
 @pytest.mark.parametrize("fault", list(REASONS))
 async def test_a_fault_that_never_passes(
-    judge: RemoteJudge, slow_lab: ThreadedLab, key: str, fault: Fault
+    judge: RemoteJudge, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
     slow_lab.order(fault, 100, key)
     answers = await asked(judge)
@@ -92,7 +92,7 @@ async def test_a_fault_that_never_passes(
 
 
 async def test_a_wrong_number_of_answers_loses_no_fact(
-    judge: RemoteJudge, slow_lab: ThreadedLab, key: str
+    judge: RemoteJudge, slow_lab: ThreadedMockProviders, key: str
 ) -> None:
     expected = {answer.fact_id: answer.probability for answer in await asked(judge)}
     slow_lab.order(Fault.WRONG_NUMBER, 100, key)
@@ -104,7 +104,7 @@ async def test_a_wrong_number_of_answers_loses_no_fact(
 
 
 async def test_the_panel_decides_while_the_quorum_holds(
-    judge: RemoteJudge, slow_lab: ThreadedLab, key: str
+    judge: RemoteJudge, slow_lab: ThreadedMockProviders, key: str
 ) -> None:
     slow_lab.order(Fault.UNAVAILABLE, 100, key)
     lost = await asked(judge)

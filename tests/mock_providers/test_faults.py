@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.mock_providers import Fault, LabError, LabSettings, ThreadedLab
+from scenewright.mock_providers import Fault, MockError, MockSettings, ThreadedMockProviders
 from scenewright.mock_providers.faults import ABOUT, Chance, FaultPlan, parse_faults
 from tests.mock_providers.asking import ROUTES, TWO, Client, answers_of, error_of, parts_of
 
@@ -40,7 +40,7 @@ CUT = {
 DONE = {"chat": "stop", "responses": "completed", "messages": "end_turn", "gemini": "STOP"}
 
 
-def meet(lab: ThreadedLab, client: Client, fault: Fault, route: str, **given: Any) -> Any:
+def meet(lab: ThreadedMockProviders, client: Client, fault: Fault, route: str, **given: Any) -> Any:
     lab.order(fault, 1, client.key)
     response = client.ask(route, **given)
     assert response.status == 200
@@ -51,7 +51,7 @@ def meet(lab: ThreadedLab, client: Client, fault: Fault, route: str, **given: An
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("fault", STATUS)
 def test_errors_have_the_providers_status_and_shape(
-    lab: ThreadedLab, client: Client, fault: str, route: str
+    lab: ThreadedMockProviders, client: Client, fault: str, route: str
 ) -> None:
     lab.order(fault, 1, client.key)
     response = client.ask(route)
@@ -73,7 +73,7 @@ def test_errors_have_the_providers_status_and_shape(
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_dropped_connection_ends_without_a_byte(
-    lab: ThreadedLab, client: Client, route: str
+    lab: ThreadedMockProviders, client: Client, route: str
 ) -> None:
     lab.order(Fault.DROP, 1, client.key)
     with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
@@ -83,21 +83,21 @@ def test_a_dropped_connection_ends_without_a_byte(
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_timeout_lasts_until_the_client_leaves(
-    lab: ThreadedLab, client: Client, route: str
+    lab: ThreadedMockProviders, client: Client, route: str
 ) -> None:
     lab.order(Fault.TIMEOUT, 1, client.key)
     with pytest.raises(TimeoutError):
         client.ask(route, timeout=0.2)
     deadline = time.monotonic() + 10
     while (account := lab.report()["accounts"][client.key])["under_way"]:
-        assert time.monotonic() < deadline, "the lab holds on to a client that has left"
+        assert time.monotonic() < deadline, "the mock server holds on to a client that has left"
         time.sleep(0.01)
     assert account["faults"] == {"timeout": 1}
 
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_slow_drip_is_a_right_answer_that_takes_its_time(
-    lab: ThreadedLab, client: Client, route: str
+    lab: ThreadedMockProviders, client: Client, route: str
 ) -> None:
     started = time.monotonic()
     data = meet(lab, client, Fault.SLOW_DRIP, route)
@@ -106,7 +106,9 @@ def test_a_slow_drip_is_a_right_answer_that_takes_its_time(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_refusal_is_the_providers_own(lab: ThreadedLab, client: Client, route: str) -> None:
+def test_a_refusal_is_the_providers_own(
+    lab: ThreadedMockProviders, client: Client, route: str
+) -> None:
     found = parts_of(route, meet(lab, client, Fault.REFUSAL, route))
     assert found["refused"]
     assert not found["text"]
@@ -114,7 +116,9 @@ def test_a_refusal_is_the_providers_own(lab: ThreadedLab, client: Client, route:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_an_empty_answer_has_no_content(lab: ThreadedLab, client: Client, route: str) -> None:
+def test_an_empty_answer_has_no_content(
+    lab: ThreadedMockProviders, client: Client, route: str
+) -> None:
     found = parts_of(route, meet(lab, client, Fault.EMPTY, route))
     assert not found["text"]
     assert found["arguments"] is None
@@ -125,7 +129,7 @@ def test_an_empty_answer_has_no_content(lab: ThreadedLab, client: Client, route:
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("form", ["tool", "json"])
 def test_a_truncated_answer_says_why_and_lacks_its_end(
-    lab: ThreadedLab, client: Client, route: str, form: str
+    lab: ThreadedMockProviders, client: Client, route: str, form: str
 ) -> None:
     found = parts_of(route, meet(lab, client, Fault.TRUNCATED_JSON, route, form=form))
     assert found["finish"] == CUT[route]
@@ -151,7 +155,7 @@ def whole(client: Client, route: str) -> str:
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("form", ["tool", "json"])
 def test_invalid_json_is_what_the_provider_would_make_of_it(
-    lab: ThreadedLab, client: Client, route: str, form: str
+    lab: ThreadedMockProviders, client: Client, route: str, form: str
 ) -> None:
     found = parts_of(route, meet(lab, client, Fault.INVALID_JSON, route, form=form))
     if form == "json":
@@ -171,14 +175,16 @@ def test_invalid_json_is_what_the_provider_would_make_of_it(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_answers_outside_the_options(lab: ThreadedLab, client: Client, route: str) -> None:
+def test_answers_outside_the_options(
+    lab: ThreadedMockProviders, client: Client, route: str
+) -> None:
     answers = answers_of(route, meet(lab, client, Fault.OUTSIDE_OPTIONS, route))
     assert [answer["n"] for answer in answers] == [1, 2]
     assert not {answer["a"] for answer in answers} & {"yes", "no"}
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_wrong_number_of_answers(lab: ThreadedLab, client: Client, route: str) -> None:
+def test_a_wrong_number_of_answers(lab: ThreadedMockProviders, client: Client, route: str) -> None:
     lab.order(Fault.WRONG_NUMBER, 6, client.key)
     numbers = {
         tuple(answer["n"] for answer in answers_of(route, client.ask(route).data)) for _ in range(6)
@@ -187,7 +193,7 @@ def test_a_wrong_number_of_answers(lab: ThreadedLab, client: Client, route: str)
     assert numbers == {(1,), (1, 2, 3)}
 
 
-def test_a_plain_answer_bends_too(lab: ThreadedLab, client: Client) -> None:
+def test_a_plain_answer_bends_too(lab: ThreadedMockProviders, client: Client) -> None:
     plain = {"text": "Is there a dog in the image?", "form": "text"}
     found = parts_of("chat", meet(lab, client, Fault.OUTSIDE_OPTIONS, "chat", **plain))
     assert found["text"] not in ("yes", "no")
@@ -213,7 +219,7 @@ def test_faults_are_ordered_and_cleared_over_http(client: Client) -> None:
     assert order(kind="500", next=0).status == 422
 
 
-def test_a_bad_request_uses_up_no_ordered_fault(lab: ThreadedLab, client: Client) -> None:
+def test_a_bad_request_uses_up_no_ordered_fault(lab: ThreadedMockProviders, client: Client) -> None:
     lab.order(Fault.OVERLOADED, 1, client.key)
     assert client.ask("chat", image="").status == 400
     assert client.ask("chat", text=TWO).status == 529
@@ -255,12 +261,12 @@ def test_an_account_has_its_own_faults_beside_those_of_all() -> None:
 def test_shares_as_text() -> None:
     assert parse_faults(["500=0.02", "drop=0.1"]) == {Fault.SERVER_ERROR: 0.02, Fault.DROP: 0.1}
     for wrong in ("nothing=0.1", "500", "500=much", "500=1.5", "500=-1", "500=nan"):
-        with pytest.raises(LabError):
+        with pytest.raises(MockError):
             parse_faults([wrong])
-    with pytest.raises(LabError, match="sum"):
+    with pytest.raises(MockError, match="sum"):
         parse_faults(["500=0.6", "503=0.6"])
-    with pytest.raises(LabError):
-        LabSettings(latency=-1.0)
+    with pytest.raises(MockError):
+        MockSettings(latency=-1.0)
 
 
 def test_every_fault_is_explained() -> None:

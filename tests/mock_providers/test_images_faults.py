@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from scenewright.core.ports.backend import BackendError, GenerationRequest
-from scenewright.mock_providers import Fault, LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import Fault, MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import Backoff
 from scenewright.tools.backends.remote import RemoteBackend, remote_backend
@@ -30,7 +30,7 @@ REASONS = {
 
 @pytest.fixture(params=["openai", "gemini"])
 async def backend(
-    request: pytest.FixtureRequest, slow_lab: ThreadedLab, key: str
+    request: pytest.FixtureRequest, slow_lab: ThreadedMockProviders, key: str
 ) -> AsyncIterator[RemoteBackend]:
     fault = request.node.callspec.params.get("fault")
     caller = caller_of(fault, "mine")
@@ -53,7 +53,7 @@ async def drawn(backend: RemoteBackend) -> tuple[int, int]:
 
 @pytest.mark.parametrize("fault", [fault for fault in Fault if fault not in HANGING])
 async def test_a_fault_that_passes(
-    backend: RemoteBackend, slow_lab: ThreadedLab, key: str, fault: Fault
+    backend: RemoteBackend, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
     slow_lab.order(fault, 1, key)
     if fault is Fault.REFUSAL:
@@ -70,7 +70,7 @@ async def test_a_fault_that_passes(
 
 @pytest.mark.parametrize("fault", list(REASONS))
 async def test_a_fault_that_never_passes(
-    backend: RemoteBackend, slow_lab: ThreadedLab, key: str, fault: Fault
+    backend: RemoteBackend, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
     slow_lab.order(fault, 100, key)
     with pytest.raises(BackendError) as caught:
@@ -83,7 +83,7 @@ async def test_a_fault_that_never_passes(
 
 
 async def test_limits_hold_for_pictures(key: str) -> None:
-    with serving_thread(LabSettings(requests_per_minute=120, window=1.0)) as lab:
+    with serving_thread(MockSettings(requests_per_minute=120, window=1.0)) as lab:
         caller = Caller("mine", timeout=TIMEOUT, priced=False, backoff=Backoff(initial=0.01))
         backend = remote_backend(
             "openai", "instant-image", caller, api_key=key, base_url=lab.openai_url

@@ -1,4 +1,4 @@
-"""The lab's routes for pictures: what they give, what they refuse, what is counted."""
+"""The mock server's routes for pictures: what they give, what they refuse, what is counted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.mock_providers import Fault, ThreadedLab
+from scenewright.mock_providers import Fault, ThreadedMockProviders
 from tests.mock_providers.asking import Client, Response
 
 GENERATE, EDIT = "/v1/images/generations", "/v1/images/edits"
@@ -170,7 +170,7 @@ def test_names_of_the_providers_models_are_served(client: Client) -> None:
     assert client.call("GET", "/v1/models/gpt-4o-mini").data["id"] == "judge-a"
 
 
-def test_pictures_count_in_the_report(client: Client, lab: ThreadedLab, key: str) -> None:
+def test_pictures_count_in_the_report(client: Client, lab: ThreadedMockProviders, key: str) -> None:
     spent = asked(client).data["usage"]
     asked(client, n=3)
     report = lab.report()["accounts"][key]
@@ -179,7 +179,9 @@ def test_pictures_count_in_the_report(client: Client, lab: ThreadedLab, key: str
     assert report["tokens_out"] == spent["output_tokens"]
 
 
-def test_refusals_are_the_providers_own(client: Client, lab: ThreadedLab, key: str) -> None:
+def test_refusals_are_the_providers_own(
+    client: Client, lab: ThreadedMockProviders, key: str
+) -> None:
     lab.order(Fault.REFUSAL, 1, key)
     refused = asked(client)
     assert refused.status == 400

@@ -13,7 +13,7 @@ from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import QuestionForm, facts_of
 from scenewright.miniature.painter import paint
-from scenewright.mock_providers import ThreadedLab
+from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers.caller import Caller
 from scenewright.runs.model_factory.profiles import judge_of
 from tests.mock_providers.asking import Client, answers_of, body, parts_of, sheet
@@ -21,7 +21,7 @@ from tests.mock_providers.asking import Client, answers_of, body, parts_of, shee
 PLACES = ("left of", "right of", "on", "no visible relationship")
 
 
-def test_a_judge_tells_what_is_painted(lab: ThreadedLab, client: Client) -> None:
+def test_a_judge_tells_what_is_painted(lab: ThreadedMockProviders, client: Client) -> None:
     painting = paint(load_scene("red ball on table; dog left of table", format="triplets"), 3)
     buffer = io.BytesIO()
     painting.image.save(buffer, "PNG")
@@ -39,7 +39,7 @@ def test_a_judge_tells_what_is_painted(lab: ThreadedLab, client: Client) -> None
     assert all(answer["p"] > 0.5 for answer in answers)
 
 
-async def test_probabilities_are_the_judges_own(lab: ThreadedLab, client: Client) -> None:
+async def test_probabilities_are_the_judges_own(lab: ThreadedMockProviders, client: Client) -> None:
     image = paint(load_scene("dog left of table", format="triplets"), 3).image
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
@@ -83,7 +83,7 @@ async def test_probabilities_are_the_judges_own(lab: ThreadedLab, client: Client
 
 
 @pytest.mark.parametrize("stems", [True, False])
-async def test_a_sheet_changes_no_answer(lab: ThreadedLab, key: str, stems: bool) -> None:
+async def test_a_sheet_changes_no_answer(lab: ThreadedMockProviders, key: str, stems: bool) -> None:
     asked = "red ball on table; dog left of table; lamp above ball; cat; tree; car; blue ball"
     scene = load_scene(asked, format="triplets")
     image = paint(load_scene("red ball on table; dog left of table", format="triplets"), 3).image

@@ -19,7 +19,7 @@ from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact
 from scenewright.core.images import hash_of_image
 from scenewright.core.ports.backend import BackendError, GenerationRequest, Start
-from scenewright.mock_providers import Fault, LabSettings, serving
+from scenewright.mock_providers import Fault, MockSettings, serving
 from scenewright.mock_providers.routes import application
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import Backoff
@@ -132,7 +132,7 @@ async def rig(wire: str) -> AsyncIterator[Rig]:
         # `scenewright.mock_providers.serving` as an attribute is the function.
         module = import_module("scenewright.mock_providers.serving")
         patch.setattr(module, "application", lambda lab: Seen(application(lab), keys))
-        lab = await stack.enter_async_context(serving(LabSettings()))
+        lab = await stack.enter_async_context(serving(MockSettings()))
         url = f"{lab.url}/v1" if provider == "openai" else lab.url
         ask, model = make(provider, url, caller, **options)
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scenewright.mock_providers import LabSettings, serving_thread
+from scenewright.mock_providers import MockSettings, serving_thread
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ RUNNER = Path(__file__).with_name("kill_runner.py")
 
 def killed(folder: Path, strategy: str, kills: int) -> dict[str, Any]:
     """What a run of ``strategy`` and its lab tell after so many kills."""
-    with serving_thread(LabSettings(latency=0.15)) as lab:
+    with serving_thread(MockSettings(latency=0.15)) as lab:
         done = subprocess.run(
             [sys.executable, str(RUNNER), lab.url, str(folder), strategy, str(kills)],
             capture_output=True,

@@ -1,4 +1,4 @@
-"""The lab answers what the building of a set asks, over every wire format."""
+"""The mock server answers what the building of a set asks, over every wire format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.store.ledger import Ledger
 from scenewright.miniature.painter import paint
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
-from scenewright.mock_providers import ThreadedLab, box_relations, scripts
+from scenewright.mock_providers import ThreadedMockProviders, box_relations, scripts
 from scenewright.mock_providers import box_relations as looking
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
@@ -34,7 +34,7 @@ PROVIDERS = ("openai", "gemini", "anthropic")
 
 @asynccontextmanager
 async def parser(
-    lab: ThreadedLab, provider: str, model: str, key: str, attempts: int = 3
+    lab: ThreadedMockProviders, provider: str, model: str, key: str, attempts: int = 3
 ) -> AsyncIterator[PictureParser]:
     caller = Caller("lab", priced=False, attempts=attempts)
     url = lab.openai_url if provider == "openai" else lab.url
@@ -71,7 +71,7 @@ def test_the_lab_knows_the_tools_of_the_prompts() -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_judge_names_the_relations_of_boxes(
-    lab: ThreadedLab, key: str, provider: str
+    lab: ThreadedMockProviders, key: str, provider: str
 ) -> None:
     image, found = painting()
     async with parser(lab, provider, "judge-a", key) as one:
@@ -83,7 +83,7 @@ async def test_a_judge_names_the_relations_of_boxes(
     assert len(pairs) == len(set(pairs))
 
 
-async def test_boxes_are_those_of_the_original(lab: ThreadedLab, key: str) -> None:
+async def test_boxes_are_those_of_the_original(lab: ThreadedMockProviders, key: str) -> None:
     image, found = painting()
     large = image.resize((1280, 1280))
     boxes = [Detection(d.name, tuple(v * 10 for v in d.box)) for d in found]  # type: ignore[arg-type]
@@ -91,7 +91,7 @@ async def test_boxes_are_those_of_the_original(lab: ThreadedLab, key: str) -> No
         assert (await one.parse(large, boxes)).isomorphic(await one.parse(image, found))
 
 
-async def test_a_judge_describes_a_whole_picture(lab: ThreadedLab, key: str) -> None:
+async def test_a_judge_describes_a_whole_picture(lab: ThreadedMockProviders, key: str) -> None:
     image, _ = painting()
     async with parser(lab, "gemini", "judge-a", key) as one:
         scene = await one.parse(image)
@@ -99,7 +99,7 @@ async def test_a_judge_describes_a_whole_picture(lab: ThreadedLab, key: str) -> 
     assert all(item.attributes.get("color") in COLORS for item in scene.objects)
 
 
-async def test_instant_needs_boxes_and_repeats_itself(lab: ThreadedLab, key: str) -> None:
+async def test_instant_needs_boxes_and_repeats_itself(lab: ThreadedMockProviders, key: str) -> None:
     image, found = painting()
     async with parser(lab, "openai", "instant", key, attempts=1) as one:
         assert await one.parse(image, found) == await one.parse(image, found)
@@ -109,7 +109,7 @@ async def test_instant_needs_boxes_and_repeats_itself(lab: ThreadedLab, key: str
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_bent_replies_are_mended_or_lost_with_a_reason(
-    lab: ThreadedLab, key: str, provider: str
+    lab: ThreadedMockProviders, key: str, provider: str
 ) -> None:
     image, found = painting()
     async with parser(lab, provider, "instant", key) as one:
@@ -124,7 +124,7 @@ async def test_bent_replies_are_mended_or_lost_with_a_reason(
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_set_is_built_over_the_wire(
-    lab: ThreadedLab, key: str, provider: str, tmp_path: Path
+    lab: ThreadedMockProviders, key: str, provider: str, tmp_path: Path
 ) -> None:
     photos = Photos(tmp_path / "photos", 5)
     async with parser(lab, provider, "instant", key) as one:
@@ -147,7 +147,7 @@ async def test_a_set_is_built_over_the_wire(
 
 
 async def test_synonyms_go_by_the_planners_table(
-    lab: ThreadedLab, key: str, tmp_path: Path
+    lab: ThreadedMockProviders, key: str, tmp_path: Path
 ) -> None:
     async with parser(lab, "openai", "gpt-4.1-mini", key) as one:
         with Ledger(tmp_path / "ledger") as ledger:

@@ -1,4 +1,4 @@
-"""The lab answers what scene graph evaluation asks, over every wire format."""
+"""The mock server answers what scene graph evaluation asks, over every wire format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scenewright.evals.datasets.psg_prompts.rows import request_of
 from scenewright.evals.datasets.psg_prompts.templates import DrawSpec, draw
 from scenewright.miniature.painter import paint
 from scenewright.miniature.truth import Painting
-from scenewright.mock_providers import ThreadedLab
+from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.text_tools import score
 from scenewright.mock_providers.turns import listed
@@ -39,7 +39,7 @@ RED, BLUE = (255, 0, 0), (0, 0, 255)
 
 @asynccontextmanager
 async def chat_of(
-    lab: ThreadedLab, provider: str, model: str, key: str
+    lab: ThreadedMockProviders, provider: str, model: str, key: str
 ) -> AsyncIterator[BaseChatModel]:
     caller = Caller("lab", priced=False, attempts=2)
     url = lab.openai_url if provider == "openai" else lab.url
@@ -91,7 +91,7 @@ def marked(made: Painting, subject: str, target: str) -> Image.Image:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_colours_are_read_from_the_first_picture(
-    lab: ThreadedLab, key: str, provider: str
+    lab: ThreadedMockProviders, key: str, provider: str
 ) -> None:
     made = painting()
     async with chat_of(lab, provider, "judge-a", key) as chat:
@@ -106,7 +106,7 @@ async def test_colours_are_read_from_the_first_picture(
             assert "I cannot see material" in said["reasoning"]
 
 
-async def test_a_thing_of_no_known_kind_is_told_so(lab: ThreadedLab, key: str) -> None:
+async def test_a_thing_of_no_known_kind_is_told_so(lab: ThreadedMockProviders, key: str) -> None:
     async with chat_of(lab, "openai", "judge-a", key) as chat:
         said = await asked(
             chat, "openai", "record_attributes", "extract_attributes",
@@ -119,7 +119,7 @@ async def test_a_thing_of_no_known_kind_is_told_so(lab: ThreadedLab, key: str) -
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_relation_is_verified_between_the_boxes(
-    lab: ThreadedLab, key: str, provider: str
+    lab: ThreadedMockProviders, key: str, provider: str
 ) -> None:
     made = painting()
     said = {}
@@ -140,7 +140,7 @@ async def test_a_relation_is_verified_between_the_boxes(
 
 
 async def test_two_things_of_one_kind_are_told_apart_by_their_boxes(
-    lab: ThreadedLab, key: str
+    lab: ThreadedMockProviders, key: str
 ) -> None:
     image = Image.new("RGB", (128, 128), "white")
     pen = ImageDraw.Draw(image)
@@ -162,7 +162,7 @@ async def test_two_things_of_one_kind_are_told_apart_by_their_boxes(
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_open_questions_are_answered_by_the_judges_words(
-    lab: ThreadedLab, key: str, provider: str
+    lab: ThreadedMockProviders, key: str, provider: str
 ) -> None:
     questions = {
         "What is the color of the ball?": "red",
@@ -182,7 +182,9 @@ async def test_open_questions_are_answered_by_the_judges_words(
     assert [row["answer"] for row in said["answers"]] == list(questions.values())
 
 
-async def test_instant_answers_all_of_them_the_same_each_time(lab: ThreadedLab, key: str) -> None:
+async def test_instant_answers_all_of_them_the_same_each_time(
+    lab: ThreadedMockProviders, key: str
+) -> None:
     made = painting()
     async with chat_of(lab, "gemini", "instant", key) as chat:
         heard = [
@@ -204,7 +206,9 @@ async def test_instant_answers_all_of_them_the_same_each_time(lab: ThreadedLab, 
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_texts_are_answered_by_rules(lab: ThreadedLab, key: str, provider: str) -> None:
+async def test_texts_are_answered_by_rules(
+    lab: ThreadedMockProviders, key: str, provider: str
+) -> None:
     pairs = [
         {"number": 1, "question": "?", "gt_answer": "left of", "pred_answer": "To the left of"},
         {"number": 2, "question": "?", "gt_answer": "dark red", "pred_answer": "red"},
@@ -230,7 +234,7 @@ async def test_texts_are_answered_by_rules(lab: ThreadedLab, key: str, provider:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_other_words_than_the_prompts_are_refused(
-    lab: ThreadedLab, key: str, provider: str
+    lab: ThreadedMockProviders, key: str, provider: str
 ) -> None:
     prompt = load_prompt("score_answers")
     async with chat_of(lab, provider, "judge-a", key) as chat:

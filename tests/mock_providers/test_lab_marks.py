@@ -1,4 +1,4 @@
-"""The lab gives pictures marks over the providers' wires, and the metric takes them."""
+"""The mock server gives pictures marks over the providers' wires, and the metric takes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scenewright.config.settings import Settings
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import Sample
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.mock_providers import ThreadedLab
+from scenewright.mock_providers import ThreadedMockProviders
 
 PROVIDERS = ("openai", "gemini", "anthropic")
 
@@ -22,7 +22,7 @@ def lab_key(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_KEY", key)
 
 
-def settings(lab: ThreadedLab, provider: str) -> Settings:
+def settings(lab: ThreadedMockProviders, provider: str) -> Settings:
     url = lab.openai_url if provider == "openai" else lab.url
     account = {"provider": provider, "base_url": url, "key_variable": "LAB_KEY"}
     return Settings.model_validate({"accounts": {"lab": account}})
@@ -34,7 +34,9 @@ def sample(text: str = "a red dog") -> Sample:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_marks_over_every_wire(lab: ThreadedLab, provider: str, tmp_path: Path) -> None:
+async def test_marks_over_every_wire(
+    lab: ThreadedMockProviders, provider: str, tmp_path: Path
+) -> None:
     options = {"judges": "lab:instant", "folder": str(tmp_path / provider)}
     metric: Any = metric_of("direct", options, settings(lab, provider))
     first = await metric.score(sample())

@@ -20,7 +20,7 @@ from scenewright.evals.studies.peers.questions import (
     QuestionSource,
     TifaMaker,
 )
-from scenewright.mock_providers import ThreadedLab
+from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers import AnswerStore
 from scenewright.providers.caller import Caller
 from tests.doubles import ScriptedJudge
@@ -30,7 +30,7 @@ TEXT = "two dogs left of a small red ball on a wooden table"
 
 @pytest.mark.parametrize("provider", ["openai", "gemini", "anthropic"])
 async def test_questions_are_written_filtered_kept_and_answered(
-    lab: ThreadedLab, key: str, provider: str, tmp_path: Path
+    lab: ThreadedMockProviders, key: str, provider: str, tmp_path: Path
 ) -> None:
     caller = Caller("lab", priced=False, attempts=3)
     url = lab.openai_url if provider == "openai" else lab.url

@@ -1,4 +1,4 @@
-"""The lab rates objects over the providers' wires, in all strategies."""
+"""The mock server rates objects over the providers' wires, in all strategies."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from scenewright.config.settings import Settings
 from scenewright.core.ports.vision import Detection
 from scenewright.miniature.damage import GradedPainting, sample_graded
-from scenewright.mock_providers import ThreadedLab
+from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.runs.model_factory.profiles import chat_of
 from scenewright.tools.vision.realism.vlm import STRATEGIES, Example, Examples, VlmScorer
 
 PROVIDERS = ("openai", "gemini", "anthropic")
 
 
-def settings(lab: ThreadedLab, provider: str) -> Settings:
+def settings(lab: ThreadedMockProviders, provider: str) -> Settings:
     url = lab.openai_url if provider == "openai" else lab.url
     account = {"provider": provider, "base_url": url, "key_variable": "LAB_KEY"}
     return Settings.model_validate({"accounts": {"lab": account}})
@@ -46,7 +46,7 @@ def detections(painting: GradedPainting) -> list[Detection]:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_every_strategy_gets_scores_that_hang_on_the_view(
-    lab: ThreadedLab, provider: str, tmp_path: Path
+    lab: ThreadedMockProviders, provider: str, tmp_path: Path
 ) -> None:
     painting = sample_graded(random.Random(99))
     objects = detections(painting)
@@ -68,14 +68,14 @@ async def test_every_strategy_gets_scores_that_hang_on_the_view(
             # One judge looks at one view: the Likert score is the decimal one, rounded.
             assert whole.shape == int(whole.shape)
             assert abs(whole.shape - decimal.shape) <= 0.51
-        # The lab heeds no examples, but it reads past them to the object that is asked about.
+        # The mock heeds no examples, but it reads past them to the object that is asked about.
         assert [o.shape for o in found[f"few-shot-{view}-base"]] == [o.shape for o in likert]
         cost = (sum(o.tokens_in for o in found[f"{s}-shot-{view}-base"]) for s in ("few", "zero"))
         assert next(cost) > 2 * next(cost)
     await chat.aclose()  # type: ignore[attr-defined]
 
 
-async def test_a_judge_looks_at_the_object(lab: ThreadedLab) -> None:
+async def test_a_judge_looks_at_the_object(lab: ThreadedMockProviders) -> None:
     painting = sample_graded(random.Random(99))
     scorer = VlmScorer(
         chat_of("lab:judge-a", settings(lab, "openai")), STRATEGIES["zero-shot-crop-s5"]

@@ -1,4 +1,4 @@
-"""Limits over sliding minutes, and the books that the lab keeps."""
+"""Limits over sliding minutes, and the books that the mock server keeps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.mock_providers import Fault, LabSettings, serving_thread
+from scenewright.mock_providers import Fault, MockSettings, serving_thread
 from scenewright.mock_providers.accounts import MINUTE as WINDOW
 from scenewright.mock_providers.accounts import Account, account_name
 from tests.mock_providers.asking import REQUEST_ID, ROUTES, Client
@@ -19,7 +19,7 @@ LIMIT = 5
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_burst_gets_as_many_answers_as_the_limit_allows(route: str) -> None:
-    with serving_thread(LabSettings(requests_per_minute=LIMIT)) as lab:
+    with serving_thread(MockSettings(requests_per_minute=LIMIT)) as lab:
         one, two = Client(lab.url, "one"), Client(lab.url, "two")
         with ThreadPoolExecutor(8) as pool:
             responses = list(pool.map(lambda _: one.ask(route), range(LIMIT + 7)))
@@ -46,7 +46,7 @@ def test_a_burst_gets_as_many_answers_as_the_limit_allows(route: str) -> None:
 
 
 def test_headers_tell_what_is_left() -> None:
-    limits = LabSettings(requests_per_minute=LIMIT, tokens_per_minute=100_000)
+    limits = MockSettings(requests_per_minute=LIMIT, tokens_per_minute=100_000)
     with serving_thread(limits) as lab:
         client = Client(lab.url, "one")
         headers = client.ask("chat").headers
@@ -62,7 +62,7 @@ def test_headers_tell_what_is_left() -> None:
 def test_tokens_a_minute_are_those_that_the_responses_name() -> None:
     with serving_thread() as free:
         usage = Client(free.url, "one").ask("chat").data["usage"]
-    room = LabSettings(tokens_per_minute=3 * usage["total_tokens"])
+    room = MockSettings(tokens_per_minute=3 * usage["total_tokens"])
     with serving_thread(room) as lab:
         client = Client(lab.url, "one")
         assert [client.ask("chat").status for _ in range(5)] == [200, 200, 200, 429, 429]
@@ -73,7 +73,7 @@ def test_tokens_a_minute_are_those_that_the_responses_name() -> None:
 
 
 def test_more_at_once_than_allowed() -> None:
-    with serving_thread(LabSettings(concurrent=2, latency=0.7)) as lab:
+    with serving_thread(MockSettings(concurrent=2, latency=0.7)) as lab:
         client = Client(lab.url, "one")
         with ThreadPoolExecutor(6) as pool:
             found = sorted(pool.map(lambda _: client.ask("chat").status, range(6)))
@@ -85,7 +85,7 @@ def test_more_at_once_than_allowed() -> None:
 
 
 def test_requests_wait_beside_each_other() -> None:
-    with serving_thread(LabSettings(latency=0.7)) as lab:
+    with serving_thread(MockSettings(latency=0.7)) as lab:
         client = Client(lab.url, "one")
         with ThreadPoolExecutor(10) as pool:
             assert set(pool.map(lambda _: client.ask("chat").status, range(10))) == {200}

@@ -29,7 +29,7 @@ from scenewright.evals.metrics.base import MetricError, Sample
 from scenewright.evals.metrics.picture_scores import PreferenceMetric
 from scenewright.evals.metrics.registry import metric_of
 from scenewright.miniature.painter import paint
-from scenewright.mock_providers import ThreadedLab
+from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers.caller import Caller
 from scenewright.providers.usage import Usage
 
@@ -65,7 +65,7 @@ class Scripted:
         ]
 
 
-def served(lab: ThreadedLab, provider: str, **overrides: object) -> RemoteJudge:
+def served(lab: ThreadedMockProviders, provider: str, **overrides: object) -> RemoteJudge:
     url = lab.openai_url if provider == "openai" else lab.url
     caller = Caller("pairs")
     return remote_judge(
@@ -75,7 +75,7 @@ def served(lab: ThreadedLab, provider: str, **overrides: object) -> RemoteJudge:
 
 @pytest.mark.parametrize("provider", ["openai", "gemini", "anthropic"])
 async def test_the_picture_that_holds_the_facts_is_preferred_in_either_place(
-    lab: ThreadedLab, provider: str
+    lab: ThreadedMockProviders, provider: str
 ) -> None:
     judge = served(lab, provider)
     objects = [fact for fact in FACTS if fact.kind == "object"]
@@ -93,7 +93,7 @@ async def test_the_picture_that_holds_the_facts_is_preferred_in_either_place(
     await judge.aclose()
 
 
-async def test_a_relation_names_the_wanted_answer(lab: ThreadedLab) -> None:
+async def test_a_relation_names_the_wanted_answer(lab: ThreadedMockProviders) -> None:
     judge = served(lab, "openai")
     (relation,) = [fact for fact in FACTS if "left of" in fact.statement]
     assert pair_fact(relation).question.endswith(" Wanted: left of.")
@@ -121,7 +121,7 @@ async def test_both_orders_must_agree_and_both_must_answer() -> None:
     assert await compare(honest, RIGHT, WRONG, []) == []
 
 
-async def test_a_model_that_takes_one_image_a_call_says_so(lab: ThreadedLab) -> None:
+async def test_a_model_that_takes_one_image_a_call_says_so(lab: ThreadedMockProviders) -> None:
     judge = served(lab, "openai", images_per_call=1)
     found = await compare(judge, RIGHT, WRONG, FACTS[:1])
     assert found[0].preferred == "unscored"
@@ -139,7 +139,9 @@ def sample(drawn: Image.Image, original: Image.Image | None, id: str = "one") ->
     )
 
 
-def test_the_metric_counts_what_is_won_lost_and_unsteady(lab: ThreadedLab, tmp_path: Path) -> None:
+def test_the_metric_counts_what_is_won_lost_and_unsteady(
+    lab: ThreadedMockProviders, tmp_path: Path
+) -> None:
     judge = served(lab, "openai")
     metric = PreferenceMetric([judge])
 
@@ -170,7 +172,7 @@ def test_the_metric_counts_what_is_won_lost_and_unsteady(lab: ThreadedLab, tmp_p
 
 
 def test_a_comparison_is_expected_to_take_both_pictures_and_its_own_instructions(
-    lab: ThreadedLab,
+    lab: ThreadedMockProviders,
 ) -> None:
     judge = served(lab, "gemini", image_tokens="tiles-258")
     both = judge.expected_pair(((64, 64), (768, 1536)), FACTS[:3])

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from scenewright.mock_providers import LabError, LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import (
+    MockError,
+    MockSettings,
+    ThreadedMockProviders,
+    serving_thread,
+)
 from scenewright.mock_providers.quirks import ABOUT, Quirk, parse_quirks
 from tests.mock_providers.asking import ROUTES, Client, body
 from tests.mock_providers.talking import LOOK, heard, request, user
@@ -18,7 +23,7 @@ def message_of(data: Any) -> Any:
 
 
 def test_an_object_is_refused_and_a_string_understood(
-    lab: ThreadedLab, client: Client, key: str
+    lab: ThreadedMockProviders, client: Client, key: str
 ) -> None:
     lab.order_quirk(Quirk.STRING_CHOICE, key)
     found = client.ask("chat")
@@ -31,7 +36,7 @@ def test_an_object_is_refused_and_a_string_understood(
 
 @pytest.mark.parametrize("quirk", [Quirk.LOOSE_CHOICE, Quirk.NO_TOOLS])
 def test_what_is_forced_is_left_aside(
-    lab: ThreadedLab, client: Client, key: str, quirk: Quirk
+    lab: ThreadedMockProviders, client: Client, key: str, quirk: Quirk
 ) -> None:
     lab.order_quirk(quirk, key)
     message = message_of(client.ask("chat").data)
@@ -47,7 +52,7 @@ def test_what_is_forced_is_left_aside(
 
 @pytest.mark.parametrize("quirk", [Quirk.LOOSE_CHOICE, Quirk.NO_TOOLS])
 def test_a_script_is_not_forced_either(
-    lab: ThreadedLab, client: Client, key: str, quirk: Quirk
+    lab: ThreadedMockProviders, client: Client, key: str, quirk: Quirk
 ) -> None:
     lab.order_quirk(quirk, key)
     said = request("chat", [user("the sky")], (LOOK,), "script:echo", "look")
@@ -67,7 +72,7 @@ def test_a_script_answers_by_a_schema(client: Client) -> None:
 
 
 def test_tokens_have_a_fence_that_the_text_lacks(
-    lab: ThreadedLab, client: Client, key: str
+    lab: ThreadedMockProviders, client: Client, key: str
 ) -> None:
     lab.order_quirk(Quirk.FENCED_TOKENS, key)
     choice = client.ask("chat", form="json", logprobs=2).data["choices"][0]
@@ -79,7 +84,7 @@ def test_tokens_have_a_fence_that_the_text_lacks(
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_pictures_get_the_same_error_each_time(
-    lab: ThreadedLab, client: Client, key: str, route: str
+    lab: ThreadedMockProviders, client: Client, key: str, route: str
 ) -> None:
     lab.order_quirk(Quirk.NO_PICTURES, key)
     found = [client.ask(route) for _ in range(2)]
@@ -92,7 +97,7 @@ def test_pictures_get_the_same_error_each_time(
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_words_go_on_until_they_are_cut_off(
-    lab: ThreadedLab, client: Client, key: str, route: str
+    lab: ThreadedMockProviders, client: Client, key: str, route: str
 ) -> None:
     lab.order_quirk(Quirk.ENDLESS, key)
     said = request(route, [user("the sky")], (LOOK,), "script:once", max_tokens=50)
@@ -103,7 +108,7 @@ def test_words_go_on_until_they_are_cut_off(
 
 
 def test_quirks_of_all_are_told_and_taken_back() -> None:
-    with serving_thread(LabSettings(quirks=parse_quirks(["no_pictures"]))) as lab:
+    with serving_thread(MockSettings(quirks=parse_quirks(["no_pictures"]))) as lab:
         client = Client(lab.url, "mine")
         assert client.ask("chat").status == 500
         client.call("POST", "/lab/quirks", b'{"kind": "endless", "key": "mine"}')
@@ -115,6 +120,6 @@ def test_quirks_of_all_are_told_and_taken_back() -> None:
         left = client.call("DELETE", "/lab/quirks").data
         assert left == [{"kind": "no_pictures", "key": None}]
         assert client.call("POST", "/lab/quirks", b'{"kind": "odd"}').status == 422
-    with pytest.raises(LabError, match=r"'odd' .* there are string_choice, "):
+    with pytest.raises(MockError, match=r"'odd' .* there are string_choice, "):
         parse_quirks(["odd"])
     assert set(ABOUT) == set(Quirk)

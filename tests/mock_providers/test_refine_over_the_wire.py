@@ -1,4 +1,4 @@
-"""Whole runs whose pictures and judgements all come over the wire, from a lab."""
+"""Whole runs whose pictures and judgements all come over the wire, from a mock server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scenewright.config.profiles import BackendSpec, Profile
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.ports.backend import BackendError
 from scenewright.graphs.events import Generated
-from scenewright.mock_providers import Fault, LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import Fault, MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.runs.api import refine
 
 SCENE = "red ball left of blue house"
@@ -23,14 +23,16 @@ PRICES = '["painter:instant-image"]\nimage = 0.25\nas_of = 2026-11-01\n'
 
 
 @pytest.fixture
-def served() -> Iterator[ThreadedLab]:
-    with serving_thread(LabSettings()) as lab:
+def served() -> Iterator[ThreadedMockProviders]:
+    with serving_thread(MockSettings()) as lab:
         yield lab
 
 
 @pytest.fixture
-def settings(served: ThreadedLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Two accounts at the lab; a picture costs a quarter of a dollar."""
+def settings(
+    served: ThreadedMockProviders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Settings:
+    """Two accounts at the mock server; a picture costs a quarter of a dollar."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KEY_OF_THE_PAINTER", KEY)
     monkeypatch.setenv("KEY_OF_THE_PANEL", JUDGES_KEY)
@@ -60,14 +62,14 @@ def profile(strategy: str = "feedback") -> Profile:
     )
 
 
-def answered(lab: ThreadedLab, key: str) -> int:
+def answered(lab: ThreadedMockProviders, key: str) -> int:
     account = lab.report()["accounts"].get(key)
     return int(account["answered"]) if account else 0
 
 
 @pytest.mark.parametrize("strategy", ["feedback", "router"])
 async def test_a_run_is_drawn_judged_and_paid_once(
-    served: ThreadedLab, settings: Settings, tmp_path: Path, strategy: str
+    served: ThreadedMockProviders, settings: Settings, tmp_path: Path, strategy: str
 ) -> None:
     done = await refine(SCENE, profile(strategy), out=tmp_path / "run", rounds=3, settings=settings)
     totals = done.totals
@@ -85,7 +87,7 @@ async def test_a_run_is_drawn_judged_and_paid_once(
 
 
 async def test_a_run_that_lost_its_painter_goes_on_and_pays_nothing_twice(
-    served: ThreadedLab, settings: Settings, tmp_path: Path
+    served: ThreadedMockProviders, settings: Settings, tmp_path: Path
 ) -> None:
     drawn: list[Generated] = []
 
@@ -115,7 +117,7 @@ async def test_a_run_that_lost_its_painter_goes_on_and_pays_nothing_twice(
 
 
 def test_the_profile_openai_runs_whole_from_the_command_line(
-    served: ThreadedLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    served: ThreadedMockProviders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from scenewright.mock_providers import Fault, LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import Fault, MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.mock_providers.accounts import Kept, Replays
 from scenewright.mock_providers.problems import Problem
 from tests.mock_providers.asking import PATHS, ROUTES, Client, Response, body
@@ -39,17 +39,17 @@ class Repeating(Client):
 
 
 @pytest.fixture
-def repeating(lab: ThreadedLab, key: str) -> Repeating:
+def repeating(lab: ThreadedMockProviders, key: str) -> Repeating:
     return Repeating(lab.url, key)
 
 
 @pytest.fixture
-def waiting_lab() -> Iterator[ThreadedLab]:
-    with serving_thread(LabSettings(latency=0.4, longest_hang=30.0)) as made:
+def waiting_lab() -> Iterator[ThreadedMockProviders]:
+    with serving_thread(MockSettings(latency=0.4, longest_hang=30.0)) as made:
         yield made
 
 
-def account(lab: ThreadedLab, key: str) -> dict[str, Any]:
+def account(lab: ThreadedMockProviders, key: str) -> dict[str, Any]:
     found: dict[str, Any] = lab.report()["accounts"].get(key, {})
     return found
 
@@ -63,7 +63,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_the_same_reply_comes_again_and_costs_nothing(
-    lab: ThreadedLab, repeating: Repeating, route: str
+    lab: ThreadedMockProviders, repeating: Repeating, route: str
 ) -> None:
     first = repeating.ask(route)
     spent = account(lab, repeating.key)
@@ -79,7 +79,7 @@ def test_the_same_reply_comes_again_and_costs_nothing(
 
 
 def test_pictures_are_drawn_once_although_each_would_be_another(
-    lab: ThreadedLab, client: Client, repeating: Repeating
+    lab: ThreadedMockProviders, client: Client, repeating: Repeating
 ) -> None:
     raw = json.dumps({"model": "instant-image", "prompt": "a dog", "size": "64x64"}).encode()
     headers = {"authorization": f"Bearer {client.key}"}
@@ -92,7 +92,7 @@ def test_pictures_are_drawn_once_although_each_would_be_another(
     assert account(lab, client.key)["executed"] == 3
 
 
-def test_keys_belong_to_an_account(lab: ThreadedLab, repeating: Repeating) -> None:
+def test_keys_belong_to_an_account(lab: ThreadedMockProviders, repeating: Repeating) -> None:
     repeating.ask("chat")
     other = Repeating(lab.url, f"other-{repeating.key[:16]}")
     assert other.ask("chat").status == 200
@@ -104,7 +104,7 @@ def test_keys_belong_to_an_account(lab: ThreadedLab, repeating: Repeating) -> No
     [(NAMED, 422, "another request"), ("k" * 256, 400, "255")],
 )
 def test_a_key_that_cannot_be_is_told(
-    lab: ThreadedLab, repeating: Repeating, idempotency_key: str, status: int, says: str
+    lab: ThreadedMockProviders, repeating: Repeating, idempotency_key: str, status: int, says: str
 ) -> None:
     repeating.ask("chat")
     repeating.idempotency_key = idempotency_key
@@ -114,7 +114,9 @@ def test_a_key_that_cannot_be_is_told(
 
 
 @pytest.mark.parametrize("fault", [Fault.SERVER_ERROR, Fault.OVERLOADED, Fault.RATE_LIMITED])
-def test_errors_are_not_kept(lab: ThreadedLab, repeating: Repeating, fault: Fault) -> None:
+def test_errors_are_not_kept(
+    lab: ThreadedMockProviders, repeating: Repeating, fault: Fault
+) -> None:
     lab.order(fault, 1, repeating.key)
     assert repeating.ask("chat").status != 200
     assert repeating.ask("chat").status == 200
@@ -124,7 +126,7 @@ def test_errors_are_not_kept(lab: ThreadedLab, repeating: Repeating, fault: Faul
 
 @pytest.mark.parametrize("fault", [Fault.REFUSAL, Fault.EMPTY, Fault.TRUNCATED_JSON])
 def test_a_fault_within_a_whole_reply_is_kept(
-    lab: ThreadedLab, repeating: Repeating, fault: Fault
+    lab: ThreadedMockProviders, repeating: Repeating, fault: Fault
 ) -> None:
     lab.order(fault, 1, repeating.key)
     first = repeating.ask("chat")
@@ -134,14 +136,14 @@ def test_a_fault_within_a_whole_reply_is_kept(
 
 
 def test_limits_hold_for_repeated_requests() -> None:
-    with serving_thread(LabSettings(requests_per_minute=2)) as lab:
+    with serving_thread(MockSettings(requests_per_minute=2)) as lab:
         client = Repeating(lab.url, "mine")
         assert [client.ask("chat").status for _ in range(3)] == [200, 200, 429]
         assert account(lab, "mine")["replayed"] == 1
 
 
 def test_what_comes_while_the_first_is_worked_on_waits_for_its_reply(
-    waiting_lab: ThreadedLab,
+    waiting_lab: ThreadedMockProviders,
 ) -> None:
     client = Repeating(waiting_lab.url, "mine")
     with ThreadPoolExecutor(4) as pool:
@@ -152,7 +154,7 @@ def test_what_comes_while_the_first_is_worked_on_waits_for_its_reply(
     assert found["most_at_once"] > 1
 
 
-def test_the_work_of_a_client_that_vanished_is_kept(waiting_lab: ThreadedLab) -> None:
+def test_the_work_of_a_client_that_vanished_is_kept(waiting_lab: ThreadedMockProviders) -> None:
     client = Repeating(waiting_lab.url, "mine")
     with pytest.raises(TimeoutError):
         client.ask("chat", timeout=0.2)
@@ -163,7 +165,9 @@ def test_the_work_of_a_client_that_vanished_is_kept(waiting_lab: ThreadedLab) ->
     assert (found["executed"], found["abandoned"], found["replayed"]) == (1, 1, 2)
 
 
-def test_a_request_that_hangs_gives_its_key_to_the_next_one(waiting_lab: ThreadedLab) -> None:
+def test_a_request_that_hangs_gives_its_key_to_the_next_one(
+    waiting_lab: ThreadedMockProviders,
+) -> None:
     client = Repeating(waiting_lab.url, "mine")
     waiting_lab.order(Fault.TIMEOUT, 1)
     with ThreadPoolExecutor(1) as pool:
@@ -176,7 +180,7 @@ def test_a_request_that_hangs_gives_its_key_to_the_next_one(waiting_lab: Threade
 
 
 def test_a_slow_reply_that_was_broken_off_comes_whole_the_second_time(
-    slow_lab: ThreadedLab, key: str
+    slow_lab: ThreadedMockProviders, key: str
 ) -> None:
     client = Repeating(slow_lab.url, key)
     slow_lab.order(Fault.SLOW_DRIP, 1, key)
@@ -219,7 +223,9 @@ async def test_a_key_stands_for_one_request_until_there_is_no_reply() -> None:
     assert await replays.claim("mine", "a", "other") is None
 
 
-def test_without_a_key_every_request_is_worked_on(lab: ThreadedLab, client: Client) -> None:
+def test_without_a_key_every_request_is_worked_on(
+    lab: ThreadedMockProviders, client: Client
+) -> None:
     made = body("chat")
     client.ask("chat", made)
     client.ask("chat", made)

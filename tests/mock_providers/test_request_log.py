@@ -1,4 +1,4 @@
-"""The log of requests: a line for each that was answered, whoever kills the lab."""
+"""The log of requests: a line for each that was answered, whoever kills the mock server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.mock_providers import Fault, LabError, LabSettings, serving_thread
+from scenewright.mock_providers import Fault, MockError, MockSettings, serving_thread
 from scenewright.mock_providers.accounts import Request, RequestLog, read_requests
 from tests.mock_providers.asking import Client
 from tests.mock_providers.test_replays import Repeating
@@ -17,7 +17,7 @@ from tests.mock_providers.test_replays import Repeating
 def test_answered_requests_are_there_and_others_are_not(tmp_path: Path) -> None:
     log = tmp_path / "lab.jsonl"
     begun = time.time()
-    with serving_thread(LabSettings(request_log=log)) as lab:
+    with serving_thread(MockSettings(request_log=log)) as lab:
         repeating = Repeating(lab.url, "one")
         repeating.ask("chat")
         repeating.ask("chat")
@@ -37,7 +37,7 @@ def test_answered_requests_are_there_and_others_are_not(tmp_path: Path) -> None:
 def test_labs_that_follow_each_other_share_a_log(tmp_path: Path) -> None:
     log = tmp_path / "lab.jsonl"
     for _ in range(2):
-        with serving_thread(LabSettings(request_log=log)) as lab:
+        with serving_thread(MockSettings(request_log=log)) as lab:
             Repeating(lab.url, "one").ask("chat")
     # The second lab knows nothing of the first one's replies.
     assert [one.executed for one in read_requests(log)] == [True, True]
@@ -45,8 +45,8 @@ def test_labs_that_follow_each_other_share_a_log(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
     with (
-        pytest.raises(LabError, match="cannot be written"),
-        serving_thread(LabSettings(request_log=tmp_path / "none" / "lab.jsonl")),
+        pytest.raises(MockError, match="cannot be written"),
+        serving_thread(MockSettings(request_log=tmp_path / "none" / "lab.jsonl")),
     ):
         pass
 
@@ -64,7 +64,7 @@ def test_a_lab_that_was_started_again_draws_the_same_where_that_is_asked_for() -
     headers = {"authorization": "Bearer one"}
     drawn = []
     for _ in range(2):
-        with serving_thread(LabSettings(same_pictures=True)) as lab:
+        with serving_thread(MockSettings(same_pictures=True)) as lab:
             client = Client(lab.url, "one")
             for _ in range(2):
                 reply = client.call("POST", "/v1/images/generations", raw, headers)

@@ -1,4 +1,4 @@
-"""What the lab makes of requests: sheets, plain questions, images, and what is none of these."""
+"""What the mock makes of requests: sheets, plain questions, images, and what is none of these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The providers' own SDKs understand the lab: answers, listings, errors."""
+"""The providers' own SDKs understand the mock server: answers, listings, errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from google.genai import errors, types
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
-from scenewright.mock_providers import MODELS, Fault, ThreadedLab
+from scenewright.mock_providers import MODELS, Fault, ThreadedMockProviders
 from scenewright.mock_providers.generator import IMAGE_MODELS
 from scenewright.mock_providers.models import instant
 from scenewright.mock_providers.pictures import Pictures
@@ -28,15 +28,15 @@ CHOICE = sheet(
 )
 
 
-def openai_client(lab: ThreadedLab, key: str) -> openai.AsyncOpenAI:
+def openai_client(lab: ThreadedMockProviders, key: str) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=lab.openai_url, api_key=key, max_retries=0)
 
 
-def anthropic_client(lab: ThreadedLab, key: str) -> anthropic.AsyncAnthropic:
+def anthropic_client(lab: ThreadedMockProviders, key: str) -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(base_url=lab.url, api_key=key, max_retries=0)
 
 
-def gemini_client(lab: ThreadedLab, key: str) -> genai.Client:
+def gemini_client(lab: ThreadedMockProviders, key: str) -> genai.Client:
     options = types.HttpOptions(base_url=lab.url, retry_options=types.HttpRetryOptions(attempts=1))
     return genai.Client(vertexai=False, api_key=key, http_options=options)
 
@@ -57,7 +57,7 @@ async def expected(text: str) -> dict[str, Any]:
     return {"answers": answers, "why": []}
 
 
-async def test_chat_completions(lab: ThreadedLab, key: str) -> None:
+async def test_chat_completions(lab: ThreadedMockProviders, key: str) -> None:
     async with openai_client(lab, key) as client:
         found = await client.chat.completions.with_raw_response.create(**body("chat", CHOICE))
         done = found.parse()
@@ -80,7 +80,7 @@ async def test_chat_completions(lab: ThreadedLab, key: str) -> None:
 
 
 async def test_a_tool_that_is_not_forced_ends_as_the_models_choice(
-    lab: ThreadedLab, key: str
+    lab: ThreadedMockProviders, key: str
 ) -> None:
     request = {**body("chat"), "tool_choice": "required"}
     async with openai_client(lab, key) as client:
@@ -88,7 +88,7 @@ async def test_a_tool_that_is_not_forced_ends_as_the_models_choice(
         assert done.choices[0].finish_reason == "tool_calls"
 
 
-async def test_responses(lab: ThreadedLab, key: str) -> None:
+async def test_responses(lab: ThreadedMockProviders, key: str) -> None:
     async with openai_client(lab, key) as client:
         done = await client.responses.create(**body("responses", CHOICE))
         call = done.output[0]
@@ -107,7 +107,7 @@ async def test_responses(lab: ThreadedLab, key: str) -> None:
         assert "".join(token.token for token in part.logprobs) == text.output_text
 
 
-async def test_messages(lab: ThreadedLab, key: str) -> None:
+async def test_messages(lab: ThreadedMockProviders, key: str) -> None:
     async with anthropic_client(lab, key) as client:
         done = await client.messages.create(**body("messages", CHOICE))
         assert done._request_id
@@ -126,7 +126,7 @@ async def test_messages(lab: ThreadedLab, key: str) -> None:
         assert count.input_tokens == done.usage.input_tokens
 
 
-async def test_gemini(lab: ThreadedLab, key: str) -> None:
+async def test_gemini(lab: ThreadedMockProviders, key: str) -> None:
     client = gemini_client(lab, key)
     function = types.FunctionDeclaration(
         name=TOOL, description="answers", parameters_json_schema=SCHEMA
@@ -172,7 +172,9 @@ async def test_gemini(lab: ThreadedLab, key: str) -> None:
     await client.aio.aclose()
 
 
-async def test_logprobs_of_chat_tell_the_judges_probabilities(lab: ThreadedLab, key: str) -> None:
+async def test_logprobs_of_chat_tell_the_judges_probabilities(
+    lab: ThreadedMockProviders, key: str
+) -> None:
     async with openai_client(lab, key) as client:
         done = await client.chat.completions.create(
             **body("chat", CHOICE, form="json", logprobs=20)
@@ -199,7 +201,7 @@ async def test_logprobs_of_chat_tell_the_judges_probabilities(lab: ThreadedLab, 
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
-async def test_langchain(lab: ThreadedLab, key: str, api: str) -> None:
+async def test_langchain(lab: ThreadedMockProviders, key: str, api: str) -> None:
     http = openai.DefaultAsyncHttpxClient()
     model = ChatOpenAI(
         model="instant",
@@ -221,7 +223,7 @@ async def test_langchain(lab: ThreadedLab, key: str, api: str) -> None:
     await http.aclose()
 
 
-async def test_listings(lab: ThreadedLab, key: str) -> None:
+async def test_listings(lab: ThreadedMockProviders, key: str) -> None:
     async with openai_client(lab, key) as one:
         assert [model.id async for model in one.models.list()] == [*MODELS, *IMAGE_MODELS]
         assert (await one.models.retrieve("judge-a")).id == "judge-a"
@@ -235,7 +237,7 @@ async def test_listings(lab: ThreadedLab, key: str) -> None:
     await three.aio.aclose()
 
 
-async def test_errors_are_the_sdks_own_classes(lab: ThreadedLab, key: str) -> None:
+async def test_errors_are_the_sdks_own_classes(lab: ThreadedMockProviders, key: str) -> None:
     async with openai_client(lab, key) as one:
         with pytest.raises(openai.NotFoundError) as missing:
             await one.chat.completions.create(**body("chat", model="gpt-nobody"))
@@ -276,7 +278,7 @@ async def test_errors_are_the_sdks_own_classes(lab: ThreadedLab, key: str) -> No
     await three.aio.aclose()
 
 
-async def test_refusals_are_what_the_sdks_call_so(lab: ThreadedLab, key: str) -> None:
+async def test_refusals_are_what_the_sdks_call_so(lab: ThreadedMockProviders, key: str) -> None:
     lab.order(Fault.REFUSAL, 3, key)
     async with openai_client(lab, key) as one:
         assert (await one.chat.completions.create(**body("chat"))).choices[0].message.refusal

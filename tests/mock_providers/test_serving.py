@@ -1,4 +1,4 @@
-"""A lab starts, ends, and lets go of what hangs."""
+"""A mock server starts, ends, and lets go of what hangs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 import pytest
 
-from scenewright.mock_providers import Fault, Lab, LabError, LabSettings, serving, serving_thread
+from scenewright.mock_providers import (
+    Fault,
+    MockError,
+    MockProviders,
+    MockSettings,
+    serving,
+    serving_thread,
+)
 from tests.mock_providers.asking import Client, body
 
 
 async def test_it_serves_in_the_loop_of_its_caller() -> None:
-    async with serving(LabSettings(latency=0.05)) as lab:
-        assert isinstance(lab, Lab)
+    async with serving(MockSettings(latency=0.05)) as lab:
+        assert isinstance(lab, MockProviders)
         async with openai.AsyncOpenAI(
             base_url=f"{lab.url}/v1", api_key="here", max_retries=0
         ) as client:
@@ -37,7 +44,7 @@ def threads() -> int:
 @pytest.mark.parametrize("fault", [Fault.TIMEOUT, Fault.SLOW_DRIP, None])
 def test_it_ends_in_time_with_requests_under_way(fault: Fault | None) -> None:
     before = threads()
-    settings = LabSettings(drip_seconds=600.0, latency=0.0 if fault else 600.0)
+    settings = MockSettings(drip_seconds=600.0, latency=0.0 if fault else 600.0)
     with ThreadPoolExecutor(3) as pool:
         with serving_thread(settings) as lab:
             if fault is not None:
@@ -62,7 +69,7 @@ def test_it_ends_in_time_with_requests_under_way(fault: Fault | None) -> None:
 
 
 def test_a_client_that_leaves_is_no_answer() -> None:
-    with serving_thread(LabSettings(latency=0.5)) as lab:
+    with serving_thread(MockSettings(latency=0.5)) as lab:
         with pytest.raises(TimeoutError):
             Client(lab.url, "mine").ask("chat", timeout=0.1)
         deadline = time.monotonic() + 20
@@ -76,14 +83,14 @@ def test_a_port_in_use_is_told() -> None:
     with serving_thread() as lab:
         port = int(lab.url.rpartition(":")[2])
         with (
-            pytest.raises(LabError, match=f"{port}.*--port"),
-            serving_thread(LabSettings(port=port)),
+            pytest.raises(MockError, match=f"{port}.*--port"),
+            serving_thread(MockSettings(port=port)),
         ):
             pass
 
 
 def test_latency_is_met_and_varies_by_the_jitter() -> None:
-    with serving_thread(LabSettings(latency=0.2, jitter=0.1)) as lab:
+    with serving_thread(MockSettings(latency=0.2, jitter=0.1)) as lab:
         client = Client(lab.url, "mine")
         taken = []
         for _ in range(4):

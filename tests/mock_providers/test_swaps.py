@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from scenewright.mock_providers import LabError, LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import (
+    MockError,
+    MockSettings,
+    ThreadedMockProviders,
+    serving_thread,
+)
 from scenewright.mock_providers.faults import Swap, Swaps, parse_swaps
 from tests.mock_providers.asking import ROUTES, Client, answers_of
 
@@ -16,9 +21,9 @@ NAME = {"chat": "model", "responses": "model", "messages": "model", "gemini": "m
 
 
 @pytest.fixture
-def swapping(key: str) -> Iterator[tuple[ThreadedLab, Client]]:
+def swapping(key: str) -> Iterator[tuple[ThreadedMockProviders, Client]]:
     swaps = parse_swaps(["instant=instant-2@2:instant-2026-11"])
-    with serving_thread(LabSettings(swaps=swaps)) as lab:
+    with serving_thread(MockSettings(swaps=swaps)) as lab:
         yield lab, Client(lab.url, key)
 
 
@@ -29,7 +34,7 @@ def asked(client: Client, route: str) -> tuple[str, Any]:
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_another_model_answers_from_the_ordered_request_on_and_tells_its_name(
-    swapping: tuple[ThreadedLab, Client], route: str
+    swapping: tuple[ThreadedMockProviders, Client], route: str
 ) -> None:
     said = [asked(swapping[1], route) for _ in range(4)]
     assert [name for name, _ in said] == ["instant"] * 2 + ["instant-2026-11"] * 2
@@ -37,7 +42,9 @@ def test_another_model_answers_from_the_ordered_request_on_and_tells_its_name(
     assert said[0][1] != said[2][1]
 
 
-def test_without_a_name_only_the_answers_change(swapping: tuple[ThreadedLab, Client]) -> None:
+def test_without_a_name_only_the_answers_change(
+    swapping: tuple[ThreadedMockProviders, Client],
+) -> None:
     _, client = swapping
     order = json.dumps({"model": "instant", "by": "instant-2", "after": 1}).encode()
     (state,) = client.call("POST", "/lab/swaps", order).data
@@ -50,7 +57,7 @@ def test_without_a_name_only_the_answers_change(swapping: tuple[ThreadedLab, Cli
     assert asked(client, "chat") == before
 
 
-def test_an_unknown_model_cannot_be_swapped(swapping: tuple[ThreadedLab, Client]) -> None:
+def test_an_unknown_model_cannot_be_swapped(swapping: tuple[ThreadedMockProviders, Client]) -> None:
     order = json.dumps({"model": "instant", "by": "nobody"}).encode()
     assert swapping[1].call("POST", "/lab/swaps", order).status == 422
 
@@ -62,6 +69,6 @@ def test_swaps_as_texts() -> None:
         Swap("e", "f", 0, "g-2"),
     )
     for wrong in ("a", "a=", "=b", "a=b@x", "a=b@-1"):
-        with pytest.raises(LabError, match=r"name two models|write MODEL=OTHER"):
+        with pytest.raises(MockError, match=r"name two models|write MODEL=OTHER"):
             parse_swaps([wrong])
     assert Swaps(parse_swaps(["a=b@3"])).state()[0]["met"] == 0

@@ -1,4 +1,4 @@
-"""System One at the lab: every form that the hosts take, and every fault in the right state."""
+"""System One at the mock: every form that the hosts take, and every fault in the right state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scenewright.agents.judges.decisions.reading import MISSING
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
 from scenewright.miniature.painter import paint
-from scenewright.mock_providers import Fault, ThreadedLab
+from scenewright.mock_providers import Fault, ThreadedMockProviders
 from scenewright.providers.caller import Caller
 from scenewright.runs.model_factory.profiles import judge_of
 from tests.agents.judges.conformance import JudgeConformance
@@ -34,7 +34,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def made(
     host: str,
-    lab: ThreadedLab,
+    lab: ThreadedMockProviders,
     key: str,
     model: str = "instant",
     caller: Caller | None = None,
@@ -52,7 +52,7 @@ def made(
 @pytest.mark.parametrize("host", ["transformers", "vllm"])
 class TestConformance(JudgeConformance):
     @pytest.fixture
-    async def judge(self, host: str, lab: ThreadedLab, key: str) -> AsyncIterator[Judge]:
+    async def judge(self, host: str, lab: ThreadedMockProviders, key: str) -> AsyncIterator[Judge]:
         judge = made(host, lab, key)
         yield judge
         await judge.aclose()
@@ -60,7 +60,7 @@ class TestConformance(JudgeConformance):
 
 @pytest.mark.parametrize("host", HOSTS)
 async def test_the_miniature_judges_decide_as_they_judge(
-    host: str, lab: ThreadedLab, key: str
+    host: str, lab: ThreadedMockProviders, key: str
 ) -> None:
     image = paint(SCENE, 3).image
     judge = made(host, lab, key, "judge-a", Caller("lab", timeout=120.0, priced=False))
@@ -79,7 +79,7 @@ async def test_the_miniature_judges_decide_as_they_judge(
 @pytest.mark.parametrize("host", ["transformers", "vllm", "cloudflare"])
 @pytest.mark.parametrize("fault", list(Fault))
 async def test_every_fault_ends_in_the_right_state(
-    host: str, slow_lab: ThreadedLab, key: str, fault: Fault
+    host: str, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
     judge = made(host, slow_lab, key, caller=caller_of(fault))
     expected = await decided(judge)
@@ -110,7 +110,7 @@ async def test_every_fault_ends_in_the_right_state(
 
 
 async def test_a_model_that_is_swapped_in_the_middle_signs_its_answers(
-    slow_lab: ThreadedLab, key: str
+    slow_lab: ThreadedMockProviders, key: str
 ) -> None:
     judge = made("vllm", slow_lab, key, "instant-2")
     client = Client(slow_lab.url, key)

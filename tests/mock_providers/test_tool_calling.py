@@ -12,7 +12,13 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from scenewright.core.formats import dump_scene
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.mock_providers import MODELS, Fault, LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import (
+    MODELS,
+    Fault,
+    MockSettings,
+    ThreadedMockProviders,
+    serving_thread,
+)
 from scenewright.mock_providers.anthropic_messages import message_turns
 from scenewright.mock_providers.gemini_content import content_turns
 from scenewright.mock_providers.openai_text import chat_turns, responses_turns
@@ -175,7 +181,9 @@ def test_gemini_wants_its_signatures_back(client: Client) -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_faults_bend_calls(lab: ThreadedLab, client: Client, key: str, route: str) -> None:
+def test_faults_bend_calls(
+    lab: ThreadedMockProviders, client: Client, key: str, route: str
+) -> None:
     def bent(fault: Fault, **more: Any) -> Any:
         lab.order(fault, 1, key)
         return said(client, route, [user("it")], "script:every", **more)
@@ -209,7 +217,7 @@ def test_output_limits_cut_words_and_calls(client: Client, route: str) -> None:
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_limits_hold_for_scripts_too(route: str) -> None:
-    with serving_thread(LabSettings(requests_per_minute=1)) as lab:
+    with serving_thread(MockSettings(requests_per_minute=1)) as lab:
         client = Client(lab.url, "mine")
         assert ask(client, route, [user("it")]).status == 200
         assert ask(client, route, [user("it")]).status == 429
@@ -236,7 +244,7 @@ def test_the_poet_says_every_fact() -> None:
         relations=(Relation(source="dog.1", predicate="left of", target="ball.1"),),
     )
     asked = f"Describe it.\n```json\n{dump_scene(scene)}\n```\nOutput:"
-    with serving_thread(LabSettings()) as lab:
+    with serving_thread(MockSettings()) as lab:
         client = Client(lab.url, "mine")
         for route in ROUTES:
             text = said(client, route, [user(asked)], "script:poet", tools=())["text"]

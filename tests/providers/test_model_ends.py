@@ -13,7 +13,7 @@ from scenewright.agents.judges.models import listed_ends
 from scenewright.cli.main import app
 from scenewright.config.accounts import BUILT_IN_ACCOUNTS, AccountSpec
 from scenewright.config.settings import BUILT_IN, split_judge
-from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.providers.known_models import WARNING_DAYS, end_of, endings
 from scenewright.providers.usage import PriceTable
 
@@ -23,8 +23,8 @@ SOON = date.today() + timedelta(days=9)
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[ThreadedLab]:
-    with serving_thread(LabSettings(ends={"judge-a": SPRING, "gpt-of-old": SOON})) as made:
+def lab() -> Iterator[ThreadedMockProviders]:
+    with serving_thread(MockSettings(ends={"judge-a": SPRING, "gpt-of-old": SOON})) as made:
         yield made
 
 
@@ -74,7 +74,7 @@ def test_no_built_in_profile_names_a_model_that_has_ended_or_ends_soon_and_all_h
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_a_providers_own_list_goes_before_the_table(
-    lab: ThreadedLab, provider: str, monkeypatch: pytest.MonkeyPatch
+    lab: ThreadedMockProviders, provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_KEY", "key-of-an-account")
     url = lab.openai_url if provider == "openai" else lab.url
@@ -100,7 +100,7 @@ def test_a_list_that_cannot_be_had_is_a_sentence(monkeypatch: pytest.MonkeyPatch
 
 
 def test_doctor_tells_the_ends_of_a_profiles_models(
-    lab: ThreadedLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lab: ThreadedMockProviders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOME_KEY", "key-of-an-account")

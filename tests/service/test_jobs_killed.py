@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from benchmarks._mock import KEYS, PAINTER, MockServer, ServiceProcess
 from benchmarks.chaos import request
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import RunStore
 from tests.service.databases import database
@@ -52,7 +52,7 @@ async def test_a_killed_workers_runs_are_taken_over_and_nothing_is_drawn_twice(
 ) -> None:
     async with database("postgresql", tmp_path) as url:
         assert url is not None
-        with MockServer(LabSettings(latency=0.4, seed=0)) as lab:
+        with MockServer(MockSettings(latency=0.4, seed=0)) as lab:
             api = ServiceProcess(tmp_path, lab.url, database=url, running=2, more=["--no-work"])
             engine = create_async_engine(ServiceSettings(database=url).url)
             try:

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks._mock import PAINTER, MockServer, ServiceProcess
 from benchmarks.chaos import Chaos, endured, request
-from scenewright.mock_providers.settings import LabSettings
+from scenewright.mock_providers.settings import MockSettings
 from tests.service.databases import KINDS, database
 from tests.service.working import until
 
@@ -52,7 +52,7 @@ async def test_a_server_that_is_killed_loses_nothing_and_pays_for_nothing_twice(
 async def test_a_server_that_is_told_to_end_finishes_its_step_and_goes_on_later(
     tmp_path: Path,
 ) -> None:
-    with MockServer(LabSettings(latency=0.4, seed=0)) as lab:
+    with MockServer(MockSettings(latency=0.4, seed=0)) as lab:
         server = ServiceProcess(tmp_path, lab.url, database=None, running=2)
         try:
             await server.start()

@@ -349,7 +349,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "media-1120": Fixed(1120),
     }
 )
-"""The rules by name, as ``models.toml`` and the lab use them."""
+"""The rules by name, as ``models.toml`` and the mock server use them."""
 
 
 def image_tokens(rule: str, width: int, height: int) -> int:

@@ -278,7 +278,7 @@ def remote_judge(
     """Return a judge ``provider:model``, of ``openai``, ``gemini`` or ``anthropic``.
 
     ``base_url``: a server that speaks the provider's protocol, instead of the provider's own
-    (vLLM, Ollama, OpenRouter, the lab). ``name``: the account, in place of the provider in the
+    (vLLM, Ollama, OpenRouter, the mock). ``name``: the account, in place of the provider in the
     judge's id. ``overrides``: keys of :class:`~.models.ModelCaps`, in place of what
     ``models.toml`` says. The provider's library is imported here. Raises ``JudgeError`` for a
     missing key, an unknown provider or a setting that cannot be.

@@ -1,7 +1,7 @@
 """What every chat model of an account must do, whatever stands behind it.
 
 A test module makes a subclass of :class:`ChatConformance` with ``provider`` and ``overrides``;
-the lab's scripts answer.
+the mock server's scripts answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from langchain_core.messages import (
 
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.model import DECLINED, AccountChat, ChatError
-from scenewright.mock_providers import Fault, ThreadedLab
+from scenewright.mock_providers import Fault, ThreadedMockProviders
 from scenewright.mock_providers.accounts import account_name
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import CallError
@@ -52,8 +52,10 @@ class ChatConformance:
     """Whether pictures of tools arrive in a message of the user behind their answers."""
 
     @pytest.fixture
-    async def make(self, lab: ThreadedLab, key: str, caller: Caller) -> AsyncIterator[Make]:
-        """Makes the chat model of one of the lab's scripts."""
+    async def make(
+        self, lab: ThreadedMockProviders, key: str, caller: Caller
+    ) -> AsyncIterator[Make]:
+        """Makes the chat model of one of the mock server's scripts."""
         made: list[AccountChat] = []
         base = lab.openai_url if self.provider == "openai" else lab.url
 
@@ -252,7 +254,7 @@ class ChatConformance:
         assert caller.totals.usage == spent.usage
 
     async def test_rate_limit_is_waited_for(
-        self, make: Make, lab: ThreadedLab, key: str, caller: Caller
+        self, make: Make, lab: ThreadedMockProviders, key: str, caller: Caller
     ) -> None:
         lab.order(Fault.RATE_LIMITED, 1, key)
         assert (await make("echo").ainvoke("dog")).text == "dog"
@@ -263,14 +265,14 @@ class ChatConformance:
         "fault", [Fault.SERVER_ERROR, Fault.OVERLOADED, Fault.DROP, Fault.EMPTY]
     )
     async def test_what_passes_is_tried_again(
-        self, make: Make, lab: ThreadedLab, key: str, caller: Caller, fault: Fault
+        self, make: Make, lab: ThreadedMockProviders, key: str, caller: Caller, fault: Fault
     ) -> None:
         lab.order(fault, 1, key)
         assert (await make("echo").ainvoke("dog")).text == "dog"
         assert (caller.totals.attempts, caller.totals.answered) == (2, 1)
 
     async def test_a_broken_call_is_asked_for_again(
-        self, make: Make, lab: ThreadedLab, key: str, caller: Caller
+        self, make: Make, lab: ThreadedMockProviders, key: str, caller: Caller
     ) -> None:
         chat = make("echo").bind_tools([look], tool_choice="any")
         lab.order(Fault.INVALID_JSON, 1, key)
@@ -291,7 +293,9 @@ class ChatConformance:
         assert spent.usage.tokens_in > 0
         assert caller.totals.lost == 1
 
-    async def test_refusals_are_seen(self, make: Make, lab: ThreadedLab, key: str) -> None:
+    async def test_refusals_are_seen(
+        self, make: Make, lab: ThreadedMockProviders, key: str
+    ) -> None:
         said = await make("refusal").bind_tools([look]).ainvoke("dog")
         assert said.response_metadata["stop"] == "refusal"
         assert said.tool_calls == []
@@ -312,13 +316,13 @@ class ChatConformance:
             await short.bind_tools([count], tool_choice="any").ainvoke("a very long word of it")
 
     async def test_cancellation_ends_the_call(
-        self, make: Make, lab: ThreadedLab, key: str, caller: Caller
+        self, make: Make, lab: ThreadedMockProviders, key: str, caller: Caller
     ) -> None:
         lab.order(Fault.TIMEOUT, 1, key)
         chat = make("echo")
         task = asyncio.create_task(chat.ainvoke("dog"))
         account = account_name(key)
-        # The lab runs in another thread.
+        # The mock server runs in another thread.
         while not lab.report()["accounts"].get(account, {}).get("under_way"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         task.cancel()
@@ -343,7 +347,7 @@ class ChatConformance:
         assert seen(said)["messages"][2]["calls"] == [["look", {"where": told}]]
 
     async def test_the_key_is_told_to_nobody(
-        self, make: Make, key: str, lab: ThreadedLab, caplog: pytest.LogCaptureFixture
+        self, make: Make, key: str, lab: ThreadedMockProviders, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level(logging.DEBUG, "scenewright")
         chat = make("echo")

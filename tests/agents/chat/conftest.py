@@ -1,4 +1,4 @@
-"""A lab whose scripts answer, and a caller that loses no time between its attempts."""
+"""A mock server whose scripts answer, and a caller that loses no time between its attempts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 import certifi
 import pytest
 
-from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import Backoff
 
@@ -27,8 +27,8 @@ def one_authority() -> Iterator[None]:
 
 
 @pytest.fixture(scope="package")
-def lab(one_authority: None) -> Iterator[ThreadedLab]:
-    with serving_thread(LabSettings(longest_hang=60.0)) as made:
+def lab(one_authority: None) -> Iterator[ThreadedMockProviders]:
+    with serving_thread(MockSettings(longest_hang=60.0)) as made:
         yield made
 
 

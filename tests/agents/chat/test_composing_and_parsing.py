@@ -1,4 +1,4 @@
-"""Composers and parsers over the wire: the lab's scripts answer in each provider's format."""
+"""Composers and parsers over the wire: the mock's scripts answer in each provider's format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.parsers.language import LanguageParser
 from scenewright.core.formats import load_scene
-from scenewright.mock_providers import ThreadedLab
+from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers.caller import Caller
 from scenewright.providers.usage import metered
 from scenewright.tools.vision.extraction.one_stage import PictureParser
@@ -26,7 +26,7 @@ Make = Callable[[str], AccountChat]
 
 @pytest.fixture(params=["openai", "anthropic", "gemini"])
 async def make(
-    request: pytest.FixtureRequest, lab: ThreadedLab, key: str, caller: Caller
+    request: pytest.FixtureRequest, lab: ThreadedMockProviders, key: str, caller: Caller
 ) -> AsyncIterator[Make]:
     made: list[AccountChat] = []
 

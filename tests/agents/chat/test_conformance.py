@@ -1,4 +1,4 @@
-"""The four ways to talk to a model of an account, against the lab."""
+"""The four ways to talk to a model of an account, against the mock server."""
 
 from __future__ import annotations
 

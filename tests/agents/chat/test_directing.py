@@ -1,4 +1,4 @@
-"""The director with a language model of an account, over each format to the lab's scripts."""
+"""The director with a language model of an account, over each format to the mock's scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.model import AccountChat
 from scenewright.agents.chat.scripted import scripted_chat
 from scenewright.graphs.events import Finished, ToolCalled
-from scenewright.mock_providers import ThreadedLab
+from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers.caller import Caller
 from tests.graphs.directing import direct
 
@@ -24,7 +24,11 @@ WIRES: tuple[tuple[str, Mapping[str, object]], ...] = (
 
 
 def chat_at(
-    lab: ThreadedLab, caller: Caller, provider: str, script: str, overrides: Mapping[str, object]
+    lab: ThreadedMockProviders,
+    caller: Caller,
+    provider: str,
+    script: str,
+    overrides: Mapping[str, object],
 ) -> AccountChat:
     base = lab.openai_url if provider == "openai" else lab.url
     return account_chat(
@@ -34,7 +38,11 @@ def chat_at(
 
 @pytest.mark.parametrize(("provider", "overrides"), WIRES)
 async def test_a_run_over_the_wire_is_the_run_without_one(
-    tmp_path: Path, lab: ThreadedLab, caller: Caller, provider: str, overrides: dict[str, object]
+    tmp_path: Path,
+    lab: ThreadedMockProviders,
+    caller: Caller,
+    provider: str,
+    overrides: dict[str, object],
 ) -> None:
     chat = chat_at(lab, caller, provider, "director", overrides)
     near = await direct(tmp_path / "near", scripted_chat("director"))
@@ -57,7 +65,7 @@ async def test_a_run_over_the_wire_is_the_run_without_one(
 @pytest.mark.parametrize(("provider", "overrides"), WIRES[2:])
 async def test_whatever_comes_over_the_wire_the_run_ends_with_a_picture(
     tmp_path: Path,
-    lab: ThreadedLab,
+    lab: ThreadedMockProviders,
     caller: Caller,
     provider: str,
     overrides: dict[str, object],

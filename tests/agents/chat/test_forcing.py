@@ -16,7 +16,7 @@ from scenewright.agents.judges.models import ToolForcing, caps_of
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
-from scenewright.mock_providers import ThreadedLab
+from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import CallError
 from tests.agents.chat.talking import Plan, Step, count, look, picture, seen
@@ -32,7 +32,7 @@ WAYS = [
 
 
 def chat_of(
-    lab: ThreadedLab, key: str, caller: Caller, script: str = "echo", **more: Any
+    lab: ThreadedMockProviders, key: str, caller: Caller, script: str = "echo", **more: Any
 ) -> AccountChat:
     return account_chat(
         "openai", f"script:{script}", caller, api_key=key, base_url=lab.openai_url,
@@ -42,7 +42,7 @@ def chat_of(
 
 @pytest.mark.parametrize(("quirks", "way", "requests"), WAYS)
 async def test_a_chat_finds_the_way_that_binds_once(
-    lab: ThreadedLab,
+    lab: ThreadedMockProviders,
     key: str,
     caller: Caller,
     caplog: pytest.LogCaptureFixture,
@@ -67,7 +67,12 @@ async def test_a_chat_finds_the_way_that_binds_once(
 
 @pytest.mark.parametrize(("quirks", "way", "requests"), WAYS)
 async def test_what_is_declared_is_not_tried(
-    lab: ThreadedLab, key: str, caller: Caller, quirks: tuple[str, ...], way: str, requests: int
+    lab: ThreadedMockProviders,
+    key: str,
+    caller: Caller,
+    quirks: tuple[str, ...],
+    way: str,
+    requests: int,
 ) -> None:
     for quirk in quirks:
         lab.order_quirk(quirk, key)
@@ -89,7 +94,12 @@ async def test_what_is_declared_is_not_tried(
 
 @pytest.mark.parametrize(("quirks", "way", "requests"), WAYS)
 async def test_a_judge_finds_the_way_that_binds_once(
-    lab: ThreadedLab, key: str, caller: Caller, quirks: tuple[str, ...], way: str, requests: int
+    lab: ThreadedMockProviders,
+    key: str,
+    caller: Caller,
+    quirks: tuple[str, ...],
+    way: str,
+    requests: int,
 ) -> None:
     for quirk in quirks:
         lab.order_quirk(quirk, key)
@@ -105,7 +115,7 @@ async def test_a_judge_finds_the_way_that_binds_once(
 
 
 async def test_where_nothing_binds_the_last_words_are_told(
-    lab: ThreadedLab, key: str, caller: Caller
+    lab: ThreadedMockProviders, key: str, caller: Caller
 ) -> None:
     lab.order_quirk("endless", key)
     chat = chat_of(lab, key, caller, max_output_tokens=20)
@@ -193,18 +203,18 @@ def test_earlier_calls_and_answers_become_words() -> None:
 
 
 async def test_several_tools_over_a_schema_alone(
-    lab: ThreadedLab, key: str, caller: Caller
+    lab: ThreadedMockProviders, key: str, caller: Caller
 ) -> None:
     chat = chat_of(lab, key, caller, script="mirror", tool_choice="schema")
     said = await chat.bind_tools([look, count], tool_choice="any").ainvoke("dogs")
-    # The lab's mirror fills in no form: it tells that no tool was sent, and the tools in words.
+    # The mock's mirror fills in no form: it tells that no tool was sent, and the tools in words.
     told = seen(said)
     assert '"look"' in told["messages"][0]["text"]
     await chat.aclose()
 
 
 async def test_a_model_without_pictures_is_told_so_before_any_call(
-    lab: ThreadedLab, key: str, caller: Caller
+    lab: ThreadedMockProviders, key: str, caller: Caller
 ) -> None:
     chat = chat_of(lab, key, caller, pictures=False)
     assert chat.pictures is False

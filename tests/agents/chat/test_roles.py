@@ -20,7 +20,7 @@ from scenewright.config.settings import Settings, find_profile, settings_with
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.composer import ComposerError
 from scenewright.core.questions import facts_of
-from scenewright.mock_providers import ThreadedLab
+from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import UnusableReply
 from scenewright.runs.model_factory.local_models import SHARED
@@ -31,7 +31,7 @@ SCENE = load_scene("red ball on table", format="triplets")
 
 @pytest.fixture
 async def account(
-    lab: ThreadedLab, key: str, monkeypatch: pytest.MonkeyPatch
+    lab: ThreadedMockProviders, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[dict[str, Any]]:
     """An account at a server whose models never come to an end."""
     monkeypatch.setenv("ROLES_KEY", key)

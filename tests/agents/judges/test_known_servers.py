@@ -17,7 +17,7 @@ from scenewright.agents.judges.models import SILENT_REPLIES, Logprobs, ToolForci
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import Judge
-from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.mock_providers.faults import Swap
 from scenewright.mock_providers.quirks import Quirk
 from scenewright.providers import known_models
@@ -40,8 +40,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def lab() -> Iterator[ThreadedLab]:
-    with serving_thread(LabSettings()) as made:
+def lab() -> Iterator[ThreadedMockProviders]:
+    with serving_thread(MockSettings()) as made:
         yield made
 
 
@@ -52,7 +52,9 @@ async def caller() -> AsyncIterator[Caller]:
     await made.aclose()
 
 
-def judge_of(lab: ThreadedLab, caller: Caller, provider: str = "openai", **caps: object) -> Judge:
+def judge_of(
+    lab: ThreadedMockProviders, caller: Caller, provider: str = "openai", **caps: object
+) -> Judge:
     """A judge as a new process makes it: all that it knows comes from the file."""
     place = lab.openai_url if provider == "openai" else lab.url
     return remote_judge(provider, "instant", caller, api_key=KEY, base_url=place, overrides=caps)
@@ -66,7 +68,7 @@ async def method_of(judge: Judge) -> str | None:
 
 @pytest.mark.parametrize("provider", ["openai", "gemini"])
 async def test_a_refusal_of_log_probabilities_is_met_once(
-    lab: ThreadedLab, caller: Caller, provider: str, caplog: pytest.LogCaptureFixture
+    lab: ThreadedMockProviders, caller: Caller, provider: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = judge_of(lab, caller, provider, **WITH_LOGPROBS)
     assert await method_of(first) == "logprob"
@@ -82,7 +84,7 @@ async def test_a_refusal_of_log_probabilities_is_met_once(
     assert first.fingerprint == later.fingerprint
 
 
-async def test_another_effort_is_another_matter(lab: ThreadedLab, caller: Caller) -> None:
+async def test_another_effort_is_another_matter(lab: ThreadedMockProviders, caller: Caller) -> None:
     lab.order_quirk(Quirk.REFUSED_LOGPROBS)
     assert await method_of(judge_of(lab, caller, **WITH_LOGPROBS)) == "verbalized"
     lab.clear_quirks()
@@ -91,7 +93,9 @@ async def test_another_effort_is_another_matter(lab: ThreadedLab, caller: Caller
     assert await method_of(other) == "logprob"
 
 
-async def test_silence_is_believed_after_some_replies(lab: ThreadedLab, caller: Caller) -> None:
+async def test_silence_is_believed_after_some_replies(
+    lab: ThreadedMockProviders, caller: Caller
+) -> None:
     lab.order_quirk(Quirk.NO_LOGPROBS)
     judge = judge_of(lab, caller, **WITH_LOGPROBS)
     for _ in range(SILENT_REPLIES - 1):
@@ -107,7 +111,9 @@ async def test_silence_is_believed_after_some_replies(lab: ThreadedLab, caller: 
     assert caller.totals.attempts == 2 * SILENT_REPLIES + 2
 
 
-async def test_another_version_of_the_model_is_asked_anew(lab: ThreadedLab, caller: Caller) -> None:
+async def test_another_version_of_the_model_is_asked_anew(
+    lab: ThreadedMockProviders, caller: Caller
+) -> None:
     lab.order_quirk(Quirk.REFUSED_LOGPROBS)
     assert await method_of(judge_of(lab, caller, **WITH_LOGPROBS)) == "verbalized"
     lab.clear_quirks()
@@ -123,7 +129,7 @@ async def test_another_version_of_the_model_is_asked_anew(lab: ThreadedLab, call
     ("quirk", "tries"), [(Quirk.STRING_CHOICE, 2), (Quirk.LOOSE_CHOICE, 2), (Quirk.NO_TOOLS, 3)]
 )
 async def test_the_way_that_binds_is_found_once(
-    lab: ThreadedLab, caller: Caller, quirk: Quirk, tries: int
+    lab: ThreadedMockProviders, caller: Caller, quirk: Quirk, tries: int
 ) -> None:
     lab.order_quirk(quirk)
     await method_of(judge_of(lab, caller))
@@ -133,7 +139,9 @@ async def test_the_way_that_binds_is_found_once(
 
 
 @pytest.mark.parametrize("quirk", [Quirk.STRING_CHOICE, Quirk.NO_TOOLS])
-async def test_chats_remember_it_too(lab: ThreadedLab, caller: Caller, quirk: Quirk) -> None:
+async def test_chats_remember_it_too(
+    lab: ThreadedMockProviders, caller: Caller, quirk: Quirk
+) -> None:
     lab.order_quirk(quirk)
     counts = []
     for _ in range(2):
@@ -155,7 +163,7 @@ async def test_chats_remember_it_too(lab: ThreadedLab, caller: Caller, quirk: Qu
     ],
 )
 async def test_a_way_that_no_longer_binds_is_unlearnt(
-    lab: ThreadedLab, caller: Caller, before: Quirk, after: Quirk
+    lab: ThreadedMockProviders, caller: Caller, before: Quirk, after: Quirk
 ) -> None:
     lab.order_quirk(before)
     await method_of(judge_of(lab, caller))

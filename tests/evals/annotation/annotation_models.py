@@ -1,4 +1,4 @@
-"""Panels that workers of a cluster build anew, over accounts of a lab that a file names."""
+"""Panels that workers of a cluster build anew, over accounts of a mock server that a file names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POISON = (7, 7, 7)
 
 
 def settings_for(openai: str, gemini: str, **more: Any) -> Settings:
-    """An account of OpenAI's form and one of Gemini's, both of a lab."""
+    """An account of OpenAI's form and one of Gemini's, both of a mock server."""
     plain = {"key_variable": "", "concurrent": 8, **more}
     return load_settings(
         accounts={

@@ -1,4 +1,4 @@
-"""``scenewright data annotate``, ``quality`` and ``spotcheck``, over the lab's wire."""
+"""``scenewright data annotate``, ``quality`` and ``spotcheck``, over the mock server's wire."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from scenewright.cli.data_annotate import app
-from scenewright.mock_providers import ThreadedLab, serving_thread
+from scenewright.mock_providers import ThreadedMockProviders, serving_thread
 
 BOXES = ((1, "person", (2, 2, 18, 38)), (2, "dog", (22, 20, 18, 20)), (3, "ball", (44, 30, 16, 10)))
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[ThreadedLab]:
+def lab() -> Iterator[ThreadedMockProviders]:
     with serving_thread() as made:
         yield made
 
 
 @pytest.fixture
-def folder(lab: ThreadedLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(lab: ThreadedMockProviders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "scenewright.toml").write_text(
         f'[accounts.lab]\nprovider = "openai"\nbase_url = "{lab.openai_url}"\nkey_variable = ""\n'

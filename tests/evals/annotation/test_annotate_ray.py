@@ -30,7 +30,7 @@ from scenewright.evals.datasets.base import file_digest
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.engines.cluster import RateLimitClient
 from scenewright.evals.store.ledger import Ledger, Photo
-from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.providers.limits import AccountLimits
 from scenewright.providers.versions import SERVED_FILE
 from scenewright.runs.model_factory.local_models import SHARED
@@ -63,7 +63,7 @@ def cluster() -> Iterator[None]:
 
 
 @pytest.fixture
-def lab() -> Iterator[ThreadedLab]:
+def lab() -> Iterator[ThreadedMockProviders]:
     with serving_thread() as made:
         yield made
 
@@ -73,19 +73,19 @@ def photos(tmp_path: Path) -> Photos:
     return Photos(tmp_path / "photos", 6)
 
 
-def urls(lab: ThreadedLab) -> dict[str, str]:
+def urls(lab: ThreadedMockProviders) -> dict[str, str]:
     return {"openai": lab.openai_url, "gemini": lab.url}
 
 
-def asked(lab: ThreadedLab) -> int:
-    """Requests that came, those that the lab knew again included."""
+def asked(lab: ThreadedMockProviders) -> int:
+    """Requests that came, those that the mock server knew again included."""
     return sum(account["arrivals"] for account in lab.report()["accounts"].values())
 
 
 async def built(
     folder: Path,
     photos: Photos,
-    lab: ThreadedLab,
+    lab: ThreadedMockProviders,
     engine: Callable[[Settings], Engine],
     told: Callable[[str, int, int | None], None] = lambda stage, done, of: None,
     text: bool = True,
@@ -140,7 +140,7 @@ def same(one: Path, other: Path) -> None:
     ids=["votes", "judges, no files of the driver"],
 )
 async def test_its_files_are_those_of_the_local_engine(
-    tmp_path: Path, photos: Photos, lab: ThreadedLab, apart: bool, changes: dict[str, Any]
+    tmp_path: Path, photos: Photos, lab: ThreadedMockProviders, apart: bool, changes: dict[str, Any]
 ) -> None:
     local = await built(tmp_path / "local" / "set", photos, lab, here, **changes)
     calls = asked(lab)
@@ -165,7 +165,7 @@ async def test_its_files_are_those_of_the_local_engine(
 
 
 async def test_each_engine_goes_on_where_the_other_ended(
-    tmp_path: Path, photos: Photos, lab: ThreadedLab
+    tmp_path: Path, photos: Photos, lab: ThreadedMockProviders
 ) -> None:
     folder, stages = tmp_path / "mixed" / "set", list[str]()
     photos.count = 2
@@ -195,14 +195,14 @@ async def test_a_worker_killed_in_the_middle_loses_and_repeats_nothing(tmp_path:
             killed.append(int(next((tmp_path / "ray" / "pids").iterdir()).name))
             os.kill(killed[0], signal.SIGKILL)
 
-    with serving_thread(LabSettings(latency=0.05)) as lab:
+    with serving_thread(MockSettings(latency=0.05)) as lab:
         made = await built(
             tmp_path / "ray" / "set", photos, lab, on_ray(given=NOTED), killer, text=False
         )
         accounts = lab.report()["accounts"].values()
     assert killed
     assert (made.graphs, made.problems) == (24, [])
-    # What was under way: two photos, each asked of two models. The lab knows a request that is
+    # What was under way: two photos, each asked of two models. The mock knows a request that is
     # sent again by its key; one whose client died before it was worked on was not paid.
     assert sum(account["executed_twice"] for account in accounts) == 0
     assert sum(account["executed"] for account in accounts) == 48
@@ -215,7 +215,7 @@ async def test_a_worker_killed_in_the_middle_loses_and_repeats_nothing(tmp_path:
 
 
 async def test_a_photo_that_kills_its_workers_ends_it_and_is_named(
-    tmp_path: Path, photos: Photos, lab: ThreadedLab
+    tmp_path: Path, photos: Photos, lab: ThreadedMockProviders
 ) -> None:
     Image.new("RGB", (64, 48), POISON).save(photos.folder / "3.png")
     with pytest.raises(EvalError, match=r"3 workers died with the item 'photo 3' at hand"):
@@ -227,14 +227,14 @@ async def test_a_photo_that_kills_its_workers_ends_it_and_is_named(
 
 
 async def test_workers_with_other_models_are_refused(
-    tmp_path: Path, photos: Photos, lab: ThreadedLab
+    tmp_path: Path, photos: Photos, lab: ThreadedMockProviders
 ) -> None:
     with pytest.raises(EvalError, match=r"other models.*panel.*same versions"):
         await built(tmp_path / "set", photos, lab, on_ray(given=OTHERS), text=False)
 
 
 async def test_failures_and_lost_photos_are_replies_with_reasons(
-    tmp_path: Path, photos: Photos, lab: ThreadedLab
+    tmp_path: Path, photos: Photos, lab: ThreadedMockProviders
 ) -> None:
     lab.set_share("refusal", 1.0)
     folder = tmp_path / "ray" / "set"
@@ -257,7 +257,7 @@ async def test_failures_and_lost_photos_are_replies_with_reasons(
 async def test_one_line_for_all_workers_and_the_driver(tmp_path: Path) -> None:
     photos = Photos(tmp_path / "photos", 10)
     gates = set[type]()
-    with serving_thread(LabSettings(concurrent=2, latency=0.02)) as lab:
+    with serving_thread(MockSettings(concurrent=2, latency=0.02)) as lab:
         settings = settings_for(**urls(lab), concurrent=2)
         config = config_of("lab:instant", concurrency=4, least_relations=0)
         models, text = models_of(config, settings), text_model_of("lab:instant", settings)
@@ -315,7 +315,7 @@ def test_a_photo_that_is_not_here_or_another_comes_from_the_driver(tmp_path: Pat
 
 
 def test_the_command_works_on_a_cluster(
-    tmp_path: Path, lab: ThreadedLab, photos: Photos, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, lab: ThreadedMockProviders, photos: Photos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "scenewright.toml").write_text(

@@ -85,7 +85,7 @@ def test_every_metric_can_be_had_for_the_miniature(
     if "detectors" in known:
         options = {"detectors": "miniature", "colors": "clip:miniature"}
     if name == "blind":
-        # The miniature has no language model: the lab's stands in.
+        # The miniature has no language model: the mock server's stands in.
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         options = {"chat": "openai:gpt-5.4", "folder": str(tmp_path)}
     if name == "preference":

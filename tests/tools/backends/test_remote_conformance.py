@@ -1,4 +1,4 @@
-"""The contract of backends, held by those behind an image API, over the wire to a lab."""
+"""The contract of backends, held by those behind an image API, over the wire to a mock server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, ImageBackend
-from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.providers.caller import Caller
 from scenewright.tools.backends.remote import RemoteBackend, remote_backend
 from tests.tools.backends.conformance import RED, BackendConformance, drawn, no_images
@@ -18,19 +18,19 @@ KEY = "key-of-conformance"
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[ThreadedLab]:
+def lab() -> Iterator[ThreadedMockProviders]:
     with serving_thread() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def slow() -> Iterator[ThreadedLab]:
+def slow() -> Iterator[ThreadedMockProviders]:
     """Answers after longer than anybody waits."""
-    with serving_thread(LabSettings(latency=60.0)) as made:
+    with serving_thread(MockSettings(latency=60.0)) as made:
         yield made
 
 
-def made_for(provider: str, lab: ThreadedLab, **options: int) -> RemoteBackend:
+def made_for(provider: str, lab: ThreadedMockProviders, **options: int) -> RemoteBackend:
     url = lab.openai_url if provider == "openai" else lab.url
     caller = Caller("lab", timeout=60.0, priced=False)
     return remote_backend(
@@ -38,12 +38,12 @@ def made_for(provider: str, lab: ThreadedLab, **options: int) -> RemoteBackend:
     )
 
 
-def requests_under_way(lab: ThreadedLab) -> int:
+def requests_under_way(lab: ThreadedMockProviders) -> int:
     account = lab.report()["accounts"].get(KEY)
     return int(account["under_way"]) if account else 0
 
 
-async def under_way(lab: ThreadedLab, count: int) -> None:
+async def under_way(lab: ThreadedMockProviders, count: int) -> None:
     async with asyncio.timeout(30):
         while requests_under_way(lab) < count:  # noqa: ASYNC110 - a server in another thread
             await asyncio.sleep(0.01)
@@ -55,7 +55,7 @@ class RemoteConformance(BackendConformance):
     provider: str
 
     @pytest.fixture
-    def make_backend(self, lab: ThreadedLab) -> Callable[[], ImageBackend]:
+    def make_backend(self, lab: ThreadedMockProviders) -> Callable[[], ImageBackend]:
         return lambda: made_for(self.provider, lab)
 
     @pytest.fixture
@@ -70,7 +70,7 @@ class RemoteConformance(BackendConformance):
         self,
         backend: ImageBackend,
         store: ImageStore,
-        slow: ThreadedLab,
+        slow: ThreadedMockProviders,
     ) -> None:
         hanging = made_for(self.provider, slow)
         before = requests_under_way(slow)
@@ -84,7 +84,7 @@ class RemoteConformance(BackendConformance):
         assert await drawn(backend, RED, store)
 
     async def test_a_timeout_ends_it(
-        self, backend: ImageBackend, store: ImageStore, slow: ThreadedLab
+        self, backend: ImageBackend, store: ImageStore, slow: ThreadedMockProviders
     ) -> None:
         hanging = made_for(self.provider, slow)
         with pytest.raises(TimeoutError):
@@ -108,11 +108,11 @@ class TestUnknownModel(RemoteConformance):
     provider = "openai"
 
     @pytest.fixture
-    def make_backend(self, lab: ThreadedLab) -> Callable[[], ImageBackend]:
+    def make_backend(self, lab: ThreadedMockProviders) -> Callable[[], ImageBackend]:
         return lambda: made_for("openai", lab, pictures=0)
 
 
-async def test_requests_go_side_by_side(slow: ThreadedLab) -> None:
+async def test_requests_go_side_by_side(slow: ThreadedMockProviders) -> None:
     before = requests_under_way(slow)
     backend = made_for("openai", slow)
     tasks = [asyncio.create_task(backend.generate(RED, no_images)) for _ in range(4)]

@@ -11,7 +11,7 @@ import pytest
 from scenewright.config.settings import load_settings
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.results import MANIFEST, Results
-from scenewright.mock_providers import LabSettings, serving_thread
+from scenewright.mock_providers import MockSettings, serving_thread
 from tests.evals.eval_sets import ListedSet, config, scene_items
 
 KEY = "lost-loops"
@@ -53,7 +53,7 @@ def rows(results: Results) -> dict[str, list[dict[str, Any]]]:
 
 async def test_what_is_asked_again_gets_the_replies_of_before(tmp_path: Path) -> None:
     folder = tmp_path / "e"
-    with serving_thread(LabSettings(latency=0)) as lab:
+    with serving_thread(MockSettings(latency=0)) as lab:
         before = rows(await evaluated(folder, lab.url))
         executed = lab.report()["accounts"][KEY]["executed"]
         # The evaluation is known, and nothing of what it did.
@@ -71,7 +71,7 @@ async def test_what_is_asked_again_gets_the_replies_of_before(tmp_path: Path) ->
 
 
 async def test_loops_of_another_evaluation_ask_under_other_keys(tmp_path: Path) -> None:
-    with serving_thread(LabSettings(latency=0)) as lab:
+    with serving_thread(MockSettings(latency=0)) as lab:
         await evaluated(tmp_path / "one", lab.url)
         executed = lab.report()["accounts"][KEY]["executed"]
         await evaluated(tmp_path / "other", lab.url)

@@ -19,7 +19,7 @@ from scenewright.evals.runner.progress import Progress
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.runner.served_versions import SERVED
 from scenewright.evals.store.results import Results
-from scenewright.mock_providers import LabSettings, serving_thread
+from scenewright.mock_providers import MockSettings, serving_thread
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
 from tests.evals.runner.engines.engine_models import DEADLY, EXCHANGED, OTHERS, PLAIN, SLOW, plain
 
@@ -242,7 +242,7 @@ async def test_models_that_were_built_here_are_refused(tmp_path: Path) -> None:
 async def test_workers_share_the_limits_of_an_account(tmp_path: Path) -> None:
     root = tmp_path / "ray"
     root.mkdir()
-    with serving_thread(LabSettings(concurrent=2, latency=0.05)) as lab:
+    with serving_thread(MockSettings(concurrent=2, latency=0.05)) as lab:
         account = {
             "provider": "openai",
             "base_url": f"{lab.url}/v1",

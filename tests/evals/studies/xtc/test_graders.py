@@ -31,7 +31,7 @@ from scenewright.evals.studies.xtc.grading import (
     score_of,
 )
 from scenewright.evals.studies.xtc.lookup import MISSING
-from scenewright.mock_providers import LabSettings, ThreadedLab, serving_thread
+from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import CallError, PermanentError
 from tests.agents.replying import Reply, ReplyingChat, TalkingChat
@@ -490,12 +490,12 @@ def test_a_similarity_that_is_not_known_is_told() -> None:
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[ThreadedLab]:
-    with serving_thread(LabSettings()) as made:
+def lab() -> Iterator[ThreadedMockProviders]:
+    with serving_thread(MockSettings()) as made:
         yield made
 
 
-async def test_a_model_of_an_account_grades(lab: ThreadedLab) -> None:
+async def test_a_model_of_an_account_grades(lab: ThreadedMockProviders) -> None:
     caller = Caller("lab", priced=False, attempts=2)
     url = lab.openai_url
     chat = account_chat("openai", "script:annotator", caller, api_key="grades", base_url=url)
