@@ -34,8 +34,9 @@ from scenewright.mock_providers.serving import serving_thread
 from scenewright.mock_providers.settings import MockSettings
 
 THINGS = ("ball", "dog", "table", "lamp", "house", "car", "tree", "boat", "person", "umbrella")
-COLORS = ("red", "green", "blue", "yellow", "white", "black")
+COLORS = ("red", "green", "blue", "yellow", "purple", "black")
 PREDICATES = ("on", "left of", "right of", "above", "near")
+"""Words of the benchmarks' scenes, all of them known to the miniature models."""
 PAINTER, PANEL, REPORTER = "key-that-draws", "key-that-judges", "key-that-reports"
 """API keys at the mock providers: an account each, so that they are counted apart."""
 KEYS = {

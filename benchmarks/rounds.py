@@ -15,7 +15,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from benchmarks._harness import benchmark, interval, work_folder
+from benchmarks._harness import BenchmarkError, benchmark, interval, work_folder
 from scenewright.config.settings import find_profile
 from scenewright.miniature.sampler import sample_painting
 from scenewright.runs.api import refine
@@ -50,6 +50,8 @@ async def measure(count: int, folder: Path) -> tuple[int, dict[str, Any]]:
         if len(result.rounds) == ROUNDS:
             runs.append(time.perf_counter() - begun)
             first.append(result.rounds[0].seconds)
+    if not runs:
+        raise BenchmarkError(f"none of {count} runs went through all {ROUNDS} rounds: not timed")
     return (
         len(runs),
         {
@@ -64,11 +66,11 @@ async def measure(count: int, folder: Path) -> tuple[int, dict[str, Any]]:
     )
 
 
-@benchmark("three scenes instead of sixty")
+@benchmark("twelve scenes instead of sixty")
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure the rounds."""
     with work_folder(options) as folder:
-        return asyncio.run(measure(3 if options.quick else 60, folder))
+        return asyncio.run(measure(12 if options.quick else 60, folder))
 
 
 if __name__ == "__main__":
