@@ -582,7 +582,7 @@ def _print_plan(
             )
         )
     heads = ("set", "conditions", "panels", ">items", ">pictures", ">judged", ">tokens", ">dollars")
-    print_table(heads, rows, where)
+    print_table(heads, rows, where, wraps=True)
     for one, price in zip(own, prices, strict=True):
         cost = "" if one.trial.price is None else f", ≤ {dollars(price.usd)}"
         say(f"{one.title}: {one.trial.items:,} {one.trial.unit}{cost}", "", where)

@@ -145,7 +145,7 @@ def test_calibrate_chooses_the_bounds_of_a_cascade() -> None:
             "there is no judge 'local:miniature/nobody': use one of",
         ),
         (("-j", "nobody:x"), "no account 'nobody': there are local, replay"),
-        (("-j", "nothing"), "'nothing' is no judge"),
+        (("-j", "nothing"), "'nothing' is not a judge"),
         (("-j", "replay:a.csv,replay:a.csv"), "name each judge once, not replay:a.csv"),
         (("-j", "replay:a.csv", "-p", "miniature"), "give --judges or --profile, not both"),
         (("-j", "replay:a.csv", "--labels", "none.csv"), "the labels none.csv cannot be read"),

@@ -147,7 +147,7 @@ def test_the_solver_draws_samples_of_others() -> None:
         ({"condition": {"rounds": 0}}, "condition.own.rounds"),
         ({"metrics": "sharpness"}, "there is no metric 'sharpness'"),
         ({"metrics": f"{HERE}:of_sets"}, "a whole set"),
-        ({"judges": "nobody"}, "'nobody' is no judge"),
+        ({"judges": "nobody"}, "'nobody' is not a judge"),
         ({"quorum": 2}, "name its judges"),
         ({"judges": JUDGE_C, "quorum": 2}, "quorum of 2"),
         ({"alpha": 2.0}, "alpha"),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from scenewright.cli import console as terminal
 from scenewright.cli import eval as eval_command
 from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.errors import EvalError
@@ -92,7 +93,7 @@ async def test_a_self_report_is_labelled_in_manifest_summary_and_report(
     summary = eval_command._summary(found)
     assert summary["self_reports"] == told
     where = Console(file=StringIO(), width=200)
-    monkeypatch.setattr(eval_command, "console", lambda: where)
+    monkeypatch.setattr(terminal, "console", lambda *args: where)
     eval_command._show_summary(found, summary)
     said = where.file.getvalue()  # type: ignore[attr-defined]
     assert (
@@ -129,7 +130,7 @@ async def test_a_metric_with_judges_of_a_loop_is_labelled_like_a_panel(
     told = {"metric asking": {"miniature/feedback/0": ("scripted:a",)}}
     assert told_self_reports(found.manifest) == told
     where = Console(file=StringIO(), width=200)
-    monkeypatch.setattr(eval_command, "console", lambda: where)
+    monkeypatch.setattr(terminal, "console", lambda *args: where)
     eval_command._show_summary(found, eval_command._summary(found))
     said = where.file.getvalue()  # type: ignore[attr-defined]
     assert "self-report: scripted:a of the metric asking steered the loop of" in said

@@ -150,7 +150,8 @@ async def test_xtc_takes_the_likeliest_word(judge: DecisionJudge) -> None:
     understands = JudgeUnderstander(judge, Vocabulary.of([SCENE]))
     questions = questions_of(SCENE).questions
     replies = await understands.answer(IMAGE, questions)
-    answers = {a.fact_id: a for a in await judge.answer(IMAGE, understands.facts(questions))}
+    asked = [fact for one in questions for fact in understands._choices(one).values()]
+    answers = {a.fact_id: a for a in await judge.answer(IMAGE, asked)}
     assert len(replies) == len(questions) > 2
     for question, reply in zip(questions, replies, strict=True):
         shares = {

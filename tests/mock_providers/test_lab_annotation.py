@@ -64,7 +64,11 @@ def test_the_lab_knows_the_words_of_its_models() -> None:
 
 
 def test_the_lab_knows_the_tools_of_the_prompts() -> None:
-    prompts = (text_stages.PROMPT, text_stages.PROMPT, text_stages.PROMPT)
+    prompts = (
+        text_stages.SYNONYMS_PROMPT,
+        text_stages.CLASSES_PROMPT,
+        text_stages.ATTRIBUTES_PROMPT,
+    )
     assert tuple(load_prompt(name).tool for name in prompts) == scripts._TOOLS
     assert load_prompt(one_stage.BOXES_PROMPT).tool == box_relations.RELATIONS_TOOL
 

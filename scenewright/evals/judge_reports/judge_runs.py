@@ -68,6 +68,8 @@ def variants_of(
     relationship" and k − 1 ``turns`` of them all; a yes/no question has two wordings of its
     options; ``paraphrases`` (0–2) of either follow. Deterministic.
     """
+    # A report is about these questions: none is asked once more by class label.
+    fact = fact.model_copy(update={"by_label": ""})
     found = [Variant("plain", fact)]
     if orders:
         found += [Variant("order", ordered) for ordered in _orders(fact)]

@@ -245,7 +245,7 @@ class _Door:
         self, context: Context, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
         identity = self._reader(context)
-        return ListResourcesResult(tools=await tools.listed(self._service, identity))
+        return ListResourcesResult(resources=await tools.listed(self._service, identity))
 
     async def list_templates(
         self, context: Context, params: PaginatedRequestParams | None

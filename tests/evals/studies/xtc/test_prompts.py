@@ -96,7 +96,7 @@ async def test_a_model_that_fails_leaves_it_to_plain_sentences() -> None:
     assert prompt.author == "sentences"
     assert prompt.text == await SentenceComposer().compose(SCENE, 2)
     assert prompt.lost == ()
-    assert "does not say" in prompt.problem
+    assert "does not state" in prompt.problem
 
 
 def photographed(*boxes: tuple[str, tuple[float, float, float, float]]) -> Item:
