@@ -131,7 +131,7 @@ async def test_what_cannot_be_called_is_told_and_counts_as_a_call(tmp_path: Path
     assert sorted(outcomes) == [0, 2, 3, 4, 5, 6, 7, 8]
     for turn, words in {
         0: "not a valid tool",
-        2: "no JSON object",
+        2: "not a JSON object",
         3: "left before right",
         4: "each from 0 to 1",
         5: "there are r0",

@@ -214,8 +214,8 @@ async def test_a_picture_is_scored(client: Calls) -> None:
     [
         ("http://169.254.169.254/latest", "none is fetched"),
         ("file:///etc/passwd", "none is fetched"),
-        ("/etc/passwd", "no base64"),
-        ("not base64!", "no base64"),
+        ("/etc/passwd", "not valid base64"),
+        ("not base64!", "not valid base64"),
         (base64.b64encode(b"GIF89a nothing").decode(), "the image"),
         ("scenewright://runs/../../etc", "none is fetched"),
         (f"scenewright://runs/run_{'0' * 32}/images/{'0' * 64}", "there is no run"),

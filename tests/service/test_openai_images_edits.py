@@ -165,7 +165,7 @@ async def test_a_run_of_the_api_may_begin_with_a_picture_that_was_sent(
         ({"prompt": "masterpiece"}, "prompt", "cannot be read"),
         ({"n": 0}, "n", "greater than or equal"),
         ({"size": "1x1"}, "size", "16 to 4096"),
-        ({"extra_body": {"scenewright": "{"}}, "scenewright", "no JSON"),
+        ({"extra_body": {"scenewright": "{"}}, "scenewright", "not valid JSON"),
         (
             {"extra_body": {"scenewright": {"strategy": "director"}}},
             None,

@@ -85,7 +85,7 @@ def test_a_detector_finds_the_objects() -> None:
     [
         (("objects", "nothing"), "holds no objects"),
         (("objects", "set", "--labels", "dog"), "are for --detector"),
-        (("objects", "set", "--detector", "magic"), "is no detector"),
+        (("objects", "set", "--detector", "magic"), "is not a detector"),
         (("objects", "bad.json"), "is not valid JSON"),
         (("make", "set", "--kind", "objects"), "scenewright rate objects"),
         (("export", "r"), "holds no study"),

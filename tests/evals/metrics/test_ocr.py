@@ -166,7 +166,7 @@ def test_versions_tell_what_changes_a_score() -> None:
         ({"scorer": "yolo:x y", "detector": "miniature"}, "ocr: 'yolo:x y' scores no objects"),
         ({"scorer": "olip:no/where", "detector": "miniature"}, "ocr: no/where"),
         ({"scorer": "own_realism:number", "detector": "miniature"}, "is not a scorer of realism"),
-        ({"scorer": "own_realism:scorer", "detector": "yolo:x"}, "ocr: 'yolo:x' is no detector"),
+        ({"scorer": "own_realism:scorer", "detector": "yolo:x"}, "ocr: 'yolo:x' is not a detector"),
         ({"scorer": "own_realism:scorer", "detector": "miniature", "most": 0}, "most is 0"),
         ({"scorer": "own_realism:scorer", "detector": "miniature", "labels": 1}, "labels is 1"),
     ],

@@ -245,7 +245,7 @@ async def test_your_own_extractor_and_similarity(tmp_path: Path) -> None:
     ("options", "said"),
     [
         ({}, "psg needs an extractor"),
-        ({"extractor": "nothing"}, "psg: 'nothing' is no extractor"),
+        ({"extractor": "nothing"}, "psg: 'nothing' is not an extractor"),
         ({"extractor": "own_graphs:number"}, "gives a int, which is not an extractor"),
         (
             {"extractor": "own_graphs:see", "similarity": "own_graphs:number"},

@@ -108,7 +108,7 @@ def test_language_models_and_judges_score_as_well(monkeypatch: pytest.MonkeyPatc
 def test_a_judge_needs_a_detector(weights: Path) -> None:
     with pytest.raises(JudgeError, match="name one in the profile"):
         realism_judge_of(f"olip:{weights / 'olip' / 'olip-a'}")
-    with pytest.raises(JudgeError, match="is no detector"):
+    with pytest.raises(JudgeError, match="is not a detector"):
         realism_judge_of("olip:miniature/olip-a", "yolo:x")
     judge = judge_of("olip:miniature/olip-a")
     assert judge is judge_of("olip:miniature/olip-a", detector="miniature")

@@ -238,7 +238,7 @@ async def test_a_coarser_decoder_needs_coarser_sizes(tiny_model: Path, tmp_path:
     config["block_out_channels"] = [8] * 5
     (folder / "vae" / "config.json").write_text(json.dumps(config))
     backend = DiffusersBackend(str(folder))
-    with pytest.raises(BackendError, match=r"no multiple of 16 pixels.*use 48"):
+    with pytest.raises(BackendError, match=r"not a multiple of 16 pixels.*use 48"):
         await backend.generate(RED.model_copy(update={"width": 40, "height": 32}), no_images)
     await backend.aclose()
 
@@ -266,7 +266,7 @@ async def test_broken_numbers_are_told(tiny_model: Path, tmp_path: Path) -> None
     tensors["conv_out.bias"] = torch.full_like(tensors["conv_out.bias"], float("nan"))
     save_file(tensors, file, {"format": "pt"})
     backend = DiffusersBackend(str(folder))
-    with pytest.raises(BackendError, match="no numbers"):
+    with pytest.raises(BackendError, match="not numbers"):
         await backend.generate(RED, no_images)
     await backend.aclose()
 

@@ -177,7 +177,7 @@ def test_wrong_options_are_told(tmp_path: Path) -> None:
     for wrong, said in (
         ({"detectors": None}, "geneval needs a detector"),
         ({"detectors": []}, "detectors is"),
-        ({"detectors": "nobody"}, "is no detector"),
+        ({"detectors": "nobody"}, "is not a detector"),
         ({"colors": "pixels"}, "use clip:MODEL"),
         ({"palette": ["red"]}, "two colours or more"),
         ({"threshold": 2}, "threshold is 2"),

@@ -152,7 +152,7 @@ async def test_cocos_instances_and_panoptic_segments(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "no JSON"),
+        ("{", "not valid JSON"),
         ("3", "images"),
         ({"images": {"a.png": [{"box": [0, 0, 1, 1]}]}}, r"a\.png, detection 0: \"name\""),
         ({"images": {"a.png": [DOG, {"name": "x"}]}}, r"detection 1 \(x\): give it a box"),

@@ -181,7 +181,7 @@ def test_views_of_any_size(width: int, height: int, data: st.DataObject) -> None
     [(-1, 0, 10, 10), (0, 0, WIDE + 1, 10), (10, 10, 10, 20), (0, 0, float("nan"), 9)],
 )
 def test_boxes_outside_of_the_picture_are_told(box: Box) -> None:
-    told = "no part of a picture of 120×90"
+    told = "not inside a picture of 120×90"
     with pytest.raises(ExtractionError, match=told):
         spotlight(scene(), thing(box))
     with pytest.raises(ExtractionError, match=told):

@@ -71,7 +71,7 @@ async def test_categories_are_asked_apart_and_bad_boxes_not_at_all() -> None:
     assert [n for n, _ in encoder.asked] == [2, 1]
     assert encoder.asked[1][1][0] == "red hat with realistic shape and structure."
     assert [one.shape is None for one in found] == [False, True, False, False]
-    assert "no part of a picture" in found[1].reason
+    assert "not inside a picture" in found[1].reason
 
 
 async def test_what_is_no_number_is_no_score() -> None:

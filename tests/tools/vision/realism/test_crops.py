@@ -68,5 +68,5 @@ def test_any_box_that_meets_the_picture_gives_a_square_of_its_pixels(
 def test_a_box_without_pixels_is_an_error_that_names_it(
     box: tuple[float, float, float, float],
 ) -> None:
-    with pytest.raises(ValueError, match=r"no part of a picture of 40×30"):
+    with pytest.raises(ValueError, match=r"not inside a picture of 40×30"):
         object_crop(numbered(40, 30), box)

@@ -108,7 +108,7 @@ async def test_a_missing_answer_is_no_low_score() -> None:
 async def test_a_bad_box_costs_its_object_alone() -> None:
     scorer = JudgeScorer([SayingJudge(shape=0.5, texture=0.5, joint=0.5)])
     found = await scorer.score(IMAGE, [Detection("dog", (200, 0, 210, 10)), DOG])
-    assert "no part of a picture" in found[0].reason
+    assert "not inside a picture" in found[0].reason
     assert found[1].shape == 3.0
 
 

@@ -182,7 +182,7 @@ def test_a_checkpoint_of_other_ratings_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.pt").write_bytes(b"nothing of the kind")
-    with pytest.raises(RealismError, match=r"t\.pt is no checkpoint"):
+    with pytest.raises(RealismError, match=r"t\.pt is not a readable checkpoint"):
         trained(checkpoint=tmp_path / "t.pt")
 
 

@@ -96,7 +96,7 @@ async def test_a_failure_costs_its_object_alone_and_says_why() -> None:
     found = await scorer.score(IMAGE, [Detection("cat", DOG.box), DOG, outside])
     assert [one.shape for one in found] == [None, 2, None]
     assert found[0].reason == "RuntimeError: no line"
-    assert "no part of a picture" in found[2].reason
+    assert "not inside a picture" in found[2].reason
 
 
 async def test_a_bad_reply_may_be_mended_once() -> None:
