@@ -123,7 +123,7 @@ SCHEMA = "scenewright_jobs"
 _APPLIED = f"{SCHEMA}.applied_migrations"
 
 
-def upgrade(connection: Connection) -> None:
+def upgrade_jobs(connection: Connection) -> None:
     """Bring the tables to the form of the Procrastinate that is installed.
 
     The caller holds a lock: one process at a time. Raises ``SettingsError`` where Procrastinate
@@ -244,8 +244,6 @@ async def migrate(engine: AsyncEngine) -> None:
         with resources.as_file(resources.files(__package__) / "migrations") as folder:
             command.upgrade(_config(folder, connection), "head")
         if connection.dialect.name == "postgresql":
-            upgrade_jobs = upgrade
-
             upgrade_jobs(connection)
 
     async with engine.begin() as connection:
