@@ -220,7 +220,7 @@ async def test_tables_of_an_older_procrastinate_are_brought_up_to_date(
 ) -> None:
     step = "03.03.00_01_pre_priority_lock_fetch_job.sql"
     made = text("SELECT count(*) FROM pg_proc WHERE proname = 'procrastinate_fetch_job_v2'")
-    async with databases.opened(shared) as engine:
+    async with databases.open_database(shared) as engine:
         async with engine.begin() as connection:
             known = await connection.execute(
                 text(f"DELETE FROM {SCHEMA}.applied_migrations WHERE name = :step"), {"step": step}

@@ -43,7 +43,10 @@ class Clock:
 
 @pytest.fixture(params=KINDS)
 async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AsyncEngine]:
-    async with kept(request.param, tmp_path) as settings, databases.opened(settings) as found:
+    async with (
+        kept(request.param, tmp_path) as settings,
+        databases.open_database(settings) as found,
+    ):
         yield found
 
 
@@ -73,7 +76,7 @@ async def test_a_key_opens_and_a_wrong_one_does_not(engine: AsyncEngine) -> None
 
 async def test_only_the_hash_is_kept(tmp_path: Path) -> None:
     settings = ServiceSettings(data=tmp_path)
-    async with databases.opened(settings) as engine:
+    async with databases.open_database(settings) as engine:
         keys = KeyStore(engine)
         key, text = await keys.create("studio")
         token = await SessionStore(engine, keys).begin(key)
@@ -138,7 +141,7 @@ async def test_a_browser_stays_signed_in_until_it_leaves_or_its_key_ends(
 
 @pytest.mark.parametrize("tenant", ["", " ", "../x", "a b", "-a", "a" * 81, "é", "a\n"])
 async def test_a_tenant_has_a_plain_name(tmp_path: Path, tenant: str) -> None:
-    async with databases.opened(ServiceSettings(data=tmp_path)) as engine:
+    async with databases.open_database(ServiceSettings(data=tmp_path)) as engine:
         with pytest.raises(Unprocessable, match="letters, digits"):
             await KeyStore(engine).create(tenant)
 
@@ -148,10 +151,10 @@ async def test_another_address_needs_a_key_that_may_be_used(tmp_path: Path) -> N
     assert settings.demands_keys
     with pytest.raises(SettingsError, match="scenewright keys create"):
         await demand_some(settings)
-    async with databases.opened(settings) as engine:
+    async with databases.open_database(settings) as engine:
         key, _ = await KeyStore(engine).create("studio")
     await demand_some(settings)
-    async with databases.opened(settings) as engine:
+    async with databases.open_database(settings) as engine:
         await KeyStore(engine).revoke(key.id)
     with pytest.raises(SettingsError, match="none that may be used"):
         await demand_some(settings)

@@ -33,7 +33,10 @@ class Clock:
 
 @pytest.fixture(params=KINDS)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RunStore]:
-    async with kept(request.param, tmp_path) as settings, databases.opened(settings) as engine:
+    async with (
+        kept(request.param, tmp_path) as settings,
+        databases.open_database(settings) as engine,
+    ):
         yield RunStore(engine, queue=3, clock=Clock())
 
 
@@ -232,7 +235,7 @@ async def test_spending_is_counted_once_a_run(store: RunStore) -> None:
 async def test_the_migrations_make_the_tables_that_the_code_names(
     kind: str, tmp_path: Path
 ) -> None:
-    async with kept(kind, tmp_path) as settings, databases.opened(settings) as engine:
+    async with kept(kind, tmp_path) as settings, databases.open_database(settings) as engine:
         await databases.migrate(engine)
         async with engine.connect() as connection:
             found = await connection.run_sync(
@@ -259,5 +262,5 @@ async def test_a_database_that_is_not_there_is_told_with_its_remedy(tmp_path: Pa
     async with kept("sqlite", tmp_path) as settings:
         settings = settings.model_copy(update={"database": "postgresql://nobody@127.0.0.1:1/x"})
         with pytest.raises(databases.DatabaseError, match="Check"):
-            async with databases.opened(settings):
+            async with databases.open_database(settings):
                 pass
