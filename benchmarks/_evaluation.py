@@ -136,9 +136,9 @@ async def evaluate(folder: Path, work: Work) -> None:
         photos.mkdir(exist_ok=True)
         for at in range(_PHOTOS):
             Image.new("RGB", (64, 64), (at * 15, 90, 40)).save(photos / f"{at}.png")
-    config = EvalConfig.model_validate(
-        {"name": "bench", "dataset": {"name": "numbered"}, "side_by_side": False, **work.config}
-    )
+    # Sentinel questions begin at random: the calls of two runs could not be compared.
+    alike = {"name": "bench", "side_by_side": False, "sentinels": 0.0}
+    config = EvalConfig.model_validate({"dataset": {"name": "numbered"}, **alike, **work.config})
     where = f"{__spec__.name}:{work.models}" if work.models else ""
     given = globals()[work.models](folder) if work.models and not work.workers else None
     ray = RayEngine(work.workers, work.address, given=where) if work.workers else None
