@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from benchmarks._harness import RESULTS
 from benchmarks._pages import (
     ROOT,
-    Result,
     SectionError,
     fill_section,
     pages,
     rendered,
-    shown,
 )
+from benchmarks._templates import Result, shown
 from scenewright.evals.studies.olip.evaluation import FLOORS
 
 BEGIN, END = "<!-- loop:begin -->", "<!-- loop:end -->"
