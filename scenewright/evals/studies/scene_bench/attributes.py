@@ -116,7 +116,7 @@ def objects_of(path: str | Path) -> Objects:
         raise StudyError(f"{file} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
         form = "JSON" if file.suffix == ".json" else "TOML"
-        raise StudyError(f"{file} is no {form}: {error}") from error
+        raise StudyError(f"{file} is not valid {form}: {error}") from error
     return Objects(_parsed(data, str(file)), file.name)
 
 
