@@ -1,12 +1,11 @@
-"""Accounts by API key: their limits over sliding minutes, and what is known of their requests.
+"""Accounts by API key: limits over sliding minutes, counters, the request log, idempotent replies.
 
-A file with a line for each paid request: what a mock server that is killed has counted until then.
+The request log is a file with a line for each paid request: the count of a mock server that was
+killed.
 
-Replies that are kept by the ``Idempotency-Key`` of their requests.
-
-As at a provider that honours the header: the first request of a key is worked on, whether or not
-its client waits for it, and every further one gets the same reply and costs nothing. Only whole
-replies are kept (HTTP 200); after an error the next request of the key is worked on anew.
+The first request of an ``Idempotency-Key`` is executed, whether or not its client waits for it, and
+every further one gets the same reply and costs nothing. Only whole replies (HTTP 200) are stored;
+after an error the next request of the key is executed anew.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Relations between boxes in a picture, found by asking a model of the mock server about each pair.
+"""Scene graphs of pictures by asking a model of the mock server about each pair of boxes.
 
-The miniature judges answer questions and write no graphs; put to them pair by pair, the questions
-of :mod:`scenewright.core.questions` are enough to make one. Boxes decide what is worth asking
-(:mod:`scenewright.tools.vision.extraction.pairs`).
-
-Pictures to scene graphs by the mock server's models, as the tools of Algorithm 1 want them.
-
-With boxes the answer holds relations (:mod:`scenewright.mock_providers.box_relations`); without
-them the models are asked for every word that they know.
+The miniature judges answer questions and write no graphs, so they are asked pair by pair with the
+questions of :mod:`scenewright.core.questions`. Boxes decide which pairs are worth a question
+(:mod:`scenewright.tools.vision.extraction.pairs`); without boxes the models are asked for every
+word that they know, as the tools of Algorithm 1 require.
 """
 
 from __future__ import annotations

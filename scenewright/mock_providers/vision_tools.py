@@ -1,27 +1,11 @@
-"""The tools that look at a picture for attributes, for one relation, or for open answers.
+"""Tools of prompts that look at a picture: attributes, one relation, open answers, marks, realism.
 
-Those of realism are answered in :mod:`scenewright.mock_providers.vision_tools` and
-:mod:`scenewright.mock_providers.vision_tools`, marks of whole pictures in
-:mod:`scenewright.mock_providers.vision_tools`.
+The miniature judges say yes or no, or choose. Asked value by value and predicate by predicate, they
+answer ``record_attributes``, ``record_verification`` and ``record_answers``; red and blue boxes on
+the picture mark what a question is about.
 
-The miniature judges say yes or no, or choose; put to them value by value and predicate by
-predicate, their questions are enough for ``record_attributes``, ``record_verification`` and
-``record_answers``.
-
-The red and the blue box that are drawn on a picture to say what a question is about.
-
-The tools that take marks of 0 to 10, answered by what the mock server's judges say of the picture.
-
-For consistency they are asked VQAScore's question about the text, for quality about realism, of
-which they never learned anything: a mark hangs on the picture and the question, and is the same
-each time.
-
-Points that a model of the mock server gives a picture, REAL's baseline (prompt ``real_direct``).
-
-The tool that takes how real an object looks, answered by what the mock server's judges say of it.
-
-They never learned what a real thing looks like; what they say is a number that hangs on the picture
-and the question, and is the same each time.
+They never learned realism: marks of 0 to 10, REAL's direct points (prompt ``real_direct``) and
+ratings of objects are numbers that depend on picture and question alone, the same each time.
 """
 
 from __future__ import annotations

@@ -1,15 +1,6 @@
-"""Models on this machine, built from their names: what a pipeline or a judge of a profile is.
+"""Models on this machine from their names: pipelines, judges, detectors and OLIP scorers.
 
-Models are shared by the process (:data:`SHARED`).
-
-From a spec to its detector: ``miniature``, ``json:FILE``, ``transformers:MODEL``.
-
-Models of transformers are shared by the process, as judges are; nothing is downloaded.
-
-From ``olip:MODEL`` to the scorer of realism, and to the judge that a profile makes of it.
-
-Scorers are shared by the process, and so is the encoder under several of them; nothing is
-downloaded.
+Models are built once and shared by the process (:data:`SHARED`); nothing is downloaded.
 """
 
 from __future__ import annotations
