@@ -61,7 +61,7 @@ from scenewright.core.facts import FactKind
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.studies import plots
-from scenewright.runs.api import Budget
+from scenewright.graphs.state import Budget
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 from scenewright.runs.model_factory.profiles import RunModels
 

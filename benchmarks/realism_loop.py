@@ -37,8 +37,8 @@ from scenewright.core.ports.judge import JudgeError
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Planned
+from scenewright.graphs.state import Budget
 from scenewright.miniature.damage import DamageRequest, damage, graded
-from scenewright.runs.api import Budget
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.model_factory.profiles import RunModels
 from scenewright.runs.records import RunResult

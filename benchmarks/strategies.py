@@ -47,9 +47,9 @@ from benchmarks._scenes import LEVELS, balanced_scenes
 from benchmarks._templates import template
 from scenewright.config.settings import Profile
 from scenewright.core.scene import SceneGraph
+from scenewright.graphs.state import Budget
 from scenewright.graphs.strategies.base import attempts_of
 from scenewright.graphs.strategies.registry import strategies
-from scenewright.runs.api import Budget
 from scenewright.runs.model_factory.profiles import RunModels
 from scenewright.runs.records import RunResult
 

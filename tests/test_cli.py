@@ -27,6 +27,7 @@ from scenewright.runs.folder import RunError
 from scenewright.runs.model_factory import profiles
 from scenewright.runs.scoring import score
 from tests.doubles import ScriptedBackend, ScriptedJudge
+from tests.isomorphism import isomorphic
 
 SCENE = "red ball on table; dog left of table"
 ESCAPE = "\x1b"
@@ -300,9 +301,9 @@ def test_parse_shows_and_converts() -> None:
     for name in ("json", "megasg", "triplets", "networkx"):
         text = call("parse", SCENE, "--to", name).stdout
         Path(f"scene.{name}.txt").write_text(text, encoding="utf-8")
-        assert load_scene(Path(f"scene.{name}.txt")).isomorphic(load_scene(SCENE))
+        assert isomorphic(load_scene(Path(f"scene.{name}.txt")), load_scene(SCENE))
     assert call("parse", SCENE, "--to", "json", "--out", "s.json").stdout == ""
-    assert load_scene(Path("s.json")).isomorphic(load_scene(SCENE))
+    assert isomorphic(load_scene(Path("s.json")), load_scene(SCENE))
     data = json.loads(call("parse", SCENE, "--json").stdout)
     assert data["level"] == "simple"
     assert len(data["facts"]) == 6

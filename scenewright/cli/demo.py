@@ -23,7 +23,7 @@ from scenewright.cli.refine import exit_code, run_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scenewright.runs.api import RunResult
+    from scenewright.runs.records import RunResult
     from scenewright.runs.report.record import RunView
 
 SCENES: dict[str, str] = {
@@ -63,7 +63,8 @@ def demo(
     """
     with clear_errors("The same command continues the demo."):
         folders = asyncio.run(_draw(out, profile, rounds, seed, console(stderr=True), quiet))
-        from scenewright.runs.report import read_run, write_index, write_page
+        from scenewright.runs.report.record import read_run
+        from scenewright.runs.report.render import write_index, write_page
 
         views = {level: read_run(folder) for level, folder in folders.items()}
         pages = {level: write_page(folder) for level, folder in folders.items()}

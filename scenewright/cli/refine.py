@@ -185,7 +185,7 @@ def refine(
     with clear_errors("The same command continues the run."):
         graph = read_scene(scene, index)
         from scenewright.config.settings import replaced_profile
-        from scenewright.runs.api import Budget
+        from scenewright.graphs.state import Budget
         from scenewright.runs.plan import plan_run
 
         if fresh and out is not None and (out / "manifest.json").exists():
@@ -223,7 +223,8 @@ def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
     """Execute a run with progress on standard error, print its result, and return the exit code."""
     from scenewright.cli.run_display import show_run_progress
     from scenewright.runs.api import execute
-    from scenewright.runs.report import read_run, write_page
+    from scenewright.runs.report.record import read_run
+    from scenewright.runs.report.render import write_page
 
     with show_run_progress(console(stderr=True), quiet) as watcher:
         result = asyncio.run(execute(plan, watcher))

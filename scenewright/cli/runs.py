@@ -92,7 +92,7 @@ def edit(
     with clear_errors("The same command continues the run."):
         from scenewright.graphs.events import Edit
         from scenewright.runs.plan import plan_again
-        from scenewright.runs.report import read_run
+        from scenewright.runs.report.record import read_run
 
         view = read_run(run_dir)
         asked = read_scene(scene) if scene is not None else None
@@ -159,7 +159,7 @@ def page(
 ) -> None:
     """Write the page of a run again, also of an unfinished one, and print its path."""
     with clear_errors():
-        from scenewright.runs.report import contact_sheet, write_page
+        from scenewright.runs.report.render import contact_sheet, write_page
 
         say(str(write_page(run_dir)))
         if sheet is not None:
@@ -170,7 +170,7 @@ def page(
 def show(run_dir: RunArgument, as_json: JsonOption = False) -> None:
     """Show the facts by round and the result of a run, and each fact's id for `edit`."""
     with clear_errors():
-        from scenewright.runs.report import read_run
+        from scenewright.runs.report.record import read_run
         from scenewright.runs.report.render import PAGE_FILE
 
         view = read_run(run_dir)

@@ -18,9 +18,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import FiniteModel, FrozenModel
 
 FactKind = Literal["object", "attribute", "relation", "realism"]
 State = Literal["yes", "no", "void", "unscored"]
@@ -57,10 +58,8 @@ class FactError(ValueError):
     """Answers, verdicts or facts that do not fit together."""
 
 
-class Fact(BaseModel):
+class Fact(FrozenModel):
     """One statement of the scene, with the question that checks it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     """Id, stable within a scene: ``o:dog.1``, ``a:dog.1:color``, ``r:dog.1|left of|ball.1``,
@@ -132,13 +131,11 @@ class Fact(BaseModel):
         return set(self.options) == {"yes", "no"}
 
 
-class Answer(BaseModel):
+class Answer(FiniteModel):
     """One judge's answer to one fact.
 
     It is never guessed: a failure is ``unscored`` with its reason.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     fact_id: str
     judge_id: str
@@ -199,10 +196,8 @@ class Answer(BaseModel):
         return self
 
 
-class Verdict(BaseModel):
+class Verdict(FiniteModel):
     """The panel's verdict on one fact."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     fact_id: str
     state: State
@@ -477,10 +472,8 @@ def missing_graph(
     )
 
 
-class Recall(BaseModel):
+class Recall(FrozenModel):
     """Counts of verdicts of one kind of fact, and their recall."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     yes: int = 0
     """Facts that hold."""
@@ -506,14 +499,12 @@ class Recall(BaseModel):
 Interval = tuple[float, float]
 
 
-class ScoreIntervals(BaseModel):
+class ScoreIntervals(FiniteModel):
     """95 % intervals (low, high) of the scores of one image; None where a score is undefined.
 
     Over other facts of the same kinds and other judges of the same quality: see
     :mod:`scenewright.agents.panel.intervals`.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     objects: Interval | None = None
     """Of the ObjectRecall."""
@@ -527,14 +518,12 @@ class ScoreIntervals(BaseModel):
     """Of the share of all facts that hold."""
 
 
-class CorrectedScores(BaseModel):
+class CorrectedScores(FiniteModel):
     """Scores of one image corrected for the panel's measured errors, each in [0, 1].
 
     None where the score is undefined or the panel too near to guessing: see
     :mod:`scenewright.agents.panel.intervals`.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     objects: float | None = None
     """ObjectRecall."""
@@ -548,10 +537,8 @@ class CorrectedScores(BaseModel):
     """Share of all facts that hold."""
 
 
-class ScoreCard(BaseModel):
+class ScoreCard(FrozenModel):
     """Verdicts of one image with their scores."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     verdicts: tuple[Verdict, ...]
     """One per fact, in the order of the facts."""

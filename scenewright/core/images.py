@@ -290,7 +290,7 @@ class ImageStore:
         """Keep an image file given as bytes and returns the hash of what is kept.
 
         An RGB PNG is kept as it is; any other format or mode is kept as RGB PNG.
-        Raises ``ImageError`` if ``data`` is no sound image.
+        Raises ``ImageError`` if ``data`` is not a sound image.
         """
         name = "the given data"
         if len(data) > MAX_FILE_BYTES:
@@ -465,5 +465,5 @@ class ImageStore:
 
 def _checked(name: str, what: str) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ImageError(f"{name!r} is no {what}: it must be 64 digits of 0-9 and a-f")
+        raise ImageError(f"{name!r} is not a valid {what}: it must be 64 digits of 0-9 and a-f")
     return name

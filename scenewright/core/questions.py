@@ -83,7 +83,7 @@ def distinguishing_keys(scene: SceneGraph, item: SceneObject) -> tuple[str, ...]
 
     Sizes 0, 1, 2, … in key order. None if no set of attributes tells ``item`` apart.
     Values count without their keys and without case, for the phrase shows only them:
-    ``the red dog`` is no name where one dog is red and another's collar is.
+    ``the red dog`` is not a name where one dog is red and another's collar is.
     """
     rivals = [
         {value.casefold() for value in o.attributes.values()}
@@ -398,7 +398,7 @@ def facts_of(
 def realism_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
     """Return two facts per object: that its shape, and that its texture, looks real.
 
-    Each depends on the object being there. They are no facts of the scene: they go along with
+    Each depends on the object being there. They are not facts of the scene: they go along with
     those of :func:`facts_of` where realism is wanted, after them. The aspects are those of OcR
     (object-centric realism, Sec. 3.2). Objects that no words tell apart are asked for
     by size, the largest first, so that no two objects share a question.

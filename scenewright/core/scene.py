@@ -16,15 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, Self
 
 import networkx as nx
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, GetCoreSchemaHandler, field_validator, model_validator
 from pydantic_core import CoreSchema, core_schema
+
+from scenewright.core.validation import FrozenModel
 
 MAX_NAME_LENGTH = 200
 MAX_ID_LENGTH = MAX_NAME_LENGTH + 20
@@ -34,11 +29,6 @@ MAX_RELATIONS = 4096
 Level = Literal["simple", "medium", "hard"]
 
 _SPACE = re.compile(r"\s+")
-
-
-def _hash(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class SceneError(ValueError):
@@ -121,10 +111,8 @@ class Attributes(Mapping[str, str]):
         )
 
 
-class SceneObject(BaseModel):
+class SceneObject(FrozenModel):
     """One object instance."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     """Unique in its scene, for example ``"dog.1"``."""
@@ -144,10 +132,8 @@ class SceneObject(BaseModel):
         return clean_name(value, "an object name")
 
 
-class Relation(BaseModel):
+class Relation(FrozenModel):
     """One directed relation: ``source predicate target``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: str
     """Id of the subject."""
@@ -171,14 +157,11 @@ class Relation(BaseModel):
         return clean_name(value, "a predicate")
 
 
-class SceneGraph(BaseModel):
+class SceneGraph(FrozenModel):
     """Objects and the relations between them; immutable and hashable.
 
-    Order is kept (facts are asked in it) and is part of ``==``; compare with
-    :meth:`isomorphic` for equality up to ids and order.
+    Order is kept (facts are asked in it) and is part of ``==``.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     objects: tuple[SceneObject, ...] = ()
     """Object instances; ids are unique."""
@@ -301,59 +284,6 @@ class SceneGraph(BaseModel):
             graph.add_node(item.id, name=item.name, attributes=dict(item.attributes))
         for relation in self.relations:
             graph.add_edge(relation.source, relation.target, predicate=relation.predicate)
-        return graph
-
-    def isomorphic(self, other: SceneGraph) -> bool:
-        """Return whether the graphs are equal up to object ids and order."""
-        if len(self.objects) != len(other.objects) or len(self.relations) != len(other.relations):
-            return False
-        mine, theirs = self._colored(), other._colored()
-        if sorted(nx.get_node_attributes(mine, "color").values()) != sorted(
-            nx.get_node_attributes(theirs, "color").values()
-        ):
-            return False
-
-        def same_edges(a: dict[Any, dict[str, Any]], b: dict[Any, dict[str, Any]]) -> bool:
-            return sorted(e["predicate"] for e in a.values()) == sorted(
-                e["predicate"] for e in b.values()
-            )
-
-        return bool(
-            nx.is_isomorphic(
-                mine,
-                theirs,
-                node_match=lambda a, b: a["color"] == b["color"],
-                edge_match=same_edges,
-            )
-        )
-
-    def _colored(self) -> nx.MultiDiGraph:
-        """Return the graph with node colours by Weisfeiler–Leman refinement.
-
-        Equal graphs get equal colours; without them the search of twins is exponential.
-        """
-        graph = self.to_networkx()
-        colors = {item.id: _hash([item.name, *item.attributes.items()]) for item in self.objects}
-        kinds = len(set(colors.values()))
-        while kinds:
-            colors = {
-                node: _hash(
-                    [
-                        color,
-                        sorted(
-                            (d["predicate"], colors[v]) for _, v, d in graph.out_edges(node, True)
-                        ),
-                        sorted(
-                            (d["predicate"], colors[u]) for u, _, d in graph.in_edges(node, True)
-                        ),
-                    ]
-                )
-                for node, color in colors.items()
-            }
-            if len(set(colors.values())) == kinds:
-                break
-            kinds = len(set(colors.values()))
-        nx.set_node_attributes(graph, colors, "color")
         return graph
 
     def canonical_json(self) -> str:

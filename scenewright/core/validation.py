@@ -1,8 +1,25 @@
-"""Validation errors of pydantic in one line."""
+"""Base classes of immutable data, and errors of validation in one short line."""
 
 from __future__ import annotations
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+
+class FrozenModel(BaseModel):
+    """Immutable data without unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FiniteModel(FrozenModel):
+    """The same, with finite numbers only."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
+def cut_short(text: str, limit: int) -> str:
+    """Return ``text``, cut to ``limit`` characters with an ellipsis."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def first_problem(error: ValidationError, whole: str = "") -> str:

@@ -339,7 +339,7 @@ def holds_with(asked: str, other: str) -> bool:
     """Return whether ``other`` may well be true of a picture in which ``asked`` is.
 
     True for synonyms, for what either entails, and for predicates that fair people exchange
-    (``on`` and ``in``). Such a predicate is no wrong option of a question about ``asked``. Of a
+    (``on`` and ``in``). Such a predicate is not a wrong option of a question about ``asked``. Of a
     weak predicate (``next to``) a more specific one (``riding``) that entails it is no such case:
     who says *next to* does not mean *riding*.
     """

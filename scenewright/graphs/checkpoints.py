@@ -116,7 +116,7 @@ class Checkpoints(SqliteSaver):
     def opened(cls, path: Path, told: Callable[[], int]) -> Iterator[Checkpoints]:
         """Return the checkpoints in the database at ``path``, made if needed; closed at the end.
 
-        Raises ``sqlite3.Error`` if it is no database or cannot be written.
+        Raises ``sqlite3.Error`` if it is not a database or cannot be written.
         """
         conn = sqlite3.connect(path, check_same_thread=False)
         try:

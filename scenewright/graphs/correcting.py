@@ -307,7 +307,7 @@ def _states(card: ScoreCard) -> dict[str, State]:
 
 
 def _known(verdicts: Iterable[str], facts: Sequence[Fact]) -> None:
-    """``EditError`` for a verdict of what is no fact of the scene."""
+    """``EditError`` for a verdict of what is not a fact of the scene."""
     ids = [fact.id for fact in facts]
     for name in verdicts:
         if name not in ids:

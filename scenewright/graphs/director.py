@@ -1,8 +1,7 @@
 """The director: a language model with tools that decides for itself how a scene is drawn.
 
-It draws, verifies, looks, repairs and accepts in the order it likes, within hard limits; every
-picture of the whole scene is a candidate as in ``graphs/refine.py``, and what it leaves behind,
-events, page and result, is the same::
+It draws, verifies, looks, repairs and accepts in any order, within hard limits. Every picture of
+the whole scene is a candidate as in ``graphs/refine.py``, with the same events, page and result::
 
     direct (as many turns as it takes) → report (one a candidate) → finish
 
@@ -10,12 +9,10 @@ A picture that is worse than the best one cannot be accepted; a run that ends in
 keeps the best one. :func:`build_director` returns the graph uncompiled, so that its host chooses
 the checkpointer.
 
-The director at work: LangChain's ``create_agent`` with the tools of the desk.
-
-A middleware stands around every turn and every call. Each reply of the language model is stored
-before its tools are used, and each call with what it told once it is done; a run that goes on
-plays the stored ones again, without asking and without doing anything, up to the place where it
-was cut off.
+The agent is LangChain's ``create_agent``, with a middleware around every turn and every call. Each
+reply of the language model is stored before its tools are used, and each call with its outcome. A
+resumed run replays the stored ones, without a request or an effect, up to the place where it was
+cut off.
 """
 
 from __future__ import annotations
@@ -291,9 +288,6 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         emit(self.toolset.runtime, event)
         self.toolset.begin("", "")
         return event
-
-
-__all__ = ["DirectorContext", "DirectorError", "build_director"]
 
 
 def build_director() -> StateGraph[RefineState, DirectorContext, RefineState, RefineState]:

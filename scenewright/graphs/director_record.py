@@ -1,12 +1,8 @@
-"""What lies on the director's desk: the pictures of its run by their ids, judged as needed.
+"""State of a director's run: its context, its pictures by their ids, and its limits.
 
-Ids are ``r0``, ``r1``, … for the candidates and ``r1-reference`` for what was drawn to lead one.
-
-What the director's run knows: its context, and what its event log says of where it stands.
-
-Nothing else is remembered. A run that was cut off therefore decides as it would have: the past
-ends with the last reply or call that was told, and what the log holds after that belongs to the
-call at work, which finds it as done.
+Ids are ``r0``, ``r1``, … for the candidates and ``r1-reference`` for a reference image. The event
+log is the only memory, so a run that was cut off decides as it would have: the past ends with the
+last stored reply or call, and later events belong to the call at work, which finds them as done.
 """
 
 from __future__ import annotations
@@ -21,6 +17,7 @@ from langgraph.runtime import Runtime
 
 from scenewright.core.facts import Fact
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import cut_short
 from scenewright.graphs.candidates import emit_missing, judge, over_budget
 from scenewright.graphs.drawing import compose, draw
 from scenewright.graphs.eventlog import EventLog
@@ -284,4 +281,4 @@ def _objects(fact: Fact) -> list[str]:
 
 def short(text: str) -> str:
     """``text``, its end cut off where it is long."""
-    return text if len(text) <= _SHORT else text[: _SHORT - 1] + "…"
+    return cut_short(text, _SHORT)

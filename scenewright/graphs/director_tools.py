@@ -1,12 +1,8 @@
-"""The director's tools by name, and as LangChain tools: the one place where they are wrapped.
+"""The director's tools, the same as LangChain tools, and the storing of replies and calls.
 
-What a language model sent, made fit to be stored and played again.
-
-The director's desk: what its tools do, on the state of one run.
-
-Each tool is a plain asynchronous method with one pydantic model as its argument; it returns a
-:class:`ToolReply` or raises :class:`ToolError`. ``graphs/director_tools.py`` offers them to a
-language model. The event log is the desk's only memory (``graphs/director_record.py``).
+Each tool is an asynchronous method with one pydantic model as its argument; it returns a
+:class:`ToolReply` or raises :class:`ToolError`. Replies of the language model are stored so that
+they can be played again.
 """
 
 from __future__ import annotations
@@ -334,7 +330,7 @@ def _number(score: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DirectorTool:
-    """A tool of the desk, ready to be offered in any form."""
+    """A tool of the director, ready to be offered in any form."""
 
     name: str
     """What it is called."""
@@ -347,7 +343,7 @@ class DirectorTool:
 
 
 def available_tools(toolset: DirectorToolset) -> list[DirectorTool]:
-    """Return the tools that the backend of the desk's run can serve."""
+    """Return the tools that the backend of the run can serve."""
     features = toolset.context.backend.features
     every: list[tuple[str, type[Arguments], Callable[[Any], Awaitable[ToolReply]]]] = [
         ("generate_image", GenerateImage, toolset.generate_image),

@@ -85,7 +85,7 @@ async def drive(
             yield last
             return
         elif log.paused and not going_on:
-            # It began to wait in an earlier sitting, and this one was started to go on.
+            # It began to wait in an earlier process, and this one was started to go on.
             feed, going_on = Command(resume=GO_ON), True
         else:
             raise _unfit(log)

@@ -37,7 +37,7 @@ class LogError(RuntimeError):
 def read_events(path: Path) -> list[Event]:
     """Return the whole events of the log at ``path``; a torn last line (a run at work) is left out.
 
-    Raises ``LogError`` if the file is missing or a line before the last is no event.
+    Raises ``LogError`` if the file is missing or a line before the last is not an event.
     """
     return _parse(path, _read(path))[0]
 

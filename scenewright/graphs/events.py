@@ -14,20 +14,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from scenewright.core.facts import Answer, Fact, ScoreCard
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import FiniteModel, FrozenModel
 
 Corrected = Literal["yes", "no"]
 """What a person says of a fact: it holds in the picture, or it does not."""
 
 
-class Edit(BaseModel):
+class Edit(FiniteModel):
     """What a person says of a run, and how it goes on from there."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     key: str = Field(min_length=1, max_length=200)
     """Names the edit within its run: the same key again is the same edit and changes nothing."""
@@ -63,9 +62,7 @@ StopReason = Literal[
 ]
 
 
-class _Event(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class _Event(FrozenModel):
     key: str
     """Names the event within its run; equal when a step is repeated."""
     at: float

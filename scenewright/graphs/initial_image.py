@@ -43,7 +43,7 @@ def load_initial_image(
     """Return the pictures, read where they are files.
 
     Raises ``RunError`` for a mask without a picture or of another size, for a mask that lets
-    nothing change, and for what is no picture.
+    nothing change, and for what is not a picture.
     """
     try:
         found = InitialImage(_read(start), _read(mask))

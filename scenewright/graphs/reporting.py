@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from scenewright.config.model_identity import (
     ModelIdentity,
     doubled_names,
@@ -24,6 +22,7 @@ from scenewright.config.model_identity import (
 )
 from scenewright.config.settings import DIRECTOR
 from scenewright.core.facts import Answer
+from scenewright.core.validation import FrozenModel
 from scenewright.graphs.events import Answered, Event, Replied, Role, RunStarted, Warned
 from scenewright.providers.versions import ServedVersions, reply_version, versions_of
 
@@ -31,10 +30,8 @@ ReportKind = Literal["independent", "self", "none"]
 INDEPENDENT = "by judges that the loop never saw"
 
 
-class Reporting(BaseModel):
+class Reporting(FrozenModel):
     """Who reports a result."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: ReportKind
     """``independent``: by other models than the loop's; ``self``: by models of the loop, as
@@ -138,7 +135,7 @@ def reporting_from(
     shared = shared_names(steers, reports)
     kind: ReportKind = "self" if shared else "independent" if report else "none"
     named = {one.spec for one in steers if one.name}
-    # A script is no model.
+    # A script is not a model.
     unknown = [id_ for id_ in director or {} if id_ not in named and identity_of_spec(id_)]
     return Reporting(
         kind=kind, models=shared, doubled=tuple(sorted(doubled)), unknown=tuple(sorted(unknown))

@@ -13,6 +13,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 from pydantic import ValidationError
 
+from scenewright.core.validation import first_problem
 from scenewright.graphs.correcting import edited
 from scenewright.graphs.errors import EditError
 from scenewright.graphs.events import Edit, Edited, Finished, Generated, Paused, Planned
@@ -101,9 +102,7 @@ def _read(said: Any) -> Edit:
     try:
         return Edit.model_validate(said)
     except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        raise EditError(f"the edit cannot be read: {place}: {problem['msg']}") from error
+        raise EditError(f"the edit cannot be read: {first_problem(error)}") from error
 
 
 def reuse_edited_picture(state: RefineState, runtime: Runtime[RefineContext]) -> str | None:

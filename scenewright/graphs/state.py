@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Self, TypedDict, TypeVar
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from scenewright.agents.panel.panel import Panel, able_judges
 from scenewright.config.profiles import RealismRepair
@@ -28,6 +28,7 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.questions import Protocol, QuestionForm
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import FiniteModel
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import STREAMED, Event, Judged, Purpose, Retrying, Role
 from scenewright.providers import Answers
@@ -38,10 +39,8 @@ class DirectorError(RuntimeError):
     """The director's language model could not be reached or used; the run can go on later."""
 
 
-class Budget(BaseModel):
+class Budget(FiniteModel):
     """Limits of one run, checked before each round; a started round is finished."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     images: int | None = Field(default=None, ge=1)
     """Most images drawn, references included; never exceeded."""
@@ -55,10 +54,8 @@ class Budget(BaseModel):
     """Most tools that a director may use."""
 
 
-class LoopOptions(BaseModel):
+class LoopOptions(FiniteModel):
     """All numbers and choices of a loop: plain data, part of the run's manifest."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     rounds: int = Field(default=3, ge=1, le=100)
     """Most candidates drawn, the first one included."""

@@ -1,22 +1,18 @@
 """The fan-out to the judges: ask an image's facts in waves, join, and let the panel decide.
 
 First wave: the objects. Second wave: attributes and relations whose objects are not surely absent;
-the rest is void and costs nothing. Asked ``together`` there is one wave, and what turns out to lack
-its objects is void all the same. In each wave all judges of the role answer side by side::
+the rest is void and costs nothing. Asked ``together`` there is one wave, and facts without their
+objects are void all the same. In each wave all judges of the role answer side by side::
 
     START → wave ⇉ judge (one a judge) → wave → … → END
 
-A judge is asked the facts that it can answer, those of realism the judges of realism if there are
-any (``graphs/board.py``). With a cascade a wave has two stages: the first judges answer all of its
-facts, and the rest of the judges those of which the first are unsure.
+:class:`JudgeRouter` says which judge is asked which fact: facts of realism go to the judges of
+realism if there are any, else to those of the role that can answer them. With a cascade a wave has
+two stages: the first judges answer all of its facts, the other judges those of which the first are
+unsure. Verdicts of realism are the mean of the judges' probabilities: calibrations, learnt error
+rates, cascades, intervals and corrections are about the facts that a scene states.
 
-A judge never raises here: what goes wrong in it is an unscored answer with its reason.
-
-The judges of one role as a board: who is asked which fact, and what their answers add up to.
-
-Facts of realism have judges of their own, or those of the role that can tell. Their verdicts are
-the mean of the judges' probabilities: calibrations, learnt error rates, cascades, intervals and
-corrections are about the facts that a scene states.
+A judge never raises here: a failure is an unscored answer with its reason.
 """
 
 from __future__ import annotations
@@ -205,17 +201,17 @@ async def _wave(
         by_judge[answer.judge_id].append(answer)
     wave, stage = state.get("wave", -1), state.get("stage")
     cascade = context.cascade_of(role)
-    board = JudgeRouter(context, role)
+    router = JudgeRouter(context, role)
     if wave >= 0:
         answered = _to_ask(facts, known, context)
         if cascade is not None and stage == "first":
-            begun = board.verdicts(answered, by_judge, known, first=True)
+            begun = router.verdicts(answered, by_judge, known, first=True)
             stated = [fact for fact in answered if fact.kind != "realism"]
             unsure = unsure_facts(stated, begun, cascade, context.panel)
-            sends = _sends(state, board.tasks(unsure, "rest"), wave, "rest")
+            sends = _sends(state, router.tasks(unsure, "rest"), wave, "rest")
             if sends:
                 return Command(update={"stage": "rest"}, goto=sends)
-        for verdict in board.verdicts(answered, by_judge, known):
+        for verdict in router.verdicts(answered, by_judge, known):
             known[verdict.fact_id] = verdict
     else:
         known = {
@@ -227,11 +223,11 @@ async def _wave(
         for verdict in void_verdicts(facts, known):
             known[verdict.fact_id] = verdict
         asked = _to_ask(facts, known, context)
-        sends = _sends(state, board.tasks(asked, stage), wave + 1, stage)
+        sends = _sends(state, router.tasks(asked, stage), wave + 1, stage)
         if sends or not asked:
             break
         # Nobody can answer these: they are unscored, and what depends on them may be asked.
-        for verdict in board.verdicts(asked, by_judge, known):
+        for verdict in router.verdicts(asked, by_judge, known):
             known[verdict.fact_id] = verdict
     update: dict[str, Any] = {
         "wave": wave + 1,
@@ -240,7 +236,7 @@ async def _wave(
     }
     if sends:
         return Command(update=update, goto=sends)
-    card = board.card(facts, by_judge, known)
+    card = router.card(facts, by_judge, known)
     emit(
         runtime,
         Judged(

@@ -17,7 +17,7 @@ from typing import Any, Unpack
 from langgraph.graph.state import CompiledStateGraph
 
 from scenewright.agents.panel.panel import Panel
-from scenewright.config.settings import DIRECTOR, Profile
+from scenewright.config.profiles import DIRECTOR, REALISM_FIELDS, Profile
 from scenewright.core.flushing import Flusher, in_thread, write_text
 from scenewright.core.images import ImageError, ImageStore
 from scenewright.core.ports.backend import ImageBackend
@@ -42,33 +42,21 @@ from scenewright.graphs.events import (
 from scenewright.graphs.initial_image import check_initial_image, store_initial_image
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.reporting import ServedWatch
-from scenewright.graphs.state import Budget, DirectorError, RefineContext
+from scenewright.graphs.state import DirectorError, RefineContext
 from scenewright.providers import Answers, StoreError, open_answers
 from scenewright.runs.coverage import Coverage, check_coverage, coverage_of
 from scenewright.runs.folder import ANSWERS, EVENTS, IMAGES, RESULT, RunError, RunFolder
-from scenewright.runs.model_factory.profiles import RunModels, build_run_models, chat_name, warm
+from scenewright.runs.model_factory.profiles import (
+    JUDGE_GROUPS,
+    RunModels,
+    build_run_models,
+    chat_name,
+    warm,
+)
 from scenewright.runs.options import RunOptions
 from scenewright.runs.plan import RunPlan, plan_run
-from scenewright.runs.records import JudgeAnswers, RoundRecord, RunResult, load_run, result_of
-from scenewright.runs.scoring import Score, panel_for, score
-
-__all__ = [
-    "Budget",
-    "Edit",
-    "EditError",
-    "JudgeAnswers",
-    "RoundRecord",
-    "RunError",
-    "RunResult",
-    "Score",
-    "execute",
-    "load_run",
-    "refine",
-    "result_of",
-    "score",
-    "stream_plan",
-    "stream_refine",
-]
+from scenewright.runs.records import RunResult, result_of
+from scenewright.runs.scoring import panel_for
 
 _HELD_BYTES = 64 * 2**20
 """Pixels that a run keeps in memory: its newest images, asked for by every judge and wave."""
@@ -180,10 +168,7 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                 check_initial_image(plan.options, run_models.backend)
                 panel = await panel_for(
                     plan.profile,
-                    run_models.loop_judges,
-                    run_models.report_judges,
-                    run_models.realism_judges,
-                    run_models.realism_report_judges,
+                    run_models,
                     realism=realism,
                     director=run_models.chat if plan.profile.strategy == DIRECTOR else None,
                     settings=plan.settings,
@@ -375,17 +360,16 @@ def models_of(run_models: RunModels, panel: Panel, realism: bool) -> dict[str, A
 
     # The profile names the calibration's file, but its content decides verdicts, as weights do.
     known = {} if panel.calibration is None else {"calibration": panel.calibration.digest}
-    real = {
-        "realism_judges": [both(judge) for judge in run_models.realism_judges],
-        "realism_report_judges": [both(judge) for judge in run_models.realism_report_judges],
-    }
+    judges = zip(JUDGE_GROUPS, run_models.groups.values(), strict=True)
     return {
         "backend": both(run_models.backend),
         "composer": both(run_models.composer),
-        "judges": [both(judge) for judge in run_models.loop_judges],
-        "report_judges": [both(judge) for judge in run_models.report_judges],
+        **{
+            name: [both(judge) for judge in group]
+            for name, group in judges
+            if realism or name not in REALISM_FIELDS
+        },
         **({} if run_models.chat is None else {"chat": chat_name(run_models.chat)}),
-        **(real if realism else {}),
         **known,
     }
 
@@ -401,12 +385,9 @@ def context_of(
     """Return the context of the loop of ``plan``; its pictures lie in the run folder."""
     images = ImageStore(plan.folder / IMAGES, flusher=flusher, held_bytes=_HELD_BYTES)
     parts: dict[str, Any] = {
+        **run_models.groups,
         "backend": run_models.backend,
         "composer": run_models.composer,
-        "loop_judges": run_models.loop_judges,
-        "report_judges": run_models.report_judges,
-        "realism_judges": run_models.realism_judges,
-        "realism_report_judges": run_models.realism_report_judges,
         "images": images,
         "answers": answers,
         "log": log,
@@ -419,7 +400,7 @@ def context_of(
     }
     if plan.profile.strategy != DIRECTOR:
         return RefineContext(**parts)
-    from scenewright.graphs.director import DirectorContext
+    from scenewright.graphs.director_record import DirectorContext
 
     assert run_models.chat is not None
     previews = bool(getattr(run_models.chat, "pictures", True))

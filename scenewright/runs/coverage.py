@@ -7,7 +7,7 @@ judge are told first, and are unscored later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scenewright.config.profiles import LOCAL_BACKEND, BackendSpec, Profile, local_model_of
@@ -143,21 +143,13 @@ def coverage_of(
     Each model can be replaced by one given here. No model is built: of the profile's own models
     only what their folders declare is known.
     """
-    found = _coverage(
-        profile,
-        facts,
-        [_of_judge(judge) for judge in profile.judges] if judges is None else _caps(judges),
-        [_of_judge(judge) for judge in profile.report_judges]
-        if report_judges is None
-        else _caps(report_judges),
-        _of_backend(profile.backend) if backend is None else backend.features.vocabulary,
-    )
+    found = _coverage(profile, facts, judges, report_judges, backend)
     if found.complete:
         return found
     others = tuple(
         name
         for name, other in load_profiles(settings).items()
-        if name != profile.name and _knows(other, facts)
+        if name != profile.name and _coverage(other, facts).complete
     )
     return replace(found, others=others)
 
@@ -172,18 +164,20 @@ def check_coverage(found: Coverage) -> Coverage:
 def _coverage(
     profile: Profile,
     facts: Sequence[Fact],
-    loop: Sequence[Words],
-    report: Sequence[Words],
-    backend: Words,
+    judges: Sequence[Judge] | None = None,
+    report_judges: Sequence[Judge] | None = None,
+    backend: ImageBackend | None = None,
 ) -> Coverage:
+    loop, report = _words(profile.judges, judges), _words(profile.report_judges, report_judges)
+    drawn = _of_backend(profile.backend) if backend is None else backend.features.vocabulary
     stated = [fact for fact in facts if fact.kind != "realism"]
     return Coverage(
         profile=profile.name,
         facts=tuple(stated),
         unjudged=facts_outside(stated, loop, profile.quorum),
         unreported=facts_outside(stated, report, profile.quorum) if report else {},
-        undrawn=facts_outside(stated, [backend], 1, worded=False),
-        known=next((words for words in (*loop, *report, backend) if words is not None), None),
+        undrawn=facts_outside(stated, [drawn], 1, worded=False),
+        known=next((words for words in (*loop, *report, drawn) if words is not None), None),
     )
 
 
@@ -207,13 +201,9 @@ def facts_outside(
     return found
 
 
-def _knows(profile: Profile, facts: Sequence[Fact]) -> bool:
-    loop = [_of_judge(judge) for judge in profile.judges]
-    report = [_of_judge(judge) for judge in profile.report_judges]
-    return _coverage(profile, facts, loop, report, _of_backend(profile.backend)).complete
-
-
-def _caps(judges: Iterable[Judge]) -> list[Words]:
+def _words(specs: Sequence[str], judges: Sequence[Judge] | None) -> list[Words]:
+    if judges is None:
+        return [_of_judge(spec) for spec in specs]
     return [judge.caps.vocabulary for judge in judges]
 
 

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.core.flushing import write_text
+from scenewright.core.validation import cut_short
 from scenewright.graphs.errors import RunError as RunError
 
 MANIFEST = "manifest.json"
@@ -250,5 +251,4 @@ class RunFolder:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else text[:77] + "…"
+    return cut_short(json.dumps(value, ensure_ascii=False), 80)

@@ -25,6 +25,7 @@ from scenewright.config.settings import (
 from scenewright.core.flushing import in_thread
 from scenewright.core.formats import load_scene
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import first_problem
 from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
 from scenewright.graphs.errors import EditError
 from scenewright.graphs.events import Edit
@@ -33,7 +34,7 @@ from scenewright.graphs.state import Budget, LoopOptions, never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.runs.coverage import check_coverage, coverage_of
 from scenewright.runs.folder import CHECKPOINTS, RunError, RunFolder, choose_folder
-from scenewright.runs.model_factory.profiles import chat_name
+from scenewright.runs.model_factory.profiles import JUDGE_GROUPS, chat_name
 from scenewright.runs.options import (
     DEFAULTS,
     ModelOverrides,
@@ -144,13 +145,8 @@ def plan_run(
         height=height,
         **pictures.hashes,
     )
-    check_judges(
-        overrides["judges"],
-        overrides["report_judges"],
-        overrides["realism_judges"],
-        overrides["realism_report_judges"],
-        self_report=profile.self_report,
-    )
+    groups: Mapping[str, Any] = overrides
+    check_judges(*(groups[name] for name in JUDGE_GROUPS), self_report=profile.self_report)
     _check_names(profile, overrides, settings)
     if not realism and any(overrides.get(name) is not None for name in REALISM_FIELDS):
         raise RunError("judges of realism are given to a run that does not ask for it: set realism")
@@ -225,10 +221,8 @@ def plan_again(folder: str | Path, **given: Unpack[ResumeOptions]) -> RunPlan:
         profile = Profile.model_validate(config["profile"], context=context)
         options = LoopOptions.model_validate(config["options"])
     except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"])
         raise RunError(
-            f"{place.path} is a run of another version of scenewright ({where}: {problem['msg']}): "
+            f"{place.path} is a run of another version of scenewright ({first_problem(error)}): "
             "start one in another folder"
         ) from error
     return RunPlan(

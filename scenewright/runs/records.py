@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from scenewright.core.facts import Answer, Fact, ScoreCard
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import FrozenModel
 from scenewright.graphs.correcting import kept_round
 from scenewright.graphs.eventlog import LogError, read_events
 from scenewright.graphs.events import (
@@ -40,10 +41,8 @@ from scenewright.runs.folder import EVENTS, IMAGES, RunError
 _BEGUN = "takes the picture that was given"
 
 
-class JudgeAnswers(BaseModel):
+class JudgeAnswers(FrozenModel):
     """What one judge said of one candidate, all its waves together."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     judge_id: str
     """``provider:model``."""
@@ -55,10 +54,8 @@ class JudgeAnswers(BaseModel):
     """Wall time of its calls."""
 
 
-class PromptAuthor(BaseModel):
+class PromptAuthor(FrozenModel):
     """Who wrote a prompt."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     author: str
     """The composer's id, or ``model``, ``model again`` (its second text)."""
@@ -70,10 +67,8 @@ class PromptAuthor(BaseModel):
     """Why another composer wrote in place of the language model; empty if none did."""
 
 
-class RoundRecord(BaseModel):
+class RoundRecord(FrozenModel):
     """One round: a candidate, how it came about and what was found in it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     round: int
     """From 0."""
@@ -127,10 +122,8 @@ class RoundRecord(BaseModel):
         return self.report_card if role == "report" else self.loop_card
 
 
-class RealismChange(BaseModel):
+class RealismChange(FrozenModel):
     """Object-centric realism of a run's pictures, each mean probability in [0, 1]."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     before: float | None
     """Of the first picture of the scene as it is now; none if it was not judged."""
@@ -138,10 +131,8 @@ class RealismChange(BaseModel):
     """Of the kept picture."""
 
 
-class RunResult(BaseModel):
+class RunResult(FrozenModel):
     """The result of a run, or how far it has come."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     run_id: str
     """Name of the run folder."""

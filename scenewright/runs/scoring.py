@@ -8,12 +8,10 @@ import secrets
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PIL import Image
-from pydantic import BaseModel, ConfigDict
 
 from scenewright.agents.panel.cascade import check_cascade, guarantee_in
 from scenewright.agents.panel.panel import Panel, able_judges, check_apart
@@ -22,15 +20,14 @@ from scenewright.config.settings import (
     Settings,
     find_profile,
     load_settings,
-    reports_itself,
     self_reporting,
-    settings_with,
 )
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.formats import load_scene
 from scenewright.core.images import ImageStore, is_image_file, load_image
 from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import FrozenModel
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Answered, Role
 from scenewright.graphs.reporting import Reporting, reporting_of, version_changes
@@ -39,17 +36,16 @@ from scenewright.graphs.verify import build_verify
 from scenewright.providers import open_answers
 from scenewright.runs.coverage import coverage_of
 from scenewright.runs.folder import RunError
-from scenewright.runs.model_factory.profiles import panel_of
+from scenewright.runs.model_factory.profiles import RunJudges, build_judges
+from scenewright.runs.options import ModelOverrides
 from scenewright.runs.records import JudgeAnswers, by_judge
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 
-class Score(BaseModel):
+class Score(FrozenModel):
     """What the judges of a profile say of one image."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     scene: SceneGraph
     """What was asked."""
@@ -68,39 +64,34 @@ class Score(BaseModel):
 
 
 def check_judges(
-    judges: Sequence[Judge] | None,
-    report_judges: Sequence[Judge] | None = None,
-    realism_judges: Sequence[Judge] | None = None,
-    realism_report_judges: Sequence[Judge] | None = None,
+    loop: Sequence[Judge] | None,
+    report: Sequence[Judge] | None,
+    realism_loop: Sequence[Judge] | None,
+    realism_report: Sequence[Judge] | None,
     *,
-    self_report: bool = False,
+    self_report: bool,
 ) -> None:
     """Raise ``RunError`` if there are no judges of the loop, or one is given twice.
 
     One that is asked both the scene's facts and realism is no other judge for that; with
     ``self_report`` one of the loop may report, too.
     """
-    if judges is not None and not judges:
+    if loop is not None and not loop:
         raise RunError("no judges are given: the loop needs at least one")
-    groups = (judges, report_judges, realism_judges, realism_report_judges)
-    loop, report, real, real_report = ([judge.id for judge in group or ()] for group in groups)
-    twice = sorted(
-        {id_ for ids in (loop, report, real, real_report) for id_ in ids if ids.count(id_) > 1}
-        | (set() if self_report else {*loop, *real} & {*report, *real_report})
-    )
+    groups = [[j.id for j in one or ()] for one in (loop, report, realism_loop, realism_report)]
+    twice = {id_ for ids in groups for id_ in ids if ids.count(id_) > 1}
+    if not self_report:
+        twice |= {*groups[0], *groups[2]} & {*groups[1], *groups[3]}
     if twice:
         raise RunError(
-            f"{', '.join(twice)} is given twice: each judge has one vote, and one that steers "
-            "the loop cannot report its result, unless self_report is set"
+            f"{', '.join(sorted(twice))} is given twice: each judge has one vote, and one that "
+            "steers the loop cannot report its result, unless self_report is set"
         )
 
 
 async def panel_for(
     profile: Profile,
-    loop: Sequence[Judge],
-    report: Sequence[Judge],
-    realism_loop: Sequence[Judge] = (),
-    realism_report: Sequence[Judge] = (),
+    judges: RunJudges,
     *,
     realism: bool = False,
     director: BaseChatModel | None = None,
@@ -113,9 +104,9 @@ async def panel_for(
     ``SettingsError`` if one model stands twice among them, under whatever names, or if the
     profile's cascade or calibration does not fit them.
     """
-    own = profile.self_report
-    check_judges(loop, report, realism_loop, realism_report, self_report=own)
-    if realism and not (realism_loop or able_judges(loop, "realism")):
+    own, loop, report = profile.self_report, judges.loop_judges, judges.report_judges
+    check_judges(*judges.groups.values(), self_report=own)
+    if realism and not (judges.realism_judges or able_judges(loop, "realism")):
         names = ", ".join(judge.id for judge in loop)
         raise RunError(
             f"no judge of the profile {profile.name!r} can tell how real an object looks: {names} "
@@ -125,8 +116,8 @@ async def panel_for(
     # Weights of local judges are read for it.
     await asyncio.to_thread(
         check_apart,
-        (*loop, *realism_loop),
-        (*report, *realism_report),
+        (*loop, *judges.realism_judges),
+        (*report, *judges.realism_report_judges),
         director,
         self_report=own,
         accounts=None if settings is None else settings.accounts,
@@ -183,19 +174,18 @@ async def score(
     picture = (
         image if isinstance(image, Image.Image) else await asyncio.to_thread(load_image, image)
     )
-    real = (profile.realism_judges, profile.realism_report_judges) if realism else ((), ())
-    built = partial(panel_of, settings=settings_with(profile, settings))
-    loop, report, real_loop, real_report = await asyncio.gather(
-        built(profile.judges, judges),
-        built(profile.report_judges, report_judges),
-        built(real[0], realism_judges, detector=profile.detector),
-        built(real[1], realism_report_judges, detector=profile.detector),
+    judging = await build_judges(
+        profile,
+        ModelOverrides(
+            judges=judges,
+            report_judges=report_judges,
+            realism_judges=realism_judges,
+            realism_report_judges=realism_report_judges,
+        ),
+        realism=realism,
+        settings=settings,
     )
-    if reports_itself(profile, report_judges):
-        report, real_report = loop, real_loop
-    panel = await panel_for(
-        profile, loop, report, real_loop, real_report, realism=realism, settings=settings
-    )
+    panel = await panel_for(profile, judging, realism=realism, settings=settings)
     with (
         tempfile.TemporaryDirectory(prefix="scenewright-") as folder,
         closing(
@@ -206,10 +196,10 @@ async def score(
         ) as answers,
     ):
         context = CheckContext(
-            loop_judges=loop,
-            report_judges=report,
-            realism_judges=real_loop,
-            realism_report_judges=real_report,
+            loop_judges=judging.loop_judges,
+            report_judges=judging.report_judges,
+            realism_judges=judging.realism_judges,
+            realism_report_judges=judging.realism_report_judges,
             images=ImageStore(folder),
             answers=answers,
             log=EventLog(None),
@@ -239,7 +229,11 @@ async def score(
         )
     facts = profile.form(realism).facts(graph)
     covered = coverage_of(
-        profile, facts, judges=loop, report_judges=report, backend=None, settings=settings
+        profile,
+        facts,
+        judges=judging.loop_judges,
+        report_judges=judging.report_judges,
+        settings=settings,
     ).judged
     order = {fact.id: at for at, fact in enumerate(facts)}
     asked = [event for event in context.log.events if isinstance(event, Answered)]

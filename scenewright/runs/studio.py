@@ -21,6 +21,7 @@ from langgraph.types import interrupt
 from pydantic import ValidationError
 
 from scenewright.core.formats import dump_scene, loads_scene
+from scenewright.core.validation import first_problem
 from scenewright.graphs.errors import EditError
 from scenewright.graphs.events import Edit, Event
 from scenewright.runs.api import execute, refine
@@ -147,9 +148,7 @@ def _edit(said: Mapping[str, Any]) -> Edit:
                 read[name] = loads_scene(read[name])
         return Edit.model_validate(read)
     except ValidationError as error:
-        wrong = error.errors()[0]
-        place = ".".join(str(part) for part in wrong["loc"])
-        raise EditError(f"the edit is wrong at {place}: {wrong['msg']}. {HOW}") from error
+        raise EditError(f"the edit is wrong: {first_problem(error)}. {HOW}") from error
     except ValueError as error:
         raise EditError(f"the edit cannot be read: {error}") from error
 

@@ -21,6 +21,7 @@ from scenewright.providers.retry import CallError, PermanentError
 from scenewright.runs.model_factory import profiles
 from scenewright.runs.plan import plan_run
 from tests.agents.replying import ReplyingChat
+from tests.isomorphism import isomorphic
 
 CAPTION = "A brown dog is left of a red ball."
 GRAPH: dict[str, Any] = {
@@ -86,7 +87,7 @@ def test_a_caption_is_read_by_rules_without_a_model(chats: Chats) -> None:
 
 def test_a_caption_is_read_by_the_profiles_language_model(chats: Chats) -> None:
     done = call("--caption", CAPTION, "--with", "llm", "--profile", "mine", "--json")
-    assert scene_of(done).isomorphic(SCENE)
+    assert isomorphic(scene_of(done), SCENE)
     assert chats.asked == [("openai:gpt-4.1-mini", None)]
     assert CAPTION in chats.model.said()
     converted = call("--caption", CAPTION, "--with", "llm", "-p", "mine", "--to", "triplets")
@@ -94,7 +95,7 @@ def test_a_caption_is_read_by_the_profiles_language_model(chats: Chats) -> None:
 
 
 def test_an_image_is_read_by_the_profiles_language_model(chats: Chats) -> None:
-    assert scene_of(call("--image", "photo.png", "-p", "mine", "--json")).isomorphic(SCENE)
+    assert isomorphic(scene_of(call("--image", "photo.png", "-p", "mine", "--json")), SCENE)
     sampling = {"temperature": 0.7, "top_p": 0.95, "seed": 0}
     assert chats.asked == [("openai:gpt-4.1-mini", {"sampling": sampling})]
     assert "(40, 30)" in chats.model.said()

@@ -25,7 +25,8 @@ from scenewright.core.layout import Region
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.checkpoints import Checkpoints
-from scenewright.graphs.director import DirectorContext, build_director
+from scenewright.graphs.director import build_director
+from scenewright.graphs.director_record import DirectorContext
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import EVENT, Event, Finished, RunStarted, ToolCalled
 from scenewright.graphs.state import LoopOptions

@@ -18,10 +18,11 @@ from scenewright.core.facts import Fact, FactKind
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
 from scenewright.graphs.events import Answered
-from scenewright.runs.api import refine, score
+from scenewright.runs.api import refine
 from scenewright.runs.folder import RunError
-from scenewright.runs.report import read_run
 from scenewright.runs.report.content import page_content
+from scenewright.runs.report.record import read_run
+from scenewright.runs.scoring import score
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

@@ -10,9 +10,8 @@ import certifi
 import pytest
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.graphs.director import DirectorError
 from scenewright.graphs.events import Replied, ToolCalled
-from scenewright.graphs.state import Budget
+from scenewright.graphs.state import Budget, DirectorError
 from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import Backoff

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scenewright.config.settings import BUILT_IN
 from scenewright.core.facts import missing_graph
 from scenewright.core.formats import load_scene
-from scenewright.graphs.errors import EditError
+from scenewright.graphs.errors import EditError, RunError
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import (
     Answered,
@@ -28,7 +28,7 @@ from scenewright.graphs.events import (
     Planned,
 )
 from scenewright.graphs.state import Budget
-from scenewright.runs.api import RunError, stream_refine
+from scenewright.runs.api import stream_refine
 from scenewright.runs.records import load_run
 from tests.graphs.editing import BALL, DOG, GRAPH, LEFT, ON, RED, TABLE, Person, part, states
 

@@ -10,11 +10,12 @@ from PIL import Image, ImageDraw
 
 from scenewright.core.images import ImageStore, hash_of_image
 from scenewright.core.ports.backend import Start
+from scenewright.graphs.errors import RunError
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Generated
 from scenewright.graphs.initial_image import within_mask
 from scenewright.graphs.strategies.base import GenerationOverrides
-from scenewright.runs.api import RunError, refine
+from scenewright.runs.api import refine
 from scenewright.runs.folder import EVENTS, IMAGES, MANIFEST
 from scenewright.runs.report.record import read_run
 from scenewright.runs.report.render import render_run

@@ -20,9 +20,10 @@ from scenewright.core.ports.judge import JudgeCaps
 from scenewright.core.questions import QuestionForm
 from scenewright.graphs.events import Answered, Edit, Event, Judged, Planned
 from scenewright.graphs.state import LoopOptions, improves, round_seed
-from scenewright.runs.api import refine, score
+from scenewright.runs.api import refine
 from scenewright.runs.folder import RunError
 from scenewright.runs.records import RunResult
+from scenewright.runs.scoring import score
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge, ScriptedRealism
 
 SCENE = "red ball on table; dog left of table"

@@ -10,10 +10,14 @@ import pytest
 from scenewright.config.settings import BUILT_IN
 from scenewright.core.facts import Fact
 from scenewright.core.ports.backend import GenerationRequest
+from scenewright.graphs.errors import RunError
 from scenewright.graphs.events import Event, Generated, Planned
+from scenewright.graphs.state import Budget
 from scenewright.graphs.strategies.registry import strategies
-from scenewright.runs.api import Budget, RunError, RunResult, refine
-from scenewright.runs.report import read_run, write_page
+from scenewright.runs.api import refine
+from scenewright.runs.records import RunResult
+from scenewright.runs.report.record import read_run
+from scenewright.runs.report.render import write_page
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

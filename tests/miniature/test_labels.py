@@ -101,7 +101,12 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 async def test_judges_are_measured_against_the_clear_labels(tmp_path: Path) -> None:
     labels = drawn(tmp_path / "pictures", {2: "false", 5: "unclear"})
     judge = ScriptedJudge("naysayer", level=lambda fact: 255)
-    run_models = RunModels(ScriptedBackend(lambda request: 0), GridComposer(), (judge,), ())
+    run_models = RunModels(
+        backend=ScriptedBackend(lambda request: 0),
+        composer=GridComposer(),
+        loop_judges=(judge,),
+        report_judges=(),
+    )
     kept = KeptTeam(find_profile("miniature"), run_models, tmp_path / "kept")
     found = await label_figures(kept, [judge], labels, tmp_path / "pictures")
     kept.close()

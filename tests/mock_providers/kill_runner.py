@@ -30,8 +30,9 @@ import openai  # noqa: F401
 
 from scenewright.config.profiles import BackendSpec, Profile
 from scenewright.config.settings import load_settings
+from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Answered, Composed, Generated, Replied
-from scenewright.runs.api import EventLog, refine
+from scenewright.runs.api import refine
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.records import load_run
 

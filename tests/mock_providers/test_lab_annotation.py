@@ -28,6 +28,7 @@ from scenewright.providers.retry import CallError
 from scenewright.tools.vision.extraction import one_stage
 from scenewright.tools.vision.extraction.one_stage import PictureParser
 from tests.evals.annotation.building import Photos, config_of
+from tests.isomorphism import isomorphic
 
 PROVIDERS = ("openai", "gemini", "anthropic")
 
@@ -92,7 +93,7 @@ async def test_boxes_are_those_of_the_original(lab: ThreadedMockProviders, key: 
     large = image.resize((1280, 1280))
     boxes = [Detection(d.name, tuple(v * 10 for v in d.box)) for d in found]  # type: ignore[arg-type]
     async with parser(lab, "openai", "judge-a", key) as one:
-        assert (await one.parse(large, boxes)).isomorphic(await one.parse(image, found))
+        assert isomorphic(await one.parse(large, boxes), await one.parse(image, found))
 
 
 async def test_a_judge_describes_a_whole_picture(lab: ThreadedMockProviders, key: str) -> None:

@@ -22,7 +22,7 @@ from scenewright.miniature.painter import paint
 from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS, VOCABULARY
 from scenewright.runs.coverage import coverage_of
 from scenewright.runs.model_factory.local_models import make_local_judge
-from scenewright.runs.report import read_run
+from scenewright.runs.report.record import read_run
 from scenewright.runs.report.words import stop_line, verdict_line
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 

@@ -11,7 +11,8 @@ from PIL import Image
 from scenewright import RunError, refine, score
 from scenewright.cli import run_display
 from scenewright.graphs.events import Event, Warned
-from scenewright.runs.report import read_run, write_page
+from scenewright.runs.report.record import read_run
+from scenewright.runs.report.render import write_page
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.evals.served_judges import ServedJudge, changing
 

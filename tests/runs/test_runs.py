@@ -251,7 +251,8 @@ async def test_a_full_disk_is_told_and_the_run_goes_on_afterwards(tmp_path: Path
     program = (
         "import asyncio, resource, signal, sys\n"
         "sys.path.insert(0, sys.argv[2])\n"
-        "from scenewright.runs.api import RunError, refine\n"
+        "from scenewright.graphs.errors import RunError\n"
+        "from scenewright.runs.api import refine\n"
         "from tests.runs.test_runs import SCENE, run_models\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))\n"

@@ -12,9 +12,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from scenewright.core.scene import SceneGraph, SceneObject
+from scenewright.graphs.errors import RunError
 from scenewright.graphs.events import Composed, Event
 from scenewright.runs import studio
-from scenewright.runs.api import RunError, refine
+from scenewright.runs.api import refine
 from scenewright.runs.plan import plan_again
 from scenewright.runs.records import RunResult, load_run
 from scenewright.runs.studio import build_studio

@@ -23,7 +23,7 @@ from scenewright.graphs.eventlog import read_events
 from scenewright.runs.api import execute
 from scenewright.runs.plan import plan_again
 from scenewright.runs.records import load_run
-from scenewright.runs.report import write_page
+from scenewright.runs.report.render import write_page
 from scenewright.service.app import create_app
 from scenewright.service.core.settings import ServiceSettings
 from tests.service.serving import serving

@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from scenewright.agents.chat.model import LIMIT, stop_of
 from scenewright.config.profiles import OF_THE_MODEL
+from scenewright.core.validation import cut_short
 from scenewright.prompts import Prompt
 
 T = TypeVar("T")
@@ -96,9 +97,8 @@ def error_text(error: BaseException) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return ``text`` shortened for an error message."""
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+    """Return ``text`` on one line, cut short for an error message."""
+    return cut_short(" ".join(text.split()), _SHOWN)
 
 
 def json_object(text: str) -> dict[str, Any] | None:

@@ -423,7 +423,7 @@ class AccountChat(BaseChatModel):
         """Return the model with ``tools``.
 
         ``tool_choice``: ``auto``, ``none``, ``any`` (also ``required`` and True), a tool's name or
-        a provider's object that holds one. Raises ``ChatError`` for a name that is no tool's.
+        a provider's object that holds one. Raises ``ChatError`` for a name that is not a tool's.
         """
         schemas = tuple(convert_to_openai_tool(tool, strict=strict) for tool in tools)
         wanted = Tools(schemas, _choice(schemas, tool_choice), parallel_tool_calls, strict)

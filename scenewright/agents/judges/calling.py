@@ -19,6 +19,7 @@ from scenewright.agents.judges.reading import FactReading
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import ImageError
 from scenewright.core.ports.judge import JudgeCaps, JudgeError
+from scenewright.core.validation import cut_short
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import CallError, Decision, PermanentError, scrubbed
@@ -237,7 +238,7 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
                 label=f"{self.id} {len(facts)} {'fact' if len(facts) == 1 else 'facts'}",
             )
         except CallError as error:
-            lost = [FactReading(reason=_short(str(error)))] * len(facts)
+            lost = [FactReading(reason=cut_short(str(error), _REASON_LENGTH))] * len(facts)
             return self._shared(facts, lost, "", error.usage, 0.0, error.usd)
         except Exception as error:
             # A failing judge must not stop the others: its failure is recorded.
@@ -329,7 +330,3 @@ def spread(total: int, count: int) -> list[int]:
     """Split ``total`` into ``count`` whole parts that differ by one at most."""
     share, rest = divmod(total, count)
     return [share + (at < rest) for at in range(count)]
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _REASON_LENGTH else f"{text[: _REASON_LENGTH - 1]}…"

@@ -14,20 +14,19 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from scenewright.config.profiles import LocalJudgeSpec
 from scenewright.core.ports.judge import JudgeError
+from scenewright.core.validation import FrozenModel
 from scenewright.providers.hub.needs import size_words
 
 if TYPE_CHECKING:
     import torch
 
 
-class Family(BaseModel):
+class Family(FrozenModel):
     """Knowledge about the models of one or several classes of transformers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     """Name for people."""

@@ -22,9 +22,9 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from scenewright.agents.judges.pictures import RULES, ImageFormat, ImagePreparation
+from scenewright.agents.judges.pictures import PictureCaps
 from scenewright.agents.judges.reading import of_other
 from scenewright.agents.judges.sheet import Reasons
 from scenewright.config.accounts import DECISION_HOSTS, KEY_VARIABLES, AccountSpec, missing_key
@@ -119,25 +119,13 @@ Resolution = Literal["", "low", "medium", "high"]
 _MEDIA_TOKENS = {"low": "media-280", "medium": "media-560", "high": "media-1120"}
 
 
-class ModelCaps(BaseModel):
+class ModelCaps(PictureCaps):
     """Abilities and limits of one model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     api: Literal["chat", "responses"] = "chat"
     """Interface of OpenAI's API; other providers have one."""
     facts_per_call: int = Field(ge=1, le=512)
     """Most facts asked in one call."""
-    images_per_call: int = Field(ge=1)
-    """Most images that one call takes."""
-    max_side: int = Field(ge=8)
-    """Longest side of its images, in pixels."""
-    image_format: ImageFormat
-    """File format of the images that are sent."""
-    image_quality: int = Field(ge=1, le=100)
-    """Quality of a JPEG or WebP image."""
-    image_bytes: int = Field(ge=1)
-    """Most bytes of an image's file."""
     structured: Literal["tool", "schema"]
     """Structured output: a forced tool call, or a JSON text of a given schema."""
     strict: bool
@@ -153,8 +141,6 @@ class ModelCaps(BaseModel):
     """Whether it returns log-probabilities of tokens; then ``structured`` is ``schema``."""
     sampling: dict[Sampling, float]
     """Sampling parameters that it accepts, with the values that are sent."""
-    image_tokens: str
-    """Name of the rule for an image's tokens (:data:`scenewright.agents.judges.pictures.RULES`)."""
     max_output_tokens: int = Field(ge=0)
     """Output limit sent; 0: none."""
     thinks: bool = False
@@ -186,21 +172,12 @@ class ModelCaps(BaseModel):
                 'a thinking model returns no logprobs: set reasoning_effort = "none", or '
                 "logprobs = false"
             )
-        if self.image_tokens not in RULES:
-            raise ValueError(f"image_tokens {self.image_tokens!r}: use one of {', '.join(RULES)}")
         return self
 
     @property
     def thinks_by_setting(self) -> bool:
         """Whether settings make it think before it answers."""
         return self.reasoning_effort not in ("", "none")
-
-    @property
-    def preparation(self) -> ImagePreparation:
-        """Preparation of images."""
-        return ImagePreparation(
-            self.max_side, self.image_format, self.image_quality, self.image_bytes
-        )
 
     @property
     def judge_caps(self) -> JudgeCaps:

@@ -22,12 +22,14 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from PIL import Image
+from pydantic import Field, model_validator
 
 from scenewright.core.images import ImageError, to_rgb
 from scenewright.core.ports.judge import JudgeError
+from scenewright.core.validation import FrozenModel
 
 ImageFormat = Literal["png", "jpeg", "webp"]
 
@@ -350,6 +352,36 @@ RULES: Mapping[str, Rule] = MappingProxyType(
     }
 )
 """The rules by name, as ``models.toml`` and the mock server use them."""
+
+
+class PictureCaps(FrozenModel):
+    """What a provider's model accepts of images."""
+
+    images_per_call: int = Field(ge=1)
+    """Most images that one call takes."""
+    max_side: int = Field(ge=8)
+    """Longest side of its images, in pixels."""
+    image_format: ImageFormat
+    """File format of the images that are sent."""
+    image_quality: int = Field(ge=1, le=100)
+    """Quality of a JPEG or WebP image."""
+    image_bytes: int = Field(ge=1)
+    """Most bytes of an image's file."""
+    image_tokens: str
+    """Name of the rule that estimates an image's tokens, of :data:`RULES`."""
+
+    @model_validator(mode="after")
+    def _check_rule(self) -> Self:
+        if self.image_tokens not in RULES:
+            raise ValueError(f"image_tokens {self.image_tokens!r}: use one of {', '.join(RULES)}")
+        return self
+
+    @property
+    def preparation(self) -> ImagePreparation:
+        """Preparation of images."""
+        return ImagePreparation(
+            self.max_side, self.image_format, self.image_quality, self.image_bytes
+        )
 
 
 def image_tokens(rule: str, width: int, height: int) -> int:

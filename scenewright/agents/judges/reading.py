@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from scenewright.agents.judges.sheet import MAX_OPTION, Sheet, clean
 from scenewright.core.facts import Fact, ProbabilityMethod
+from scenewright.core.validation import cut_short
 from scenewright.providers.retry import (
     Decision,
     PermanentError,
@@ -272,7 +273,7 @@ def _content(reading: Reading, text: str) -> Any:
         except (ValueError, RecursionError) as error:
             if reading.cut:
                 raise _cut(reading) from error
-            raise UnusableReply(f"no JSON: {_shown(content)}", reading.usage) from error
+            raise UnusableReply(f"no JSON: {shown(content)}", reading.usage) from error
     return content
 
 
@@ -292,7 +293,7 @@ def _entries(reading: Reading, content: Any) -> list[Mapping[str, Any]]:
     if not isinstance(entries, list):
         if reading.cut:
             raise _cut(reading)
-        raise UnusableReply(f"no list of answers: {_shown(content)}", reading.usage)
+        raise UnusableReply(f"no list of answers: {shown(content)}", reading.usage)
     return [entry if isinstance(entry, Mapping) else {} for entry in entries]
 
 
@@ -318,7 +319,7 @@ def _part(entry: Mapping[str, Any], fact: Fact, rationale: str) -> FactReading:
     choice = option_of(said, fact)
     if choice is None:
         return FactReading(
-            rationale=rationale, reason=f"answered {_shown(said)}, which is none of the options"
+            rationale=rationale, reason=f"answered {shown(said)}, which is not one of the options"
         )
     stated = entry.get("p")
     if stated is None:
@@ -326,7 +327,8 @@ def _part(entry: Mapping[str, Any], fact: Fact, rationale: str) -> FactReading:
     known = isinstance(stated, int | float) and not isinstance(stated, bool)
     if not known or not 0 <= stated <= 1:
         return FactReading(
-            rationale=rationale, reason=f"gave the probability {_shown(stated)}: none from 0 to 1"
+            rationale=rationale,
+            reason=f"gave the probability {shown(stated)}: not from 0 to 1",
         )
     right = float(stated)
     options = len(fact.options)
@@ -368,7 +370,7 @@ def _agreed(parts: Sequence[FactReading]) -> FactReading:
     first = parts[0]
     if all(part.choice == first.choice for part in parts):
         return first
-    said = ", ".join(dict.fromkeys(_shown(part.choice or "nothing usable") for part in parts))
+    said = ", ".join(dict.fromkeys(shown(part.choice or "nothing usable") for part in parts))
     return FactReading(reason=f"was answered {len(parts)} times, differently: {said}")
 
 
@@ -419,9 +421,9 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+def shown(value: object) -> str:
+    """Return ``value`` for a message, cut short."""
+    return cut_short(repr(value), _SHOWN)
 
 
 _TRANSPORTS = ("httpx", "httpx2", "httpcore", "httpcore2", "aiohttp")

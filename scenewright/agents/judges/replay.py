@@ -308,7 +308,7 @@ class ReplayJudge:
         wanted = entry.answer.casefold()
         choice = next((o for o in fact.options if o.strip().casefold() == wanted), None)
         if choice is None:
-            reason = f"the recorded answer {entry.answer!r} is none of {', '.join(fact.options)}"
+            reason = f"the recorded answer {entry.answer!r} is not one of {', '.join(fact.options)}"
             return unscored(self.id, (fact,), reason)[0]
         return Answer(
             fact_id=fact.id,

@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from scenewright.core.facts import Fact
+from scenewright.core.validation import cut_short
 from scenewright.prompts import Prompt, load_prompt
 
 BLANK = "*"
@@ -253,7 +254,7 @@ def clean(text: str, length: int = MAX_QUESTION) -> str:
     kept = "".join(
         " " if unicodedata.category(one) in _CONTROLS or one in _BIDI else one for one in text
     )
-    return kept if len(kept) <= length else f"{kept[: length - 1]}…"
+    return cut_short(kept, length)
 
 
 def _alike(fact: Fact) -> Hashable:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from scenewright.agents.panel.aggregation import cohen_kappa
 from scenewright.agents.panel.guarantee import CascadeGuarantee
@@ -30,6 +30,7 @@ from scenewright.core.facts import (
     settled,
 )
 from scenewright.core.ports.judge import Judge
+from scenewright.core.validation import FiniteModel, FrozenModel
 
 
 def unsure_facts(
@@ -87,10 +88,8 @@ def check_cascade(spec: CascadeSpec, judges: Iterable[Judge]) -> None:
         )
 
 
-class Spent(BaseModel):
+class Spent(FiniteModel):
     """Cost of asking."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     calls: int = 0
     """Times that a judge was asked facts of one picture in one wave."""
@@ -106,10 +105,8 @@ class Spent(BaseModel):
         return Spent.model_construct(**sums)
 
 
-class StateCount(BaseModel):
+class StateCount(FrozenModel):
     """Number of facts of a kind with a given verdict by the full panel and by the cascade."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: FactKind
     """Kind of fact."""
@@ -121,10 +118,8 @@ class StateCount(BaseModel):
     """Number of facts."""
 
 
-class CascadeReport(BaseModel):
+class CascadeReport(FrozenModel):
     """A cascade against the full panel on the same answers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     full: Spent
     """Cost of the full panel."""

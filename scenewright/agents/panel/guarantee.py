@@ -18,11 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from scipy.special import betainc, betaincinv
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.core.facts import FACT_KINDS, FactKind
+from scenewright.core.validation import FiniteModel
 
 LEVELS = (
     *(0.9985, 0.9955, 0.9925, 0.985, 0.975, 0.965, 0.945, 0.925, 0.895, 0.865, 0.835),
@@ -53,10 +54,8 @@ class LabelledVerdicts:
     """Number of each fact's picture."""
 
 
-class KindBound(BaseModel):
+class KindBound(FiniteModel):
     """Accepted verdicts of a kind, and their measured errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kinds: tuple[FactKind, ...]
     """Kinds of facts; several where each alone has too few."""
@@ -75,10 +74,8 @@ class KindBound(BaseModel):
     """Number of facts that count as one, since facts of one picture err together."""
 
 
-class CascadeGuarantee(BaseModel):
+class CascadeGuarantee(FiniteModel):
     """Bounds of a cascade whose accepted verdicts are wrong in at most ``risk``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     first: tuple[str, ...] = Field(min_length=1)
     """Ids of the judges that are asked first, sorted."""

@@ -13,14 +13,14 @@ from typing import Any, Literal, Protocol, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from scenewright.agents.panel.aggregation import Array, expit
 from scenewright.agents.panel.guarantee import CascadeGuarantee
 from scenewright.agents.panel.stacking import PanelStack
 from scenewright.config.settings import Aggregation, CascadeSpec, SettingsError
 from scenewright.core.facts import Fact, FactKind
-from scenewright.core.validation import first_problem
+from scenewright.core.validation import FiniteModel, FrozenModel, first_problem
 
 Group = Literal["object", "attribute", "relation", "all"]
 GROUPS: tuple[Group, ...] = get_args(Group)
@@ -57,10 +57,8 @@ class VerdictRule(Protocol):
         ...
 
 
-class Rates(BaseModel):
+class Rates(FiniteModel):
     """Error rates of votes or verdicts."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     n_true: int = Field(ge=0)
     """Facts behind the sensitivity."""
@@ -98,10 +96,8 @@ class JudgeRates(Rates):
     """With the temperature, on the same facts."""
 
 
-class JudgeCalibration(BaseModel):
+class JudgeCalibration(FrozenModel):
     """Calibration of one judge."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     judge_id: str
     """``provider:model``."""
@@ -123,10 +119,8 @@ class JudgeCalibration(BaseModel):
         return self.forms.get(form) or _enough(self.kinds, kind)
 
 
-class PanelCalibration(BaseModel):
+class PanelCalibration(FrozenModel):
     """Calibration of the joint verdicts of several judges."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     judges: tuple[str, ...]
     """Ids, sorted."""
@@ -147,10 +141,8 @@ class PanelCalibration(BaseModel):
         return _enough(self.kinds, kind)
 
 
-class Calibration(BaseModel):
+class Calibration(FrozenModel):
     """Measurements of judges and panels on one set of labelled facts."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     """Of the file."""

@@ -16,9 +16,10 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from scenewright.agents.panel.aggregation import Array, checked_probabilities, expit
+from scenewright.core.validation import FiniteModel
 
 CLOSEST = 1e-3
 """Probabilities are clipped to this distance from 0 and 1 before the logarithm."""
@@ -34,10 +35,8 @@ _TOLERANCE = 1e-9
 Places = NDArray[np.intp]
 
 
-class JudgeScale(BaseModel):
+class JudgeScale(FiniteModel):
     """Platt scaling of one judge by kind of fact."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     judge_id: str
     """``provider:model``."""
@@ -45,9 +44,9 @@ class JudgeScale(BaseModel):
     """a of all kinds."""
     slope: float
     """b of all kinds."""
-    offsets: dict[str, float] = {}
+    offsets: dict[str, float] = Field(default_factory=dict)
     """Offsets of a by kind."""
-    slopes: dict[str, float] = {}
+    slopes: dict[str, float] = Field(default_factory=dict)
     """Offsets of b by kind."""
     weight: float
     """w_j."""
@@ -62,10 +61,8 @@ class JudgeScale(BaseModel):
         return result
 
 
-class PanelStack(BaseModel):
+class PanelStack(FiniteModel):
     """Fitted weights of one panel."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     judges: tuple[JudgeScale, ...] = Field(min_length=1)
     """One a judge."""

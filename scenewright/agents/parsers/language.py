@@ -58,10 +58,12 @@ def read_relations(data: Mapping[str, Any], objects: Sequence[SceneObject]) -> S
 
 def _list(data: Mapping[str, Any], key: str) -> list[Any]:
     if not isinstance(data, Mapping):
-        raise SceneError('the answer is no JSON object: write {"objects": [], "relationships": []}')
+        raise SceneError(
+            'the answer is not a JSON object: write {"objects": [], "relationships": []}'
+        )
     found = data.get(key)
     if not isinstance(found, list):
-        raise SceneError(f"{key} is missing or no list: write an empty list if there is none")
+        raise SceneError(f"{key} is missing or not a list: write an empty list if there is none")
     return found
 
 
@@ -69,7 +71,7 @@ def _object(entry: Any, where: str) -> SceneObject:
     if isinstance(entry, str):
         entry = {"id": entry, "name": split_id(entry)[0]}
     if not isinstance(entry, Mapping):
-        raise SceneError(f'{where} is no object: write {{"id": "dog.1", "name": "dog"}}')
+        raise SceneError(f'{where} is not an object: write {{"id": "dog.1", "name": "dog"}}')
     name = entry.get("name")
     if not isinstance(name, str):
         raise SceneError(f'{where} has no name: write {{"id": "dog.1", "name": "dog"}}')
@@ -92,7 +94,7 @@ def _attributes(given: Any, where: str) -> Attributes:
     if isinstance(given, Mapping):
         return Attributes({str(key): str(value) for key, value in given.items()})
     if not isinstance(given, list):
-        raise SceneError(f'{where}.attributes is no list: write [{{"key": …, "value": …}}]')
+        raise SceneError(f'{where}.attributes is not a list: write [{{"key": …, "value": …}}]')
     found: dict[str, dict[str, None]] = {}
     for at, entry in enumerate(given):
         if not isinstance(entry, Mapping) or not {"key", "value"} <= entry.keys():
@@ -109,7 +111,7 @@ def _relations(
     for at, entry in enumerate(_list(data, "relationships")):
         where = f"relationships[{at}]"
         if not isinstance(entry, Mapping):
-            raise SceneError(f"{where} is no object: write source, target and relation")
+            raise SceneError(f"{where} is not an object: write source, target and relation")
         predicate = entry.get("relation", entry.get("predicate"))
         if not isinstance(predicate, str) or not predicate.strip():
             raise SceneError(f'{where} has no relation: write one, for example "left of"')
@@ -132,7 +134,7 @@ def _end(value: Any, where: str, ids: Mapping[str, str], items: Sequence[SceneOb
         return ids[text]
     if len(named) == 1:
         return named[0].id
-    why = f"is the name of {len(named)} objects" if named else "is no object"
+    why = f"is the name of {len(named)} objects" if named else "is not an object"
     known = ", ".join(list(ids)[:_LISTED])
     raise SceneError(f"{where}: {value!r} {why}: write one of the ids {known}, or add the object")
 

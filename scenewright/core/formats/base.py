@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
+from scenewright.core.validation import cut_short
 
 MAX_BYTES = 20 * 1024 * 1024
 _NUMBERED = re.compile(r"(?P<name>.+)\.(?P<number>[0-9]+)", re.DOTALL)
@@ -62,7 +63,7 @@ def shown(value: object, limit: int = 60) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         text = repr(value)
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return cut_short(text, limit)
 
 
 def as_object(value: Any, where: str, example: str) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def _entry_format(entry: Any) -> tuple[str, bool] | None:
 def detect_format(text: str, where: str = "") -> str:
     """Return the name of the format of ``text``, by its content.
 
-    ``FormatError`` for JSON that is no scene graph of a known kind. Text that does not
+    ``FormatError`` for JSON that is not a scene graph of a known kind. Text that does not
     begin like JSON is taken as triplet lines.
     """
     if text.lstrip()[:1] not in ("{", "["):

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self, runtime_checkable
 
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.core.validation import FiniteModel, FrozenModel
 
 MAX_SIDE = 4096
 MAX_STEPS = 1000
@@ -100,10 +101,8 @@ class BackendFeatures:
     """
 
 
-class Reference(BaseModel):
+class Reference(FrozenModel):
     """A reference image, by content hash."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     image: str
     """Content hash (SHA-256 hex of the PNG bytes) in the image store."""
@@ -132,10 +131,8 @@ class Reference(BaseModel):
         return self.schedule[at] * (1 - share) + self.schedule[at + 1] * share
 
 
-class Emphasis(BaseModel):
+class Emphasis(FiniteModel):
     """Weight of some words of the prompt."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     text: str = Field(min_length=1, max_length=2_000)
     """The words as in the prompt; all their occurrences are meant."""
@@ -143,10 +140,8 @@ class Emphasis(BaseModel):
     """Factor of their embeddings; 1 changes nothing."""
 
 
-class Start(BaseModel):
+class Start(FiniteModel):
     """Start picture, in place of pure noise."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     image: str
     """Content hash of the picture."""
@@ -160,13 +155,11 @@ class Start(BaseModel):
     """
 
 
-class GenerationRequest(BaseModel):
+class GenerationRequest(FiniteModel):
     """Everything that decides one image.
 
     Equal requests give equal images on a backend with seeds.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     prompt: str = Field(min_length=1, max_length=20_000)
     """Description of the image, or the instruction of ``start.instruct``."""

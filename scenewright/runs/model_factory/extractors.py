@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from scenewright.config.accounts import DECISION_KIND
 from scenewright.config.settings import (
@@ -31,13 +31,12 @@ from scenewright.config.settings import (
     reached_by,
     split_judge,
 )
-from scenewright.core.ports.vision import ExtractionError, GraphExtractor
-from scenewright.core.validation import first_problem
+from scenewright.core.ports.vision import GraphExtractor
+from scenewright.core.validation import FiniteModel, FrozenModel, first_problem
 from scenewright.core.vocabulary import EXCLUSIVE
 from scenewright.runs.model_factory import profiles
 
 if TYPE_CHECKING:
-    from scenewright.agents.judges.pictures import ImagePreparation
     from scenewright.core.ports.vision import AttributeReader, RelationScorer, RelationVerifier
     from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
     from scenewright.tools.vision.extraction.one_stage import PictureParser
@@ -56,14 +55,12 @@ NAMES = (
 """What :func:`spec_of` takes, for messages."""
 
 
-class PartSpec(BaseModel):
+class PartSpec(FrozenModel):
     """Who does one part of an extraction.
 
     The short form is ``KIND:REST``: ``chat:openai:gpt-6-luna``,
     ``judges:local:miniature/judge-a,local:miniature/judge-b``, ``scores:FILE`` or ``none``.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Part
     """A language model, a panel of judges, a file of scores (relations only), or nobody."""
@@ -98,10 +95,8 @@ class PartSpec(BaseModel):
 NOBODY = PartSpec(kind="none")
 
 
-class ExtractorSpec(BaseModel):
+class ExtractorSpec(FiniteModel):
     """An extractor, as data."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     stages: Stages = "two-stage"
     """``one-stage``: ``reader`` gives the whole graph; ``two-stage``: the parts below."""
@@ -311,15 +306,6 @@ class _Builder:
             [profiles.judge_of(name, settings=self.settings) for name in part.names]
         )
 
-    def _preparation(self, part: PartSpec) -> ImagePreparation:
-        from scenewright.agents.judges.models import caps_of
-        from scenewright.agents.judges.pictures import ImagePreparation
-
-        account, model = split_judge(part.names[0])
-        if account in CHAT_KINDS:
-            return ImagePreparation()
-        return caps_of(self.settings.account(account).provider, model).preparation
-
     def _parser(self, part: PartSpec) -> PictureParser:
         """Return the one-stage parser.
 
@@ -334,7 +320,7 @@ class _Builder:
             caps = caps_of(self.settings.account(account).provider, model, chats=True)
             overrides = {"sampling": sampling_of(caps)}
         chat = profiles.chat_of(part.names[0], self.settings, role="parser", overrides=overrides)
-        return PictureParser(chat, self._preparation(part))
+        return PictureParser(chat, profiles.preparation_of(part.names[0], self.settings))
 
     def _keys(self) -> tuple[Any, str]:
         spec = self.spec
@@ -354,7 +340,7 @@ class _Builder:
             from scenewright.tools.vision.extraction.chat_readers import ChatAttributes
 
             chat = profiles.chat_of(part.names[0], self.settings, role="parser")
-            return ChatAttributes(chat, self._preparation(part))
+            return ChatAttributes(chat, profiles.preparation_of(part.names[0], self.settings))
         if part.kind == "judges":
             from scenewright.tools.vision.extraction.judged_readers import JudgedAttributes
 
@@ -383,21 +369,10 @@ class _Builder:
             from scenewright.tools.vision.extraction.chat_readers import ChatVerifier
 
             chat = profiles.chat_of(part.names[0], self.settings, role="grader")
-            return ChatVerifier(chat, self._preparation(part), self.spec.concurrent)
+            preparation = profiles.preparation_of(part.names[0], self.settings)
+            return ChatVerifier(chat, preparation, self.spec.concurrent)
         if part.kind == "judges":
             from scenewright.tools.vision.extraction.judged_readers import JudgedVerifier
 
             return JudgedVerifier(self._bench(part), self._world().options)
         return None
-
-
-__all__ = [
-    "MINIATURE",
-    "MINIATURE_ONE_STAGE",
-    "NAMES",
-    "ExtractionError",
-    "ExtractorSpec",
-    "PartSpec",
-    "extractor_of",
-    "spec_of",
-]

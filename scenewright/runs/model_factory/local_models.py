@@ -158,18 +158,19 @@ def detector_of(spec: str, settings: DetectorSettings | None = None) -> Detector
     ``miniature`` finds the things of the miniature world, ``json:FILE`` gives recorded detections,
     ``transformers:FOLDER`` or ``transformers:OWNER/NAME`` is any model of object detection or
     segmentation, by what its configuration says that it is. Raises ``DetectionError`` for another
-    spec, a model that is not on this machine or is none of these, and a file that cannot be read.
+    spec, a model that is not on this machine or not one of these, and a file that cannot be read.
     """
     settings = settings or DetectorSettings()
     kind, _, model = spec.partition(":")
+    key = f"detector {spec} {settings}"
     if kind == MINIATURE and not model:
-        return _shared(spec, settings, lambda: _miniature(settings))
+        return SHARED.get(key, lambda: _miniature(settings))
     if kind == "json" and model:
         from scenewright.tools.vision.detection.files import RecordedDetector
 
         return RecordedDetector(model, threshold=settings.threshold or 0.0, images=settings.images)
     if kind == "transformers" and model:
-        return _shared(spec, settings, lambda: _transformers(model, settings))
+        return SHARED.get(key, lambda: _transformers(model, settings))
     raise DetectionError(
         f"{spec!r} is not a detector: write miniature, json:FILE, or transformers:MODEL with a "
         "folder or a hub repository OWNER/NAME"
@@ -206,10 +207,6 @@ def head_of(config: Mapping[str, Any]) -> str:
     )
 
 
-def _shared(spec: str, settings: DetectorSettings, make: Callable[[], LocalDetector]) -> Detector:
-    return SHARED.get(f"detector {spec} {settings}", make)
-
-
 def _miniature(settings: DetectorSettings) -> LocalDetector:
     if not (SEGMENTER / "config.json").is_file():
         raise DetectionError(
@@ -238,25 +235,20 @@ def _transformers(model: str, settings: DetectorSettings) -> LocalDetector:
         raise DetectionError(f"{folder}/config.json cannot be read: {error}") from error
     except DetectionError as error:
         raise DetectionError(f"{model}: {error}") from None
-    given: dict[str, Any] = {"name": model, **_given(settings)}
-    match head:
-        case "words":
-            return OpenVocabularyDetector(folder, kind=config["model_type"], **given)
-        case "boxes":
-            return ClosedSetDetector(folder, **given)
-        case "semantic":
-            return SemanticDetector(folder, **given, **_stuff(settings))
-    return PanopticDetector(folder, **given, **_stuff(settings))
+    named = {"name": model, **_given(settings, stuff=head in ("semantic", "panoptic"))}
+    if head == "words":
+        return OpenVocabularyDetector(folder, kind=config["model_type"], **named)
+    heads: dict[str, type[LocalDetector]] = {
+        "boxes": ClosedSetDetector,
+        "semantic": SemanticDetector,
+    }
+    return heads.get(head, PanopticDetector)(folder, **named)
 
 
 def _given(settings: DetectorSettings, *, stuff: bool = False) -> dict[str, Any]:
-    chosen = {"threshold": settings.threshold, "max_side": settings.max_side}
-    found: dict[str, Any] = {key: value for key, value in chosen.items() if value is not None}
-    return {"device": settings.device, **found, **(_stuff(settings) if stuff else {})}
-
-
-def _stuff(settings: DetectorSettings) -> dict[str, Any]:
-    return {} if settings.stuff is None else {"stuff": settings.stuff}
+    names = ("threshold", "max_side", "device", *(("stuff",) if stuff else ()))
+    found = {name: getattr(settings, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 MINIATURE_PREFIX = "miniature/"

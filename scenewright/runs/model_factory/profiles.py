@@ -10,15 +10,16 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.config.accounts import DECISION_KIND, SERVE
-from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.config.profiles import REALISM_FIELDS, LocalJudgeSpec
 from scenewright.config.settings import (
     CHAT_KINDS,
     DIRECTOR,
@@ -47,35 +48,51 @@ from scenewright.runs.model_factory.local_models import (
     make_local_judge,
     realism_judge_of,
 )
+from scenewright.runs.options import ModelOverrides
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from scenewright.agents.judges.pictures import ImagePreparation
     from scenewright.config.accounts import AccountSpec
     from scenewright.config.profiles import Role
     from scenewright.providers.caller import Caller
     from scenewright.providers.limits import Limits
     from scenewright.providers.model_serving import ModelServer
 
+JUDGE_GROUPS = ("judges", "report_judges", "realism_judges", "realism_report_judges")
+"""Names of the groups of judges in profiles and among the models that a caller may replace."""
 
-@dataclass(frozen=True, slots=True)
-class RunModels:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunJudges:
+    """The judges of a run."""
+
+    loop_judges: tuple[Judge, ...]
+    """Judges that steer the loop."""
+    report_judges: tuple[Judge, ...]
+    """Judges that report its result."""
+    realism_judges: tuple[Judge, ...] = ()
+    """Judges of the loop for the realism of objects; none: :attr:`loop_judges`, if it is asked."""
+    realism_report_judges: tuple[Judge, ...] = ()
+    """Likewise of the report; none: :attr:`report_judges`."""
+
+    @property
+    def groups(self) -> dict[str, tuple[Judge, ...]]:
+        """All judges by the names of their fields."""
+        return {field.name: getattr(self, field.name) for field in fields(RunJudges)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunModels(RunJudges):
     """The models of a run."""
 
     backend: ImageBackend
     """What draws."""
     composer: Composer
     """What writes prompts."""
-    loop_judges: tuple[Judge, ...]
-    """Judges that steer the loop."""
-    report_judges: tuple[Judge, ...]
-    """Judges that report its result."""
     chat: BaseChatModel | None = None
     """The director's language model; none where no director is at work."""
-    realism_judges: tuple[Judge, ...] = ()
-    """Judges of the loop for the realism of objects; none: :attr:`loop_judges`, if it is asked."""
-    realism_report_judges: tuple[Judge, ...] = ()
-    """Likewise of the report; none: :attr:`report_judges`."""
 
 
 def composer_of(
@@ -141,6 +158,17 @@ def chat_of(
             output_tokens=bounds,
         ),
     )
+
+
+def preparation_of(spec: str, settings: Settings) -> ImagePreparation:
+    """Return how images are prepared for the language model of ``spec``, as for :func:`chat_of`."""
+    from scenewright.agents.judges.models import caps_of
+    from scenewright.agents.judges.pictures import ImagePreparation
+
+    kind, model = split_judge(spec)
+    if kind in CHAT_KINDS:
+        return ImagePreparation()
+    return caps_of(settings.account(kind).provider, model).preparation
 
 
 def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBackend:
@@ -233,69 +261,70 @@ async def panel_of(
     return tuple(await asyncio.gather(*(asyncio.to_thread(built, spec) for spec in specs)))
 
 
+async def build_judges(
+    profile: Profile, given: ModelOverrides, *, realism: bool, settings: Settings | None
+) -> RunJudges:
+    """Return the judges of ``profile``, each group replaced by the one in ``given``.
+
+    Those of realism only with ``realism``. They are built side by side in threads, and their
+    fingerprints are read there too: hashing large weights takes seconds.
+    """
+    known = settings_with(profile, settings)
+    chosen: Mapping[str, Sequence[Judge] | None] = cast(Any, given)
+
+    async def group(name: str) -> tuple[Judge, ...]:
+        real = name in REALISM_FIELDS
+        if real and not realism:
+            return ()
+        detector = profile.detector if real else None
+        specs = getattr(profile, name)
+        return await panel_of(specs, chosen.get(name), settings=known, detector=detector)
+
+    loop, report, real, real_report = await asyncio.gather(*map(group, JUDGE_GROUPS))
+    own = reports_itself(profile, given.get("report_judges"))
+    return RunJudges(
+        loop_judges=loop,
+        report_judges=loop if own else report,
+        realism_judges=real,
+        realism_report_judges=real if own else real_report,
+    )
+
+
 async def build_run_models(
     profile: Profile,
     *,
-    backend: ImageBackend | None = None,
-    composer: Composer | None = None,
-    judges: Sequence[Judge] | None = None,
-    report_judges: Sequence[Judge] | None = None,
-    chat: BaseChatModel | None = None,
-    realism_judges: Sequence[Judge] | None = None,
-    realism_report_judges: Sequence[Judge] | None = None,
     realism: bool = False,
     settings: Settings | None = None,
+    **given: Unpack[ModelOverrides],
 ) -> RunModels:
     """Return the models of ``profile``, each replaced by the one given here.
 
-    Those that judge realism only with ``realism``.
-
-    They are built side by side in threads, their fingerprints are read there too (hashing large
-    weights takes seconds). Raises ``BackendError``, ``JudgeError``, ``SettingsError``; before
-    anything is loaded if models of the profile are not on this machine.
+    Raises ``BackendError``, ``JudgeError``, ``SettingsError``; before anything is loaded if models
+    of the profile are not on this machine.
     """
     from scenewright.tools.backends.prompts import room_of
 
     demand_models(
         profile,
-        backend=backend is None,
-        judges=judges is None,
-        report_judges=report_judges is None,
-        realism_judges=realism and realism_judges is None,
-        realism_report_judges=realism and realism_report_judges is None,
+        **{
+            name: given.get(name) is None and (realism or name not in REALISM_FIELDS)
+            for name in ("backend", *JUDGE_GROUPS)
+        },
     )
 
-    known = settings_with(profile, settings)
-
-    async def real(specs: Sequence[str], given: Sequence[Judge] | None) -> tuple[Judge, ...]:
-        if not realism:
-            return ()
-        return await panel_of(specs, given, settings=known, detector=profile.detector)
-
     def drawn() -> ImageBackend:
-        found = backend if backend is not None else backend_of(profile.backend, settings)
+        found = given.get("backend") or backend_of(profile.backend, settings)
         _ = found.fingerprint
         return found
 
-    found, loop, report, *realists = await asyncio.gather(
-        asyncio.to_thread(drawn),
-        panel_of(profile.judges, judges, settings=known),
-        panel_of(profile.report_judges, report_judges, settings=known),
-        real(profile.realism_judges, realism_judges),
-        real(profile.realism_report_judges, realism_report_judges),
+    backend, judges = await asyncio.gather(
+        asyncio.to_thread(drawn), build_judges(profile, given, realism=realism, settings=settings)
     )
+    chat = given.get("chat")
     if chat is None and profile.strategy == DIRECTOR and profile.chat is not None:
-        chat = chat_of(profile.chat, known, role="director")
-    own = reports_itself(profile, report_judges)
-    return RunModels(
-        backend=found,
-        composer=composer or composer_of(profile, settings, room_of(found)),
-        loop_judges=loop,
-        report_judges=loop if own else report,
-        chat=chat,
-        realism_judges=realists[0],
-        realism_report_judges=realists[0] if own else realists[1],
-    )
+        chat = chat_of(profile.chat, settings_with(profile, settings), role="director")
+    composer = given.get("composer") or composer_of(profile, settings, room_of(backend))
+    return RunModels(backend=backend, composer=composer, chat=chat, **judges.groups)
 
 
 def chat_name(chat: BaseChatModel) -> str:
@@ -310,13 +339,7 @@ async def warm(run_models: RunModels) -> None:
     One after the other: the model libraries set the default dtype and device of the whole
     process while they load. Raises ``BackendError`` or ``JudgeError`` if one cannot be loaded.
     """
-    realists = (*run_models.realism_judges, *run_models.realism_report_judges)
-    for model in (
-        run_models.backend,
-        *run_models.loop_judges,
-        *run_models.report_judges,
-        *realists,
-    ):
+    for model in (run_models.backend, *chain.from_iterable(run_models.groups.values())):
         if (load := getattr(model, "load", None)) is not None:
             await load()
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scenewright.config.settings import (
-    CHAT_KINDS,
     Settings,
     SettingsError,
     load_settings,
-    split_judge,
 )
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.ports.vision import RealismError, RealismScorer
@@ -23,7 +21,7 @@ from scenewright.runs.model_factory.local_models import (
     SHARED,
     olip_of,
 )
-from scenewright.runs.model_factory.profiles import chat_of, judge_of
+from scenewright.runs.model_factory.profiles import chat_of, judge_of, preparation_of
 
 KINDS = ("olip", "vlm", "clip", "blip", "vqa", "judge")
 
@@ -48,8 +46,6 @@ def scorer_of(spec: str, settings: Settings | None = None) -> RealismScorer:
 
 
 def _vlm(spec: str, model: str, settings: Settings | None) -> RealismScorer:
-    from scenewright.agents.judges.models import caps_of
-    from scenewright.agents.judges.pictures import ImagePreparation
     from scenewright.tools.vision.realism.vlm import STRATEGIES, VlmScorer
 
     known = settings or load_settings()
@@ -62,13 +58,8 @@ def _vlm(spec: str, model: str, settings: Settings | None) -> RealismScorer:
             "strategy here"
         )
     try:
-        kind, name = split_judge(chat)
         made = chat_of(chat, known, role="grader")
-        preparation = (
-            ImagePreparation()
-            if kind in CHAT_KINDS
-            else caps_of(known.account(kind).provider, name).preparation
-        )
+        preparation = preparation_of(chat, known)
     except (JudgeError, SettingsError) as error:
         raise RealismError(f"{spec}: {error}") from error
     chosen = strategy or STRATEGIES["zero-shot-img-base"]

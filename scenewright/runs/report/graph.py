@@ -13,12 +13,14 @@ depends on the input alone.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
+
+import networkx as nx
 
 from scenewright.core.facts import Fact
 from scenewright.core.scene import SceneGraph, SceneObject
+from scenewright.runs.report import templates
 from scenewright.runs.report.record import Shown
 from scenewright.runs.report.words import MEANINGS, shorten, text_width
 
@@ -54,6 +56,16 @@ class Wire:
     """From the source's border to the target's, in pixels."""
     label: Box
     """Where the predicate stands; the line passes through its centre."""
+
+    @property
+    def line(self) -> str:
+        """Path of the line."""
+        return _curve(self.points)
+
+    @property
+    def head(self) -> str:
+        """Path of the arrow's head."""
+        return _arrow(self.points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,49 +141,27 @@ def lay_out(
     return Drawing(full_width, top + row_height, boxes, tuple(wires[i] for i in range(len(edges))))
 
 
-def _components(
-    names: Mapping[str, tuple[float, float]], edges: Sequence[tuple[str, str]]
-) -> list[list[str]]:
-    group = {name: name for name in names}
+def _digraph(names: Iterable[str], edges: Iterable[tuple[str, str]]) -> nx.DiGraph:
+    graph = nx.DiGraph()
+    graph.add_nodes_from(names)
+    graph.add_edges_from(edges)
+    return graph
 
-    def root(name: str) -> str:
-        while group[name] != name:
-            name = group[name]
-        return name
 
-    for a, b in edges:
-        group[root(b)] = root(a)
-    found: dict[str, list[str]] = {}
-    for name in names:
-        found.setdefault(root(name), []).append(name)
-    return sorted(found.values(), key=len, reverse=True)
+def _components(names: Iterable[str], edges: Sequence[tuple[str, str]]) -> list[list[str]]:
+    graph = _digraph(names, edges)
+    parts = [
+        [name for name in graph if name in part] for part in nx.weakly_connected_components(graph)
+    ]
+    return sorted(parts, key=len, reverse=True)
 
 
 def _acyclic(part: list[str], edges: Mapping[int, tuple[str, str]]) -> dict[int, bool]:
     """Edge index → whether it must be drawn upwards, by depth-first search in scene order."""
-    flipped: dict[int, bool] = {}
-    colour: dict[str, int] = dict.fromkeys(part, 0)
-    outgoing: dict[str, list[int]] = {name: [] for name in part}
-    for index, (source, _) in edges.items():
-        outgoing[source].append(index)
-    for start in part:
-        if colour[start]:
-            continue
-        colour[start] = 1
-        stack = [(start, iter(outgoing[start]))]
-        while stack:
-            name, rest = stack[-1]
-            index = next(rest, -1)
-            if index < 0:
-                colour[name] = 2
-                stack.pop()
-                continue
-            target = edges[index][1]
-            flipped[index] = colour[target] == 1
-            if colour[target] == 0:
-                colour[target] = 1
-                stack.append((target, iter(outgoing[target])))
-    return flipped
+    left = nx.dfs_postorder_nodes(_digraph(part, edges.values()))
+    order = {name: at for at, name in enumerate(left)}
+    # An edge to a node that is left later leads back to where the search came from.
+    return {index: order[target] > order[source] for index, (source, target) in edges.items()}
 
 
 def _layers(part: list[str], arrows: Sequence[tuple[str, str]], max_row: int) -> dict[str, int]:
@@ -388,6 +378,7 @@ NARROW_WRAP = 290.0
 """Width in pixels of a narrow drawing's rows."""
 LIMIT = 26
 """Characters of a name, value or predicate before it is cut (its title keeps all)."""
+_SIZES = {"ICON": ICON, "PAD": PAD, "CHIP_HEIGHT": CHIP_HEIGHT, "MARGIN": MARGIN, "LIMIT": LIMIT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +422,7 @@ def draw_graph(
 ) -> str:
     """SVG markup of ``scene``; ``marks`` gives the look of a fact by its id.
 
-    A part of the scene that is no fact is drawn as pending. ``label`` is read out by
+    A part of the scene that is not a fact is drawn as pending. ``label`` is read out by
     screen readers; ``narrow`` draws it for a column. Sizes are in pixels; the drawing scales
     with its box.
     """
@@ -453,15 +444,18 @@ def draw_graph(
         wrap=NARROW_WRAP if narrow else WRAP,
         max_row=2 if narrow else MAX_ROW,
     )
-    parts = [_head(drawing, label)]
-    parts.extend(_line(wire, at) for wire, (_, at) in zip(drawing.wires, wires, strict=True))
-    parts.extend(_node(cards[name], box) for name, box in drawing.boxes.items())
-    parts.extend(
-        _label(wire.label, r.predicate, at)
-        for wire, (r, at) in zip(drawing.wires, wires, strict=True)
+    return templates.render(
+        "graph.svg.j2",
+        label=label,
+        width=drawing.width + 2 * MARGIN,
+        height=drawing.height + 2 * MARGIN,
+        wires=[
+            (wire, relation.predicate, at)
+            for wire, (relation, at) in zip(drawing.wires, wires, strict=True)
+        ],
+        cards=[(cards[name], box) for name, box in drawing.boxes.items()],
+        size=_SIZES,
     )
-    parts.append("</svg>")
-    return "".join(parts)
 
 
 def _key(fact: Fact) -> tuple[str, ...]:
@@ -501,34 +495,9 @@ def _label_size(predicate: str) -> tuple[float, float]:
     return text_width(shorten(predicate, LIMIT), LABEL_SIZE) + ICON + 20, 24.0
 
 
-def _head(drawing: Drawing, label: str) -> str:
-    width, height = drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN
-    return (
-        f'<svg class="graph" role="group" aria-label="{escape(label)}" '
-        f'width="{width:.0f}" height="{height:.0f}" style="min-width:{width * 0.62:.0f}px" '
-        f'viewBox="{-MARGIN:.0f} {-MARGIN:.0f} {width:.1f} {height:.1f}">'
-    )
-
-
-def _open(kind: str, mark: Mark, spoken: str) -> str:
-    anchor = f' data-tip="{escape(mark.anchor)}"' if mark.anchor else ""
-    return (
-        f'<g class="{kind} s-{mark.state}" tabindex="0" role="img"{anchor}{_named(mark)} '
-        f'aria-label="{escape(spoken)}: {MEANINGS[mark.state]}">'
-        f"<title>{escape(mark.title)}</title>"
-    )
-
-
-def _named(mark: Mark) -> str:
-    return f' data-fact="{escape(mark.fact)}"' if mark.fact else ""
-
-
-def _icon(state: Shown, x: float, y: float) -> str:
-    return f'<use href="#i-{state}" x="{x:.1f}" y="{y:.1f}" width="{ICON}" height="{ICON}"/>'
-
-
-def _line(wire: Wire, mark: Mark) -> str:
-    (x, y), *rest = wire.points
+def _curve(points: Sequence[tuple[float, float]]) -> str:
+    """Return the path of a line that bends between rows."""
+    (x, y), *rest = points
     path = [f"M{x:.1f} {y:.1f}"]
     for i, (to_x, to_y) in enumerate(rest):
         if i == len(rest) - 1:
@@ -540,49 +509,11 @@ def _line(wire: Wire, mark: Mark) -> str:
         else:
             path.append(f"C{x:.1f} {middle:.1f} {to_x:.1f} {middle:.1f} {to_x:.1f} {to_y:.1f}")
         x, y = to_x, to_y
-    tip_x, tip_y = wire.points[-1]
-    back = -8.0 if tip_y > wire.points[-2][1] else 8.0
-    head = (
-        f"M{tip_x:.1f} {tip_y:.1f}L{tip_x - 4.5:.1f} {tip_y + back:.1f}"
-        f"L{tip_x + 4.5:.1f} {tip_y + back:.1f}Z"
-    )
-    return (
-        f'<g class="wire s-{mark.state}"{_named(mark)} aria-hidden="true">'
-        f'<path class="line" d="{"".join(path)}"/><path class="head" d="{head}"/></g>'
-    )
+    return "".join(path)
 
 
-def _node(card: _Card, box: Box) -> str:
-    left, top = box.x - box.width / 2, box.y - box.height / 2
-    item = card.item
-    parts = [
-        _open("node", card.mark, item.name),
-        f'<rect class="plate" x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" '
-        f'height="{box.height:.1f}" rx="10"/>',
-        _icon(card.mark.state, left + PAD, top + PAD + 1.5),
-        f'<text class="name" x="{left + PAD + ICON + 7:.1f}" y="{top + PAD + 14:.1f}">'
-        f"{escape(shorten(item.name, LIMIT))}</text></g>",
-    ]
-    for chip in card.chips:
-        x, y = left + chip.x, top + chip.y
-        parts.append(
-            _open("chip", chip.mark, f"{item.name} {chip.text}")
-            + f'<rect class="pill" x="{x:.1f}" y="{y:.1f}" width="{chip.width:.1f}" '
-            f'height="{CHIP_HEIGHT}" rx="{CHIP_HEIGHT / 2}"/>'
-            + _icon(chip.mark.state, x + 3, y + 3)
-            + f'<text class="small" x="{x + ICON + 7:.1f}" y="{y + 14.5:.1f}">'
-            f"{escape(chip.text)}</text></g>"
-        )
-    return "".join(parts)
-
-
-def _label(box: Box, predicate: str, mark: Mark) -> str:
-    left, top = box.x - box.width / 2, box.y - box.height / 2
-    return (
-        _open("edge", mark, predicate)
-        + f'<rect class="pill" x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" '
-        f'height="{box.height:.1f}" rx="{box.height / 2}"/>'
-        + _icon(mark.state, left + 5, top + 4.5)
-        + f'<text class="small" x="{left + ICON + 11:.1f}" y="{top + 16:.1f}">'
-        f"{escape(shorten(predicate, LIMIT))}</text></g>"
-    )
+def _arrow(points: Sequence[tuple[float, float]]) -> str:
+    """Return the path of the arrow's head at the end of a line."""
+    x, y = points[-1]
+    back = -8.0 if y > points[-2][1] else 8.0
+    return f"M{x:.1f} {y:.1f}L{x - 4.5:.1f} {y + back:.1f}L{x + 4.5:.1f} {y + back:.1f}Z"

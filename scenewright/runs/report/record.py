@@ -192,7 +192,7 @@ class RunView:
     resumed: int
     """How often the run was continued after a cut."""
     active_seconds: float
-    """Seconds in which a process drove the run; the time between two sittings is left out."""
+    """Seconds in which a process drove the run; the time between two processes is left out."""
     paused: bool = False
     """Whether the run waits for a person."""
     edits: list[Edited] = field(default_factory=list)
@@ -258,7 +258,7 @@ class RunView:
 
     @property
     def seconds(self) -> float:
-        """Wall time without the gaps between sittings: the run's own count once it is over."""
+        """Wall time without the gaps between processes: the run's own count once it is over."""
         if self.finished is not None and "seconds" in self.finished.totals:
             return float(self.finished.totals["seconds"])
         return self.active_seconds

@@ -5,20 +5,17 @@ The rounds of a run as one labelled picture.
 
 from __future__ import annotations
 
-import functools
 import os
 import secrets
-from collections.abc import Iterable, Sequence
-from importlib.resources import files
+from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image, ImageDraw, ImageFont
 
 from scenewright.core.images import ImageError, load_image
 from scenewright.graphs.events import Generated
-from scenewright.runs.report import words
+from scenewright.runs.report import templates, words
 from scenewright.runs.report.content import page_content, summary_of
 from scenewright.runs.report.parts import draw_chart, fit
 from scenewright.runs.report.record import PageError, RunView, read_run
@@ -38,11 +35,8 @@ def write_page(run_folder: Path | str) -> Path:
 
 def render_run(view: RunView) -> str:
     """Return the run page as HTML text."""
-    return (
-        _environment()
-        .get_template("run.html.j2")
-        .render(page=page_content(view), chart=Markup(draw_chart(view)), live=None)
-    )
+    chart = Markup(draw_chart(view))
+    return templates.render("run.html.j2", page=page_content(view), chart=chart, live=None)
 
 
 def write_index(folder: Path | str, run_folders: Sequence[Path | str], title: str = "Runs") -> Path:
@@ -59,8 +53,7 @@ def write_index(folder: Path | str, run_folders: Sequence[Path | str], title: st
             raise PageError(f"{page} does not exist: write it first with `scenewright page`")
         link = Path(os.path.relpath(page, folder)).as_posix()
         runs.append(summary_of(read_run(run_folder), link))
-    text = _environment().get_template("index.html.j2").render(title=title, runs=runs)
-    return _write(folder / PAGE_FILE, text)
+    return _write(folder / PAGE_FILE, templates.render("index.html.j2", title=title, runs=runs))
 
 
 def _write(path: Path, text: str) -> Path:
@@ -75,45 +68,6 @@ def _write(path: Path, text: str) -> Path:
             "make the folder writable or free some space"
         ) from error
     return path
-
-
-def _asset(name: str) -> str | None:
-    found = files("scenewright.runs.report").joinpath("assets", name)
-    return found.read_text(encoding="utf-8") if found.is_file() else None
-
-
-def tab_rules(indices: Iterable[int]) -> Markup:
-    """Return the rules that show the panel of the chosen tab: one a round, no script needed."""
-    return Markup(
-        "".join(
-            f"#g{i}:checked~.panels>#p{i}{{display:block}}"
-            f"#g{i}:checked~.tablist>label[for=g{i}]{{--on:1;color:var(--ink);"
-            "background:var(--card);box-shadow:var(--lift)}"
-            f"#g{i}:focus-visible~.tablist>label[for=g{i}]"
-            "{outline:2px solid var(--accent);outline-offset:2px}"
-            for i in indices
-        )
-    )
-
-
-@functools.cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FunctionLoader(_asset),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for name in (
-        *("percent", "score", "signed", "duration", "money", "count", "tool_call", "author"),
-        "method_words",
-    ):
-        environment.filters[name] = getattr(words, name)
-    environment.globals["symbols"] = words.SYMBOLS
-    environment.globals["meanings"] = words.MEANINGS
-    environment.globals["tab_rules"] = tab_rules
-    return environment
 
 
 PAPER, INK, MUTED, RULE, ACCENT = "#ffffff", "#1d1c1a", "#66625a", "#e3dfd6", "#3d4fc4"

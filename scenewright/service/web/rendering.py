@@ -17,7 +17,7 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from scenewright.runs.report import render, words
+from scenewright.runs.report import templates, words
 
 _FILTERS = (
     *("percent", "score", "signed", "duration", "money", "count", "tool_call", "shorten"),
@@ -77,7 +77,7 @@ def environment() -> Environment:
     found.filters |= {name: getattr(words, name) for name in _FILTERS}
     found.globals["symbols"] = words.SYMBOLS
     found.globals["meanings"] = words.MEANINGS
-    found.globals["tab_rules"] = render.tab_rules
+    found.globals["tab_rules"] = templates.tab_rules
     return found
 
 

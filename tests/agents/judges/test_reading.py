@@ -107,7 +107,7 @@ def test_a_probability_that_is_none_leaves_its_fact_unscored(probability: object
 def test_an_answer_outside_the_options_leaves_its_fact_unscored(said: object) -> None:
     part = alone(answer(1, said))
     assert part.choice is None
-    assert "none of the options" in part.reason
+    assert "not one of the options" in part.reason
 
 
 @pytest.mark.parametrize("entry", [None, "yes", 3, [], {}, {"n": 1}, answer("1", "yes")])

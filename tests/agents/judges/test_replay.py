@@ -102,7 +102,7 @@ async def test_what_is_not_recorded_is_unscored_with_the_reason(tmp_path: Path) 
     found = await judge.answer(picture(), (DOG, SIDE, cat))
     assert [answer.state for answer in found] == ["unscored"] * 3
     assert "line 2 of the record holds no answer" in found[0].reason
-    assert "'beside' is none of right of, left of" in found[1].reason
+    assert "'beside' is not one of right of, left of" in found[1].reason
     assert "no answer to 'Is there a cat?'" in found[2].reason
     other = await judge.answer(picture((1, 2, 3)), (DOG,))
     assert "no answer to image" in other[0].reason

@@ -14,6 +14,7 @@ from scenewright.core.formats import load_scene
 from scenewright.core.scene import SceneError
 from scenewright.providers.retry import CallError, PermanentError
 from tests.agents.replying import ReplyingChat, TalkingChat
+from tests.isomorphism import isomorphic
 
 CAPTION = "A brown dog sits left of two red balls."
 GRAPH: dict[str, Any] = {
@@ -34,7 +35,7 @@ SCENE = load_scene("brown dog.1 left of red ball.1; dog.1 left of red ball.2", f
 async def test_the_graph_comes_by_a_tool_with_the_prompt_of_the_paper() -> None:
     chat = ReplyingChat(replies=[GRAPH])
     found = await LanguageParser(chat).parse(CAPTION)
-    assert found.isomorphic(SCENE)
+    assert isomorphic(found, SCENE)
     assert chat.said().startswith("Extract a structured scene graph from the following sentence.")
     assert f'Sentence: "{CAPTION}"' in chat.said()
     [tool] = chat.tools
@@ -51,26 +52,26 @@ async def test_json_without_a_tool_is_read_too() -> None:
     for kind in (ReplyingChat, TalkingChat):
         chat = kind(replies=[words])
         found = await LanguageParser(chat).parse(CAPTION)
-        assert found.isomorphic(load_scene("dog near ball; table", format="triplets"))
+        assert isomorphic(found, load_scene("dog near ball; table", format="triplets"))
         assert len(chat.sent) == 1
 
 
 async def test_what_is_wrong_is_sent_back_once() -> None:
     wrong = {**GRAPH, "relationships": [{"source": "dog.1", "target": "cat.1", "relation": "on"}]}
     chat = ReplyingChat(replies=[wrong, GRAPH])
-    assert (await LanguageParser(chat).parse(CAPTION)).isomorphic(SCENE)
+    assert isomorphic(await LanguageParser(chat).parse(CAPTION), SCENE)
     first, reply, told = chat.sent[1]
     assert isinstance(first, HumanMessage)
     assert isinstance(reply, AIMessage)
     assert isinstance(told, ToolMessage)
     assert told.tool_call_id == reply.tool_calls[0]["id"]
-    assert "'cat.1' is no object" in str(told.text)
+    assert "'cat.1' is not an object" in str(told.text)
     assert "dog.1, ball.1, ball.2" in str(told.text)
 
 
 async def test_words_without_a_graph_are_answered_by_words() -> None:
     chat = ReplyingChat(replies=["A dog!", GRAPH])
-    assert (await LanguageParser(chat).parse(CAPTION)).isomorphic(SCENE)
+    assert isomorphic(await LanguageParser(chat).parse(CAPTION), SCENE)
     assert isinstance(chat.sent[1][-1], HumanMessage)
     assert "no JSON object" in str(chat.sent[1][-1].text)
 
@@ -118,8 +119,8 @@ NEAR = {"source": "dog.1", "target": "dog.2", "relation": "near"}
     ("data", "says"),
     [
         ({}, "objects is missing"),
-        ({"objects": "dog"}, "objects is missing or no list"),
-        ({"objects": [5], "relationships": []}, r"objects\[0\] is no object"),
+        ({"objects": "dog"}, "objects is missing or not a list"),
+        ({"objects": [5], "relationships": []}, r"objects\[0\] is not an object"),
         ({"objects": [{"id": "dog.1"}], "relationships": []}, r"objects\[0\] has no name"),
         ({"objects": [{"name": ""}], "relationships": []}, r"objects\[0\]"),
         ({"objects": ["dog\x07"], "relationships": []}, "control characters"),
@@ -127,11 +128,11 @@ NEAR = {"source": "dog.1", "target": "dog.2", "relation": "near"}
         ({"objects": [{"name": "d", "attributes": ["red"]}], "relationships": []}, "key"),
         ({"objects": ["dog.1", "dog.1"], "relationships": []}, "'dog.1' is used twice"),
         ({"objects": DOGS}, "relationships is missing"),
-        ({"objects": DOGS, "relationships": ["near"]}, r"relationships\[0\] is no object"),
+        ({"objects": DOGS, "relationships": ["near"]}, r"relationships\[0\] is not an object"),
         ({"objects": DOGS, "relationships": [{**NEAR, "relation": " "}]}, "has no relation"),
         ({"objects": DOGS, "relationships": [{**NEAR, "target": "dog.1"}]}, "related to itself"),
         ({"objects": DOGS, "relationships": [{**NEAR, "target": "dog"}]}, "name of 2 objects"),
-        ({"objects": DOGS, "relationships": [{**NEAR, "target": None}]}, "None is no object"),
+        ({"objects": DOGS, "relationships": [{**NEAR, "target": None}]}, "None is not an object"),
         ({"objects": ["dog", "dog"], "relationships": [{**NEAR, "source": "dog"}]}, "2 objects"),
         ({"objects": DOGS, "relationships": [{**NEAR, "relation": "x" * 300}]}, "300 characters"),
     ],

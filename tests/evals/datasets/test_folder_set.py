@@ -10,6 +10,7 @@ from scenewright.core.formats import dump_scene, load_scene
 from scenewright.evals.datasets import tables
 from scenewright.evals.datasets.base import DatasetError
 from tests.evals.datasets.published import check_set, photo
+from tests.isomorphism import isomorphic
 
 SCENE = load_scene("red ball on table")
 
@@ -35,7 +36,7 @@ def test_files_of_one_name_are_one_item(tmp_path: Path) -> None:
     a, b, c = items
     assert (a.image, a.scene, a.prompt) == (str(root / "a.png"), None, "")
     assert b.scene is not None
-    assert b.scene.isomorphic(SCENE)
+    assert isomorphic(b.scene, SCENE)
     assert b.prompt == "A red ball on a table."
     assert (c.group, c.category, c.prompt) == ("People", "Work", "a man")
 

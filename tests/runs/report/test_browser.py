@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.runs.report import write_index, write_page
+from scenewright.runs.report.render import write_index, write_page
 from tests.headless import CHROMIUM, OPTIONS
 from tests.runs.report.sample import write_sample
 

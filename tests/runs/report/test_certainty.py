@@ -8,9 +8,10 @@ import pytest
 
 from scenewright.cli.run_display import card_lines, result_lines
 from scenewright.core.facts import CorrectedScores, ScoreCard, ScoreIntervals
-from scenewright.runs.report import read_run, words, write_page
+from scenewright.runs.report import words
 from scenewright.runs.report.content import page_content
-from scenewright.runs.report.record import RunView
+from scenewright.runs.report.record import RunView, read_run
+from scenewright.runs.report.render import write_page
 from scenewright.runs.scoring import Score
 from tests.runs.report.sample import write_sample
 

@@ -9,9 +9,9 @@ import pytest
 
 from scenewright.core.formats import load_scene
 from scenewright.graphs.events import Edit
-from scenewright.runs.report import read_run, write_page
 from scenewright.runs.report.content import page_content
-from scenewright.runs.report.record import RunView
+from scenewright.runs.report.record import RunView, read_run
+from scenewright.runs.report.render import write_page
 from tests.graphs.editing import DOG, RED, SCENE, Person
 from tests.runs.report.test_page import check
 

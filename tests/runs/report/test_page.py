@@ -16,7 +16,8 @@ from scenewright.cli.run_display import Lines
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Generated, Resumed, ToolCalled
-from scenewright.runs.report import PageError, contact_sheet, read_run, write_index, write_page
+from scenewright.runs.report.record import PageError, read_run
+from scenewright.runs.report.render import contact_sheet, write_index, write_page
 from scenewright.runs.report.words import dropped_line, percent, scene_words, signed, verdict_line
 from tests.runs.report.sample import LOOP, REPORT, START, kitchen, write_sample
 

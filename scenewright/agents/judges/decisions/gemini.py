@@ -15,12 +15,11 @@ from scenewright.agents.judges.decisions.reading import (
     put,
     raws_of,
     read_named,
-    shown,
     tokens_in,
 )
 from scenewright.agents.judges.gemini import GeminiApi
 from scenewright.agents.judges.pictures import PreparedImage
-from scenewright.agents.judges.reading import MalformedReply
+from scenewright.agents.judges.reading import MalformedReply, shown
 from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Usage
 

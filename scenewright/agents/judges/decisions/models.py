@@ -11,22 +11,21 @@ from collections.abc import Mapping
 from typing import Literal, Self
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from scenewright.agents.judges.decisions.asking import Orders, Wording, levels
-from scenewright.agents.judges.pictures import RULES, ImageFormat, ImagePreparation
+from scenewright.agents.judges.pictures import PictureCaps
 from scenewright.config.accounts import DECISION_HOSTS
 from scenewright.core.ports.judge import JudgeCaps, JudgeError
+from scenewright.core.validation import FrozenModel
 from scenewright.providers.known_models import ModelTableError, checked, row_of, rows_of
 
 PLAIN = "systemone"
 """Name of the host with the plain form of everything."""
 
 
-class Host(BaseModel):
+class Host(FrozenModel):
     """Form of one server's requests and replies."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str
     """Its name, for people."""
@@ -112,10 +111,8 @@ def _host_rows() -> Mapping[str, Mapping[str, object]]:
     return rows_of("scenewright.agents.judges.decisions", "hosts.toml")
 
 
-class DecisionCaps(BaseModel):
+class DecisionCaps(PictureCaps):
     """Abilities and limits of one decision model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     wire: str
     """Wire format: ``openai``, ``gemini``, or a host of System One in ``hosts.toml``."""
@@ -123,8 +120,6 @@ class DecisionCaps(BaseModel):
     """Most questions of one request; a fact asked in two orders takes two."""
     options_per_question: int = Field(ge=2)
     """Most options of a choice, and levels of a score."""
-    images_per_call: int = Field(ge=1)
-    """Most images that one request takes."""
     orders: Orders
     """Orders in which a choice is asked; with 2 also reversed, and the mean counts."""
     turns: bool
@@ -133,20 +128,10 @@ class DecisionCaps(BaseModel):
     """``short``: the package's own questions are put in fewer words; ``full``: as they are."""
     detail: str
     """Detail of an image, in the provider's word; empty: not sent."""
-    max_side: int = Field(ge=8)
-    """Longest side of its images, in pixels."""
-    image_format: ImageFormat
-    """File format of the images that are sent."""
-    image_quality: int = Field(ge=1, le=100)
-    """Quality of a JPEG or WebP image."""
-    image_bytes: int = Field(ge=1)
-    """Most bytes of an image's file."""
     request_bytes: int = Field(ge=0)
     """Most bytes of one request, the image in base64 included; 0: no limit is known."""
     request_tokens: int = Field(ge=0)
     """Most input tokens of one request, by our estimate; 0: no limit is known."""
-    image_tokens: str
-    """Name of the rule in ``judges.pictures.RULES`` that estimates an image's tokens."""
     question_tokens: int = Field(ge=0)
     """Tokens of a question besides its words."""
 
@@ -158,21 +143,12 @@ class DecisionCaps(BaseModel):
             raise ValueError(
                 f"options_per_question is {self.options_per_question}: a score has {len(levels())}"
             )
-        if self.image_tokens not in RULES:
-            raise ValueError(f"image_tokens {self.image_tokens!r}: use one of {', '.join(RULES)}")
         if self.request_bytes and self.request_bytes < self.picture_bytes:
             raise ValueError(
                 f"request_bytes is {self.request_bytes}, but an image of image_bytes takes "
                 f"{self.picture_bytes} in base64: lower image_bytes"
             )
         return self
-
-    @property
-    def preparation(self) -> ImagePreparation:
-        """Preparation of images."""
-        return ImagePreparation(
-            self.max_side, self.image_format, self.image_quality, self.image_bytes
-        )
 
     @property
     def picture_bytes(self) -> int:

@@ -17,12 +17,11 @@ from scenewright.agents.judges.decisions.reading import (
     of_type,
     parse_json,
     read_listed,
-    shown,
     tokens_in,
 )
 from scenewright.agents.judges.openai import OpenAIApi
 from scenewright.agents.judges.pictures import PreparedImage
-from scenewright.agents.judges.reading import MalformedReply
+from scenewright.agents.judges.reading import MalformedReply, shown
 from scenewright.providers.sdk_clients import http_settings
 from scenewright.providers.usage import Usage
 

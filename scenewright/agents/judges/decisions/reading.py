@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from scenewright.agents.judges.calling import Endpoint
 from scenewright.agents.judges.decisions.asking import DecisionSheet, Kind, Question
 from scenewright.agents.judges.pictures import PreparedImage
-from scenewright.agents.judges.reading import MIN_MASS, FactReading, MalformedReply
+from scenewright.agents.judges.reading import MIN_MASS, FactReading, MalformedReply, shown
 from scenewright.core.facts import Fact
 from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Usage
@@ -30,7 +30,6 @@ REFUSED = "the model refused the question"
 MISSING = "the reply does not answer it"
 TWO_DIGITS = 0.005
 """Largest change of a probability by rounding to two digits, the coarsest of the providers."""
-_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ def parse_json(text: str) -> Any:
 def read_listed(questions: Sequence[Question], raws: Sequence[RawAnswer]) -> tuple[Decided, ...]:
     """Return the answers of a wire that lists them in the order of the questions.
 
-    Where every name stands in its place, the place decides; a missing name is no contradiction.
+    Where every name stands in its place, the place decides; a missing name is not a contradiction.
     Else the names decide, so that a reply in another order ends right, and a question without an
     answer of its name, or with two, has a reason.
     """
@@ -221,12 +220,6 @@ def of_type(
     return kind, RawAnswer(name, kind)
 
 
-def shown(value: object) -> str:
-    """Return ``value`` for a message, cut short."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
-
-
 def _part(fact: Fact, given: Iterable[tuple[Question, Decided]]) -> FactReading:
     pairs = list(given)
     told = [(question, one.shares) for question, one in pairs if one.shares is not None]
@@ -264,7 +257,7 @@ def _spread(question: Question, raw: RawAnswer) -> Decided:
     for value, given in raw.shares:
         # A number or a boolean of the same text is another value.
         if not isinstance(value, str) or value not in values:
-            return Decided(reason=f"gave a probability to {shown(value)}: none of the options")
+            return Decided(reason=f"gave a probability to {shown(value)}: not one of the options")
         if value in known:
             return Decided(reason=f"gave two probabilities to {shown(value)}")
         share = _probability(given)
@@ -280,7 +273,7 @@ def _spread(question: Question, raw: RawAnswer) -> Decided:
     shares = tuple(known[value] / total for value in values)
     if raw.choice is not None:
         if raw.choice not in values or not isinstance(raw.choice, str):
-            return Decided(reason=f"answered {shown(raw.choice)}: none of the options")
+            return Decided(reason=f"answered {shown(raw.choice)}: not one of the options")
         if known[raw.choice] < max(known.values()) - 2 * TWO_DIGITS - 1e-9:
             likeliest = max(known, key=known.__getitem__)
             return Decided(reason=f"answered {shown(raw.choice)}, but gave {shown(likeliest)} more")

@@ -25,13 +25,13 @@ from scenewright.agents.judges.decisions.reading import (
     put,
     raws_of,
     read_named,
-    shown,
     tokens_in,
     weighed,
 )
 from scenewright.agents.judges.pictures import PreparedImage
-from scenewright.agents.judges.reading import MalformedReply, hidden, of_other, of_status
+from scenewright.agents.judges.reading import MalformedReply, hidden, of_other, of_status, shown
 from scenewright.config.accounts import NO_KEY
+from scenewright.core.validation import cut_short
 from scenewright.providers.retry import Decision, PermanentError, Transient
 from scenewright.providers.sdk_clients import SdkWire, http_settings
 from scenewright.providers.usage import Usage
@@ -190,8 +190,8 @@ def said_in(text: str) -> tuple[str, tuple[int | str, ...]]:
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
-        return _short(text.strip()) or "no reason was given", ()
-    return _short(_message(body)) or "no reason was given", tuple(_codes(body))
+        return cut_short(text.strip(), _MESSAGE_LENGTH) or "no reason was given", ()
+    return cut_short(_message(body), _MESSAGE_LENGTH) or "no reason was given", tuple(_codes(body))
 
 
 def _message(body: object) -> str:
@@ -219,7 +219,3 @@ def _codes(body: object) -> list[int | str]:
     code = body.get("code")
     own = [code] if isinstance(code, int | str) and not isinstance(code, bool) else []
     return own + _codes(body.get("error")) + _codes(body.get("errors"))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MESSAGE_LENGTH else f"{text[: _MESSAGE_LENGTH - 1]}…"

@@ -64,8 +64,8 @@ def raws(sheet: DecisionSheet, first: float = 0.75) -> list[RawAnswer]:
         (YES_NO, RawAnswer("f1", "yes_no", shares=(("", float("nan")),)), "probability nan"),
         (YES_NO, RawAnswer("f1", "yes_no"), "gave no probability to 'yes'"),
         (CHOICE, spread(("on", 0.5), ("under", 0.5)), "gave no probability to 'none'"),
-        (CHOICE, spread(("on", 0.5), ("off", 0.5)), "'off': none of the options"),
-        (CHOICE, spread((True, 0.5), ("on", 0.5)), "True: none of the options"),
+        (CHOICE, spread(("on", 0.5), ("off", 0.5)), "'off': not one of the options"),
+        (CHOICE, spread((True, 0.5), ("on", 0.5)), "True: not one of the options"),
         (CHOICE, spread(("on", 0.5), ("on", 0.5)), "gave two probabilities to 'on'"),
         (CHOICE, spread(("on", -0.1), ("under", 0.5), ("none", 0.6)), "probability -0.1"),
         (CHOICE, spread(("on", 0.5), ("under", 0.2), ("none", 0.2)), "add up to 0.9"),
@@ -77,7 +77,7 @@ def raws(sheet: DecisionSheet, first: float = 0.75) -> list[RawAnswer]:
         (
             CHOICE,
             spread(("on", 0.7), ("under", 0.2), ("none", 0.1), choice="off"),
-            "answered 'off': none of the options",
+            "answered 'off': not one of the options",
         ),
     ],
 )

@@ -16,6 +16,7 @@ from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import SceneError
 from scenewright.tools.vision.extraction.one_stage import PictureParser, sampling_of
 from tests.agents.replying import ReplyingChat
+from tests.isomorphism import isomorphic
 
 IMAGE = Image.new("RGB", (640, 480), (200, 40, 40))
 GRAPH = {
@@ -38,7 +39,7 @@ def shown(chat: ReplyingChat) -> Image.Image:
 async def test_the_model_sees_the_image_and_gives_the_graph() -> None:
     chat = ReplyingChat(replies=[GRAPH])
     found = await PictureParser(chat, ImagePreparation(max_side=64)).parse(IMAGE)
-    assert found.isomorphic(load_scene("dog | chasing | red ball", format="triplets"))
+    assert isomorphic(found, load_scene("dog | chasing | red ball", format="triplets"))
     assert shown(chat).size == (64, 48)
     assert "width and height are (640, 480)" in chat.said()
 
@@ -59,7 +60,7 @@ async def test_relations_of_what_was_not_detected_are_sent_back() -> None:
     chat = ReplyingChat(replies=[wrong, {"relationships": []}])
     found = await PictureParser(chat).parse(IMAGE, FOUND)
     assert found.relations == ()
-    assert "'dog.1' is no object" in chat.said()
+    assert "'dog.1' is not an object" in chat.said()
     with pytest.raises(ReplyError):
         await PictureParser(ReplyingChat(replies=[wrong])).parse(IMAGE, FOUND)
 

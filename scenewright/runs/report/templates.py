@@ -1,0 +1,54 @@
+"""Templates of the run page and its drawings."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from scenewright.runs.report import words
+
+
+def tab_rules(indices: Iterable[int]) -> Markup:
+    """Return the rules that show the panel of the chosen tab: one a round, no script needed."""
+    return Markup(
+        "".join(
+            f"#g{i}:checked~.panels>#p{i}{{display:block}}"
+            f"#g{i}:checked~.tablist>label[for=g{i}]{{--on:1;color:var(--ink);"
+            "background:var(--card);box-shadow:var(--lift)}"
+            f"#g{i}:focus-visible~.tablist>label[for=g{i}]"
+            "{outline:2px solid var(--accent);outline-offset:2px}"
+            for i in indices
+        )
+    )
+
+
+@functools.cache
+def environment() -> Environment:
+    """Return the environment of the templates."""
+    found = Environment(
+        loader=PackageLoader("scenewright.runs.report", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in (
+        *("percent", "score", "signed", "duration", "money", "count", "tool_call", "author"),
+        *("method_words", "shorten"),
+    ):
+        found.filters[name] = getattr(words, name)
+    found.globals |= {
+        "symbols": words.SYMBOLS,
+        "meanings": words.MEANINGS,
+        "tab_rules": tab_rules,
+    }
+    return found
+
+
+def render(template: str, **given: Any) -> str:
+    """Return the text of ``template`` with these variables."""
+    return environment().get_template(template).render(given)
