@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -106,48 +106,25 @@ def train(
             f"{part.value} always begins anew: leave --onward out", param_hint="--onward"
         )
     generator, adapter = out / "generator", out / "ip-adapter"
+    shared: dict[str, Any] = {"seed": seed, "device": device, "max_seconds": max_seconds}
     match part:
         case TrainingTarget.AUTOENCODER:
             from scenewright.miniature.training.autoencoder import train_autoencoder
 
-            done = train_autoencoder(
-                generator / "vae",
-                work,
-                steps or 2400,
-                seed=seed,
-                device=device,
-                max_seconds=max_seconds,
-            )
+            done = train_autoencoder(generator / "vae", work, steps or 2400, **shared)
         case TrainingTarget.TEXT:
             from scenewright.miniature.training.text import train_text_encoder
 
-            done = train_text_encoder(
-                generator, work, steps or 520, seed=seed, device=device, max_seconds=max_seconds
-            )
+            done = train_text_encoder(generator, work, steps or 520, **shared)
         case TrainingTarget.GENERATOR:
             from scenewright.miniature.training.generator import train_generator
 
-            done = train_generator(
-                generator,
-                work,
-                steps or 6000,
-                seed=seed,
-                device=device,
-                max_seconds=max_seconds,
-                onward=onward,
-            )
+            done = train_generator(generator, work, steps or 6000, **shared, onward=onward)
         case TrainingTarget.READER:
             from scenewright.miniature.training.adapter import train_reader
 
-            done = train_reader(
-                generator,
-                work,
-                steps or 700,
-                seed=seed,
-                device=device,
-                max_seconds=max_seconds,
-                adapter=adapter if onward else None,
-            )[1]
+            begun = adapter if onward else None
+            done = train_reader(generator, work, steps or 700, **shared, adapter=begun)[1]
         case TrainingTarget.ADAPTER:
             from scenewright.miniature.training.adapter import load_reader, train_reader
             from scenewright.miniature.training.references import train_references
@@ -157,16 +134,9 @@ def train(
             else:
                 # A finished first stage is read from its checkpoint and not trained again.
                 reader = train_reader(generator, work, 700, seed=seed, device=device)[0]
+            steps = 850 if steps is None else steps
             done = train_references(
-                generator,
-                work,
-                adapter,
-                reader,
-                850 if steps is None else steps,
-                seed=seed,
-                device=device,
-                max_seconds=max_seconds,
-                onward=onward,
+                generator, work, adapter, reader, steps, **shared, onward=onward
             )
         case TrainingTarget.JUDGES:
             from scenewright.miniature.training.judges import RECIPES, train_judges
@@ -177,37 +147,16 @@ def train(
         case TrainingTarget.SEGMENTER:
             from scenewright.miniature.training.segmenter import STEPS, train_segmenter
 
-            done = train_segmenter(
-                out / "segmenter",
-                work,
-                steps or STEPS,
-                seed=seed,
-                device=device,
-                max_seconds=max_seconds,
-            )
+            done = train_segmenter(out / "segmenter", work, steps or STEPS, **shared)
         case TrainingTarget.BLIP:
             from scenewright.miniature.training import blip
 
-            done = blip.train_blip(
-                out / blip.FOLDER,
-                work,
-                steps or blip.STEPS,
-                weights=out,
-                seed=seed,
-                device=device,
-                max_seconds=max_seconds,
-            )
+            folder, steps = out / blip.FOLDER, steps or blip.STEPS
+            done = blip.train_blip(folder, work, steps, weights=out, **shared)
         case TrainingTarget.OLIP:
             from scenewright.miniature.training import olip
 
             # A step is an epoch here.
-            done = olip.train_heads(
-                out / olip.FOLDER,
-                work,
-                weights=out,
-                epochs=steps or olip.EPOCHS,
-                seed=seed,
-                device=device,
-                max_seconds=max_seconds,
-            )
+            folder, epochs = out / olip.FOLDER, steps or olip.EPOCHS
+            done = olip.train_heads(folder, work, weights=out, epochs=epochs, **shared)
     typer.echo("finished" if done else "stopped early: the same command continues")

@@ -30,8 +30,7 @@ from scenewright.mock_providers.pictures import Picture
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.scripts import ScriptedReply
 from scenewright.mock_providers.sheets import Question
-from scenewright.mock_providers.turns import Turns
-from scenewright.mock_providers.wire import ModelRequest
+from scenewright.mock_providers.wire import ModelRequest, Turns
 from scenewright.prompts import load_prompt
 from scenewright.runs.model_factory.profiles import judge_of
 from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser

@@ -18,7 +18,6 @@ from typing import Any
 from scenewright.agents.judges import pictures
 from scenewright.agents.judges.decisions.asking import Question
 from scenewright.agents.judges.pictures import image_tokens
-from scenewright.mock_providers import openai_text as common
 from scenewright.mock_providers.decisions import (
     DecisionAnswer,
     DecisionReply,
@@ -27,7 +26,8 @@ from scenewright.mock_providers.decisions import (
     characters_of,
     questions_of,
 )
-from scenewright.mock_providers.gemini_content import GeminiContent
+from scenewright.mock_providers.gemini_content import GeminiFormat
+from scenewright.mock_providers.openai_text import OpenAIFormat, usage
 from scenewright.mock_providers.pictures import decode_base64, from_data_url
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.wire import Limits, as_list, as_object, as_text, whole_seconds
@@ -39,10 +39,8 @@ DETAILS = (None, "low", "high", "auto", "original")
 _OPENAI_DIGITS = 4
 
 
-class OpenAIDecisions:
+class OpenAIDecisions(OpenAIFormat):
     """Implements :class:`~scenewright.mock_providers.decisions.DecisionFormat`."""
-
-    name = "openai"
 
     def read(self, body: dict[str, Any]) -> DecisionRequest:
         """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`."""
@@ -99,16 +97,8 @@ class OpenAIDecisions:
         return {
             "model": made.asked.model,
             "answers": [_answer(told) for told in made.told],
-            "usage": common.usage(made.spent),
+            "usage": usage(made.spent).model_dump(mode="json", exclude_unset=True),
         }
-
-    def problem(self, problem: Problem, id: str) -> dict[str, Any]:
-        """See :class:`~scenewright.mock_providers.wire.Format`."""
-        return common.error_body(problem)
-
-    def headers(self, id: str, problem: Problem | None, account: Limits) -> dict[str, str]:
-        """See :class:`~scenewright.mock_providers.wire.Format`."""
-        return common.headers(id, problem, account)
 
 
 def _question(given: object, place: str) -> Question:
@@ -182,21 +172,14 @@ def _peak(shares: tuple[float, ...]) -> float:
 
 
 GEMINI_MOST_QUESTIONS = 1000
-MOST_TOKENS = 262_144
 CLIP = 0.01
 """A ``noul`` lies between this and 1 minus this."""
 RESOLUTIONS = (None, "low", "medium", "high", "ultra_high")
 _GEMINI_DIGITS = 2
 
 
-class GeminiDecisions:
+class GeminiDecisions(GeminiFormat):
     """Implements :class:`~scenewright.mock_providers.decisions.DecisionFormat`."""
-
-    name = "gemini"
-
-    def __init__(self, content: GeminiContent) -> None:
-        """``content``: the provider's format of content, whose errors and rule of images hold."""
-        self._content = content
 
     def read(self, body: dict[str, Any]) -> DecisionRequest:
         """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`."""
@@ -229,10 +212,6 @@ class GeminiDecisions:
             characters=characters + characters_of(questions),
         )
 
-    def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
-        """As for content."""
-        return self._content.image_tokens(size, low_detail)
-
     def reply(self, made: DecisionReply) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`.
 
@@ -240,7 +219,7 @@ class GeminiDecisions:
         out.
         """
         spent = made.spent
-        usage = {
+        told_usage = {
             "total_input_tokens": spent.tokens_in,
             "input_tokens_by_modality": [
                 {"modality": "text", "tokens": spent.tokens_in - spent.image_tokens},
@@ -250,20 +229,12 @@ class GeminiDecisions:
             "total_tokens": spent.tokens_in + spent.tokens_out,
         }
         if made.blocked:
-            return {"prompt_feedback": {"block_reason": "image_safety"}, "usage": usage}
+            return {"prompt_feedback": {"block_reason": "image_safety"}, "usage": told_usage}
         answers = answers_of(made.told, _GEMINI_DIGITS, max)
         for told in made.told:
             if told.question.kind == "yes_no" and told.shares is not None:
                 answers[told.question.name] = _noul(told)
-        return {"answers": answers, "usage": usage}
-
-    def problem(self, problem: Problem, id: str) -> dict[str, Any]:
-        """As for content."""
-        return self._content.problem(problem, id)
-
-    def headers(self, id: str, problem: Problem | None, account: Limits) -> dict[str, str]:
-        """As for content."""
-        return self._content.headers(id, problem, account)
+        return {"answers": answers, "usage": told_usage}
 
 
 def _checked(questions: tuple[Question, ...]) -> tuple[Question, ...]:
@@ -299,8 +270,6 @@ class SystemOne:
 
     wrapped: bool = False
     """Whether the reply lies inside ``result``, as Cloudflare's does."""
-    name: str = "systemone"
-    """See :class:`~scenewright.mock_providers.wire.Format`."""
 
     def read(self, body: dict[str, Any]) -> DecisionRequest:
         """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`."""
@@ -333,8 +302,8 @@ class SystemOne:
         if made.blocked:
             return Problem.invalid("the content was refused by the safety filter", "state")
         answers = answers_of(made.told, _SYSTEMONE_DIGITS, _sure)
-        usage = {"input_tokens": made.spent.tokens_in, "output_tokens": 0}
-        body = {"model": made.asked.model, "answers": answers, "usage": usage}
+        spent = {"input_tokens": made.spent.tokens_in, "output_tokens": 0}
+        body = {"model": made.asked.model, "answers": answers, "usage": spent}
         if self.wrapped:
             return {"result": body, "success": True, "errors": [], "messages": []}
         return body

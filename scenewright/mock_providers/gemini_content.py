@@ -1,173 +1,37 @@
-"""Gemini's content: ``POST /v1beta/models/MODEL:generateContent``, or with ``v1``.
-
-Conversations in Gemini's format.
-"""
+"""Gemini's content: ``POST /v1beta/models/MODEL:generateContent``, or with ``v1``."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Mapping
-from functools import partial
+import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from langchain_core.messages import BaseMessage, ToolCall
+from google.genai import types
+from langchain_core.messages import ToolCall
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
 
 from scenewright.agents.chat.model import Tools
 from scenewright.agents.judges.pictures import image_tokens
-from scenewright.mock_providers import turns
+from scenewright.core.validation import first_problem
 from scenewright.mock_providers.openai_text import logprob
-from scenewright.mock_providers.pictures import decode_base64
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.turns import Turns, turns_of
+from scenewright.mock_providers.turns import Block, Reading, tool_schema
 from scenewright.mock_providers.wire import (
     MAX_ALTERNATIVES,
-    Form,
     Limits,
     ModelReply,
     ModelRequest,
     Spent,
     Token,
+    ToolInvocation,
     as_count,
-    as_list,
-    as_object,
-    as_text,
-    fields_of,
-    length_of,
-    pick_tool,
-    size_of,
     whole_seconds,
 )
 
 _SIGNED = b"lab:"
-_MODES = {"AUTO": "auto", "ANY": "any", "NONE": "none", "VALIDATED": "auto"}
-
-
-def signature(id: str) -> str:
-    """Return the thought signature of the first call of a reply, base64."""
-    return base64.b64encode(_SIGNED + id.encode()).decode()
-
-
-def field(entry: Mapping[str, Any], name: str) -> Any:
-    """Return a field by its JSON name, ``inlineData``, or by its proto name, ``inline_data``."""
-    if name in entry:
-        return entry[name]
-    return entry.get("".join(f"_{c.lower()}" if c.isupper() else c for c in name))
-
-
-def content_turns(body: dict[str, Any]) -> Turns:
-    """Return the conversation of a content; raises ``Problem``.
-
-    As Gemini 3 does, it wants back the signature of the first call of each turn of the model.
-    """
-    said: list[BaseMessage] = []
-    told = field(body, "systemInstruction")
-    if told:
-        said.append(turns.system(_text(_parts(told, "systemInstruction"))))
-    given = body.get("contents")
-    # Gemini names calls where it gives no ids: answers go to calls of their name, in order.
-    waiting: list[ToolCall] = []
-    for at, entry in enumerate(as_list([given] if isinstance(given, dict) else given, "contents")):
-        place = f"contents[{at}]"
-        content = as_object(entry, place)
-        parts = _parts(content, place)
-        if content.get("role", "user") == "model":
-            waiting = _calls(parts, place)
-            said.append(turns.model(_text(parts), list(waiting)))
-            continue
-        rest = []
-        for n, part in enumerate(parts):
-            where = f"{place}.parts[{n}]"
-            answered = field(part, "functionResponse")
-            if answered is not None:
-                said.append(_answer(as_object(answered, where), waiting, where))
-            elif field(part, "inlineData") is not None:
-                blob = as_object(field(part, "inlineData"), where)
-                rest.append(turns.picture(decode_base64(blob.get("data"), where)))
-            else:
-                rest.append(turns.words(as_text(part.get("text"), f"{where}.text")))
-        if rest:
-            said.append(turns.user(rest))
-    return turns_of(said, _tools(body))
-
-
-def _parts(content: object, place: str) -> list[dict[str, Any]]:
-    parts = as_object(content, place).get("parts")
-    listed = [parts] if isinstance(parts, dict) else parts
-    return [
-        as_object(part, f"{place}.parts[{n}]")
-        for n, part in enumerate(as_list(listed, f"{place}.parts"))
-    ]
-
-
-def _calls(parts: list[dict[str, Any]], place: str) -> list[ToolCall]:
-    calls: list[ToolCall] = []
-    for n, part in enumerate(parts):
-        found = field(part, "functionCall")
-        if found is None:
-            continue
-        where = f"{place}.parts[{n}].function_call"
-        function = as_object(found, where)
-        name = as_text(function.get("name"), f"{where}.name")
-        id = str(function.get("id") or f"{place}:{n}")
-        if not calls and not _signed(field(part, "thoughtSignature")):
-            raise Problem.invalid(
-                f"Function call is missing a thought_signature in functionCall parts: `{name}`, "
-                f"position {n + 1} of {place}. Send back the signature that came with it.",
-                where,
-            )
-        calls.append(turns.call(id, name, function.get("args") or {}, where))
-    return calls
-
-
-def _signed(given: object) -> bool:
-    try:
-        plain = str(given or "").replace("-", "+").replace("_", "/")
-        return base64.b64decode(plain, validate=True).startswith(_SIGNED)
-    except (binascii.Error, ValueError):
-        return False
-
-
-def _answer(answered: dict[str, Any], waiting: list[ToolCall], place: str) -> BaseMessage:
-    name = as_text(answered.get("name"), f"{place}.function_response.name")
-    id = answered.get("id")
-    fits = [call for call in waiting if call["name"] == name and id in (None, call["id"])]
-    if not fits:
-        raise Problem.invalid(
-            "Please ensure that the number of function response parts is equal to the number of "
-            f"function call parts of the function call turn: nobody called {name!r}",
-            place,
-        )
-    waiting.remove(fits[0])
-    response = as_object(answered.get("response") or {}, f"{place}.response")
-    failed = "error" in response
-    told = response.get("error", response.get("output", response))
-    text = told if isinstance(told, str) else str(told)
-    return turns.answer(str(fits[0]["id"]), [turns.words(text)], failed, name)
-
-
-def _tools(body: dict[str, Any]) -> Tools:
-    schemas = []
-    for at, given in enumerate(as_list(body.get("tools") or [], "tools")):
-        declared = field(as_object(given, f"tools[{at}]"), "functionDeclarations") or []
-        for entry in as_list(declared, f"tools[{at}].function_declarations"):
-            function = as_object(entry, "function_declarations")
-            schema = field(function, "parametersJsonSchema") or function.get("parameters")
-            name = as_text(function.get("name"), "function_declarations.name")
-            schemas.append(turns.schema_of(name, function.get("description"), schema))
-    config = as_object(field(body, "toolConfig") or {}, "toolConfig")
-    calling = as_object(field(config, "functionCallingConfig") or {}, "functionCallingConfig")
-    choice = _MODES.get(str(calling.get("mode", "AUTO")).upper(), "auto")
-    allowed = field(calling, "allowedFunctionNames")
-    if choice == "any" and isinstance(allowed, list) and len(allowed) == 1:
-        choice = f"={allowed[0]}"
-    return Tools(tuple(schemas), choice)
-
-
-def _text(parts: list[dict[str, Any]]) -> str:
-    return "".join(str(part["text"]) for part in parts if part.get("text"))
-
-
+_MODES = {"ANY": "any", "NONE": "none"}
 _STATUS = {
     400: "INVALID_ARGUMENT",
     404: "NOT_FOUND",
@@ -186,89 +50,39 @@ _TYPE = "type.googleapis.com/google.rpc"
 _SERVICE = "generativelanguage.googleapis.com"
 
 
-def _part(entry: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = field(entry, name)
-    return {} if value is None else as_object(value, name)
+class Config(types.GenerationConfig):
+    """Settings of a reply, with those of pictures."""
+
+    image_config: types.ImageConfig = Field(default_factory=types.ImageConfig)
 
 
-class GeminiContent:
-    """Implements :class:`~scenewright.mock_providers.wire.Wire`."""
+class ContentRequest(BaseModel):
+    """The body of a request, of the SDK's parts."""
 
-    name = "gemini"
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
-    def read(self, body: dict[str, Any], model: str) -> ModelRequest:
-        """See :class:`~scenewright.mock_providers.wire.Wire`."""
-        text, characters = "", length_of(field(body, "systemInstruction"))
-        images: list[bytes] = []
-        param: str | None = None
-        given = body.get("contents")
-        for at, entry in enumerate(
-            as_list([given] if isinstance(given, dict) else given, "contents")
-        ):
-            content = as_object(entry, f"contents[{at}]")
-            parts = content.get("parts")
-            texts, told = [], 0
-            parts = [parts] if isinstance(parts, dict) else parts
-            for n, piece in enumerate(as_list(parts, f"contents[{at}].parts")):
-                place = f"contents[{at}].parts[{n}]"
-                part = as_object(piece, place)
-                blob = field(part, "inlineData")
-                if blob is not None:
-                    param = f"{place}.inline_data"
-                    images.append(decode_base64(as_object(blob, param).get("data"), param))
-                elif field(part, "fileData") is not None:
-                    raise Problem.image("the mock server fetches nothing: use inline_data", place)
-                elif "functionCall" in part or "functionResponse" in part:
-                    told += size_of(part)
-                elif "text" in part:
-                    texts.append(as_text(part["text"], f"{place}.text"))
-            characters += sum(map(len, texts)) + told
-            if content.get("role", "user") == "user" and texts:
-                text = "\n".join(texts)
-        config = _part(body, "generationConfig")
-        form, tool, forced, schema = self._form(body, config)
-        alternatives = as_count(config.get("logprobs"), "logprobs", 0, MAX_ALTERNATIVES)
-        return ModelRequest(
-            model=model,
-            text=text,
-            images=tuple(images),
-            image_param=param or "contents",
-            characters=characters
-            + size_of(
-                body.get("tools"),
-                field(config, "responseSchema"),
-                field(config, "responseJsonSchema"),
-            ),
-            form=form,
-            tool=tool,
-            forced=forced,
-            fields=fields_of(schema),
-            alternatives=(alternatives or 0) if field(config, "responseLogprobs") else None,
-            max_tokens=as_count(field(config, "maxOutputTokens"), "maxOutputTokens", 1),
-            turns=partial(content_turns, body),
-        )
+    contents: list[types.Content]
+    system_instruction: types.Content | None = None
+    tools: list[types.Tool] = []
+    tool_config: types.ToolConfig = Field(default_factory=types.ToolConfig)
+    generation_config: Config = Field(default_factory=Config)
+
+
+def parsed_content(body: dict[str, Any]) -> ContentRequest:
+    """Return ``body`` in the SDK's types; raises ``Problem``."""
+    try:
+        return ContentRequest.model_validate_json(json.dumps(body))
+    except ValidationError as error:
+        param = ".".join(map(str, error.errors()[0]["loc"]))
+        raise Problem.invalid(first_problem(error), param) from None
+
+
+class GeminiFormat:
+    """What all formats of Gemini share."""
 
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
         """Tokens of an image: 258 a tile, whatever the media resolution."""
         return image_tokens("tiles-258", *size)
-
-    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
-        """See :class:`~scenewright.mock_providers.wire.Wire`."""
-        text_in = {"modality": "TEXT", "tokenCount": spent.tokens_in - spent.image_tokens}
-        usage: dict[str, Any] = {
-            "promptTokenCount": spent.tokens_in,
-            "totalTokenCount": spent.tokens_in + spent.tokens_out,
-            "promptTokensDetails": [
-                text_in,
-                {"modality": "IMAGE", "tokenCount": spent.image_tokens},
-            ],
-        }
-        ends = {"usageMetadata": usage, "modelVersion": asked.model, "responseId": id}
-        if said.finish == "refusal":
-            usage["totalTokenCount"] = spent.tokens_in
-            return {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, **ends}
-        usage["candidatesTokenCount"] = spent.tokens_out
-        return {"candidates": [self._candidate(asked, said, id)], **ends}
 
     def problem(self, problem: Problem, id: str) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
@@ -310,66 +124,212 @@ class GeminiContent:
         """None of its own: Gemini says in the body when to come again."""
         return {}
 
-    def _candidate(self, asked: ModelRequest, said: ModelReply, id: str) -> dict[str, Any]:
-        parts: list[dict[str, Any]] = []
-        finish = "MAX_TOKENS" if said.finish == "length" else "STOP"
-        extra: dict[str, Any] = {}
-        if said.calls is not None and said.finish != "malformed":
-            parts = [{"text": said.text}] if said.text else []
-            for at, called in enumerate(said.calls):
-                number = f"{id[:8]}{at}"
-                part = {"functionCall": {
-                    "id": number, "name": called.name, "args": called.arguments
-                }}  # fmt: skip
-                # Gemini signs the first of the calls that it makes at once.
-                parts.append(part if at else {**part, "thoughtSignature": signature(number)})
-        elif asked.form == "tool":
+
+class GeminiContent(GeminiFormat):
+    """Implements :class:`~scenewright.mock_providers.wire.Wire`."""
+
+    def read(self, body: dict[str, Any], model: str) -> ModelRequest:
+        """See :class:`~scenewright.mock_providers.wire.Wire`."""
+        asked = parsed_content(body)
+        config, reading = asked.generation_config, Reading()
+        if asked.system_instruction is not None:
+            reading.system(_blocks(reading, asked.system_instruction, "systemInstruction"))
+        # Gemini names calls where it gives no ids: answers go to calls of their name, in order.
+        waiting: list[ToolCall] = []
+        for at, content in enumerate(asked.contents):
+            place = f"contents[{at}]"
+            blocks = _blocks(reading, content, place)
+            if content.role == "model":
+                waiting = _calls(reading, content, place)
+                reading.model(blocks, list(waiting))
+                continue
+            for part in content.parts or ():
+                if part.function_response is not None:
+                    _answer(reading, part.function_response, waiting, place)
+            if blocks:
+                reading.user(blocks)
+        alternatives = as_count(config.logprobs, "logprobs", 0, MAX_ALTERNATIVES)
+        schema = config.response_json_schema
+        if schema is None and config.response_schema is not None:
+            schema = config.response_schema.model_dump(mode="json", exclude_none=True)
+        return reading.request(
+            model,
+            _tools(asked),
+            images_in="contents",
+            as_json=config.response_mime_type == "application/json",
+            schema=schema,
+            counted=(body.get("tools"), schema),
+            alternatives=(alternatives or 0) if config.response_logprobs else None,
+            max_tokens=as_count(config.max_output_tokens, "maxOutputTokens", 1),
+        )
+
+    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> Any:
+        """See :class:`~scenewright.mock_providers.wire.Wire`."""
+        if said.finish == "refusal":
+            blocked = replace(spent, tokens_out=0)
+            return content_reply(None, asked.model, id, blocked)
+        calls, text = said.calls, said.text
+        candidate = types.Candidate(index=0, finish_reason=types.FinishReason.STOP)
+        if said.finish == "length":
+            candidate.finish_reason = types.FinishReason.MAX_TOKENS
+        if asked.form == "tool" and (calls is None or said.finish == "malformed"):
+            calls, text = (), ""
             if said.finish == "malformed":
-                finish = "MALFORMED_FUNCTION_CALL"
-                extra["finishMessage"] = f"Malformed function call: {asked.tool}({said.text[:200]})"
+                candidate.finish_reason = types.FinishReason.MALFORMED_FUNCTION_CALL
+                told = f"Malformed function call: {asked.tool}({said.text[:200]})"
+                candidate.finish_message = told
             elif said.finish == "stop":
-                call = {"id": id[:8], "name": asked.tool, "args": said.arguments}
-                parts = [{"functionCall": call}]
-        elif said.finish != "empty":
-            parts = [{"text": said.text}]
+                calls = (ToolInvocation(asked.tool, said.arguments, said.text),)
+        parts = [types.Part(text=text)] if text and said.finish != "empty" else []
+        parts += [_call(call, f"{id[:8]}{at}", first=not at) for at, call in enumerate(calls or ())]
         # Without parts Gemini leaves the field out.
-        content: dict[str, Any] = {"parts": parts, "role": "model"} if parts else {"role": "model"}
+        candidate.content = types.Content(role="model", parts=parts or None)
         if said.tokens is not None:
-            extra |= _logprobs(said.tokens, asked.alternatives or 0)
-        return {"content": content, "finishReason": finish, "index": 0, **extra}
-
-    def _form(self, body: dict[str, Any], config: dict[str, Any]) -> tuple[Form, str, bool, object]:
-        calling = _part(_part(body, "toolConfig"), "functionCallingConfig")
-        if body.get("tools") and calling.get("mode") != "NONE":
-            named = []
-            for at, given in enumerate(as_list(body["tools"], "tools")):
-                declared = field(as_object(given, f"tools[{at}]"), "functionDeclarations") or []
-                for entry in as_list(declared, f"tools[{at}].function_declarations"):
-                    function = as_object(entry, "function_declarations")
-                    schema = field(function, "parametersJsonSchema") or function.get("parameters")
-                    named.append((as_text(function.get("name"), "name"), schema))
-            allowed = field(calling, "allowedFunctionNames")
-            wanted = allowed[0] if isinstance(allowed, list) and allowed else None
-            tool, schema = pick_tool(named, wanted)
-            return "tool", tool, calling.get("mode") == "ANY", schema
-        if field(config, "responseMimeType") == "application/json":
-            schema = field(config, "responseJsonSchema") or field(config, "responseSchema")
-            return "json", "", False, schema
-        return "text", "", False, None
+            _add_logprobs(candidate, said.tokens, asked.alternatives or 0)
+        return content_reply(candidate, asked.model, id, spent)
 
 
-def _logprobs(tokens: tuple[Token, ...], alternatives: int) -> dict[str, Any]:
-    def entry(text: str, probability: float) -> dict[str, Any]:
+def content_reply(
+    candidate: types.Candidate | None,
+    model: str,
+    id: str,
+    spent: Spent,
+    details: list[types.ModalityTokenCount] | None = None,
+) -> dict[str, Any]:
+    """Return the body of a response; without a candidate the prompt is blocked.
+
+    ``details``: the kinds of the tokens of the reply.
+    """
+    reply = types.GenerateContentResponse(model_version=model, response_id=id)
+    reply.usage_metadata = types.GenerateContentResponseUsageMetadata(
+        prompt_token_count=spent.tokens_in,
+        total_token_count=spent.tokens_in + spent.tokens_out,
+        prompt_tokens_details=[
+            _tokens("TEXT", spent.tokens_in - spent.image_tokens),
+            _tokens("IMAGE", spent.image_tokens),
+        ],
+    )
+    if candidate is None:
+        blocked = types.BlockedReason.PROHIBITED_CONTENT
+        reply.prompt_feedback = types.GenerateContentResponsePromptFeedback(block_reason=blocked)
+    else:
+        reply.candidates = [candidate]
+        reply.usage_metadata.candidates_token_count = spent.tokens_out
+        reply.usage_metadata.candidates_tokens_details = details
+    body = reply.model_dump(mode="json", by_alias=True, exclude_none=True)
+    for found in body.get("candidates", ()):
+        for part in found["content"].get("parts", ()):
+            if "inlineData" in part:
+                # The SDK writes the URL-safe alphabet, Gemini the usual one.
+                blob = part["inlineData"]
+                blob["data"] = blob["data"].replace("-", "+").replace("_", "/")
+    return body
+
+
+def _tokens(kind: str, count: int) -> types.ModalityTokenCount:
+    return types.ModalityTokenCount(modality=types.MediaModality(kind), token_count=count)
+
+
+def _blocks(reading: Reading, content: types.Content, place: str) -> list[Block]:
+    """Return the texts and pictures of a turn; raises ``Problem``."""
+    found = []
+    for at, part in enumerate(content.parts or ()):
+        where = f"{place}.parts[{at}]"
+        if part.file_data is not None:
+            raise Problem.image("the mock server fetches nothing: use inline_data", where)
+        if part.inline_data is not None:
+            if not part.inline_data.data:
+                raise Problem.image("the image holds no base64 data", where)
+            found.append(reading.picture(part.inline_data.data, f"{where}.inline_data"))
+        elif part.text is not None:
+            found.append(reading.words(part.text, where))
+    return found
+
+
+def _calls(reading: Reading, content: types.Content, place: str) -> list[ToolCall]:
+    """Return the calls of a turn of the model.
+
+    As Gemini 3 does, it wants back the signature of the first one.
+    """
+    calls: list[ToolCall] = []
+    for at, part in enumerate(content.parts or ()):
+        call = part.function_call
+        if call is None:
+            continue
+        where = f"{place}.parts[{at}].function_call"
+        if not calls and not (part.thought_signature or b"").startswith(_SIGNED):
+            raise Problem.invalid(
+                f"Function call is missing a thought_signature in functionCall parts: "
+                f"`{call.name}`, position {at + 1} of {place}. Send back the signature that came "
+                "with it.",
+                where,
+            )
+        id = call.id or f"{place}:{at}"
+        calls.append(reading.call(id, call.name, call.args or {}, where))
+    return calls
+
+
+def _answer(
+    reading: Reading, answered: types.FunctionResponse, waiting: list[ToolCall], place: str
+) -> None:
+    name, id = answered.name, answered.id
+    fits = [call for call in waiting if call["name"] == name and id in (None, call["id"])]
+    if not fits:
+        raise Problem.invalid(
+            "Please ensure that the number of function response parts is equal to the number of "
+            f"function call parts of the function call turn: nobody called {name!r}",
+            place,
+        )
+    waiting.remove(fits[0])
+    response = answered.response or {}
+    told = response.get("error", response.get("output", response))
+    blocks = [reading.words(told if isinstance(told, str) else str(told), place)]
+    reading.answer(fits[0]["id"], blocks, place, "error" in response, name or "")
+
+
+def _tools(asked: ContentRequest) -> Tools:
+    declared = [f for tool in asked.tools for f in tool.function_declarations or ()]
+    schemas = []
+    for function in declared:
+        schema = function.parameters_json_schema
+        if schema is None and function.parameters is not None:
+            schema = function.parameters.model_dump(mode="json", exclude_none=True)
+        named = {"name": function.name, "description": function.description}
+        schemas.append(tool_schema(named, schema, "function_declarations"))
+    calling = asked.tool_config.function_calling_config or types.FunctionCallingConfig()
+    choice = _MODES.get(calling.mode or "", "auto")
+    allowed = calling.allowed_function_names
+    if choice == "any" and allowed:
+        choice = f"={allowed[0]}"
+    return Tools(tuple(schemas), choice)
+
+
+def _call(call: ToolInvocation, id: str, *, first: bool) -> types.Part:
+    function = types.FunctionCall(id=id, name=call.name, args=dict(call.arguments))
+    # Gemini signs the first of the calls that it makes at once.
+    signature = _SIGNED + id.encode() if first else None
+    return types.Part(function_call=function, thought_signature=signature)
+
+
+def _add_logprobs(candidate: types.Candidate, tokens: Sequence[Token], alternatives: int) -> None:
+    def entry(text: str, probability: float) -> types.LogprobsResultCandidate:
         # The mock server has no vocabulary: the id of a token is a number of its text.
         number = int.from_bytes(text.encode("utf-8", "replace")[:3], "big")
-        return {"token": text, "tokenId": number, "logProbability": logprob(probability)}
+        return types.LogprobsResultCandidate(
+            token=text, token_id=number, log_probability=logprob(probability)
+        )
 
-    chosen = [entry(*token.chances[0]) for token in tokens]
-    total = sum(item["logProbability"] for item in chosen)
-    result: dict[str, Any] = {"chosenCandidates": chosen, "logProbabilitySum": total}
+    chosen = [token.chances[0] for token in tokens]
+    total = sum(logprob(probability) for _, probability in chosen)
+    candidate.avg_logprobs = total / max(1, len(chosen))
+    result = types.LogprobsResult(
+        chosen_candidates=[entry(*chance) for chance in chosen], log_probability_sum=total
+    )
     if alternatives:
-        result["topCandidates"] = [
-            {"candidates": [entry(*chance) for chance in token.chances[:alternatives]]}
+        result.top_candidates = [
+            types.LogprobsResultTopCandidates(
+                candidates=[entry(*chance) for chance in token.chances[:alternatives]]
+            )
             for token in tokens
         ]
-    return {"avgLogprobs": total / max(1, len(chosen)), "logprobsResult": result}
+    candidate.logprobs_result = result

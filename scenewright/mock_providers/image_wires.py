@@ -1,6 +1,4 @@
-"""Forms of the type ``multipart/form-data`` (RFC 7578), as the providers' libraries send them.
-
-One request for a picture, in any provider's format.
+"""Requests for a picture, in any provider's format.
 
 OpenAI's images: ``POST /v1/images/generations`` and ``POST /v1/images/edits``.
 
@@ -11,20 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
+import io
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from email.message import Message
 from typing import Any, Protocol
 
 from fastapi import Request, Response
+from google.genai import types
+from openai.types import Image, ImagesResponse
+from openai.types.images_response import Usage
+from python_multipart import parse_form
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import File
 
 from scenewright.agents.judges.pictures import text_tokens
 from scenewright.core.images import png_bytes
-from scenewright.mock_providers import openai_text
+from scenewright.mock_providers import wire
 from scenewright.mock_providers.faults import Fault
-from scenewright.mock_providers.gemini_content import GeminiContent
+from scenewright.mock_providers.gemini_content import (
+    GeminiContent,
+    GeminiFormat,
+    content_reply,
+    parsed_content,
+)
 from scenewright.mock_providers.generator import (
     MAX_SIDE,
     OWN_SIDE,
@@ -34,63 +42,33 @@ from scenewright.mock_providers.generator import (
     known_image_model,
 )
 from scenewright.mock_providers.models import CREATED
+from scenewright.mock_providers.openai_text import OpenAIFormat
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.request_input import Finish, Visit, json_object
 from scenewright.mock_providers.server import MockProviders
-from scenewright.mock_providers.wire import Format, Limits, as_object, as_text, no_streams
-
-MOST_PARTS = 128
+from scenewright.mock_providers.wire import Format, as_text, no_streams
 
 
-@dataclass(frozen=True, slots=True)
-class FormField:
-    """One field of a form."""
+def parts_of(body: bytes, content_type: str) -> list[tuple[str, bytes]]:
+    """Return the fields of a form (RFC 7578), in order; raises ``Problem`` if it is none."""
+    found: list[tuple[str, bytes]] = []
 
-    name: str
-    """Its name."""
-    data: bytes
-    """Its content."""
-    is_file: bool
-    """Whether it came with a file's name."""
+    def take_file(file: File) -> None:
+        file.file_object.seek(0)
+        found.append(((file.field_name or b"").decode(), file.file_object.read()))
 
-    @property
-    def text(self) -> str:
-        """The content as text; raises ``Problem`` if it is none."""
-        try:
-            return self.data.decode("utf-8")
-        except UnicodeDecodeError:
-            raise Problem.invalid(f"{self.name}: expected text in UTF-8", self.name) from None
-
-
-def parts_of(body: bytes, content_type: str) -> list[FormField]:
-    """Return the fields of a form, in order; raises ``Problem`` if it is none."""
-    head = Message()
-    head["content-type"] = content_type
-    boundary = head.get_param("boundary")
-    if head.get_content_type() != "multipart/form-data" or not isinstance(boundary, str):
-        raise Problem.invalid("the request is not a form: send multipart/form-data")
-    # With a line break before it, the first delimiter reads as all others do.
-    pieces = (b"\r\n" + body).split(b"\r\n--" + boundary.encode("utf-8", "replace"))
-    if len(pieces) < 2 or not pieces[-1].startswith(b"--"):
-        raise Problem.invalid("the form is broken off: its last delimiter is missing")
-    if len(pieces) > MOST_PARTS:
-        raise Problem.invalid(f"the form has more than {MOST_PARTS} parts")
-    return [_part(piece) for piece in pieces[1:-1]]
-
-
-def _part(piece: bytes) -> FormField:
-    # Blanks may follow a delimiter, then a line break, the head, an empty line and the content.
-    head, found, data = piece.lstrip(b" \t").partition(b"\r\n\r\n")
-    named = Message()
-    for line in head.decode("utf-8", "replace").split("\r\n"):
-        key, colon, value = line.partition(":")
-        if colon and key.strip().lower() == "content-disposition":
-            named["content-disposition"] = value.strip().replace("\n", " ")
-    name = named.get_param("name", header="content-disposition")
-    if not found or not isinstance(name, str):
-        raise Problem.invalid("a part of the form has no name")
-    is_file = named.get_param("filename", header="content-disposition") is not None
-    return FormField(name, data, is_file)
+    try:
+        parse_form(
+            {"Content-Type": content_type.encode()},
+            io.BytesIO(body),
+            lambda field: found.append(((field.field_name or b"").decode(), field.value or b"")),
+            take_file,
+        )
+    except (FormParserError, UnicodeError) as error:
+        raise Problem.invalid(
+            f"the request is not a form ({error}): send multipart/form-data"
+        ) from None
+    return found
 
 
 MAX_IMAGES = 16
@@ -191,13 +169,11 @@ _LEAST_SIDE = 16
 _REFUSED = "moderation_blocked"
 
 
-class OpenAIImages:
+class OpenAIImages(OpenAIFormat):
     """Implements :class:`~scenewright.mock_providers.image_wires.ImageForm`.
 
     JSON, or a form with pictures.
     """
-
-    name = "openai"
 
     def __init__(self, edits: bool) -> None:
         """``edits``: whether it is the route that takes pictures."""
@@ -211,44 +187,37 @@ class OpenAIImages:
         mask: bytes | None = None
         if self._edits:
             fields = {}
-            for part in parts_of(visit.body or b"", kind):
-                match part.name.removesuffix("[]"):
+            for name, data in parts_of(visit.body or b"", kind):
+                match name.removesuffix("[]"):
                     case "image":
-                        pictures.append(part.data)
+                        pictures.append(data)
                     case "mask":
-                        mask = part.data
-                    case name:
-                        fields[name] = part.text
+                        mask = data
+                    case _:
+                        fields[name] = data.decode("utf-8", "replace")
             if not pictures:
                 raise Problem.image("image: give at least one", "image")
         else:
             fields = json_object(visit.body)
         return self._wanted(fields, tuple(pictures), mask)
 
-    def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
-        """As for chat."""
-        return openai_text.image_tokens(size, low_detail)
-
     def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
         """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
-        return {
-            "created": CREATED,
-            "background": "opaque",
-            "data": [{"b64_json": base64.b64encode(file).decode()} for file in files],
-            "output_format": "png",
-            "quality": wanted.quality,
-            "size": "x".join(map(str, wanted.size)) if wanted.size else "auto",
-            "usage": {
-                "input_tokens": spent.text + spent.images,
-                "input_tokens_details": {
-                    "text_tokens": spent.text,
-                    "image_tokens": spent.images,
-                },
-                "output_tokens": spent.drawn,
-                "output_tokens_details": {"image_tokens": spent.drawn, "text_tokens": 0},
-                "total_tokens": spent.text + spent.images + spent.drawn,
-            },
+        usage = {
+            "input_tokens": spent.text + spent.images,
+            "input_tokens_details": {"text_tokens": spent.text, "image_tokens": spent.images},
+            "output_tokens": spent.drawn,
+            "output_tokens_details": {"image_tokens": spent.drawn, "text_tokens": 0},
+            "total_tokens": spent.text + spent.images + spent.drawn,
         }
+        return ImagesResponse(
+            created=CREATED,
+            background="opaque",
+            data=[Image(b64_json=base64.b64encode(file).decode()) for file in files],
+            output_format="png",
+            size="x".join(map(str, wanted.size)) if wanted.size else "auto",
+            usage=Usage.model_validate(usage),
+        )
 
     def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
         """Return an error 400, as OpenAI's moderation gives it."""
@@ -256,16 +225,12 @@ class OpenAIImages:
 
     def problem(self, problem: Problem, id: str) -> dict[str, Any]:
         """Return the envelope of an error; that of a refusal has its own type and code."""
-        found = openai_text.error_body(problem)
+        found = super().problem(problem, id)
         if problem.param == _REFUSED:
             found["error"] |= {
                 "type": "image_generation_user_error", "code": _REFUSED, "param": None
             }  # fmt: skip
         return found
-
-    def headers(self, id: str, problem: Problem | None, account: Limits) -> dict[str, str]:
-        """See :mod:`~scenewright.mock_providers.openai_text`."""
-        return openai_text.headers(id, problem, account)
 
     def _wanted(
         self, fields: Mapping[str, Any], pictures: tuple[bytes, ...], mask: bytes | None
@@ -323,74 +288,44 @@ RESOLUTIONS = {"1K": 1, "2K": 2, "4K": 4}
 """Name of a resolution → factor of the size."""
 
 
-class GeminiImages:
+class GeminiImages(GeminiFormat):
     """Implements :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
-
-    name = "gemini"
-
-    def __init__(self, content: GeminiContent) -> None:
-        """``content``: the format that the two routes share."""
-        self._content = content
 
     def read(self, visit: Visit, model: str) -> Wanted:
         """Return the words of the last user turn, and all pictures as references."""
-        try:
-            body = json.loads(visit.body or b"")
-        except (ValueError, RecursionError):
-            body = None
-        if not isinstance(body, dict):
-            raise Problem.invalid("the body of the request is not a JSON object")
-        asked = self._content.read(body, model)
+        body = json_object(visit.body)
+        config = parsed_content(body).generation_config
+        asked = GeminiContent().read(body, model)
         if not asked.text.strip():
             raise Problem.invalid("contents: the request holds no text", "contents")
-        config = as_object(body.get("generationConfig") or {}, "generationConfig")
-        kinds = config.get("responseModalities") or ["TEXT", "IMAGE"]
-        if not isinstance(kinds, list) or "IMAGE" not in [str(kind).upper() for kind in kinds]:
+        if types.Modality.IMAGE not in (config.response_modalities or [types.Modality.IMAGE]):
             raise Problem.invalid("the model draws: ask for the modality IMAGE", "contents")
-        return Wanted(
-            model=model, prompt=asked.text, size=_gemini_size(config), pictures=asked.images
-        )
-
-    def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
-        """As for other content."""
-        return self._content.image_tokens(size, low_detail)
+        size = _gemini_size(config.image_config)
+        return Wanted(model=model, prompt=asked.text, size=size, pictures=asked.images)
 
     def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
         """One candidate with a part for each picture; without one it says that there is none."""
-        parts = [
-            {"inlineData": {"mimeType": _kind(file), "data": base64.b64encode(file).decode()}}
-            for file in files
-        ]
-        content: dict[str, Any] = {"role": "model"}
-        if parts:
-            content["parts"] = parts
-        finish = "STOP" if parts else "NO_IMAGE"
-        return {
-            "candidates": [{"content": content, "finishReason": finish, "index": 0}],
-            **_ends(wanted, spent, spent.drawn, id),
-        }
+        parts = [types.Part.from_bytes(data=file, mime_type=_kind(file)) for file in files]
+        reason = types.FinishReason.STOP if parts else types.FinishReason.NO_IMAGE
+        content = types.Content(role="model", parts=parts or None)
+        candidate = types.Candidate(content=content, finish_reason=reason, index=0)
+        drawn = [types.ModalityTokenCount(modality=_IMAGE, token_count=spent.drawn)]
+        return content_reply(candidate, wanted.model, id, _of_text(spent, spent.drawn), drawn)
 
     def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
         """Return a response whose prompt is blocked."""
-        feedback = {"blockReason": "PROHIBITED_CONTENT"}
-        return {"promptFeedback": feedback, **_ends(wanted, spent, 0, id)}
+        return content_reply(None, wanted.model, id, _of_text(spent, 0))
 
-    def problem(self, problem: Problem, id: str) -> dict[str, Any]:
-        """As for other content."""
-        return self._content.problem(problem, id)
 
-    def headers(self, id: str, problem: Problem | None, account: Limits) -> dict[str, str]:
-        """As for other content."""
-        return self._content.headers(id, problem, account)
+_IMAGE = types.MediaModality.IMAGE
 
 
 def _kind(file: bytes) -> str:
     return "image/png" if file.startswith(b"\x89PNG") else "text/html"
 
 
-def _gemini_size(config: dict[str, Any]) -> tuple[int, int] | None:
-    wanted = as_object(config.get("imageConfig") or {}, "imageConfig")
-    ratio, resolution = wanted.get("aspectRatio") or "1:1", wanted.get("imageSize") or "1K"
+def _gemini_size(wanted: types.ImageConfig) -> tuple[int, int]:
+    ratio, resolution = wanted.aspect_ratio or "1:1", wanted.image_size or "1K"
     if ratio not in SHAPES or resolution not in RESOLUTIONS:
         raise Problem.invalid(
             f"imageConfig: use an aspectRatio of {', '.join(SHAPES)} and an imageSize of "
@@ -401,17 +336,5 @@ def _gemini_size(config: dict[str, Any]) -> tuple[int, int] | None:
     return width * RESOLUTIONS[resolution], height * RESOLUTIONS[resolution]
 
 
-def _ends(wanted: Wanted, spent: Spent, drawn: int, id: str) -> dict[str, Any]:
-    tokens_in = spent.text + spent.images
-    usage: dict[str, Any] = {
-        "promptTokenCount": tokens_in,
-        "totalTokenCount": tokens_in + drawn,
-        "promptTokensDetails": [
-            {"modality": "TEXT", "tokenCount": spent.text},
-            {"modality": "IMAGE", "tokenCount": spent.images},
-        ],
-    }
-    if drawn:
-        usage["candidatesTokenCount"] = drawn
-        usage["candidatesTokensDetails"] = [{"modality": "IMAGE", "tokenCount": drawn}]
-    return {"usageMetadata": usage, "modelVersion": wanted.model, "responseId": id}
+def _of_text(spent: Spent, drawn: int) -> wire.Spent:
+    return wire.Spent(spent.text + spent.images, spent.images, drawn)

@@ -14,7 +14,6 @@ from scenewright.agents.chat.model import Tools
 from scenewright.agents.judges.pictures import CHARACTERS_A_TOKEN
 from scenewright.mock_providers.faults import MockError
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.turns import Turns
 from scenewright.mock_providers.wire import ModelReply, ModelRequest, Token
 
 
@@ -108,21 +107,9 @@ def apply_request_quirks(asked: ModelRequest, quirks: frozenset[Quirk]) -> Model
 
 def _loosened(asked: ModelRequest, *, tools: bool) -> ModelRequest:
     """Return a request that forces nothing; with ``tools``, they are still there to be called."""
-
-    def turns() -> Turns:
-        assert asked.turns is not None
-        found = asked.turns()
-        left = replace(found.tools, choice="auto") if tools else Tools()
-        return replace(found, tools=left)
-
-    return replace(
-        asked,
-        form="text",
-        tool="",
-        forced=False,
-        plain=True,
-        turns=None if asked.turns is None else turns,
-    )
+    left = replace(asked.turns.tools, choice="auto") if tools else Tools()
+    turns = replace(asked.turns, tools=left)
+    return replace(asked, form="text", tool="", forced=False, plain=True, turns=turns)
 
 
 def apply_reply_quirks(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request, Response
+from pydantic import BaseModel
 
 from scenewright.mock_providers.accounts import Account, Refusal
 from scenewright.mock_providers.faults import Chance, Fault
@@ -37,9 +38,11 @@ def json_response(content: Any, status: int, headers: Mapping[str, str]) -> Resp
 
 
 def encoded(content: Any) -> bytes:
-    """``content`` as JSON; bytes stay as they are."""
+    """``content`` as JSON, of an SDK's type the fields that were given; bytes stay as they are."""
     if isinstance(content, bytes):
         return content
+    if isinstance(content, BaseModel):
+        return content.model_dump_json(exclude_unset=True).encode()
     return json.dumps(content, separators=(",", ":")).encode()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
@@ -27,16 +28,23 @@ from scenewright.mock_providers.server import MockProviders
 from scenewright.mock_providers.wire import Wire, as_object
 
 CHAT = OpenAIChat()
-RESPONSES = OpenAIResponses()
 MESSAGES = AnthropicMessages()
 GEMINI = GeminiContent()
-IMAGES = OpenAIImages(edits=False)
-EDITS = OpenAIImages(edits=True)
-GEMINI_IMAGES = GeminiImages(GEMINI)
-DECISIONS = OpenAIDecisions()
-GEMINI_DECISIONS = GeminiDecisions(GEMINI)
-SYSTEM_ONE = SystemOne()
-CLOUDFLARE = SystemOne(wrapped=True)
+GEMINI_IMAGES = GeminiImages()
+Answering = Callable[[MockProviders, Request, Any], Awaitable[Response]]
+_ROUTES: tuple[tuple[str, Answering, Any], ...] = (
+    ("/v1/chat/completions", MockProviders.answer, CHAT),
+    ("/v1/responses", MockProviders.answer, OpenAIResponses()),
+    ("/v1/messages", MockProviders.answer, MESSAGES),
+    ("/v1/decisions", decide, OpenAIDecisions()),
+    ("/v1beta/decisions", decide, GeminiDecisions()),
+    ("/v1/systemone", decide, SystemOne()),
+    ("/api/alpha/decisions", decide, SystemOne()),
+    ("/client/v4/accounts/{account}/ai/run/{model:path}", decide, SystemOne(wrapped=True)),
+    ("/v1/images/generations", draw, OpenAIImages(edits=False)),
+    ("/v1/images/edits", draw, OpenAIImages(edits=True)),
+)
+"""Address, what answers there, and in which format."""
 LISTED = {**MODELS, **IMAGE_MODELS}
 """All models: name → what it is."""
 _NO_ID = "0" * 24
@@ -86,18 +94,15 @@ class SwapOrder(BaseModel):
 def application(lab: MockProviders) -> FastAPI:
     """Return the ASGI application of ``lab``."""
 
-    async def chat(request: Request) -> Response:
-        return await lab.answer(request, CHAT)
+    def answering(answer: Answering, form: Any) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            return await answer(lab, request, form)
 
-    async def responses(request: Request) -> Response:
-        return await lab.answer(request, RESPONSES)
-
-    async def messages(request: Request) -> Response:
-        return await lab.answer(request, MESSAGES)
+        return endpoint
 
     async def count_messages(request: Request) -> Response:
         try:
-            _, tokens = await lab.count(request, _Counting())
+            _, tokens = await lab.count(request, AnthropicMessages(counting=True))
         except Problem as problem:
             return lab.problem(MESSAGES, problem, _NO_ID)
         return json_response({"input_tokens": tokens}, 200, {"request-id": f"req_{_NO_ID}"})
@@ -115,24 +120,6 @@ def application(lab: MockProviders) -> FastAPI:
         except Problem as problem:
             return lab.problem(GEMINI, problem, _NO_ID)
         return json_response({"totalTokens": tokens}, 200, {})
-
-    async def images(request: Request) -> Response:
-        return await draw(lab, request, IMAGES)
-
-    async def edits(request: Request) -> Response:
-        return await draw(lab, request, EDITS)
-
-    async def decisions(request: Request) -> Response:
-        return await decide(lab, request, DECISIONS)
-
-    async def systemone(request: Request) -> Response:
-        return await decide(lab, request, SYSTEM_ONE)
-
-    async def wrapped(request: Request) -> Response:
-        return await decide(lab, request, CLOUDFLARE)
-
-    async def gemini_decisions(request: Request) -> Response:
-        return await decide(lab, request, GEMINI_DECISIONS)
 
     async def models(request: Request) -> Response:
         wire = _wire_of(request)
@@ -163,24 +150,12 @@ def application(lab: MockProviders) -> FastAPI:
 
     app = FastAPI(title="scenewright mock serve", version=VERSION)
     # Plain routes: what FastAPI adds to a route of its own costs more than the answer does.
-    for path, endpoint in (
-        ("/v1/chat/completions", chat),
-        ("/v1/messages", messages),
-        ("/v1/decisions", decisions),
-        ("/v1beta/decisions", gemini_decisions),
-        ("/v1/systemone", systemone),
-        ("/api/alpha/decisions", systemone),
-        ("/client/v4/accounts/{account}/ai/run/{model:path}", wrapped),
-        ("/v1/images/generations", images),
-        ("/v1/images/edits", edits),
-        ("/v1beta/models/{call:path}", gemini),
-        # google-genai 3 asks for v1, older ones and most examples for v1beta.
-        ("/v1/models/{call:path}", gemini),
-        ("/v1/responses", responses),
-        ("/v1/messages/count_tokens", count_messages),
-    ):
-        app.add_route(path, endpoint, methods=["POST"])
+    for path, answer, form in _ROUTES:
+        app.add_route(path, answering(answer, form), methods=["POST"])
+    app.add_route("/v1/messages/count_tokens", count_messages, methods=["POST"])
     for version in ("/v1", "/v1beta"):
+        # google-genai 3 asks for v1, older ones and most examples for v1beta.
+        app.add_route(f"{version}/models/{{call:path}}", gemini, methods=["POST"])
         app.add_route(f"{version}/models", models, methods=["GET"])
         app.add_route(f"{version}/models/{{model:path}}", model, methods=["GET"])
 
@@ -269,13 +244,6 @@ def application(lab: MockProviders) -> FastAPI:
     app.add_exception_handler(404, missing)
     app.add_exception_handler(405, missing)
     return app
-
-
-class _Counting(AnthropicMessages):
-    """Reads what is to be counted: no ``max_tokens`` there."""
-
-    def read(self, body: dict[str, Any], model: str) -> Any:
-        return self.read_count(body)
 
 
 class _CountingGemini(GeminiContent):

@@ -35,8 +35,13 @@ from scenewright.core.layout import canonical_predicate
 from scenewright.core.scene import SceneError
 from scenewright.mock_providers import text_tools as texts
 from scenewright.mock_providers.faults import Fault
-from scenewright.mock_providers.turns import Turns
-from scenewright.mock_providers.wire import REFUSAL, ModelReply, ModelRequest, ToolInvocation
+from scenewright.mock_providers.wire import (
+    REFUSAL,
+    ModelReply,
+    ModelRequest,
+    ToolInvocation,
+    Turns,
+)
 from scenewright.prompts import load_prompt
 
 _DEEPEST = 12
@@ -470,9 +475,7 @@ DIRECTOR = "script:director"
 
 def is_directing(asked: ModelRequest) -> bool:
     """Whether a request carries the director's tools, which no judge can use."""
-    if asked.turns is None:
-        return False
-    names = {str(function["name"]) for function in asked.turns().tools.functions}
+    names = {str(function["name"]) for function in asked.turns.tools.functions}
     return {"generate_image", "accept"} <= names
 
 

@@ -151,15 +151,15 @@ class MockProviders:
                 name = DIRECTOR
             if not questions and not is_script(name) and is_annotating(asked):
                 name = ANNOTATOR
-            if asked.turns is not None and is_script(name):
+            if is_script(name):
                 return await self._talk(visit, wire, asked, name, quirks)
             pictures, spent_in = await self._charge(visit, wire, asked)
             picture = pictures[-1]
             pairs = is_of_pairs(questions)
             if pairs and len(pictures) != 2:
                 raise Problem.invalid(f"{len(pictures)} images to compare: send two")
-            if asked.turns is not None and (is_describing(asked) or is_seeing(asked)):
-                turns = asked.turns()
+            if is_describing(asked) or is_seeing(asked):
+                turns = asked.turns
 
                 async def looked(fault: Fault | None) -> tuple[Any, int]:
                     if is_seeing(asked):
@@ -199,8 +199,7 @@ class MockProviders:
         self, visit: Visit, wire: Wire, asked: ModelRequest, name: str, quirks: frozenset[Quirk]
     ) -> Finish:
         """Like a judge's answer, but of a script to a conversation, with or without images."""
-        assert asked.turns is not None
-        turns = asked.turns()
+        turns = asked.turns
         _, tokens, image_tokens = await self._measure(wire, asked)
         visit.charge(tokens)
 

@@ -24,7 +24,8 @@ from scenewright.core.inflection import plural, singular
 from scenewright.core.layout import canonical_predicate
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.turns import Turns, entries, listed, variables_of
+from scenewright.mock_providers.turns import entries, listed, variables_of
+from scenewright.mock_providers.wire import Turns
 from scenewright.prompts import load_prompt
 
 PROMPT = "real_schema"

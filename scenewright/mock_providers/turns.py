@@ -8,8 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -24,53 +23,152 @@ from langchain_core.messages import (
 
 from scenewright.agents.chat.model import Tools
 from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.wire import (
+    Form,
+    ModelRequest,
+    Turns,
+    as_object,
+    as_text,
+    fields_of,
+    size_of,
+)
 from scenewright.prompts import load_prompt
 
 NO_ANSWER = "every call of a tool must be answered, at once, by a message with the call's id"
+Block = dict[str, Any]
+"""A text or an image, as LangChain's messages hold it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
-    """What was said so far, and the tools that may be called next."""
+class Reading:
+    """The conversation of a request while it is read, and what is counted of it."""
 
-    messages: tuple[BaseMessage, ...]
-    """In order."""
-    tools: Tools
-    """The tools and how they must be used."""
-    as_text: bool = False
-    """Whether the arguments of the one tool are wanted as JSON text: the request has a schema and
-    no tools."""
+    def __init__(self) -> None:
+        self.messages: list[BaseMessage] = []
+        """In order."""
+        self.images: list[bytes] = []
+        """The files of all images."""
+        self.image_param: str | None = None
+        """Where the last of them stands."""
+        self.low_detail = False
+        """Whether one is wanted at low resolution."""
+        self.characters = 0
+        """Length of all texts and arguments."""
 
-    @property
-    def last_text(self) -> str:
-        """Text of the last user message; empty if there is none."""
+    def words(self, text: object, param: str) -> Block:
+        """Return a text as LangChain's standard block; raises ``Problem`` if it is none."""
+        said = as_text(text, param)
+        self.characters += len(said)
+        return {"type": "text", "text": said}
+
+    def picture(self, data: bytes, param: str, *, low_detail: bool = False) -> Block:
+        """Return an image as LangChain's standard block."""
+        self.images.append(data)
+        self.image_param = param
+        self.low_detail = self.low_detail or low_detail
+        encoded = base64.b64encode(data).decode()
+        return {"type": "image", "base64": encoded, "mime_type": "image/png"}
+
+    def call(self, id: object, name: object, arguments: object, param: str) -> ToolCall:
+        """Return a call of a tool; ``arguments``: an object, or the JSON text of one."""
+        if isinstance(arguments, str):
+            try:
+                arguments = json.loads(arguments)
+            except (ValueError, RecursionError):
+                raise Problem.invalid(f"{param}: the arguments are not valid JSON", param) from None
+        args = as_object(arguments, f"{param}.arguments")
+        self.characters += size_of(args)
+        return ToolCall(
+            name=as_text(name, f"{param}.name"), args=args, id=as_text(id, f"{param}.id"),
+            type="tool_call",
+        )  # fmt: skip
+
+    def system(self, blocks: Sequence[Block]) -> None:
+        """Add a system message; pictures in it are left out."""
+        self.messages.append(SystemMessage(content=_text(blocks)))
+
+    def user(self, blocks: Sequence[Block]) -> None:
+        """Add a user message with its pictures."""
+        self.messages.append(HumanMessage(content=_content(blocks)))
+
+    def model(self, blocks: Sequence[Block], calls: Sequence[ToolCall] = ()) -> None:
+        """Add a reply of the model and its calls."""
+        self.messages.append(AIMessage(content=_text(blocks), tool_calls=list(calls)))
+
+    def answer(
+        self, id: object, blocks: Sequence[Block], param: str, failed: bool = False, name: str = ""
+    ) -> None:
+        """Add a tool's result for the call ``id``."""
+        message = ToolMessage(
+            content=_content(blocks),
+            tool_call_id=as_text(id, param),
+            status="error" if failed else "success",
+            name=name or None,
+        )
+        self.messages.append(message)
+
+    def request(
+        self,
+        model: object,
+        tools: Tools,
+        *,
+        images_in: str,
+        as_json: bool = False,
+        schema: object = None,
+        tool_as_text: bool = False,
+        counted: Sequence[object] = (),
+        max_tokens: int | None = None,
+        alternatives: int | None = None,
+    ) -> ModelRequest:
+        """Return what was read; raises ``Problem`` for a conversation that is not sound.
+
+        ``images_in``: the field where images would stand. ``as_json``: JSON text is wanted, of
+        ``schema`` if there is one; a tool goes before it. ``tool_as_text``:
+        :attr:`~.wire.Turns.as_text`. ``counted``: further fields whose JSON counts as input.
+        """
+        turns = Turns(tuple(self.messages), tools, tool_as_text)
+        _check_calls(turns)
+        form: Form = "json" if as_json else "text"
+        tool = ""
+        if tools.schemas and tools.choice != "none" and not tool_as_text:
+            functions = tools.functions
+            named = next((f for f in functions if f["name"] == tools.named), functions[0])
+            form, tool, schema = "tool", named["name"], named["parameters"]
+        return ModelRequest(
+            model=as_text(model, "model"),
+            turns=turns,
+            text=self._last_text(),
+            images=tuple(self.images),
+            image_param=self.image_param or images_in,
+            characters=self.characters + size_of(*counted),
+            low_detail=self.low_detail,
+            form=form,
+            tool=tool,
+            forced=form == "tool" and tools.named is not None,
+            fields=fields_of(schema),
+            alternatives=alternatives,
+            max_tokens=max_tokens,
+        )
+
+    def _last_text(self) -> str:
+        """Return the lines of the last user message that has words."""
         for message in reversed(self.messages):
-            if isinstance(message, HumanMessage) and message.text:
-                return str(message.text)
+            if isinstance(message, HumanMessage):
+                content: Any = message.content
+                text = content if isinstance(content, str) else _text(content)
+                if text:
+                    return text
         return ""
 
-    @property
-    def answers(self) -> list[ToolMessage]:
-        """What tools answered to the calls that the model made last."""
-        found: list[ToolMessage] = []
-        for message in reversed(self.messages):
-            if isinstance(message, ToolMessage):
-                found.insert(0, message)
-            elif isinstance(message, AIMessage):
-                break
-        return found
 
-
-def turns_of(messages: Iterable[BaseMessage], tools: Tools, as_text: bool = False) -> Turns:
-    """Return a sound conversation; raises ``Problem`` for calls without answers and the reverse."""
-    said = tuple(messages)
-    names = [str(function["name"]) for function in tools.functions]
-    if tools.named is not None and tools.named not in names:
+def _check_calls(turns: Turns) -> None:
+    """Raise ``Problem`` for calls without answers and the reverse, and for a tool not offered."""
+    tools = turns.tools
+    if tools.named is not None and tools.named not in [f["name"] for f in tools.functions]:
         raise Problem.invalid(
             f"no tool {tools.named!r} among the tools of the request", "tool_choice"
         )
     waiting: set[str] = set()
-    for at, message in enumerate(said):
+    for at, message in enumerate(turns.messages):
         if isinstance(message, ToolMessage):
             if message.tool_call_id not in waiting:
                 raise Problem.invalid(
@@ -83,76 +181,32 @@ def turns_of(messages: Iterable[BaseMessage], tools: Tools, as_text: bool = Fals
             waiting = {str(call["id"]) for call in message.tool_calls}
     if waiting:
         raise Problem.invalid(f"{NO_ANSWER}: missing {', '.join(sorted(waiting))}")
-    return Turns(said, tools, as_text)
 
 
-def schema_of(name: str, description: object, parameters: object) -> dict[str, Any]:
-    """Return a tool in the form of :attr:`~scenewright.agents.chat.model.Tools.schemas`."""
+def tool_schema(function: Mapping[str, Any], parameters: object, param: str) -> dict[str, Any]:
+    """Return a tool in the form of :attr:`~scenewright.agents.chat.model.Tools.schemas`.
+
+    Raises ``Problem`` if it has no name.
+    """
+    description = function.get("description")
     return {
         "type": "function",
         "function": {
-            "name": name,
+            "name": as_text(function.get("name"), f"{param}.name"),
             "description": description if isinstance(description, str) else "",
             "parameters": parameters if isinstance(parameters, dict) else {"type": "object"},
         },
     }
 
 
-def picture(data: bytes) -> dict[str, Any]:
-    """Return an image as LangChain's standard block."""
-    return {
-        "type": "image", "base64": base64.b64encode(data).decode(), "mime_type": "image/png"
-    }  # fmt: skip
+def _text(blocks: Sequence[Block]) -> str:
+    return "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
 
 
-def words(text: str) -> dict[str, Any]:
-    """Return a text as LangChain's standard block."""
-    return {"type": "text", "text": text}
-
-
-def user(blocks: Sequence[Mapping[str, Any]]) -> HumanMessage:
-    """Add a user message with its pictures."""
-    return HumanMessage(content=_content(blocks))
-
-
-def system(text: str) -> SystemMessage:
-    """Add a system message."""
-    return SystemMessage(content=text)
-
-
-def model(text: str, calls: Sequence[ToolCall] = ()) -> AIMessage:
-    """Add a reply of the model and its calls."""
-    return AIMessage(content=text, tool_calls=list(calls))
-
-
-def call(id: str, name: str, arguments: object, param: str) -> ToolCall:
-    """Return a call of a tool; ``arguments``: an object, or the JSON text of one."""
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            raise Problem.invalid(f"{param}: the arguments are not valid JSON", param) from None
-    if not isinstance(arguments, dict):
-        raise Problem.invalid(f"{param}: the arguments are no object", param)
-    return ToolCall(name=name, args=arguments, id=id, type="tool_call")
-
-
-def answer(
-    id: str, blocks: Sequence[Mapping[str, Any]], failed: bool = False, name: str = ""
-) -> ToolMessage:
-    """Add a tool's result for the call ``id``."""
-    return ToolMessage(
-        content=_content(blocks),
-        tool_call_id=id,
-        status="error" if failed else "success",
-        name=name or None,
-    )
-
-
-def _content(blocks: Sequence[Mapping[str, Any]]) -> Any:
+def _content(blocks: Sequence[Block]) -> Any:
     if all(block["type"] == "text" for block in blocks):
-        return "\n".join(str(block["text"]) for block in blocks)
-    return [dict(block) for block in blocks]
+        return _text(blocks)
+    return list(blocks)
 
 
 _STRING = r'"(?:[^"\\]|\\.)*"'

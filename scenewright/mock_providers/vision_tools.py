@@ -37,8 +37,8 @@ from scenewright.mock_providers.pictures import Picture
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.scripts import ScriptedReply
 from scenewright.mock_providers.sheets import YES_NO, Question
-from scenewright.mock_providers.turns import Turns, entries, listed, variables_of
-from scenewright.mock_providers.wire import ModelRequest
+from scenewright.mock_providers.turns import entries, listed, variables_of
+from scenewright.mock_providers.wire import ModelRequest, Turns
 from scenewright.prompts import load_prompt
 from scenewright.runs.model_factory.profiles import judge_of
 from scenewright.tools.vision.realism.judged import object_facts

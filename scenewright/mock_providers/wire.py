@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from scenewright.agents.chat.model import Tools
 from scenewright.mock_providers.problems import Problem
-
-if TYPE_CHECKING:
-    from scenewright.mock_providers.turns import Turns
 
 Form = Literal["tool", "json", "text"]
 Finish = Literal["stop", "length", "refusal", "malformed", "empty"]
@@ -24,11 +24,45 @@ REFUSAL = "I'm sorry, but I can't help with identifying what is in this image."
 
 
 @dataclass(frozen=True, slots=True)
+class Turns:
+    """What was said so far, and the tools that may be called next."""
+
+    messages: tuple[BaseMessage, ...]
+    """In order."""
+    tools: Tools
+    """The tools and how they must be used."""
+    as_text: bool = False
+    """Whether the arguments of the one tool are wanted as JSON text: the request has a schema and
+    no tools."""
+
+    @property
+    def last_text(self) -> str:
+        """Text of the last user message; empty if there is none."""
+        for message in reversed(self.messages):
+            if isinstance(message, HumanMessage) and message.text:
+                return str(message.text)
+        return ""
+
+    @property
+    def answers(self) -> list[ToolMessage]:
+        """What tools answered to the calls that the model made last."""
+        found: list[ToolMessage] = []
+        for message in reversed(self.messages):
+            if isinstance(message, ToolMessage):
+                found.insert(0, message)
+            elif isinstance(message, AIMessage):
+                break
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """A request, whichever provider's format it came in."""
 
     model: str
     """The model's name as given."""
+    turns: Turns
+    """The whole conversation with its tools."""
     text: str
     """Text of the last user message."""
     images: tuple[bytes, ...]
@@ -54,10 +88,6 @@ class ModelRequest:
     """How many alternatives each token comes with; none: no log probabilities."""
     max_tokens: int | None = None
     """Most output tokens; none: no limit."""
-    echo: Mapping[str, Any] | None = None
-    """Fields of the request that the response repeats."""
-    turns: Callable[[], Turns] | None = None
-    """Reads the whole conversation with its tools; raises ``Problem``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +143,6 @@ class Spent:
 class Format(Protocol):
     """What all routes of one provider share."""
 
-    @property
-    def name(self) -> str:
-        """``openai``, ``anthropic`` or ``gemini``."""
-        ...
-
     def problem(self, problem: Problem, id: str) -> dict[str, Any]:
         """Return the body of an error."""
         ...
@@ -141,7 +166,7 @@ class Wire(Format, Protocol):
         """Tokens of an image of ``size`` by the provider's published rule."""
         ...
 
-    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
+    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> Any:
         """Return the body of a response; ``id`` is 24 hexadecimal digits."""
         ...
 
@@ -208,15 +233,6 @@ def size_of(*values: object) -> int:
     return sum(len(json.dumps(value)) for value in values if value)
 
 
-def length_of(told: object) -> int:
-    """Characters of the texts of a system instruction: a string, or parts that hold ``text``."""
-    if isinstance(told, Mapping):
-        told = told.get("parts") or [told]
-    parts = told if isinstance(told, list) else [told]
-    texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
-    return sum(len(text) for text in texts if isinstance(text, str))
-
-
 def call_id(id: str, at: int) -> str:
     """Return the id of the ``at``-th call of a reply with the ``id``."""
     return f"{id}{at}" if at else id
@@ -234,15 +250,3 @@ def fields_of(schema: object) -> frozenset[str] | None:
     if not isinstance(whole, dict) or not isinstance(inner, dict) or not inner:
         return None
     return frozenset(map(str, inner)) | frozenset(map(str, whole)) - {"answers"}
-
-
-def pick_tool(named: Iterable[tuple[str, object]], wanted: str | None) -> tuple[str, object]:
-    """Return the tool ``wanted`` by name, or the first one.
-
-    Raises ``Problem`` if it is not there.
-    """
-    tools = list(named)
-    for name, schema in tools:
-        if wanted in (None, name):
-            return name, schema
-    raise Problem.invalid(f"no tool {wanted!r} among the tools of the request", "tool_choice")

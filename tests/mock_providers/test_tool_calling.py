@@ -19,20 +19,20 @@ from scenewright.mock_providers import (
     ThreadedMockProviders,
     serving_thread,
 )
-from scenewright.mock_providers.anthropic_messages import message_turns
-from scenewright.mock_providers.gemini_content import content_turns
-from scenewright.mock_providers.openai_text import chat_turns, responses_turns
+from scenewright.mock_providers.anthropic_messages import AnthropicMessages
+from scenewright.mock_providers.gemini_content import GeminiContent
+from scenewright.mock_providers.openai_text import OpenAIChat, OpenAIResponses
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.scripts import filled
-from scenewright.mock_providers.turns import Turns
+from scenewright.mock_providers.wire import ModelRequest, Wire
 from tests.mock_providers.asking import ROUTES, Client, Response, body, error_of, parts_of
 from tests.mock_providers.talking import COUNT, LOOK, heard, request, result, tokens, user
 
-READERS = {
-    "chat": chat_turns,
-    "responses": responses_turns,
-    "messages": message_turns,
-    "gemini": content_turns,
+WIRES: dict[str, Wire] = {
+    "chat": OpenAIChat(),
+    "responses": OpenAIResponses(),
+    "messages": AnthropicMessages(),
+    "gemini": GeminiContent(),
 }
 CALLS_END = {
     "chat": "tool_calls",
@@ -329,7 +329,7 @@ FIELDS = ("messages", "input", "contents", "tools", "tool_choice", "system", "to
 def test_whatever_comes_is_a_conversation_or_refused(route: str, mess: dict[str, Any]) -> None:
     whole = {**request(route, [user("it")], tools=(LOOK, COUNT)), **mess}
     try:
-        found: Turns | Problem = READERS[route](whole)
+        found: ModelRequest | Problem = WIRES[route].read(whole, "instant")
     except Problem as problem:
         found = problem
-    assert isinstance(found, Turns) or (found.status == 400 and found.message)
+    assert isinstance(found, ModelRequest) or (found.status == 400 and found.message)

@@ -18,7 +18,6 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional
 from transformers import (
-    CLIPTextModel,
     CLIPTokenizer,
     CLIPVisionConfig,
     CLIPVisionModelWithProjection,
@@ -29,7 +28,7 @@ from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_batch import dense_truth, to_pixels, weather
 from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
-from scenewright.miniature.training.text import WIDTH, Caption, pad
+from scenewright.miniature.training.text import WIDTH, Caption, load_text_encoder, pad
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS, SIZE
 
 PATCH = 16
@@ -148,9 +147,7 @@ def train_reader(
     """
     where = pick_device(device)
     torch.manual_seed(seed)
-    tokenizer = CLIPTokenizer.from_pretrained(out / "tokenizer", local_files_only=True)
-    text = CLIPTextModel.from_pretrained(out / "text_encoder", dtype=torch.float32)
-    text = text.to(where).eval().requires_grad_(False)
+    tokenizer, text = load_text_encoder(out, where)
     reader = (Reader() if adapter is None else load_reader(adapter)).to(where)
     optimizer = torch.optim.AdamW(reader.parameters(), lr=1.5e-3, betas=(0.9, 0.98))
     state = Training(

@@ -11,15 +11,14 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import numpy as np
 import torch
 from diffusers import AutoencoderKL
 from torch import nn
 from torch.nn import functional
 
-from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.cells import NOTHING_COLOR, NOTHING_KIND, cells_of_painting
+from scenewright.miniature.training.judge_batch import to_pixels
 from scenewright.miniature.training.loop import (
     Training,
     autocast,
@@ -55,12 +54,6 @@ def new_autoencoder() -> AutoencoderKL:
         mid_block_add_attention=False,
         scaling_factor=1.0,
     )
-
-
-def pixels_of(paintings: list[Painting]) -> torch.Tensor:
-    """Their pictures, float in [−1, 1], shape (count, 3, 128, 128)."""
-    stacked = np.stack([np.asarray(painting.image) for painting in paintings])
-    return torch.from_numpy(stacked).permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0)
 
 
 def _edges(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -140,7 +133,8 @@ def train_autoencoder(
         rng = random.Random(f"autoencoder {seed} {step} {join_workers()[0]}")
         paintings = [sample_painting(rng, rng.choice(_CROWDED)) for _ in range(share)]
         shown = [cells_of_painting(painting.truth, FACTOR) for painting in paintings]
-        wanted = pixels_of(paintings).to(where, memory_format=torch.channels_last)
+        wanted = to_pixels([painting.image for painting in paintings])
+        wanted = wanted.to(where, memory_format=torch.channels_last)
         kinds, colors, objects = (
             torch.stack([getattr(cells, name) for cells in shown]).to(where)
             for name in ("kinds", "colors", "objects")

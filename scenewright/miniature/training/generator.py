@@ -30,6 +30,7 @@ from scenewright.core.closed_vocabulary import write_vocabulary
 from scenewright.miniature.painter import Box, Painting, Truth, scale_of
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.autoencoder import FACTOR, LATENT_CHANNELS
+from scenewright.miniature.training.judge_batch import to_pixels
 from scenewright.miniature.training.loop import (
     Training,
     autocast,
@@ -39,7 +40,13 @@ from scenewright.miniature.training.loop import (
     pick_device,
     share_of,
 )
-from scenewright.miniature.training.text import WIDTH, AttentionWatch, Caption, caption
+from scenewright.miniature.training.text import (
+    WIDTH,
+    AttentionWatch,
+    Caption,
+    caption,
+    load_text_encoder,
+)
 from scenewright.miniature.world import SIZE, VOCABULARY
 
 SIDE = SIZE // FACTOR
@@ -117,10 +124,8 @@ def encode_paintings(
     vae = vae.to(device).eval()
     parts = []
     for start in range(0, count, 64):
-        images = np.stack(
-            [np.asarray(nth_painting(seed, i).image) for i in range(start, min(start + 64, count))]
-        )
-        pixels = torch.from_numpy(images).permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0)
+        paintings = [nth_painting(seed, i) for i in range(start, min(start + 64, count))]
+        pixels = to_pixels([painting.image for painting in paintings])
         latents = vae.encode(pixels.to(device)).latent_dist.mean * vae.config.scaling_factor
         parts.append(latents.cpu().numpy().astype(np.float16))
         if start % 4096 == 0:
@@ -214,9 +219,7 @@ def train_generator(
     where, share, worker = pick_device(device), share_of(batch), join_workers()[0]
     torch.manual_seed(seed)
     vae = AutoencoderKL.from_pretrained(out / "vae", torch_dtype=torch.float32)
-    tokenizer = CLIPTokenizer.from_pretrained(out / "tokenizer", local_files_only=True)
-    text = CLIPTextModel.from_pretrained(out / "text_encoder", dtype=torch.float32)
-    text = text.to(where).eval().requires_grad_(False)
+    tokenizer, text = load_text_encoder(out, where)
     latents = encode_paintings(vae, paintings, seed, work / f"latents-{seed}.npy", where)
     model = new_denoiser()
     if onward:

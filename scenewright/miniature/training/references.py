@@ -13,7 +13,6 @@ from diffusers.models.attention_processor import Attention, AttnProcessor
 from PIL import Image
 from safetensors.torch import load_file
 from torch import nn
-from transformers import CLIPTextModel, CLIPTokenizer
 
 from scenewright.miniature.training.adapter import (
     ADAPTER_FILE,
@@ -39,6 +38,7 @@ from scenewright.miniature.training.loop import (
     pick_device,
     share_of,
 )
+from scenewright.miniature.training.text import load_text_encoder
 
 References = list[tuple[torch.Tensor, torch.Tensor]]
 """References: tokens (batch, 65, width) and weights (batch,)."""
@@ -108,9 +108,7 @@ def train_references(
     where, share, worker = pick_device(device), share_of(batch), join_workers()[0]
     torch.manual_seed(seed)
     vae = AutoencoderKL.from_pretrained(out / "vae", torch_dtype=torch.float32)
-    tokenizer = CLIPTokenizer.from_pretrained(out / "tokenizer", local_files_only=True)
-    text = CLIPTextModel.from_pretrained(out / "text_encoder", dtype=torch.float32)
-    text = text.to(where).eval().requires_grad_(False)
+    tokenizer, text = load_text_encoder(out, where)
     unet = UNet2DConditionModel.from_pretrained(out / "unet", torch_dtype=torch.float32)
     unet = unet.to(where).requires_grad_(False)
     reader = reader.to(where)

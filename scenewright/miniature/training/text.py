@@ -100,6 +100,13 @@ def new_text_encoder(tokenizer: CLIPTokenizer) -> CLIPTextModel:
     )
 
 
+def load_text_encoder(out: Path, where: torch.device) -> tuple[CLIPTokenizer, CLIPTextModel]:
+    """Return the tokenizer and the trained encoder of the pipeline in ``out``, frozen."""
+    tokenizer = CLIPTokenizer.from_pretrained(out / "tokenizer", local_files_only=True)
+    model = CLIPTextModel.from_pretrained(out / "text_encoder", dtype=torch.float32)
+    return tokenizer, model.to(where).eval().requires_grad_(False)
+
+
 def _object_row(painting: Painting, object_id: str) -> list[float]:
     truth = painting.truth
     item = painting.scene.object(object_id)

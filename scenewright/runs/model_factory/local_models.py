@@ -224,10 +224,10 @@ def _transformers(model: str, settings: DetectorSettings) -> LocalDetector:
         OpenVocabularyDetector,
         PanopticDetector,
         SemanticDetector,
-        folder_of,
     )
+    from scenewright.tools.vision.local_model import folder_of
 
-    folder = folder_of(model)
+    folder = folder_of(model, DetectionError)
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         head = head_of(config)

@@ -128,21 +128,34 @@ def read_adapter(file: Path) -> AdapterWeights:
     return weights
 
 
-def load_encoder(folder: Path, device: torch.device, dtype: torch.dtype) -> Any:
-    """Return the CLIP vision encoder in ``folder``; raises ``BackendError`` if it does not load."""
-    from transformers import CLIPVisionModelWithProjection
+def attach_encoder(pipe: Any, adapter: AdapterFolder, dtype: torch.dtype) -> Any:
+    """Return the CLIP vision encoder of ``adapter``, as a part of ``pipe`` with its processor.
 
-    return _encoder(CLIPVisionModelWithProjection, folder, device, dtype)
-
-
-def load_siglip_encoder(folder: Path, device: torch.device, dtype: torch.dtype) -> Any:
-    """Return the SigLIP vision encoder in ``folder``.
-
-    Raises ``BackendError`` if it does not load.
+    The processor is the PIL variant of what ``load_ip_adapter`` builds: the same picture gives the
+    same numbers with and without torchvision. Raises ``BackendError`` if it does not load.
     """
-    from transformers import SiglipVisionModel
+    from transformers import CLIPVisionModelWithProjection
+    from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
-    return _encoder(SiglipVisionModel, folder, device, dtype)
+    encoder = _encoder(CLIPVisionModelWithProjection, adapter.encoder, pipe.device, dtype)
+    side = encoder.config.image_size
+    processor = CLIPImageProcessorPil(
+        size={"shortest_edge": side}, crop_size={"height": side, "width": side}
+    )
+    pipe.register_modules(image_encoder=encoder, feature_extractor=processor)
+    return encoder
+
+
+def attach_siglip_encoder(pipe: Any, adapter: AdapterFolder, dtype: torch.dtype) -> Any:
+    """As :func:`attach_encoder`, for a SigLIP encoder."""
+    from transformers import SiglipVisionModel
+    from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
+
+    encoder = _encoder(SiglipVisionModel, adapter.encoder, pipe.device, dtype)
+    side = encoder.config.image_size
+    processor = SiglipImageProcessorPil(size={"height": side, "width": side})
+    pipe.register_modules(image_encoder=encoder, feature_extractor=processor)
+    return encoder
 
 
 def _encoder(kind: Any, folder: Path, device: torch.device, dtype: torch.dtype) -> Any:
@@ -155,27 +168,6 @@ def _encoder(kind: Any, folder: Path, device: torch.device, dtype: torch.dtype) 
             f"the image encoder in {folder} does not load ({error}): copy or download it again"
         ) from error
     return encoder.to(device).eval()
-
-
-def image_processor(image_size: int) -> Any:
-    """Return the image processor of the reference encoder, as ``load_ip_adapter`` builds it.
-
-    The PIL variant in every case: the same picture gives the same numbers with and without
-    torchvision.
-    """
-    from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
-
-    return CLIPImageProcessorPil(
-        size={"shortest_edge": image_size},
-        crop_size={"height": image_size, "width": image_size},
-    )
-
-
-def siglip_processor(image_size: int) -> Any:
-    """As :func:`image_processor`, for a SigLIP encoder."""
-    from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
-
-    return SiglipImageProcessorPil(size={"height": image_size, "width": image_size})
 
 
 REFERENCES_KEPT = 64

@@ -16,8 +16,7 @@ from scenewright.core.ports.backend import BackendError, Reference
 from scenewright.tools.backends.adapter import (
     AdapterFolder,
     ReferenceForm,
-    image_processor,
-    load_encoder,
+    attach_encoder,
     read_adapter,
 )
 
@@ -159,11 +158,8 @@ class References(ReferenceForm):
         self._attention = ReferenceAttention(
             pipe.unet, read_adapter(adapter.weights), str(adapter.weights)
         )
-        encoder = load_encoder(adapter.encoder, pipe.device, pipe.unet.dtype)
+        encoder = attach_encoder(pipe, adapter, pipe.unet.dtype)
         self._attention.check_encoder(encoder.config.projection_dim, str(adapter.encoder))
-        pipe.register_modules(
-            image_encoder=encoder, feature_extractor=image_processor(encoder.config.image_size)
-        )
 
     def hold_weights(self) -> bool:
         """Make the weights tensors, so that new ones compile nothing anew."""

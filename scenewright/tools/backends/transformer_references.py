@@ -17,11 +17,9 @@ from scenewright.core.ports.backend import BackendError, Reference
 from scenewright.tools.backends.adapter import (
     AdapterFolder,
     ReferenceForm,
-    image_processor,
-    load_encoder,
-    load_siglip_encoder,
+    attach_encoder,
+    attach_siglip_encoder,
     read_adapter,
-    siglip_processor,
 )
 from scenewright.tools.backends.families import AdapterForm
 from scenewright.tools.backends.references import References, check_width, loading
@@ -67,14 +65,11 @@ class FluxReferences(ReferenceForm):
             if isinstance(processor, FluxIPAdapterAttnProcessor)
         ]
         self._projection = transformer.encoder_hid_proj.image_projection_layers[0]
-        encoder = load_encoder(adapter.encoder, pipe.device, transformer.dtype)
+        encoder = attach_encoder(pipe, adapter, transformer.dtype)
         check_width(
             encoder.config.projection_dim,
             weights["image_proj"]["proj.weight"].shape[-1],
             str(adapter.encoder),
-        )
-        pipe.register_modules(
-            image_encoder=encoder, feature_extractor=image_processor(encoder.config.image_size)
         )
         self._use(())
 
@@ -134,14 +129,11 @@ class JoinedReferences(ReferenceForm):
             _check_whole(transformer)
         self._projection, transformer.image_proj = transformer.image_proj, None
         self._adapted = dict(transformer.attn_processors)
-        encoder = load_siglip_encoder(adapter.encoder, pipe.device, transformer.dtype)
+        encoder = attach_siglip_encoder(pipe, adapter, transformer.dtype)
         check_width(
             encoder.config.hidden_size,
             weights["image_proj"]["proj_in.weight"].shape[-1],
             str(adapter.encoder),
-        )
-        pipe.register_modules(
-            image_encoder=encoder, feature_extractor=siglip_processor(encoder.config.image_size)
         )
         self._use(())
 

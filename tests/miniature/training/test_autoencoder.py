@@ -18,7 +18,6 @@ from scenewright.miniature.training.autoencoder import (
     export_autoencoder,
     new_autoencoder,
     picture_loss,
-    pixels_of,
 )
 from scenewright.miniature.training.cells import (
     NOTHING_COLOR,
@@ -26,6 +25,7 @@ from scenewright.miniature.training.cells import (
     UNTOLD,
     cells_of_painting,
 )
+from scenewright.miniature.training.judge_batch import to_pixels
 from scenewright.miniature.training.loop import Training
 from scenewright.miniature.world import COLORS, KINDS
 
@@ -56,7 +56,7 @@ def test_cells_tell_what_covers_them(seed: int) -> None:
 def test_losses_see_what_pixels_hardly_tell() -> None:
     painting = sample_painting(random.Random("losses"), 6)
     cells = cells_of_painting(painting.truth, FACTOR)
-    wanted, objects = pixels_of([painting]), cells.objects[None]
+    wanted, objects = to_pixels([painting.image]), cells.objects[None]
     wrong_thing, wrong_ground = wanted.clone(), wanted.clone()
     # The same number of pixels is wrong by as much, on things and on the ground.
     count = int(objects.sum().item())
@@ -73,7 +73,7 @@ def test_exported_codes_are_even_and_decode_as_in_training(tmp_path: Path) -> No
     torch.manual_seed(0)
     model, codes = new_autoencoder(), Codes()
     codes.even.momentum = 0.5
-    seen = pixels_of([sample_painting(random.Random(f"even {n}"), 4) for n in range(8)])
+    seen = to_pixels([sample_painting(random.Random(f"even {n}"), 4).image for n in range(8)])
     for _ in range(12):
         latents = codes.even(model.encode(seen).latent_dist.mean)
     modules = {"autoencoder": model, "codes": codes}
@@ -95,7 +95,8 @@ def test_exported_codes_are_even_and_decode_as_in_training(tmp_path: Path) -> No
 def test_shipped_codes_tell_black_from_green() -> None:
     model = AutoencoderKL.from_pretrained(VAE, torch_dtype=torch.float32)
     paintings = [sample_painting(random.Random(f"held-out codes {n}"), 5) for n in range(24)]
-    shown = model.decode(model.encode(pixels_of(paintings)).latent_dist.mean).sample
+    pixels = to_pixels([painting.image for painting in paintings])
+    shown = model.decode(model.encode(pixels).latent_dist.mean).sample
     assert model.config.latent_channels == LATENT_CHANNELS
     wrong = []
     for painting, made in zip(paintings, shown, strict=True):
@@ -105,7 +106,7 @@ def test_shipped_codes_tell_black_from_green() -> None:
             mask = whole & (cells.objects > 0)
             if mask.sum() < 300:
                 continue
-            original = pixels_of([painting])[0][:, mask].mean(1)
+            original = to_pixels([painting.image])[0][:, mask].mean(1)
             if (made[:, mask].mean(1) - original).abs().max() > 0.2:
                 wrong.append((name, rgb))
     assert not wrong

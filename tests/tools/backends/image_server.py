@@ -119,14 +119,14 @@ class ImageServer:
 def _read(request: Request, body: bytes) -> Received:
     got = Received(request.url.path, dict(request.headers), {}, [])
     if request.url.path.endswith("/edits"):
-        for one in parts_of(body, request.headers["content-type"]):
-            match one.name:
+        for name, data in parts_of(body, request.headers["content-type"]):
+            match name:
                 case "image" | "image[]":
-                    got.pictures.append(one.data)
+                    got.pictures.append(data)
                 case "mask":
-                    got.mask = one.data
-                case name:
-                    got.fields[name] = one.text
+                    got.mask = data
+                case _:
+                    got.fields[name] = data.decode()
         return got
     got.fields = json.loads(body)
     for content in got.fields.get("contents", ()):

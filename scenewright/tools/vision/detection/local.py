@@ -23,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from functools import cached_property
@@ -35,7 +35,6 @@ import transformers
 from PIL import Image
 from torch.nn import functional
 from transformers import (
-    AutoImageProcessor,
     AutoModelForObjectDetection,
     AutoModelForSemanticSegmentation,
     AutoModelForUniversalSegmentation,
@@ -45,21 +44,13 @@ from transformers import (
 from transformers.models.maskformer.image_processing_pil_maskformer import (
     MaskFormerImageProcessorPil,
 )
-from transformers.utils import logging as transformers_logging
 
 from scenewright.agents.judges.pictures import shrink
-from scenewright.agents.judges.vlm import device_of, digest_folder, find_model
+from scenewright.agents.judges.vlm import digest_folder
 from scenewright.core.closed_vocabulary import ClosedVocabulary
-from scenewright.core.images import ImageError
-from scenewright.core.ports.judge import JudgeError
 from scenewright.core.ports.vision import Box, Detection, DetectionError
 from scenewright.providers.device_gate import (
-    LOADING,
-    DeviceGate,
-    ModelThread,
     Stop,
-    Stopped,
-    gate_of,
 )
 from scenewright.tools.vision.detection.boxes import (
     among,
@@ -73,21 +64,24 @@ from scenewright.tools.vision.detection.boxes import (
     wanted_of,
 )
 from scenewright.tools.vision.detection.components import Mending, instances_of
+from scenewright.tools.vision.local_model import LocalModel, image_processor_of, model_of
 
 MAX_SIDE = 1333
 """Longest side that a model is shown, in pixels: that of the published detectors for COCO."""
+THRESHOLD = 0.5
+"""Least probability of a class, the default of the library's post-processing."""
 _READING = 1
 """Raised when the way in which detections are read from a model changes."""
 
 
-class LocalDetector(ABC):
+class LocalDetector(LocalModel):
     """Implements :class:`~scenewright.core.ports.vision.Detector` for a model of transformers.
 
-    One worker thread owns the model, so pictures wait in line and the event loop stays free; on an
-    accelerator each also waits for the device's turn. The model is loaded with the first picture,
-    or by :meth:`load`. Weights are in single precision: boxes and masks suffer from less.
+    Weights are in single precision: boxes and masks suffer from less.
     """
 
+    error = DetectionError
+    loaded_as = "a detector"
     open_vocabulary = False
     """Whether it looks for the labels of each call, and has none of its own."""
     auto_class: ClassVar[Any]
@@ -99,7 +93,7 @@ class LocalDetector(ABC):
         *,
         name: str | None = None,
         device: str = "auto",
-        threshold: float,
+        threshold: float = THRESHOLD,
         max_side: int = MAX_SIDE,
     ) -> None:
         """``model``: a folder in transformers layout, or a fetched hub repository ``owner/name``.
@@ -114,23 +108,17 @@ class LocalDetector(ABC):
                 f"threshold {threshold}, max_side {max_side}: use a threshold from 0 to below 1 "
                 "and at least 8 pixels"
             )
-        self.folder = folder_of(model)
-        """Where the model lies."""
+        super().__init__(model, name=name, device=device, thread="detector")
         self.threshold = threshold
         """Least score of a detection."""
-        self._name = name or str(model)
-        self._device = device
         self._max_side = max_side
-        self._loaded = False
-        self._failure: DetectionError | None = None
-        self._thread = ModelThread("detector")
         self._processor: Any = None
         self._model: Any = None
 
     @property
     def id(self) -> str:
         """``transformers:`` and the name."""
-        return f"transformers:{self._name}"
+        return f"transformers:{self.name}"
 
     @cached_property
     def fingerprint(self) -> str:
@@ -169,11 +157,6 @@ class LocalDetector(ABC):
         )
         return ClosedVocabulary(classes=tuple(labels))
 
-    async def load(self) -> None:
-        """Load the model now; ``DetectionError`` if that fails."""
-        self._check_open()
-        await self._thread.run(self._make_ready)
-
     async def detect(self, image: Image.Image, labels: Sequence[str] = ()) -> tuple[Detection, ...]:
         """As the port says. Raises ``DetectionError`` also where the model fails on ``image``.
 
@@ -186,16 +169,7 @@ class LocalDetector(ABC):
                 f"{self.id} looks for what it is told: give it labels, for example those of the "
                 "scene's objects"
             )
-        return await self._thread.run(lambda stop: self._detect(image, asked, stop))
-
-    async def aclose(self) -> None:
-        """Wait for the running picture, then free the model."""
-        if self._thread.closed:
-            return
-        await self._thread.aclose()
-        self._free()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        return await self._run(lambda stop: self._detect(image, asked, stop))
 
     def _open(self, device: torch.device) -> None:
         """Load processor and model; what the libraries raise is told by the caller."""
@@ -213,6 +187,17 @@ class LocalDetector(ABC):
         Boxes may reach out of the picture.
         """
 
+    def _boxes(self, outputs: Any, image: Image.Image, names: dict[int, str]) -> list[Detection]:
+        """Read boxes by the library's post-processing."""
+        (found,) = self._processor.post_process_object_detection(
+            outputs, threshold=self.threshold, target_sizes=[(image.height, image.width)]
+        )
+        columns = (found[name].tolist() for name in ("boxes", "labels", "scores"))
+        return [
+            Detection(names[label], _box(box), min(1.0, score))
+            for box, label, score in zip(*columns, strict=True)
+        ]
+
     def _is_nothing(self, label: str) -> bool:
         """Whether a label of the model stands for no thing."""
         return False
@@ -221,80 +206,16 @@ class LocalDetector(ABC):
         """Return further settings that the detections depend on, as JSON."""
         return {}
 
-    def _check_open(self) -> None:
-        if self._thread.closed:
-            raise DetectionError(f"{self.id} is closed: make a new detector")
-
-    @property
-    def _gate(self) -> DeviceGate:
-        return gate_of(str(device_of(self._device)))
-
-    def _make_ready(self, stop: Stop) -> None:
-        """Run in the worker thread, as what follows."""
-        if self._failure is not None:
-            raise self._failure
-        if self._loaded:
-            return
-        try:
-            device = device_of(self._device)
-            with self._gate.turn(stop), LOADING, _silent():
-                self._open(device)
-        except Stopped:
-            raise
-        except DetectionError as error:
-            self._failure = error
-            raise
-        except Exception as error:
-            self._failure = DetectionError(
-                f"{self.folder} could not be loaded with transformers {transformers.__version__} "
-                f"on {self._device}: {type(error).__name__}: {error}"
-            )
-            raise self._failure from error
-        self._loaded = True
-
     def _detect(
         self, image: Image.Image, labels: tuple[str, ...], stop: Stop
     ) -> tuple[Detection, ...]:
         self._make_ready(stop)
         shown = shrink(image, self._max_side)
-        try:
-            with self._gate.turn(stop), torch.inference_mode():
-                found = self._find(shown, labels)
-        except (Stopped, DetectionError, ImageError):
-            raise
-        except Exception as error:
-            raise DetectionError(
-                f"{self.id} failed on a picture of {shown.width}×{shown.height}: "
-                f"{type(error).__name__}: {error}"
-            ) from error
+        with self._turn(stop, f"a picture of {shown.width}×{shown.height}"):
+            found = self._find(shown, labels)
         wanted = wanted_of(() if self.open_vocabulary else labels)
         kept = [one for one in found if among(one.name, wanted)]
         return tuple(by_score(scaled(kept, shown.size, image.size)))
-
-
-def folder_of(model: str | os.PathLike[str]) -> Path:
-    """Return the local folder of ``model``.
-
-    ``DetectionError`` if there is none, or files are missing.
-    """
-    try:
-        return find_model(model)
-    except JudgeError as error:
-        raise DetectionError(str(error)) from None
-
-
-def image_processor_of(folder: Path, **overrides: Any) -> Any:
-    """Return the image processor in ``folder`` that works on Pillow's pictures."""
-    # Without a backend the library asks for torchvision first.
-    return AutoImageProcessor.from_pretrained(
-        folder, backend="pil", local_files_only=True, **overrides
-    )
-
-
-def model_of(auto_class: Any, folder: Path, device: torch.device) -> Any:
-    """Return the model in ``folder``, in single precision, for inference."""
-    model = auto_class.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
-    return model.to(device).eval()
 
 
 def names_of(model: Any) -> dict[int, str]:
@@ -307,53 +228,15 @@ def said(label: str) -> str:
     return plain(label) or label
 
 
-class _silent:
-    """No progress bar while a model is loaded."""
-
-    def __enter__(self) -> None:
-        self._bar = transformers_logging.is_progress_bar_enabled()
-        transformers_logging.disable_progress_bar()
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar:
-            transformers_logging.enable_progress_bar()
-
-
-THRESHOLD = 0.5
-"""Least probability of a class, the default of the library's post-processing."""
-
-
 class ClosedSetDetector(LocalDetector):
     """Any ``AutoModelForObjectDetection``; things have boxes and no masks."""
 
     auto_class = AutoModelForObjectDetection
 
-    def __init__(
-        self,
-        model: str | os.PathLike[str],
-        *,
-        name: str | None = None,
-        device: str = "auto",
-        threshold: float = THRESHOLD,
-        max_side: int = MAX_SIDE,
-    ) -> None:
-        """As :class:`LocalDetector`."""
-        super().__init__(model, name=name, device=device, threshold=threshold, max_side=max_side)
-
     def _find(self, image: Image.Image, labels: tuple[str, ...]) -> list[Detection]:
         inputs = self._processor(images=image, return_tensors="pt").to(self._model.device)
-        outputs = self._model(**inputs)
-        (found,) = self._processor.post_process_object_detection(
-            outputs, threshold=self.threshold, target_sizes=[(image.height, image.width)]
-        )
-        names = names_of(self._model)
-        rows = zip(
-            found["boxes"].tolist(), found["labels"].tolist(), found["scores"].tolist(), strict=True
-        )
-        return [
-            Detection(said(names[label]), (box[0], box[1], box[2], box[3]), min(1.0, score))
-            for box, label, score in rows
-        ]
+        names = {at: said(name) for at, name in names_of(self._model).items()}
+        return self._boxes(self._model(**inputs), image, names)
 
 
 BACKGROUND = ("background", "unlabeled", "void")
@@ -659,13 +542,7 @@ class OpenVocabularyDetector(LocalDetector):
             attention_mask=texts["attention_mask"],
             pixel_values=pixels["pixel_values"],
         )
-        (found,) = self._processor.post_process_object_detection(
-            outputs, threshold=self.threshold, target_sizes=[(image.height, image.width)]
-        )
-        rows = zip(
-            found["boxes"].tolist(), found["labels"].tolist(), found["scores"].tolist(), strict=True
-        )
-        return [Detection(labels[label], _box(box), min(1.0, score)) for box, label, score in rows]
+        return self._boxes(outputs, image, dict(enumerate(labels)))
 
     def _dino(self, image: Image.Image, pixels: Any, labels: tuple[str, ...]) -> list[Detection]:
         found: list[Detection] = []

@@ -173,11 +173,11 @@ class BiRefNet:
         model is not on this machine, brings code that is not trusted, or ``side`` is no multiple of
         32.
         """
-        from scenewright.tools.vision.detection.local import folder_of
+        from scenewright.tools.vision.local_model import folder_of
 
         if side < 32 or side % 32:
             raise DetectionError(f"side {side}: use a multiple of 32, such as {INPUT_SIDE}")
-        self._folder = folder_of(model)
+        self._folder = folder_of(model, DetectionError)
         self._name = str(model)
         self._trusted = trust_remote_code
         self._device = device

@@ -22,14 +22,12 @@ import transformers
 from numpy.typing import NDArray
 from PIL import Image
 from transformers import AutoModel, AutoTokenizer
-from transformers.utils import logging as transformers_logging
 
-from scenewright.agents.judges.vlm import device_of, digest_folder, find_model
-from scenewright.core.ports.judge import JudgeError
+from scenewright.agents.judges.vlm import digest_folder
 from scenewright.core.ports.vision import PROMPTS, Detection, ObjectRealism, RealismError, on_scale
-from scenewright.providers.device_gate import LOADING, ModelThread, Stop, Stopped, gate_of
+from scenewright.providers.device_gate import Stop
 from scenewright.tools.vision.detection.boxes import plain
-from scenewright.tools.vision.detection.local import image_processor_of, model_of
+from scenewright.tools.vision.local_model import LocalModel, image_processor_of, model_of
 from scenewright.tools.vision.realism.pictures import MARGIN, object_crop
 
 Array = NDArray[np.float32]
@@ -167,8 +165,11 @@ class BlipMatchScorer(AlignmentScorer):
         super().__init__(BlipEncoder(model, name=name), BLIP_BOUNDS)
 
 
-class ClipEncoder:
-    """Implements :class:`Encoder`. One thread owns the model; it is loaded when first needed."""
+class ClipEncoder(LocalModel):
+    """Implements :class:`Encoder`."""
+
+    error = RealismError
+    loaded_as = "a CLIP"
 
     def __init__(
         self,
@@ -181,111 +182,58 @@ class ClipEncoder:
         """As :class:`ClipScorer`."""
         if batch < 1:
             raise RealismError(f"batch {batch}: use at least 1")
-        try:
-            self._folder = find_model(model)
-        except JudgeError as error:
-            raise RealismError(str(error)) from None
-        self.name = name or str(model)
-        """What it is called."""
-        self._device = device
+        super().__init__(model, name=name, device=device, thread="clip")
         self._batch = batch
-        self._thread = ModelThread("clip")
-        self._loaded: tuple[Any, Any, Any] | None = None
-        self._failure: RealismError | None = None
+        self._model: Any = None
+        self._processor: Any = None
+        self._tokenizer: Any = None
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of files, library versions and the device."""
-        parts = [digest_folder(self._folder), transformers.__version__, torch.__version__]
+        parts = [digest_folder(self.folder), transformers.__version__, torch.__version__]
         return hashlib.sha256(json.dumps([*parts, self._device, 1]).encode()).hexdigest()
 
     async def likeness(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Array:
         """As the port says; texts longer than the model's room are cut."""
-        if self._thread.closed:
-            raise RealismError(f"{self.name} is closed: make a new encoder")
+        self._check_open()
         if not images or not texts:
             return np.zeros((len(images), len(texts)), np.float32)
-        return await self._thread.run(lambda stop: self._compared(images, texts, stop))
-
-    async def aclose(self) -> None:
-        """Wait for the running pictures, then free the model."""
-        if self._thread.closed:
-            return
-        await self._thread.aclose()
-        self._loaded = None
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        return await self._run(lambda stop: self._compared(images, texts, stop))
 
     def _compared(self, images: Sequence[Image.Image], texts: Sequence[str], stop: Stop) -> Array:
         """Run in the thread, as what follows."""
-        model, prepare, tokenizer = self._ready(stop)
+        self._make_ready(stop)
+        model = self._model
         # SigLIP learned with texts filled up to their full length.
         fill = "max_length" if model.config.model_type.startswith("siglip") else "longest"
         room = int(model.config.text_config.max_position_embeddings)
-        read = tokenizer(
-            list(texts), padding=fill, truncation=True, max_length=room, return_tensors="pt"
-        )
-        gate = gate_of(str(device_of(self._device)))
         rows = []
-        try:
-            with gate.turn(stop), torch.inference_mode():
-                words = _unit(model.get_text_features(**read.to(model.device)))
-            for start in range(0, len(images), self._batch):
-                if stop.is_set():
-                    raise Stopped("the work was stopped")
-                shown = prepare(
-                    images=list(images[start : start + self._batch]), return_tensors="pt"
-                )
-                with gate.turn(stop), torch.inference_mode():
-                    pixels = shown["pixel_values"].to(model.device)
-                    looks = _unit(model.get_image_features(pixel_values=pixels))
-                    rows.append((looks @ words.T).cpu().numpy())
-        except Stopped:
-            raise
-        except Exception as error:
-            raise RealismError(
-                f"{self.name} failed on {self._device}: {type(error).__name__}: {error}"
-            ) from error
+        with self._turn(stop, f"{len(texts)} texts on {self._device}"):
+            read = self._tokenizer(
+                list(texts), padding=fill, truncation=True, max_length=room, return_tensors="pt"
+            )
+            words = _unit(model.get_text_features(**read.to(model.device)))
+        for start in range(0, len(images), self._batch):
+            some = list(images[start : start + self._batch])
+            with self._turn(stop, f"{len(some)} pictures on {self._device}"):
+                shown = self._processor(images=some, return_tensors="pt")["pixel_values"]
+                looks = _unit(model.get_image_features(pixel_values=shown.to(model.device)))
+                rows.append((looks @ words.T).cpu().numpy())
         found: Array = np.concatenate(rows).astype(np.float32)
         return found
 
-    def _ready(self, stop: Stop) -> tuple[Any, Any, Any]:
-        if self._failure is not None:
-            raise self._failure
-        if self._loaded is None:
-            device = device_of(self._device)
-            bar = transformers_logging.is_progress_bar_enabled()
-            transformers_logging.disable_progress_bar()
-            try:
-                with gate_of(str(device)).turn(stop), LOADING:
-                    model = model_of(AutoModel, self._folder, device)
-                    if not hasattr(model, "get_text_features"):
-                        raise RealismError(
-                            f"{self._folder} compares no pictures with texts: name a CLIP or one "
-                            "of its kin"
-                        )
-                    self._loaded = (
-                        model,
-                        image_processor_of(self._folder),
-                        AutoTokenizer.from_pretrained(self._folder, local_files_only=True),
-                    )
-            except Stopped:
-                raise
-            except Exception as error:
-                self._failure = (
-                    error
-                    if isinstance(error, RealismError)
-                    else RealismError(
-                        f"{self._folder} could not be loaded as a CLIP with transformers "
-                        f"{transformers.__version__} on {self._device}: "
-                        f"{type(error).__name__}: {error}"
-                    )
-                )
-                raise self._failure from error
-            finally:
-                if bar:
-                    transformers_logging.enable_progress_bar()
-        return self._loaded
+    def _open(self, device: torch.device) -> None:
+        self._model = model_of(AutoModel, self.folder, device)
+        if not hasattr(self._model, "get_text_features"):
+            raise RealismError(
+                f"{self.folder} compares no pictures with texts: name a CLIP or one of its kin"
+            )
+        self._processor = image_processor_of(self.folder)
+        self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
+
+    def _free(self) -> None:
+        self._model = self._processor = self._tokenizer = None
 
 
 def _unit(output: Any) -> torch.Tensor:

@@ -33,10 +33,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -58,15 +57,13 @@ from transformers import (
     SegformerModel,
 )
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import logging as transformers_logging
 
-from scenewright.agents.judges.vlm import device_of, digest_folder, find_model, neutralise
+from scenewright.agents.judges.vlm import digest_folder, neutralise
 from scenewright.core.images import to_rgb
-from scenewright.core.ports.judge import JudgeError
 from scenewright.core.ports.vision import HIGHEST, LOWEST, RealismError
-from scenewright.providers.device_gate import LOADING, ModelThread, Stop, Stopped, gate_of
+from scenewright.providers.device_gate import Stop
 from scenewright.tools.vision.detection.boxes import plain
-from scenewright.tools.vision.detection.local import image_processor_of
+from scenewright.tools.vision.local_model import LocalModel, image_processor_of
 
 Aspect = Literal["shape", "texture", "joint"]
 ASPECTS: tuple[Aspect, Aspect, Aspect] = ("shape", "texture", "joint")
@@ -324,12 +321,11 @@ _READING = 1
 """Raised when the same picture and name would give other features."""
 
 
-class BlipEncoder:
-    """A BLIP on this machine.
+class BlipEncoder(LocalModel):
+    """A BLIP on this machine."""
 
-    One thread owns it, so pictures wait in line and the event loop stays free; it is loaded with
-    the first of them, or by :meth:`load`.
-    """
+    error = RealismError
+    loaded_as = "a BLIP"
 
     def __init__(
         self,
@@ -349,18 +345,10 @@ class BlipEncoder:
             raise RealismError(
                 f"dtype {dtype!r}, batch {batch}: use {' or '.join(DTYPES)} and at least 1"
             )
-        try:
-            self.folder = find_model(model)
-        except JudgeError as error:
-            raise RealismError(str(error)) from None
-        self.name = name or str(model)
-        """What it is called."""
-        self._device = device
+        super().__init__(model, name=name, device=device, thread="blip")
         self._dtype = dtype
         self._batch = batch
-        self._thread = ModelThread("blip")
         self._model: _LoadedBlip | None = None
-        self._failure: RealismError | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -375,10 +363,6 @@ class BlipEncoder:
             *(self._device, self._dtype, _READING),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-    async def load(self) -> None:
-        """Load it now; ``RealismError`` if that fails."""
-        await self._run(self._ready)
 
     async def embedding(self) -> int:
         """Length of its multimodal features; loads it."""
@@ -398,7 +382,7 @@ class BlipEncoder:
             model = self._ready(stop)
             rows = [np.zeros((0, model.embedding), np.float32)]
             for some in _chunks(len(images), self._batch):
-                with self._turn(stop):
+                with self._batch_turn(stop):
                     rows.append(model.multimodal(images[some], categories[some]))
             return np.concatenate(rows)
 
@@ -416,70 +400,30 @@ class BlipEncoder:
                 return np.zeros((len(images), len(texts)), np.float32)
             looks, words = [], []
             for some in _chunks(len(images), self._batch):
-                with self._turn(stop):
+                with self._batch_turn(stop):
                     looks.append(model.looks(images[some]))
             for some in _chunks(len(texts), self._batch):
-                with self._turn(stop):
+                with self._batch_turn(stop):
                     words.append(model.words(texts[some]))
             found: Array = np.concatenate(looks) @ np.concatenate(words).T
             return found
 
         return await self._run(work)
 
-    async def aclose(self) -> None:
-        """Wait for the running pictures, then free the model."""
-        if self._thread.closed:
-            return
-        await self._thread.aclose()
-        self._model = None
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-
-    async def _run(self, work: Callable[[Stop], T]) -> T:
-        if self._thread.closed:
-            raise RealismError(f"{self.name} is closed: make a new encoder")
-        return await self._thread.run(work)
-
-    @contextmanager
-    def _turn(self, stop: Stop) -> Iterator[None]:
-        """Return a batch's turn on the device, ended by ``stop``.
-
-        Runs in the thread, as what follows.
-        """
-        if stop.is_set():
-            raise Stopped("the work was stopped")
-        try:
-            with gate_of(str(device_of(self._device))).turn(stop), torch.inference_mode():
-                yield
-        except (torch.OutOfMemoryError, RuntimeError) as error:
-            if isinstance(error, Stopped):
-                raise
-            raise RealismError(
-                f"{self.name} failed on {self._device}: {error}. Use a smaller batch than "
-                f"{self._batch} if the memory is short"
-            ) from error
+    def _batch_turn(self, stop: Stop) -> AbstractContextManager[None]:
+        advice = f". Use a smaller batch than {self._batch} if the memory is short"
+        return self._turn(stop, self._device, advice)
 
     def _ready(self, stop: Stop) -> _LoadedBlip:
-        if self._failure is not None:
-            raise self._failure
-        if self._model is None:
-            device = device_of(self._device)
-            try:
-                with gate_of(str(device)).turn(stop), LOADING, _silent():
-                    self._model = _LoadedBlip(self.folder, device, getattr(torch, self._dtype))
-            except Stopped:
-                raise
-            except RealismError as error:
-                self._failure = error
-                raise
-            except Exception as error:
-                self._failure = RealismError(
-                    f"{self.folder} could not be loaded as a BLIP with transformers "
-                    f"{transformers.__version__} on {self._device}: "
-                    f"{type(error).__name__}: {error}"
-                )
-                raise self._failure from error
+        self._make_ready(stop)
+        assert self._model is not None
         return self._model
+
+    def _open(self, device: torch.device) -> None:
+        self._model = _LoadedBlip(self.folder, device, getattr(torch, self._dtype))
+
+    def _free(self) -> None:
+        self._model = None
 
 
 class _LoadedBlip:
@@ -585,19 +529,3 @@ def _rows(found: torch.Tensor) -> Array:
 
 def _chunks(count: int, size: int) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, count, size))
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """No progress bar, and no advice, while the model is loaded."""
-    bar = transformers_logging.is_progress_bar_enabled()
-    told = logging.getLogger("transformers")
-    level = told.level
-    transformers_logging.disable_progress_bar()
-    told.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        told.setLevel(level)
-        if bar:
-            transformers_logging.enable_progress_bar()
