@@ -203,6 +203,13 @@ class Service:
         """Return a run of the tenant; ``NotFound`` for any other."""
         return await self.store.get(run, identity.tenant)
 
+    async def image(self, identity: Identity, run: str, digest: str) -> Path:
+        """Return the file of an image of a tenant's run; it may not be there.
+
+        ``digest`` is 64 hex digits. Raises ``NotFound`` for any other run.
+        """
+        return await self.artifacts.image((await self.run(identity, run)).id, digest)
+
     async def view(self, run: Run) -> Refinement:
         """Return a run with all that is known of it."""
         position = await self.store.position(run)

@@ -359,11 +359,6 @@ class RunStore:
                 await limits.keep(connection, run, summary, self._clock())
             return bool(done.rowcount)
 
-    async def spent(self, key_id: str) -> tuple[float, int]:
-        """US dollars and images of all that an API key has asked for."""
-        async with self._reading.connect() as connection:
-            return await limits.spent(connection, key_id)
-
     async def charge(self, tenant: str, key_id: str | None, usd: float, images: int = 0) -> None:
         """Keep what a call outside a run has cost."""
         async with self._writing() as connection:

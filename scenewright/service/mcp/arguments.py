@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError, create_model
 
 from scenewright.config.model_identity import UNKNOWN
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import first_problem
 from scenewright.graphs.state import Budget
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.schemas import (
@@ -192,5 +193,4 @@ def _checked(kind: type[_Model], values: dict[str, Any]) -> _Model:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        told = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-        raise Unprocessable(told) from error
+        raise Unprocessable(first_problem(error)) from error

@@ -22,6 +22,7 @@ from scenewright.graphs.director_record import ACCEPT
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.report.record import PageError, read_run
 from scenewright.runs.report.render import render_run
+from scenewright.service.api.images import image_bytes
 from scenewright.service.api.parse import parse
 from scenewright.service.core.errors import NotFound, Unavailable, Unprocessable
 from scenewright.service.core.identity import require_scope
@@ -102,12 +103,8 @@ async def image_file(call: Call, run: str, image: str) -> bytes:
 
     ``image`` has the form of :data:`HASH`.
     """
-    found = await call.run(run)
-    place = await call.service.artifacts.image(found.id, image)
-    try:
-        return await asyncio.to_thread(place.read_bytes)
-    except OSError:
-        raise NotFound(f"the run has no image {image}: look at its rounds") from None
+    place = await call.service.image(call.identity, run, image)
+    return await asyncio.to_thread(image_bytes, place)
 
 
 async def run_page(call: Call, run: str) -> str:

@@ -114,8 +114,7 @@ async def file(
         wanted = read_size(size)
     except ValueError as error:
         raise Unprocessable(f"size: {error}") from error
-    run = await service.run(identity, run_id)
-    path = await service.artifacts.image(run.id, image)
+    path = await service.image(identity, run_id, image)
     data, *_ = await asyncio.to_thread(
         picture_file, path, form, compression=compression, size=wanted
     )
