@@ -129,7 +129,7 @@ def profile_of(
                 "strategy"
             )
     except ValidationError as error:
-        raise Unprocessable(f"that does not go together: {first_problem(error)}") from error
+        raise Unprocessable(f"these options conflict: {first_problem(error)}") from error
     except StrategyError as error:
         raise Unprocessable(str(error)) from error
     return found
@@ -141,7 +141,7 @@ def _check_director(profile: Profile, model: str, settings: Settings) -> None:
     director = identity_of_spec(f"mcp:{model}")
     problem = apart_problem(loop, report, director, self_report=profile.self_report)
     if problem:
-        raise Unprocessable(f"that does not go together: {problem}")
+        raise Unprocessable(f"these options conflict: {problem}")
 
 
 def _apart_from(

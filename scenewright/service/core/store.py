@@ -374,7 +374,7 @@ class RunStore:
         waiting = int(counted.scalar_one())
         if waiting >= self.queue:
             raise Busy(
-                f"{waiting} runs wait already, as many as may: come again later",
+                f"the queue is full, {waiting} runs wait in it: try again later",
                 retry_after=min(60.0, 1.0 + waiting / 50),
             )
 

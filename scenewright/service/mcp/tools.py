@@ -216,7 +216,7 @@ async def _picture(call: Call, given: str) -> Image.Image:
     text = given[written.end() :] if written is not None else given
     if written is None and ":" in given[:64]:
         raise Unprocessable(
-            "image is an address, and none is fetched here: give the file itself in base64, a "
+            "image is an address, and none is fetched: give the file itself in base64, a "
             "data URL, or scenewright://runs/ID/images/HASH"
         )
     try:
@@ -236,7 +236,7 @@ _DIRECTOR: Mapping[str, type[Arguments]] = {
     "inpaint": Inpaint,
     ACCEPT: Accept,
 }
-_AGAIN = "it is still at work: the same call again waits for it and tells what it did"
+_AGAIN = "the tool is still running: repeat the same call to wait for its result"
 _DRAWN = "call the next tool, or accept to end the run"
 
 
@@ -258,7 +258,7 @@ async def open_scene(call: Call, given: OpenScene) -> Annotated[CallToolResult, 
     run, session = await call.sessions.open(call.identity, given.request())
     result = await call.service.result(run)
     if result is None:
-        raise Unavailable(f"the run {run.id} was let go of before it began: call open_scene again")
+        raise Unavailable(f"the run {run.id} was closed before it began: call open_scene again")
     asked = RefinementRequest.model_validate(run.request)
     budget = asked.budget
     opened = OpenedRun(
@@ -306,7 +306,7 @@ async def _direct(name: str, call: Call, given: Directed) -> CallToolResult:
     if session.driven is not None and session.driven.status == "finished":
         return await _over(call, run, name, {} if said is None else _data(said))
     if said is None:
-        raise Unavailable("the run was let go of before the call: call again")
+        raise Unavailable("the run was closed before the call: call again")
     if not said.ok:
         return error_result(said.text)
     told = ToolResult(run=run.id, tool=name, done=True, told=_data(said), next=_DRAWN)

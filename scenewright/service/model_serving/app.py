@@ -225,7 +225,7 @@ def problem_of(error: BaseException) -> Problem:
 
     match error:
         case BackPressureError():
-            detail = "every replica has its hands full and too many requests wait: come back later"
+            detail = "all replicas are busy and too many requests wait: try again later"
             return Problem(title="Overloaded", status=429, detail=detail, retry_after=_COME_BACK)
         case RayActorError() | DeploymentUnavailableError() | ReplicaUnavailableError():
             detail = "the replica that had the request ended: ask again"

@@ -370,7 +370,7 @@ def _put(found: dict[str, Any], path: list[str], value: str, name: str) -> None:
         *outer, last = outer
     if "" in (*outer, last) or len(path) > 8:
         raise WrongParameter(
-            path[0], f"{name[:100]!r} cannot be told apart in a form: give {path[0]} as JSON"
+            path[0], f"{name[:100]!r} is ambiguous in a form: give {path[0]} as JSON"
         )
     place = found
     for part in outer:
