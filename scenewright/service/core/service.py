@@ -91,9 +91,10 @@ class Service:
     ) -> None:
         """Serve the runs of a database.
 
-        ``base``: accounts and profiles, by default those of this machine; ``models`` replaces models of a request's profile; ``observing`` is told what happens;
-        ``jobs`` bring runs to workers; ``artifacts`` and ``uploads`` keep files of runs and
-        pictures for them, by default below ``settings.data``.
+        ``base``: accounts and profiles, by default those of this machine; ``models`` replaces
+        models of a request's profile; ``observing`` is told what happens; ``jobs`` bring runs to
+        workers; ``artifacts`` and ``uploads`` keep files of runs and pictures for them, by default
+        below ``settings.data``.
         """
         self.settings = settings
         self.engine = engine
@@ -335,7 +336,10 @@ class Service:
         profile = profile_of(request, self.base, self.settings.profiles)
         await self.within_budget(identity)
         if self._scores >= 2 * self.settings.scoring:
-            raise Busy("too many pictures are being scored at once: try again in a few seconds", retry_after=5)
+            raise Busy(
+                "too many pictures are being scored at once: try again in a few seconds",
+                retry_after=5,
+            )
         replaced = {} if self.models is None else dict(self.models(request))
         self._scores += 1
         try:
