@@ -63,12 +63,19 @@ UNFINISHED = re.compile(
 )
 
 
+VENDORED = ("cytoscape.js",)
+"""Libraries that the package carries as they are published."""
+
+
 def package_files() -> list[Path]:
-    """Text files of the package, without the weights."""
+    """Text files of the package, without the weights and other projects' libraries."""
     return sorted(
         path
         for path in PACKAGE.rglob("*")
-        if path.suffix in TEXT and path.is_file() and WEIGHTS not in path.parents
+        if path.suffix in TEXT
+        and path.is_file()
+        and WEIGHTS not in path.parents
+        and path.name not in VENDORED
     )
 
 

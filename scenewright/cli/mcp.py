@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -62,28 +63,26 @@ def mcp(
 
 
 async def _serve(settings: ServiceSettings) -> None:
-    from mcp.server.stdio import stdio_server
-
     from scenewright.config.settings import load_settings
     from scenewright.runs.model_factory.local_models import SHARED
     from scenewright.service.core.lifespan import running
-    from scenewright.service.mcp.agent_sessions import agent_sessions
+    from scenewright.service.mcp.agent_sessions import AgentSessions, agent_sessions
     from scenewright.service.mcp.server import mcp_server
 
     base = load_settings()
     check_profiles(settings, base)
     if settings.profiles:
         base = base.model_copy(update={"profile": settings.profiles[0]})
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(SHARED.aclose)
-        # First: from here on only the protocol is written to standard output.
-        reading, writing = await stack.enter_async_context(stdio_server())
-        service = await stack.enter_async_context(running(settings, base=base))
-        server = mcp_server(service, await stack.enter_async_context(agent_sessions(service)))
-        serving = asyncio.ensure_future(
-            server.run(reading, writing, server.create_initialization_options())
-        )
-        stopping = asyncio.create_task(stop_on_signal().wait())
+
+    @asynccontextmanager
+    async def opened(_: object) -> AsyncIterator[AgentSessions]:
+        async with running(settings, base=base) as service, agent_sessions(service) as found:
+            yield found
+
+    # The service starts inside: by then only the protocol is written to standard output.
+    serving = asyncio.ensure_future(mcp_server(opened).run_stdio_async())
+    stopping = asyncio.create_task(stop_on_signal().wait())
+    try:
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if not serving.done():
@@ -91,3 +90,5 @@ async def _serve(settings: ServiceSettings) -> None:
             await asyncio.wait([serving])
         elif not serving.cancelled():
             serving.result()
+    finally:
+        await SHARED.aclose()

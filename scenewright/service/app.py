@@ -22,14 +22,19 @@ from scenewright.core.version import VERSION
 from scenewright.providers import StoreError
 from scenewright.runs.folder import RunError
 from scenewright.service.api import health, images, parse, profiles, refinements, scores
-from scenewright.service.api.access import AuthMiddleware
+from scenewright.service.api.access import AuthMiddleware, problem_reply
 from scenewright.service.api.description import complete
 from scenewright.service.compat.automatic1111 import routes as automatic1111
 from scenewright.service.compat.openai_images import models as openai_models
 from scenewright.service.compat.openai_images import routes as openai_images
-from scenewright.service.compat.openai_images.errors import OpenAIErrors
+from scenewright.service.compat.openai_images.errors import (
+    error_body,
+    error_reply,
+    has_openai_errors,
+    wrong_fields,
+)
 from scenewright.service.core.driving import Models
-from scenewright.service.core.errors import ServiceError, Unavailable, problem
+from scenewright.service.core.errors import ServiceError, Unavailable
 from scenewright.service.core.lifespan import running
 from scenewright.service.core.observing.observers import Observability, ObservabilityMiddleware
 from scenewright.service.core.schemas import Problem
@@ -101,8 +106,7 @@ def create_app(
     for away in _AWAY:
         app.add_exception_handler(away, _away)
     complete(app)
-    app.add_middleware(AuthMiddleware, settings=settings)
-    app.add_middleware(OpenAIErrors)
+    app.add_middleware(AuthMiddleware, settings=settings, refusal=_refused)
     app.add_middleware(ObservabilityMiddleware, observing=observing)
     return app
 
@@ -120,11 +124,15 @@ def create_health_app(service: Service) -> FastAPI:
 
 async def _told(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
+    if has_openai_errors(request.url.path, routed=True):
+        return error_reply(error)
     return _problem(request, error.status, error.detail, error.headers)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    if has_openai_errors(request.url.path, routed=True):
+        return error_reply(wrong_fields(error))
     found = []
     for item in error.errors()[:5]:
         place = ".".join(str(part) for part in item["loc"])
@@ -161,6 +169,14 @@ def _problem(
     told = detail[:_MOST_DETAIL].encode(errors="replace").decode()
     if for_people(request):
         return error_page(request, status, told, headers)
-    return JSONResponse(
-        problem(status, told), status, headers, media_type="application/problem+json"
-    )
+    if has_openai_errors(request.url.path, routed=False):
+        status = 400 if status == 422 else status
+        return JSONResponse(error_body(status, told), status, headers)
+    return problem_reply(status, told, headers)
+
+
+def _refused(path: str, error: ServiceError) -> Response:
+    """Return the reply to a request that the middleware refuses before its route."""
+    if has_openai_errors(path, routed=False):
+        return error_reply(error)
+    return problem_reply(error.status, error.detail, error.headers)

@@ -12,8 +12,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mcp.server.stdio import stdio_server
-
 from tests.doubles import CallBook, ScriptedBackend
 from tests.service.mcping import held
 from tests.service.serving import scripted
@@ -33,12 +31,8 @@ def models(book: CallBook, *, killed: bool) -> Any:
 
 async def main(folder: Path) -> None:
     book = CallBook(folder / "drawn")
-    async with (
-        stdio_server() as (reading, writing),
-        held(folder / "data", models(book, killed=True)) as at,
-    ):
-        server = at.server()
-        await server.run(reading, writing, server.create_initialization_options())
+    async with held(folder / "data", models(book, killed=True)) as at:
+        await at.server().run_stdio_async()
 
 
 if __name__ == "__main__":

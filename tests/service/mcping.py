@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from mcp import Client
-from mcp.server import Server
+from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult
 
@@ -37,9 +37,9 @@ class Held:
         self.service = service
         self.sessions = found
 
-    def server(self, identity: Identity = LOCAL) -> Server[Any]:
+    def server(self, identity: Identity = LOCAL) -> MCPServer[AgentSessions]:
         """The MCP server as ``identity`` meets it."""
-        return mcp_server(self.service, self.sessions, lambda context: identity)
+        return mcp_server(lambda _: nullcontext(self.sessions), lambda context: identity)
 
     def client(self, identity: Identity = LOCAL) -> Client:
         """A client in memory that calls as ``identity``."""

@@ -212,8 +212,7 @@ async def test_a_run_is_directed_with_its_rows_in_postgresql(tmp_path: Path) -> 
         for _ in range(2):
             async with (
                 opening.running(settings, models=kit) as service,
-                agent_sessions(service) as found,
-                Client(mcp_server(service, found)) as client,
+                Client(mcp_server(lambda _, service=service: agent_sessions(service))) as client,
             ):
                 if not kit.drawn:
                     run = await opened(client)

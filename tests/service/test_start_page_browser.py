@@ -202,7 +202,7 @@ async def test_sentence_graph_and_json_are_kept_in_step(tab: Tab) -> None:
         "(() => { const json = document.querySelector('#json'); json.value = '{';"
         "json.dispatchEvent(new Event('change')); })()"
     )
-    assert "This is no scene graph" in await tab.js(
+    assert "This is not a scene graph" in await tab.js(
         "document.querySelector('#json-problem').textContent"
     )
     assert len(await tab.js(NODES)) == 1

@@ -18,7 +18,7 @@ import binascii
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes
 
@@ -60,6 +60,12 @@ WHOLE_SECONDS = 300.0
 _DRAIN_BYTES = 64 * 2**20
 _DRAIN_SECONDS = 5.0
 _DRAIN_IDLE_SECONDS = 0.5
+
+
+class Fault(ServiceError):
+    """An error of the service itself."""
+
+    status = 500
 
 
 class TooSlow(ServiceError):
@@ -254,9 +260,16 @@ _HEADERS: Mapping[str, str] = {
 class AuthMiddleware:
     """Gives every request its identity (``request.state.identity``) or refuses it."""
 
-    def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: ServiceSettings,
+        refusal: Callable[[str, ServiceError], Response] | None = None,
+    ) -> None:
+        """``refusal`` gives the reply of an error at a path: by default a problem document."""
         self.app = app
         self.settings = settings
+        self._refusal = refusal or _problem
         self.rates = RateLimits()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -285,14 +298,14 @@ class AuthMiddleware:
             if reply.begun:
                 raise
             if isinstance(error, ServiceError):
-                refusal = _refusal(scope, headers, path, error)
+                refusal = _login(scope, headers, path, error) or self._refusal(path, error)
                 if not await body.drain(headers):
                     refusal.headers["Connection"] = "close"
                 await refusal(scope, receive, reply.start)
                 return
             # Said here, so that this reply has its headers too; the server logs what happened.
-            told = "something went wrong here: look at the service's log"
-            await _problem(500, told, {})(scope, receive, reply.start)
+            told = Fault("something went wrong here: look at the service's log")
+            await self._refusal(path, told)(scope, receive, reply.start)
             raise
 
     async def _admit(self, scope: Scope, headers: Headers, path: str) -> None:
@@ -404,17 +417,25 @@ def _check_url(scope: Scope) -> None:
         )
 
 
-def _refusal(scope: Scope, headers: Headers, path: str, error: ServiceError) -> Response:
+def _login(scope: Scope, headers: Headers, path: str, error: ServiceError) -> Response | None:
+    """Return the way to the sign-in page for a browser that opens a page without a key."""
     browser = "text/html" in headers.get("accept", "")
     if isinstance(error, Unauthorized) and browser and scope["method"] == "GET":
         query = scope.get("query_string", b"").decode("latin-1")
         wanted = quote(path + (f"?{query}" if query else ""), safe="/")
         root = scope.get("root_path", "")
         return RedirectResponse(f"{root}{LOGIN}?next={wanted}", 303)
-    return _problem(error.status, error.detail, error.headers)
+    return None
 
 
-def _problem(status: int, detail: str, headers: Mapping[str, str]) -> Response:
+def _problem(path: str, error: ServiceError) -> Response:
+    return problem_reply(error.status, error.detail, error.headers)
+
+
+def problem_reply(
+    status: int, detail: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """Return an error as ``application/problem+json``."""
     return JSONResponse(
-        problem(status, detail), status, dict(headers), media_type="application/problem+json"
+        problem(status, detail), status, headers, media_type="application/problem+json"
     )

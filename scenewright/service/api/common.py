@@ -5,15 +5,16 @@ What doors that speak another tool's language take beyond it, in a field ``scene
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from fastapi import Depends, Header, Path, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import Budget
 from scenewright.service.core.identity import Identity, allow
-from scenewright.service.core.schemas import MAX_TEXT
+from scenewright.service.core.requests import scene_of
+from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest
 from scenewright.service.core.service import Service
 
 
@@ -42,6 +43,30 @@ class Extension(BaseModel):
     """Rounds in a row without a better candidate after which a run stops."""
     budget: Budget = Budget()
     """Limits of cost and time of each picture."""
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        if self.scene is not None and self.triplets is not None:
+            raise ValueError("give the scene once: as scene or as triplets")
+        return self
+
+    @property
+    def has_scene(self) -> bool:
+        """Whether the scene is here, and not in the prompt."""
+        return self.scene is not None or self.triplets is not None
+
+    def request(self, prompt: str, **more: Any) -> RefinementRequest:
+        """Return the run that is asked for, its scene read: from here, else from ``prompt``.
+
+        ``more`` are further fields of the request. Raises ``Unprocessable``.
+        """
+        own = set(RefinementRequest.model_fields) & set(type(self).model_fields) - set(more)
+        asked = RefinementRequest(
+            text=None if self.has_scene else prompt,
+            **{name: getattr(self, name) for name in own},
+            **more,
+        )
+        return asked.model_copy(update={"scene": scene_of(asked), "text": None, "triplets": None})
 
 
 async def service_of(request: Request) -> Service:

@@ -26,7 +26,7 @@ class Health(BaseModel):
 
 @router.get("/healthz", summary="Whether the process answers", response_model=Health)
 async def alive() -> Health:
-    """Return the process answers."""
+    """Say that the process answers."""
     return Health(status="ok")
 
 
@@ -37,7 +37,7 @@ async def ready(service: Core) -> Health:
     The database answers, the runs of an earlier process are queued, and no shutdown is under way.
     """
     if service.worker.draining:
-        raise Unavailable("the service is about to end")
+        raise Unavailable("the service is shutting down")
     if not service.worker.ready.is_set():
         raise Unavailable("the service is looking through the runs of an earlier process")
     try:

@@ -48,9 +48,8 @@ async def whole(
     known: _Known = None,
 ) -> Response:
     """Return an image of the run as PNG."""
-    run = await service.run(identity, run_id)
-    place = await service.artifacts.image(run.id, image)
-    data = await asyncio.to_thread(_read, place)
+    place = await service.image(identity, run_id, image)
+    data = await asyncio.to_thread(image_bytes, place)
     return _given(data, "image/png", image, known)
 
 
@@ -68,8 +67,7 @@ async def preview(
     known: _Known = None,
 ) -> Response:
     """Return the image as WebP of at most 256 pixels a side."""
-    run = await service.run(identity, run_id)
-    place = await service.artifacts.image(run.id, image)
+    place = await service.image(identity, run_id, image)
     data = await asyncio.to_thread(_small, place)
     return _given(data, "image/webp", f"{image}-{PREVIEW_SIDE}", known)
 
@@ -81,7 +79,8 @@ def _given(data: bytes, kind: str, tag: str, known: str | None) -> Response:
     return Response(data, media_type=kind, headers=headers)
 
 
-def _read(place: FilePath) -> bytes:
+def image_bytes(place: FilePath) -> bytes:
+    """Return the file of an image of a run; ``NotFound`` if it is not there."""
     try:
         return place.read_bytes()
     except OSError:

@@ -77,7 +77,7 @@ class Driver:
         observing: Observability | None = None,
         artifacts: Artifacts | None = None,
     ) -> None:
-        """Return ``folder`` gives the run folder of an id.
+        """Drive runs in the folders that ``folder`` gives by id.
 
         ``checkpoints`` replaces the SQLite file in it, as the argument of ``refine`` does.
         ``uploads``: pictures that runs begin with; ``observing`` is told what happens.

@@ -267,6 +267,16 @@ def drawn_size(wanted: Size, features: BackendFeatures) -> Size | None:
     return None if found == features.default_size else found
 
 
+def drawn_at(
+    request: RefinementRequest, wanted: Size, features: BackendFeatures
+) -> RefinementRequest:
+    """Return ``request`` with the size to draw for a picture of ``wanted``."""
+    drawn = drawn_size(wanted, features)
+    if drawn is None:
+        return request
+    return request.model_copy(update={"width": drawn[0], "height": drawn[1]})
+
+
 def _nearest(wanted: Size, features: BackendFeatures) -> Size:
     width, height = wanted
     if features.sizes is not None:

@@ -24,6 +24,7 @@ from scenewright.config.settings import (
 )
 from scenewright.core.formats import FormatError, loads_scene
 from scenewright.core.scene import SceneError, SceneGraph
+from scenewright.core.validation import first_problem
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.runs.coverage import Coverage, coverage_of
 from scenewright.runs.report.words import scene_words
@@ -128,8 +129,7 @@ def profile_of(
                 "strategy"
             )
     except ValidationError as error:
-        message = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise Unprocessable(f"that does not go together: {message}") from error
+        raise Unprocessable(f"these options conflict: {first_problem(error)}") from error
     except StrategyError as error:
         raise Unprocessable(str(error)) from error
     return found
@@ -141,7 +141,7 @@ def _check_director(profile: Profile, model: str, settings: Settings) -> None:
     director = identity_of_spec(f"mcp:{model}")
     problem = apart_problem(loop, report, director, self_report=profile.self_report)
     if problem:
-        raise Unprocessable(f"that does not go together: {problem}")
+        raise Unprocessable(f"these options conflict: {problem}")
 
 
 def _apart_from(

@@ -89,11 +89,12 @@ class Service:
         artifacts: Artifacts | None = None,
         uploads: UploadStore | None = None,
     ) -> None:
-        """Return ``base``: accounts and profiles.
+        """Serve the runs of a database.
 
-        ``models`` replaces models of a request's profile; ``observing`` is told what happens;
-        ``jobs`` bring runs to workers; ``artifacts`` and ``uploads`` keep files of runs and
-        pictures for them, by default below ``settings.data``.
+        ``base``: accounts and profiles, by default those of this machine; ``models`` replaces
+        models of a request's profile; ``observing`` is told what happens; ``jobs`` bring runs to
+        workers; ``artifacts`` and ``uploads`` keep files of runs and pictures for them, by default
+        below ``settings.data``.
         """
         self.settings = settings
         self.engine = engine
@@ -143,7 +144,7 @@ class Service:
         A run that an outside ``agent`` directs does not get in line: it waits for its first tool.
         """
         if self.worker.draining:
-            raise Unavailable("the service is about to end: send it again in a moment")
+            raise Unavailable("the service is shutting down: send the request again in a moment")
         if request.director is not None and not agent:
             raise Unprocessable(
                 "director names the model of an agent that directs a run over MCP: leave it out, "
@@ -202,6 +203,13 @@ class Service:
     async def run(self, identity: Identity, run: str) -> Run:
         """Return a run of the tenant; ``NotFound`` for any other."""
         return await self.store.get(run, identity.tenant)
+
+    async def image(self, identity: Identity, run: str, digest: str) -> Path:
+        """Return the file of an image of a tenant's run; it may not be there.
+
+        ``digest`` is 64 hex digits. Raises ``NotFound`` for any other run.
+        """
+        return await self.artifacts.image((await self.run(identity, run)).id, digest)
 
     async def view(self, run: Run) -> Refinement:
         """Return a run with all that is known of it."""
@@ -328,7 +336,10 @@ class Service:
         profile = profile_of(request, self.base, self.settings.profiles)
         await self.within_budget(identity)
         if self._scores >= 2 * self.settings.scoring:
-            raise Busy("as many pictures as may are being scored: come again soon", retry_after=5)
+            raise Busy(
+                "too many pictures are being scored at once: try again in a few seconds",
+                retry_after=5,
+            )
         replaced = {} if self.models is None else dict(self.models(request))
         self._scores += 1
         try:

@@ -359,11 +359,6 @@ class RunStore:
                 await limits.keep(connection, run, summary, self._clock())
             return bool(done.rowcount)
 
-    async def spent(self, key_id: str) -> tuple[float, int]:
-        """US dollars and images of all that an API key has asked for."""
-        async with self._reading.connect() as connection:
-            return await limits.spent(connection, key_id)
-
     async def charge(self, tenant: str, key_id: str | None, usd: float, images: int = 0) -> None:
         """Keep what a call outside a run has cost."""
         async with self._writing() as connection:
@@ -379,7 +374,7 @@ class RunStore:
         waiting = int(counted.scalar_one())
         if waiting >= self.queue:
             raise Busy(
-                f"{waiting} runs wait already, as many as may: come again later",
+                f"the queue is full, {waiting} runs wait in it: try again later",
                 retry_after=min(60.0, 1.0 + waiting / 50),
             )
 

@@ -57,7 +57,7 @@ class Worker:
         running: int = 4,
         lease: float = 30.0,
     ) -> None:
-        """Return ``jobs`` bring it runs.
+        """Drive the runs that ``jobs`` bring.
 
         ``running``: runs driven at once; ``lease``: seconds after which others take over.
         """

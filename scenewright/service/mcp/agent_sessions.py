@@ -149,7 +149,7 @@ async def take(store: RunStore, run: str, tenant: str, owner: str, lease: float)
         if waited >= _PATIENCE:
             raise Conflict(
                 "another server has this run open: send the call there, or try again when it "
-                "has let go of it"
+                "has closed it"
             )
         await asyncio.sleep(_LOOK)
         waited += _LOOK
@@ -274,7 +274,7 @@ class AgentSession:
             await asyncio.shield(self._pending.reply)
 
     def ended(self, driven: DriveResult) -> None:
-        """Return the run is no longer open; the call at work, if any, hears what became of it."""
+        """Note that the run is no longer open, and tell the call at work what became of it."""
         self.driven = driven
         if self._pending is not None and not self._pending.reply.done():
             _tell(self._pending, _last(self._folder, self._pending.asked, driven))
@@ -325,7 +325,7 @@ class AgentSessions:
         Raises ``NotFound``, ``Conflict`` (ended, or open elsewhere) and ``Unavailable``.
         """
         if self._closing:
-            raise Unavailable("the service is about to end: call again in a moment")
+            raise Unavailable("the service is shutting down: call again in a moment")
         found = self.here(identity, run)
         if found is None:
             # A client that gives up meanwhile must not leave a row behind that nobody minds.
@@ -492,7 +492,7 @@ def _last(folder: Path, asked: AgentToolCall, driven: DriveResult) -> Reply:
             if isinstance(event, ToolCalled):
                 return Reply(event.outcome, None, event.ok)
     why = driven.error or (
-        "the service let go of the run; call again"
+        "the service closed the run; call again"
         if driven.status == "paused"
         else f"the run is {driven.status}; call resume_run first"
     )

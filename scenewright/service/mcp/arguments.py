@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationError, create_model
+from pydantic import Field, ValidationError, create_model
 
 from scenewright.config.model_identity import UNKNOWN
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import first_problem
 from scenewright.graphs.state import Budget
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.schemas import (
@@ -26,17 +26,6 @@ WAIT = 45.0
 """Seconds that a call waits if it is not told otherwise: most clients give up after 60."""
 
 
-def _unpacked(value: Any) -> Any:
-    # Some clients send objects as JSON in a string.
-    if isinstance(value, str):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
-
-
-_Json = BeforeValidator(_unpacked)
 _Model = TypeVar("_Model", SceneInput, RefinementRequest, EditRequest)
 
 
@@ -51,7 +40,7 @@ class _Run(Arguments):
 
 
 class _Scene(Arguments):
-    scene: Annotated[SceneGraph | None, _Json] = None
+    scene: SceneGraph | None = None
     """The scene as a graph. Give one of scene, triplets and text."""
     triplets: str | None = Field(default=None, max_length=MAX_TEXT)
     """The scene as triplets: red ball on table; dog left of table."""
@@ -74,7 +63,7 @@ class _Begin(_Scene):
     """Seed of the run."""
     self_report: bool = False
     """Let models of the loop report its result, which is then labelled a self-report."""
-    budget: Annotated[Budget, _Json] = Budget()
+    budget: Budget = Budget()
     """Limits of cost and time."""
     idempotency_key: str | None = Field(default=None, min_length=1, max_length=200)
     """The same key with the same arguments gives the run that is there already."""
@@ -134,9 +123,9 @@ class ResumeRun(_Run, _Waiting):
 class EditRun(_Run, _Waiting):
     """Correct a paused or ended run; it goes on from there. Waits for it as refine_scene does."""
 
-    missing: Annotated[SceneGraph | None, _Json] = None
+    missing: SceneGraph | None = None
     """What the picture lacks as you see it, as a graph; null: what the judges found missing."""
-    verdicts: Annotated[dict[str, Literal["yes", "no"]], _Json] = Field(default={})
+    verdicts: dict[str, Literal["yes", "no"]] = Field(default={})
     """Corrections by fact id: whether the picture holds the fact."""
     add: str | None = Field(default=None, max_length=MAX_TEXT)
     """What the scene is to have too, as triplets: hat on dog."""
@@ -204,5 +193,4 @@ def _checked(kind: type[_Model], values: dict[str, Any]) -> _Model:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        told = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-        raise Unprocessable(told) from error
+        raise Unprocessable(first_problem(error)) from error

@@ -18,7 +18,7 @@ from scenewright.service.core.identity import Identity
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.mcp.agent_sessions import agent_sessions
-from scenewright.service.mcp.server import Context, mcp_server
+from scenewright.service.mcp.server import RequestContext, mcp_server
 
 PATH = "/mcp"
 _ENVELOPE = 2 * 2**20
@@ -37,16 +37,15 @@ async def mcp_lifespan(app: FastAPI, service: Service) -> AsyncIterator[None]:
     No state is kept from one request to the next, so that a client goes on after a restart and
     with any server of several.
     """
-    async with agent_sessions(service) as found:
-        manager = StreamableHTTPSessionManager(
-            mcp_server(service, found, _identity),
-            stateless=True,
-            security_settings=security(service.settings),
-            max_request_body_size=service.settings.upload_bytes * 4 // 3 + _ENVELOPE,
-        )
-        async with manager.run():
-            app.state.mcp = manager
-            yield
+    server = mcp_server(lambda _: agent_sessions(service), _identity)
+    server.streamable_http_app(
+        stateless_http=True,
+        transport_security=security(service.settings),
+        max_request_body_size=service.settings.upload_bytes * 4 // 3 + _ENVELOPE,
+    )
+    async with server.session_manager.run():
+        app.state.mcp = server.session_manager
+        yield
 
 
 def security(settings: ServiceSettings) -> TransportSecuritySettings:
@@ -71,7 +70,7 @@ class _Entry:
         await manager.handle_request(scope, receive, send)
 
 
-def _identity(context: Context) -> Identity:
+def _identity(context: RequestContext) -> Identity:
     request: Any = context.request
     found = getattr(request.state, "identity", None) if isinstance(request, Request) else None
     if not isinstance(found, Identity):

@@ -1,33 +1,20 @@
-"""Resources: runs, their images and their pages, by URI.
-
-The tools that begin, watch and correct runs, score pictures and read scenes.
-
-The tools of the director for an agent outside: ``open_scene``, and those of the desk.
-
-What they do stands in ``graphs/director_desk.py``; here they are called on a run by its id.
-"""
+"""Tools and resources of the MCP server: runs, images, scenes, and the director's tools by run."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import binascii
+import functools
 import inspect
 import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from mcp.types import (
-    BlobResourceContents,
-    CallToolResult,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-    TextContent,
-    TextResourceContents,
-)
+from mcp.types import CallToolResult, Resource, TextContent
 from PIL import Image
 
 from scenewright.core.scene import SceneGraph
@@ -35,12 +22,17 @@ from scenewright.graphs.director_record import ACCEPT
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.report.record import PageError, read_run
 from scenewright.runs.report.render import render_run
+from scenewright.service.api.images import image_bytes
 from scenewright.service.api.parse import parse
 from scenewright.service.core.errors import NotFound, Unavailable, Unprocessable
-from scenewright.service.core.identity import Identity, require_scope
+from scenewright.service.core.identity import require_scope
 from scenewright.service.core.pictures import decoded
-from scenewright.service.core.schemas import ParseRequest, RefinementRequest
-from scenewright.service.core.service import Service
+from scenewright.service.core.schemas import (
+    ParseRequest,
+    ParseResponse,
+    RefinementRequest,
+    ScoreResponse,
+)
 from scenewright.service.core.store import Run
 from scenewright.service.mcp.agent_sessions import AgentToolCall, Reply, is_agents
 from scenewright.service.mcp.arguments import (
@@ -61,6 +53,7 @@ from scenewright.service.mcp.replies import (
     ROOT,
     OpenedRun,
     RunList,
+    RunStatus,
     ToolResult,
     brief_of,
     error_result,
@@ -79,40 +72,15 @@ from scenewright.tools.director import (
     VerifyFacts,
 )
 
-_RUN_ID = r"(run_[0-9a-f]{32})"
-RUN = re.compile(rf"{ROOT}/{_RUN_ID}")
-IMAGE = re.compile(rf"{ROOT}/{_RUN_ID}/images/([0-9a-f]{{64}})")
-PAGE = re.compile(rf"{ROOT}/{_RUN_ID}/page")
+HASH = r"^[0-9a-f]{64}$"
+"""Pattern of an image's content hash."""
+IMAGE = re.compile(rf"{ROOT}/(run_[0-9a-f]{{32}})/images/([0-9a-f]{{64}})")
 _MOST = 50
 
-TEMPLATES = [
-    ResourceTemplate(
-        uri_template=f"{ROOT}/{{id}}",
-        name="run",
-        title="Run",
-        description="A run with its rounds, scores and what is missing.",
-        mime_type="application/json",
-    ),
-    ResourceTemplate(
-        uri_template=f"{ROOT}/{{id}}/images/{{hash}}",
-        name="image",
-        title="Image of a run",
-        description="A whole image of a run by its content hash.",
-        mime_type="image/png",
-    ),
-    ResourceTemplate(
-        uri_template=f"{ROOT}/{{id}}/page",
-        name="page",
-        title="Page of a run",
-        description="The run as one HTML file for people, with all its pictures.",
-        mime_type="text/html",
-    ),
-]
 
-
-async def listed(service: Service, identity: Identity) -> list[Resource]:
-    """Return the identity's newest runs."""
-    runs, _ = await service.store.list(identity.tenant, limit=_MOST)
+async def listed(call: Call) -> list[Resource]:
+    """Return the caller's newest runs."""
+    runs, _ = await call.service.store.list(call.identity.tenant, limit=_MOST)
     return [
         Resource(
             uri=f"{ROOT}/{run.id}",
@@ -125,46 +93,24 @@ async def listed(service: Service, identity: Identity) -> list[Resource]:
     ]
 
 
-async def read(service: Service, identity: Identity, uri: str) -> ReadResourceResult:
-    """Return the resource at ``uri``.
+async def run_json(call: Call, run: str) -> str:
+    """Return a run of the caller as JSON; ``NotFound`` if there is none."""
+    return (await call.service.view(await call.run(run))).model_dump_json()
 
-    Raises ``NotFound`` if there is none, or if it belongs to another tenant.
+
+async def image_file(call: Call, run: str, image: str) -> bytes:
+    """Return the PNG file of an image of the caller's run; ``NotFound`` if there is none.
+
+    ``image`` has the form of :data:`HASH`.
     """
-    if found := RUN.fullmatch(uri):
-        view = await service.view(await service.run(identity, found[1]))
-        text = view.model_dump_json()
-        return ReadResourceResult(
-            contents=[TextResourceContents(uri=uri, text=text, mime_type="application/json")]
-        )
-    if found := IMAGE.fullmatch(uri):
-        data = await read_image_file(service, identity, found[1], found[2])
-        blob = base64.b64encode(data).decode("ascii")
-        return ReadResourceResult(
-            contents=[BlobResourceContents(uri=uri, blob=blob, mime_type="image/png")]
-        )
-    if found := PAGE.fullmatch(uri):
-        run = await service.run(identity, found[1])
-        text = await asyncio.to_thread(_page, await service.artifacts.whole(run.id))
-        return ReadResourceResult(
-            contents=[TextResourceContents(uri=uri, text=text, mime_type="text/html")]
-        )
-    raise NotFound(
-        f"there is nothing at {uri[:200]!r}: there are {ROOT}/ID, {ROOT}/ID/images/HASH and "
-        f"{ROOT}/ID/page"
-    )
+    place = await call.service.image(call.identity, run, image)
+    return await asyncio.to_thread(image_bytes, place)
 
 
-async def read_image_file(service: Service, identity: Identity, run: str, image: str) -> bytes:
-    """Return the PNG file of an image of the identity's run; ``NotFound`` if there is none.
-
-    ``run`` and ``image`` are of the form of :data:`IMAGE`.
-    """
-    found = await service.run(identity, run)
-    place = await service.artifacts.image(found.id, image)
-    try:
-        return await asyncio.to_thread(place.read_bytes)
-    except OSError:
-        raise NotFound(f"the run has no image {image}: look at its rounds") from None
+async def run_page(call: Call, run: str) -> str:
+    """Return a run of the caller as a page; ``NotFound`` if there is none."""
+    found = await call.run(run)
+    return await asyncio.to_thread(_page, await call.service.artifacts.whole(found.id))
 
 
 def _page(folder: Path) -> str:
@@ -180,13 +126,13 @@ _DATA = re.compile(r"data:[\w.+/-]*(?:;[\w=.-]+)*;base64,", re.ASCII)
 _ANY = SceneGraph()
 
 
-async def refine_scene(call: Call, given: RefineScene) -> CallToolResult:
+async def refine_scene(call: Call, given: RefineScene) -> Annotated[CallToolResult, RunStatus]:
     """Begin a run and wait for it."""
     run, _ = await call.service.submit(call.identity, given.request(), "mcp")
     return await call.shown(await call.wait(run, given.wait_seconds))
 
 
-async def get_run(call: Call, given: GetRun) -> CallToolResult:
+async def get_run(call: Call, given: GetRun) -> Annotated[CallToolResult, RunStatus]:
     """Return a run, after a while if that is wanted."""
     run = await call.run(given.run)
     session = call.sessions.here(call.identity, run.id)
@@ -202,7 +148,7 @@ async def get_run(call: Call, given: GetRun) -> CallToolResult:
     return await call.shown(run, given.round)
 
 
-async def list_runs(call: Call, given: ListRuns) -> CallToolResult:
+async def list_runs(call: Call, given: ListRuns) -> Annotated[CallToolResult, RunList]:
     """Return the caller's runs."""
     runs, following = await call.service.store.list(
         call.identity.tenant,
@@ -214,7 +160,7 @@ async def list_runs(call: Call, given: ListRuns) -> CallToolResult:
     return reply(RunList(runs=tuple(map(brief_of, runs)), next=following))
 
 
-async def cancel_run(call: Call, given: CancelRun) -> CallToolResult:
+async def cancel_run(call: Call, given: CancelRun) -> Annotated[CallToolResult, RunStatus]:
     """Stop a run."""
     run = await call.service.cancel(call.identity, given.run)
     session = call.sessions.here(call.identity, run.id)
@@ -226,13 +172,13 @@ async def cancel_run(call: Call, given: CancelRun) -> CallToolResult:
     return await call.shown(run)
 
 
-async def resume_run(call: Call, given: ResumeRun) -> CallToolResult:
+async def resume_run(call: Call, given: ResumeRun) -> Annotated[CallToolResult, RunStatus]:
     """Go on with a run."""
     run = await call.service.resume(call.identity, given.run)
     return await call.shown(await call.wait(run, given.wait_seconds))
 
 
-async def edit_run(call: Call, given: EditRun) -> CallToolResult:
+async def edit_run(call: Call, given: EditRun) -> Annotated[CallToolResult, RunStatus]:
     """Go on with a run as the caller corrects it."""
     run = await call.run(given.run)
     if is_agents(run):
@@ -241,7 +187,7 @@ async def edit_run(call: Call, given: EditRun) -> CallToolResult:
     return await call.shown(await call.wait(run, given.wait_seconds))
 
 
-async def score_image(call: Call, given: ScoreImage) -> CallToolResult:
+async def score_image(call: Call, given: ScoreImage) -> Annotated[CallToolResult, ScoreResponse]:
     """Return the judges' verdicts on the caller's picture."""
     scene = given.given()
     picture = await _picture(call, given.image)
@@ -249,7 +195,7 @@ async def score_image(call: Call, given: ScoreImage) -> CallToolResult:
     return reply(await call.service.score(call.identity, picture, scene, request))
 
 
-async def parse_scene(call: Call, given: ParseScene) -> CallToolResult:
+async def parse_scene(call: Call, given: ParseScene) -> Annotated[CallToolResult, ParseResponse]:
     """Return a scene as a graph."""
     asked = ParseRequest(**given.given().model_dump(), profile=given.profile)
     return reply(await parse(asked, call.service, call.identity))
@@ -264,13 +210,13 @@ async def _picture(call: Call, given: str) -> Image.Image:
     resource = IMAGE.fullmatch(given)
     if resource is not None:
         require_scope(call.identity, "read")
-        data = await read_image_file(call.service, call.identity, resource[1], resource[2])
+        data = await image_file(call, resource[1], resource[2])
         return await asyncio.to_thread(decoded, data, settings)
     written = _DATA.match(given)
     text = given[written.end() :] if written is not None else given
     if written is None and ":" in given[:64]:
         raise Unprocessable(
-            "image is an address, and none is fetched here: give the file itself in base64, a "
+            "image is an address, and none is fetched: give the file itself in base64, a "
             "data URL, or scenewright://runs/ID/images/HASH"
         )
     try:
@@ -282,7 +228,7 @@ async def _picture(call: Call, given: str) -> Image.Image:
     return await asyncio.to_thread(decoded, data, settings)
 
 
-DESK: dict[str, type[Arguments]] = {
+_DIRECTOR: Mapping[str, type[Arguments]] = {
     "generate_image": GenerateImage,
     "verify_facts": VerifyFacts,
     "look": Look,
@@ -290,28 +236,29 @@ DESK: dict[str, type[Arguments]] = {
     "inpaint": Inpaint,
     ACCEPT: Accept,
 }
-"""The tools of the desk, and what each takes."""
-_AGAIN = "it is still at work: the same call again waits for it and tells what it did"
+_AGAIN = "the tool is still running: repeat the same call to wait for its result"
 _DRAWN = "call the next tool, or accept to end the run"
 
 
-def about(name: str) -> str:
-    """Return the description of one of the director's tools, for an agent."""
-    text = inspect.cleandoc(DESK[name].__doc__ or "")
-    return f"{text}\n\nWorks on a run that open_scene began."
+def about(takes: type[Arguments]) -> str:
+    """Return the description of a tool with these arguments, for an agent."""
+    text = inspect.cleandoc(takes.__doc__ or "")
+    if issubclass(takes, Directed):
+        return f"{text}\n\nWorks on a run that open_scene began."
+    return " ".join(text.split())
 
 
 def arguments_of(name: str) -> type[Arguments]:
     """Return the arguments that one of the director's tools takes over MCP."""
-    return directed(DESK[name])
+    return directed(_DIRECTOR[name])
 
 
-async def open_scene(call: Call, given: OpenScene) -> CallToolResult:
+async def open_scene(call: Call, given: OpenScene) -> Annotated[CallToolResult, OpenedRun]:
     """Begin a run that the caller directs."""
     run, session = await call.sessions.open(call.identity, given.request())
     result = await call.service.result(run)
     if result is None:
-        raise Unavailable(f"the run {run.id} was let go of before it began: call open_scene again")
+        raise Unavailable(f"the run {run.id} was closed before it began: call open_scene again")
     asked = RefinementRequest.model_validate(run.request)
     budget = asked.budget
     opened = OpenedRun(
@@ -333,9 +280,8 @@ async def open_scene(call: Call, given: OpenScene) -> CallToolResult:
     return reply(opened, also=[TextContent(type="text", text=session.words)])
 
 
-async def use_director_tool(call: Call, name: str, given: Any) -> CallToolResult:
-    """Use a tool of the desk on a run; ``given`` is of :func:`arguments_of` its ``name``."""
-    assert isinstance(given, Directed)
+async def _direct(name: str, call: Call, given: Directed) -> CallToolResult:
+    """Use one of the director's tools on a run."""
     run = await call.run(given.run)
     if name == ACCEPT and run.status == "finished" and is_agents(run):
         # Who gave up while it was accepted asks again.
@@ -360,11 +306,15 @@ async def use_director_tool(call: Call, name: str, given: Any) -> CallToolResult
     if session.driven is not None and session.driven.status == "finished":
         return await _over(call, run, name, {} if said is None else _data(said))
     if said is None:
-        raise Unavailable("the run was let go of before the call: call again")
+        raise Unavailable("the run was closed before the call: call again")
     if not said.ok:
         return error_result(said.text)
     told = ToolResult(run=run.id, tool=name, done=True, told=_data(said), next=_DRAWN)
     return reply(told, said.picture)
+
+
+DIRECTOR_TOOLS = {name: functools.partial(_direct, name) for name in _DIRECTOR}
+"""The director's tools by name, on a run by its id."""
 
 
 async def _over(call: Call, run: Run, name: str, data: dict[str, Any]) -> CallToolResult:

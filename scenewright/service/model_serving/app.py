@@ -34,7 +34,7 @@ _DRAIN_SECONDS = 120.0
 _COME_BACK = 1.0
 
 
-class JudgeReplica:
+class JudgeReplica(LocalJudgeEndpoint):
     """A replica of a judge."""
 
     async def __init__(self, spec: ServedSpec) -> None:  # type: ignore[misc]
@@ -54,28 +54,10 @@ class JudgeReplica:
             batched = _serve().batch(
                 answer_pictures, max_batch_size=spec.batch, batch_wait_timeout_s=spec.batch_wait
             )
-        self._judge = judge
-        self._work = LocalJudgeEndpoint(judge, spec.model, batched)
-
-    async def card(self) -> ModelCard:
-        """Return the model's card."""
-        return await self._work.card()
-
-    async def answer(
-        self, image: bytes, facts: tuple[Fact, ...], fingerprint: str
-    ) -> AnswerReply | Problem:
-        """Its answers about a picture file."""
-        return await self._work.answer(image, facts, fingerprint)
-
-    async def generate(
-        self, request: GenerationRequest, images: dict[str, bytes], fingerprint: str
-    ) -> AsyncIterator[StreamItem]:
-        """Return a problem: it does not draw."""
-        async for line in self._work.generate(request, images, fingerprint):
-            yield line
+        LocalJudgeEndpoint.__init__(self, judge, spec.model, batched)
 
 
-class BackendReplica:
+class BackendReplica(LocalBackendEndpoint):
     """A replica of a backend: one pipeline, which draws one picture after the other."""
 
     async def __init__(self, spec: ServedSpec) -> None:  # type: ignore[misc]
@@ -84,29 +66,7 @@ class BackendReplica:
 
         backend = backend_of(spec.what_draws)
         await backend.load()  # type: ignore[attr-defined]
-        self._work = LocalBackendEndpoint(backend, spec.model)
-
-    async def card(self) -> ModelCard:
-        """Return the model's card."""
-        return await self._work.card()
-
-    async def answer(
-        self, image: bytes, facts: tuple[Fact, ...], fingerprint: str
-    ) -> AnswerReply | Problem:
-        """Return a problem: it does not judge."""
-        return await self._work.answer(image, facts, fingerprint)
-
-    async def generate(
-        self, request: GenerationRequest, images: dict[str, bytes], fingerprint: str
-    ) -> AsyncIterator[StreamItem]:
-        """Return the steps of a drawing, then the picture or a problem."""
-        lines = self._work.generate(request, images, fingerprint)
-        try:
-            async for line in lines:
-                yield line
-        finally:
-            # Who is cancelled here must not leave the drawing to the collector of garbage.
-            await lines.aclose()  # type: ignore[attr-defined]
+        LocalBackendEndpoint.__init__(self, backend, spec.model)
 
 
 class ReplicaEndpoint:
@@ -265,7 +225,7 @@ def problem_of(error: BaseException) -> Problem:
 
     match error:
         case BackPressureError():
-            detail = "every replica has its hands full and too many requests wait: come back later"
+            detail = "all replicas are busy and too many requests wait: try again later"
             return Problem(title="Overloaded", status=429, detail=detail, retry_after=_COME_BACK)
         case RayActorError() | DeploymentUnavailableError() | ReplicaUnavailableError():
             detail = "the replica that had the request ended: ask again"

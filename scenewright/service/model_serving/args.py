@@ -26,6 +26,7 @@ from scenewright.config.settings import (
     load_settings,
     split_judge,
 )
+from scenewright.core.validation import first_problem
 
 _NOTHING = (
     "nothing to serve: name models, such as local:miniature/judge-a or diffusers:miniature, or a "
@@ -144,10 +145,7 @@ def serving_args(raw: Mapping[str, Any]) -> ServingArgs:
     try:
         return ServingArgs.model_validate(raw)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        reason = str(first["msg"]).removeprefix("Value error, ")
-        raise SettingsError(f"{place}: {reason}" if place else reason) from None
+        raise SettingsError(first_problem(error)) from None
 
 
 def specs_of(args: ServingArgs, settings: Settings | None = None) -> tuple[ServedSpec, ...]:

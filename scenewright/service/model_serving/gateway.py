@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from scenewright.core.images import ImageError
+from scenewright.core.validation import first_problem
 from scenewright.providers.model_serving import (
     LINES,
     PROBLEM,
@@ -117,9 +118,7 @@ class _Gateway:
         try:
             return kind.model_validate_json(bytes(data))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"]) or "the request"
-            raise _Wrong(unfit(f"{place}: {first['msg']}")) from None
+            raise _Wrong(unfit(first_problem(error, "the request"))) from None
 
 
 def gateway(

@@ -61,7 +61,7 @@ class LocalJudgeEndpoint:
     """Implements :class:`ModelEndpoint` for a judge of this process."""
 
     def __init__(self, judge: Judge, name: str, batched: Batched | None = None) -> None:
-        """Return ``name``: its id for clients.
+        """Serve ``judge`` under the id ``name``.
 
         ``batched``: answers one picture's facts together with those of others; None: each picture
         alone.
@@ -108,7 +108,7 @@ class LocalBackendEndpoint:
     """Implements :class:`ModelEndpoint` for a backend of this process."""
 
     def __init__(self, backend: ImageBackend, name: str) -> None:
-        """``name``: its id for clients."""
+        """Serve ``backend`` under the id ``name``."""
         self._backend = backend
         self._card = ModelCard(
             id=name, kind="backend", fingerprint=backend.fingerprint, features=backend.features

@@ -16,6 +16,7 @@ from starlette.datastructures import UploadFile
 
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import first_problem
 from scenewright.service.api.common import Core, Reader, Refiner
 from scenewright.service.api.profiles import choices
 from scenewright.service.core.errors import ServiceError, Unprocessable
@@ -101,10 +102,8 @@ def _request_of(given: Mapping[str, str]) -> RefinementRequest:
     try:
         return RefinementRequest.model_validate(values)
     except ValidationError as error:
-        told = error.errors()[0]
-        place = ".".join(str(part) for part in told["loc"]) or "the scene"
-        message = str(told["msg"]).removeprefix("Value error, ")
-        raise Unprocessable(f"{place}: {message}: correct it and try again") from error
+        problem = first_problem(error, "the scene")
+        raise Unprocessable(f"{problem}: correct it and try again") from error
 
 
 def _given_by(asked: RefinementRequest) -> dict[str, str]:

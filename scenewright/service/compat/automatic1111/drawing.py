@@ -28,11 +28,11 @@ from scenewright.service.compat.automatic1111.bodies import (
     known_profile,
     plain_words,
 )
-from scenewright.service.core.errors import NotFound, Unprocessable
+from scenewright.service.core.errors import NotFound
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.outcomes import (
     Outcome,
-    drawn_size,
+    drawn_at,
     features_of,
     give_up,
     no_picture,
@@ -40,7 +40,7 @@ from scenewright.service.core.outcomes import (
     submit_all,
 )
 from scenewright.service.core.pictures import picture_file
-from scenewright.service.core.requests import profile_of, scene_of
+from scenewright.service.core.requests import profile_of
 from scenewright.service.core.schemas import Door, RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.store import MAX_LISTED, Run
@@ -72,9 +72,7 @@ async def order(
     request = await asyncio.to_thread(_request, service, identity, body)
     features = await features_of(service, request)
     if body.size is not None:
-        drawn = drawn_size(body.size, features)
-        if drawn is not None:
-            request = request.model_copy(update={"width": drawn[0], "height": drawn[1]})
+        request = drawn_at(request, body.size, features)
     if body.seed >= 0:
         seed = body.seed
     elif key is None:
@@ -172,21 +170,13 @@ def _request(service: Service, identity: Identity, body: TextToImage) -> Refinem
         profile = known_profile(service, named)
     else:
         profile = chosen_profile(service, identity)
-    if own.scene is not None and own.triplets is not None:
-        raise Unprocessable("scenewright: give the scene once: as scene or as triplets")
-    said = own.scene is None and own.triplets is None
-    request = RefinementRequest(
-        scene=own.scene,
-        triplets=own.triplets,
-        text=plain_words(body.prompt) if said else None,
+    return own.request(
+        plain_words(body.prompt),
         steps=body.steps,
         guidance=body.cfg_scale,
         negative_prompt=body.negative_prompt or None,
         profile=profile,
-        **own.model_dump(exclude={"scene", "triplets", "profile"}),
     )
-    scene = scene_of(request)
-    return request.model_copy(update={"scene": scene, "text": None, "triplets": None})
 
 
 def _info(

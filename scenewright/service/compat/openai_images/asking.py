@@ -27,9 +27,9 @@ from scenewright.service.compat.openai_images.bodies import EditBody, Generation
 from scenewright.service.compat.openai_images.errors import WrongParameter, wrong_fields
 from scenewright.service.core.errors import ServiceError, Unprocessable
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.outcomes import drawn_size, features_of, submit_all
+from scenewright.service.core.outcomes import drawn_at, features_of, submit_all
 from scenewright.service.core.pictures import picture_in
-from scenewright.service.core.requests import profiles_of, scene_of
+from scenewright.service.core.requests import profiles_of
 from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
@@ -85,10 +85,7 @@ async def ask(
         size = size or uploaded.picture.size
         request = await _begun_with(service, identity, request, uploaded)
     if size is not None:
-        features = await features_of(service, request)
-        drawn = drawn_size(size, features)
-        if drawn is not None:
-            request = request.model_copy(update={"width": drawn[0], "height": drawn[1]})
+        request = drawn_at(request, size, await features_of(service, request))
     requests = [
         request.model_copy(update={"seed": request.seed + at, "idempotency_key": _key(key, at)})
         for at in range(body.n or 1)
@@ -124,25 +121,15 @@ def _model(service: Service, body: GenerationBody) -> ModelNote:
 
 def _request(body: GenerationBody, model: ModelNote) -> RefinementRequest:
     own = body.scenewright
-    if own.scene is not None and own.triplets is not None:
-        raise WrongParameter("scenewright", "give the scene once: as scene or as triplets")
-    if own.scene is None and own.triplets is None and len(body.prompt) > MAX_TEXT:
+    if not own.has_scene and len(body.prompt) > MAX_TEXT:
         raise WrongParameter(
             "prompt", f"the prompt has over {MAX_TEXT} characters: describe one picture"
         )
-    request = RefinementRequest(
-        scene=own.scene,
-        triplets=own.triplets,
-        text=body.prompt if own.scene is None and own.triplets is None else None,
-        profile=model.profile,
-        **own.model_dump(exclude={"scene", "triplets", "profile", "cancel_on_disconnect"}),
-    )
     try:
-        scene = scene_of(request)
+        return own.request(body.prompt, profile=model.profile)
     except Unprocessable as error:
-        param = "prompt" if request.text is not None else "scenewright"
+        param = "scenewright" if own.has_scene else "prompt"
         raise WrongParameter(param, error.detail, "invalid_scene") from error
-    return request.model_copy(update={"scene": scene, "text": None, "triplets": None})
 
 
 async def _begun_with(
@@ -383,7 +370,7 @@ def _put(found: dict[str, Any], path: list[str], value: str, name: str) -> None:
         *outer, last = outer
     if "" in (*outer, last) or len(path) > 8:
         raise WrongParameter(
-            path[0], f"{name[:100]!r} cannot be told apart in a form: give {path[0]} as JSON"
+            path[0], f"{name[:100]!r} is ambiguous in a form: give {path[0]} as JSON"
         )
     place = found
     for part in outer:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable
+import re
 from typing import Any
 
-from fastapi import Request, Response
+from fastapi import Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from pydantic import ValidationError
-from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scenewright.service.core.errors import ServiceError
 from scenewright.service.core.outcomes import RunFailed
 
-PATHS = ("/v1/images/generations", "/v1/images/edits")
-"""Where errors have this format."""
+_IMAGES = re.compile(r"/v1/images/(generations|edits)/*$")
+_MODELS = re.compile(r"/v1/models(/|$)")
 _KINDS = {
     401: ("invalid_request_error", "invalid_api_key"),
     403: ("invalid_request_error", "permission_denied"),
@@ -84,70 +80,15 @@ def wrong_fields(error: ValidationError | RequestValidationError) -> WrongParame
     return WrongParameter(param, f"{param or 'the body'}: {said}", "invalid_value")
 
 
-class OpenAIRoute(APIRoute):
-    """A route whose errors tell which parameter is wrong."""
+def has_openai_errors(path: str, *, routed: bool) -> bool:
+    """Whether errors at ``path`` have OpenAI's format.
 
-    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
-        """Return the handler, errors included."""
-        handler = super().get_route_handler()
-
-        async def handled(request: Request) -> Response:
-            try:
-                return await handler(request)
-            except RequestValidationError as error:
-                refused: ServiceError = wrong_fields(error)
-            except ServiceError as error:
-                refused = error
-            status, body = body_of(refused)
-            return JSONResponse(body, status, refused.headers)
-
-        return handled
-
-
-class OpenAIErrors:
-    """A middleware around everything else.
-
-    What the service refuses before a route is reached (keys, limits, bodies) has OpenAI's format
-    there too.
+    ``routed``: the request has reached a route; keys, limits and bodies are checked before that.
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
-        if scope["type"] != "http" or not scope["path"].rstrip("/").endswith(PATHS):
-            await self.app(scope, receive, send)
-            return
-        begun: Message | None = None
-        parts: list[bytes] = []
-
-        async def told(message: Message) -> None:
-            nonlocal begun
-            if message["type"] == "http.response.start" and _is_problem(message):
-                begun = message
-            elif begun is None:
-                await send(message)
-            else:
-                parts.append(message.get("body", b""))
-                if not message.get("more_body"):
-                    await _tell(begun, b"".join(parts), send)
-
-        await self.app(scope, receive, told)
+    return bool(_IMAGES.search(path) or (routed and _MODELS.search(path)))
 
 
-def _is_problem(message: Message) -> bool:
-    kind: str = MutableHeaders(raw=message["headers"]).get("content-type", "")
-    return kind.startswith("application/problem+json")
-
-
-async def _tell(begun: Message, data: bytes, send: Send) -> None:
-    status = begun["status"]
-    detail = str(json.loads(data).get("detail", ""))
-    status = _REFUSED if status == 422 else status
-    body = json.dumps(error_body(status, detail)).encode()
-    headers = MutableHeaders(raw=list(begun["headers"]))
-    headers["content-type"] = "application/json"
-    headers["content-length"] = str(len(body))
-    await send({**begun, "status": status, "headers": headers.raw})
-    await send({"type": "http.response.body", "body": body})
+def error_reply(error: ServiceError) -> Response:
+    """Return the reply that tells ``error``."""
+    status, body = body_of(error)
+    return JSONResponse(body, status, error.headers)

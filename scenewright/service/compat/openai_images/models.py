@@ -10,12 +10,11 @@ from pydantic import BaseModel
 
 from scenewright.service.api.common import Core, Reader
 from scenewright.service.compat.openai_images.bodies import ErrorReply
-from scenewright.service.compat.openai_images.errors import OpenAIRoute
 from scenewright.service.core.errors import NotFound
 from scenewright.service.core.requests import profiles_of
 from scenewright.service.core.service import Service
 
-router = APIRouter(prefix="/v1/models", tags=["openai"], route_class=OpenAIRoute)
+router = APIRouter(prefix="/v1/models", tags=["openai"])
 
 _REPLIES: dict[int | str, dict[str, Any]] = {
     "default": {"model": ErrorReply, "description": "An error in OpenAI's format."}

@@ -23,7 +23,6 @@ from scenewright.service.compat.openai_images.bodies import (
     ImagesReply,
     read_size,
 )
-from scenewright.service.compat.openai_images.errors import OpenAIRoute
 from scenewright.service.compat.openai_images.replies import Kind, events_of, reply_of
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.identity import Identity
@@ -31,7 +30,7 @@ from scenewright.service.core.outcomes import ended
 from scenewright.service.core.pictures import FileFormat, picture_file
 from scenewright.service.core.service import Service
 
-router = APIRouter(prefix="/v1/images", tags=["openai"], route_class=OpenAIRoute)
+router = APIRouter(prefix="/v1/images", tags=["openai"])
 files = APIRouter(prefix="/v1/images/files", tags=["openai"])
 
 _REPLIES: dict[int | str, dict[str, Any]] = {
@@ -115,8 +114,7 @@ async def file(
         wanted = read_size(size)
     except ValueError as error:
         raise Unprocessable(f"size: {error}") from error
-    run = await service.run(identity, run_id)
-    path = await service.artifacts.image(run.id, image)
+    path = await service.image(identity, run_id, image)
     data, *_ = await asyncio.to_thread(
         picture_file, path, form, compression=compression, size=wanted
     )

@@ -332,7 +332,7 @@ class StoredArtifacts:
     """The files of runs in a store of objects; one event loop uses it."""
 
     def __init__(self, objects: Objects, runs: Path) -> None:
-        """Return ``runs`` is the folder of the working copies."""
+        """Keep working copies of runs below ``runs``."""
         self._objects = objects
         self._runs = runs
         self._cache = runs.parent / CACHE

@@ -51,10 +51,10 @@ class ProcrastinateJobs:
     """Brings runs as jobs of Procrastinate; see :func:`procrastinate_jobs`."""
 
     def __init__(self, app: procrastinate.App, engine: AsyncEngine, lease: float) -> None:
-        """Return ``app`` is open; ``engine``.
+        """Bring runs as jobs of ``app``, which is open.
 
-        The database of the rows; ``lease``: seconds of silence after which a worker's jobs are
-        brought to another.
+        ``engine``: the database of the rows; ``lease``: seconds of silence after which a worker's
+        jobs are brought to another.
         """
         self._app = app
         self._rows = engine.execution_options(**READING)

@@ -42,7 +42,7 @@ class Observability:
         return cls(opened(settings))
 
     def submitted(self, run: str) -> None:
-        """Return a run was taken in, edited or resumed by the request at work.
+        """Note a run that the request at work has taken in, edited or resumed.
 
         Its span follows on it.
         """

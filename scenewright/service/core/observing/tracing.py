@@ -122,7 +122,7 @@ class Spans:
         self._since = event.at
 
     def end(self, status: Status, error: str) -> None:
-        """Return the run stands still."""
+        """End the span of a run that stands still."""
         from opentelemetry import trace
 
         now = time.time()
@@ -263,7 +263,7 @@ class Tracing:
     """Makes the spans of one service. One event loop uses it."""
 
     def __init__(self, provider: TracerProvider) -> None:
-        """Return ``provider`` is shut down by :meth:`aclose`."""
+        """Trace by ``provider``, which :meth:`aclose` shuts down."""
         self._provider = provider
         self._tracer = provider.get_tracer("scenewright", VERSION)
         self._waiting: OrderedDict[str, SpanContext] = OrderedDict()
@@ -303,7 +303,7 @@ class Tracing:
                     span.set_status(Status(StatusCode.ERROR))
 
     def submitted(self, run: str) -> None:
-        """Return the run's span will be a child of the span at work."""
+        """Have the run's span be a child of the span at work."""
         from opentelemetry import trace
 
         context = trace.get_current_span().get_span_context()

@@ -79,6 +79,7 @@ class Panel {
       const { createGraphEditor } = await import("/static/graph-editor.js");
       this.editor = createGraphEditor(place, JSON.parse(this.form.dataset.scene), {
         onChange: () => { this.changed = true; },
+        stateOf: (part) => this.stateOf(part),
       });
     } catch {
       place.textContent = "The graph editor could not be loaded: add facts below instead.";
@@ -108,8 +109,16 @@ class Panel {
     return found;
   }
 
+  // The verdict of a part of the graph: one that was added here has none yet.
+  stateOf(part) {
+    const fact = this.facts.find((one) => Object.entries(part).every(([key, value]) => one[key] === value));
+    const state = fact && this.states().get(fact.id);
+    return state === "pending" ? null : state;
+  }
+
   paint() {
     const states = this.states();
+    this.editor?.draw();
     for (const part of this.form.querySelectorAll("#edit-drawing [data-fact]")) {
       const state = states.get(part.dataset.fact);
       part.setAttribute("class", part.getAttribute("class").replace(/s-\w+/, `s-${state}`));

@@ -3,15 +3,15 @@
 //   const editor = createGraphEditor(element, scene, { onChange: (scene) => …, empty: "…" });
 //   editor.scene          the SceneGraph as it stands
 //   editor.load(scene)    show another one; onChange is not called
-// ``empty`` is said where there is no object.
+// ``empty`` is shown where there is no object; ``stateOf(fact)`` gives the verdict of a part of the
+// scene, which colours it. ``editor.draw()`` shows changed verdicts.
 //
 // Beside the drawing stands a list of all objects and relations with buttons. The page loads
 // style.css and site.css; the editor's own style comes by itself.
 
 import { ObjectWindow, RelationWindow, h } from "./graph-dialogs.js";
-import { SceneModel, SceneProblem, phrase, readObject, relationKey } from "./graph-model.js";
-import { layOut, route } from "./graph-layout.js";
-import { card, counted, fill, keep, s, set, shorten, textWidth } from "./graph-plate.js";
+import { GraphDrawing } from "./graph-drawing.js";
+import { SceneModel, SceneProblem, counted, phrase, readObject } from "./graph-model.js";
 
 let editors = 0;
 
@@ -24,19 +24,15 @@ export function createGraphEditor(element, scene, options = {}) {
 }
 
 class GraphEditor {
-  constructor(element, scene, { onChange = () => {}, empty = "Nothing here yet. Name an object to begin." } = {}) {
+  constructor(element, scene, {
+    onChange = () => {}, empty = "Nothing here yet. Name an object to begin.", stateOf = () => null,
+  } = {}) {
     this.element = element;
     this.onChange = onChange;
     this.emptyText = empty;
     this.model = new SceneModel(scene);
-    this.places = new Map();
-    this.moved = new Set();
-    this.nodes = new Map();
-    this.edges = new Map();
-    this.selected = null;
-    this.#build();
+    this.#build(stateOf);
     this.draw();
-    new ResizeObserver(() => this.draw()).observe(this.stage);
   }
 
   get scene() {
@@ -45,7 +41,6 @@ class GraphEditor {
 
   load(scene) {
     this.model.load(scene);
-    this.moved = new Set([...this.moved].filter((id) => this.model.object(id)));
     this.draw();
   }
 
@@ -57,16 +52,10 @@ class GraphEditor {
     if (this.model.redo()) this.#changed("Done again.");
   }
 
-  #build() {
+  #build(stateOf) {
     const hint = `ge-hint-${(editors += 1)}`;
-    this.lines = s("g", { "aria-hidden": "true" });
-    this.plates = s("g");
-    this.labels = s("g");
-    this.rubber = s("path", { class: "ge-rubber", visibility: "hidden" });
-    this.svg = s("svg", { class: "graph ge-svg", role: "group", "aria-describedby": hint },
-      this.lines, this.plates, this.labels, this.rubber);
     this.empty = h("p", { class: "ge-empty" }, this.emptyText);
-    this.stage = h("div", { class: "ge-stage" }, this.svg, this.empty);
+    this.stage = h("div", { class: "ge-stage" }, this.empty);
     this.input = h("input", {
       class: "input", maxLength: 200, autocomplete: "off", placeholder: "red ball",
       "aria-label": "New object", enterKeyHint: "done",
@@ -84,13 +73,10 @@ class GraphEditor {
     const tool = (text, onclick, label) => h("button", {
       type: "button", class: "button", onclick, ...(label ? { title: label } : {}),
     }, text);
-    this.relateTool = tool("Relate…", () => this.relate(this.selected ?? undefined));
+    this.relateTool = tool("Relate…", () => this.relate(this.drawing.selected ?? undefined));
     this.undoTool = tool("Undo", () => this.undo(), "Undo (Ctrl+Z)");
     this.redoTool = tool("Redo", () => this.redo(), "Redo (Ctrl+Shift+Z)");
-    const arrange = tool("Arrange", () => {
-      this.moved.clear();
-      this.draw();
-    }, "Lay the drawing out anew");
+    const arrange = tool("Arrange", () => this.drawing.arrange(), "Lay the drawing out anew");
     this.problem = h("p", { class: "problem", role: "alert", hidden: true });
     this.objectList = h("ul", { class: "ge-list" });
     this.relationList = h("ul", { class: "ge-list" });
@@ -118,164 +104,25 @@ class GraphEditor {
       if (event.shiftKey) this.redo();
       else this.undo();
     });
-    this.stage.addEventListener("pointerdown", (event) => {
-      if (event.target === this.svg || event.target === this.stage) this.#select(null);
-    });
+    this.drawing = new GraphDrawing(this.stage, {
+      open: (id) => this.edit(id),
+      remove: (id) => this.remove(id),
+      relate: (source, target) => this.relate(source, target),
+      openRelation: (relation) => this.editRelation(relation),
+      removeRelation: (relation) => this.removeRelation(relation),
+    }, stateOf);
+    this.drawing.canvas.setAttribute("aria-describedby", hint);
   }
 
-  /** Everything anew from the model; elements that stay keep their focus. */
+  /** Show the model as it stands. */
   draw() {
-    const { objects, relations } = this.model;
-    const width = Math.max(280, this.stage.clientWidth - 2);
-    this.cards = new Map(objects.map((item) => [item.id, card(item)]));
-    const fresh = layOut(this.cards, relations, width);
-    for (const [id, at] of fresh) {
-      if (!this.moved.has(id) || !this.places.has(id)) this.places.set(id, at);
-    }
-    for (const id of this.places.keys()) if (!this.cards.has(id)) this.places.delete(id);
-    if (this.selected && !this.cards.has(this.selected)) this.selected = null;
+    const { objects } = this.model;
     this.empty.hidden = objects.length > 0;
-    set(this.svg, { "aria-label": `Scene graph: ${counted(objects.length, "object")}, ${counted(relations.length, "relation")}` });
-    keep(this.nodes, objects.map((item) => item.id), (id) => this.#node(id), this.plates);
-    for (const item of objects) fill(this.nodes.get(item.id), item, this.cards.get(item.id), this.model);
-    keep(this.edges, relations.map(relationKey), (key) => this.#edge(key), this.labels);
-    this.#place(width);
+    this.drawing.draw(this.model);
     this.#list();
     this.undoTool.disabled = this.model.past.length === 0;
     this.redoTool.disabled = this.model.future.length === 0;
     this.relateTool.disabled = objects.length < 2;
-  }
-
-  /** Put everything where it belongs; no more than that, so that dragging stays smooth. */
-  #place(width = Math.max(280, this.stage.clientWidth - 2)) {
-    const boxes = new Map();
-    let height = 0;
-    for (const [id, { width: wide, height: high }] of this.cards) {
-      const at = this.places.get(id);
-      at.x = Math.min(Math.max(at.x, wide / 2 + 4), Math.max(wide / 2 + 4, width - wide / 2 - 12));
-      at.y = Math.max(at.y, high / 2 + 4);
-      boxes.set(id, { ...at, width: wide, height: high });
-      height = Math.max(height, at.y + high / 2 + 18);
-      const node = this.nodes.get(id);
-      set(node, { transform: `translate(${at.x - wide / 2} ${at.y - high / 2})` });
-      node.classList.toggle("on", id === this.selected);
-    }
-    set(this.svg, { width, height: Math.max(height, 120), viewBox: `0 0 ${width} ${Math.max(height, 120)}` });
-    const { relations } = this.model;
-    const sizes = relations.map((r) => ({ width: textWidth(shorten(r.predicate), "12px") + 20, height: 24 }));
-    const wires = route(relations, boxes, sizes, width);
-    this.lines.replaceChildren(...wires.flatMap(({ d, head }) => [
-      s("path", { class: "line", d }), s("path", { class: "head", d: head }),
-    ]));
-    relations.forEach((relation, at) => {
-      const { label } = wires[at];
-      const edge = this.edges.get(relationKey(relation));
-      set(edge, {
-        transform: `translate(${label.x - label.width / 2} ${label.y - label.height / 2})`,
-        "aria-label": this.model.told(relation),
-      });
-      set(edge.firstChild, { width: label.width });
-    });
-  }
-
-  #node(id) {
-    const node = s("g", { class: "node ge-node", tabindex: "0", role: "button" });
-    node.dataset.id = id;
-    node.addEventListener("focus", () => this.#select(id));
-    node.addEventListener("dblclick", () => this.edit(id));
-    node.addEventListener("keydown", (event) => this.#nodeKey(event, id));
-    node.addEventListener("pointerdown", (event) => this.#grab(event, id));
-    return node;
-  }
-
-  #edge(key) {
-    const [source, predicate, target] = JSON.parse(key);
-    const relation = { source, predicate, target };
-    const edge = s("g", { class: "edge ge-edge", tabindex: "0", role: "button" },
-      s("rect", { class: "pill", height: 24, rx: 12 }), s("text", { class: "small", x: 10, y: 16 }));
-    edge.lastChild.textContent = shorten(predicate);
-    edge.addEventListener("dblclick", () => this.editRelation(relation));
-    edge.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" || event.key === " ") this.editRelation(relation);
-      else if (event.key === "Delete" || event.key === "Backspace") this.removeRelation(relation);
-      else return;
-      event.preventDefault();
-    });
-    return edge;
-  }
-
-  #nodeKey(event, id) {
-    const step = event.shiftKey ? 40 : 10;
-    const ways = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] };
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (ways[event.key]) this.#shift(id, ...ways[event.key]);
-    else if (event.key === "Enter" || event.key === " ") this.edit(id);
-    else if (event.key === "Delete" || event.key === "Backspace") this.remove(id);
-    else if (event.key.toLowerCase() === "r") this.relate(id);
-    else return;
-    event.preventDefault();
-  }
-
-  #shift(id, dx, dy) {
-    const at = this.places.get(id);
-    at.x += dx;
-    at.y += dy;
-    this.moved.add(id);
-    this.#place();
-  }
-
-  #grab(event, id) {
-    if (event.button !== 0) return;
-    const connecting = event.target.closest(".ge-handle") !== null;
-    const node = this.nodes.get(id);
-    const start = this.#spot(event);
-    const from = { ...this.places.get(id) };
-    node.setPointerCapture(event.pointerId);
-    const aim = (moved) => {
-      const under = document.elementFromPoint(moved.clientX, moved.clientY)?.closest?.(".ge-node");
-      return under && this.plates.contains(under) && under !== node ? under : null;
-    };
-    const mark = (target) => {
-      for (const other of this.nodes.values()) other.classList.toggle("aimed", other === target);
-    };
-    const move = (moved) => {
-      const at = this.#spot(moved);
-      if (connecting) {
-        mark(aim(moved));
-        set(this.rubber, { d: `M${from.x} ${from.y}L${at.x} ${at.y}`, visibility: "visible" });
-        return;
-      }
-      if (Math.hypot(at.x - start.x, at.y - start.y) < 3 && !this.dragging) return;
-      this.dragging = true;
-      const place = this.places.get(id);
-      place.x = from.x + at.x - start.x;
-      place.y = from.y + at.y - start.y;
-      this.moved.add(id);
-      this.#place();
-    };
-    const done = (last) => {
-      for (const [name, heard] of [["pointermove", move], ["pointerup", done], ["pointercancel", done]]) {
-        node.removeEventListener(name, heard);
-      }
-      this.dragging = false;
-      mark(null);
-      set(this.rubber, { visibility: "hidden" });
-      const target = connecting && last.type === "pointerup" ? aim(last) : null;
-      if (target) this.relate(id, target.dataset.id);
-    };
-    node.addEventListener("pointermove", move);
-    node.addEventListener("pointerup", done);
-    node.addEventListener("pointercancel", done);
-  }
-
-  #spot(event) {
-    const box = this.svg.getBoundingClientRect();
-    return { x: event.clientX - box.left, y: event.clientY - box.top };
-  }
-
-  #select(id) {
-    this.selected = id;
-    for (const [other, node] of this.nodes) node.classList.toggle("on", other === id);
   }
 
   #add() {
@@ -296,7 +143,7 @@ class GraphEditor {
       onsave: ({ name, attributes }) => {
         this.model.changeObject(id, name, attributes);
         this.#changed(`${this.model.label(id)} changed.`);
-        return () => this.nodes.get(id)?.focus();
+        return () => this.drawing.focus(id);
       },
       onremove: () => this.remove(id),
     });
@@ -308,7 +155,8 @@ class GraphEditor {
     this.model.removeObject(id);
     this.#changed(`${words} removed.`);
     const next = this.model.objects[Math.min(at, this.model.objects.length - 1)];
-    (next ? this.nodes.get(next.id) : this.input).focus();
+    if (next) this.drawing.focus(next.id);
+    else this.input.focus();
   }
 
   /** Ask for a relation between two objects. */
@@ -333,7 +181,7 @@ class GraphEditor {
       onsave: (given) => {
         const found = this.model.setRelation(given, old);
         this.#changed(`${this.model.told(found)}.`);
-        return () => this.edges.get(relationKey(found))?.focus();
+        return () => this.drawing.focusRelation(found);
       },
       onremove: old && (() => this.removeRelation(old)),
     });
@@ -343,7 +191,7 @@ class GraphEditor {
     const words = this.model.told(relation);
     this.model.removeRelation(relation);
     this.#changed(`Removed: ${words}.`);
-    this.nodes.get(relation.source)?.focus();
+    this.drawing.focus(relation.source);
   }
 
   #attempt(change) {

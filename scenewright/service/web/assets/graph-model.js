@@ -59,6 +59,11 @@ export function phrase(item) {
   return [...pairs.map(([, value]) => value), item.name].join(" ");
 }
 
+/** "1 object", "2 objects", "No objects". */
+export function counted(number, noun) {
+  return number === 1 ? `1 ${noun}` : `${number || "No"} ${noun}s`;
+}
+
 export function relationKey(relation) {
   return JSON.stringify([relation.source, relation.predicate, relation.target]);
 }

@@ -46,7 +46,7 @@ async function asked(url, body, signal) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("The service does not answer: see that it runs, then try again.");
+    throw new Error("The service does not answer: check that it is running, then try again.");
   }
   const found = await reply.json().catch(() => ({}));
   if (!reply.ok) {
@@ -195,7 +195,7 @@ $("json").addEventListener("change", () => {
     editor.load({ objects: scene.objects, relations: scene.relations ?? [] });
     changedByHand(editor.scene);
   } catch (error) {
-    $("json-problem").textContent = `This is no scene graph: ${error.message}`;
+    $("json-problem").textContent = `This is not a scene graph: ${error.message}`;
     $("json-problem").hidden = false;
   }
 });
