@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from scenewright.cli.console import Exit, clear_errors, console, print_json, print_table, say
-from scenewright.cli.costs import COST_HEADS, agree, cost_cells, cost_data, print_cost_notes
+from scenewright.cli.costs import agree, cost_data, print_costs
 from scenewright.cli.options import JsonOption, PlanOption, QuietOption, RetryOption, YesOption
 from scenewright.cli.progress import show_eval_progress
 from scenewright.config import OnModelChange
@@ -111,7 +111,7 @@ def run(
             _print_plan(where, plan, asked, folder)
         if dry:
             return
-        agree(plan.usd, asked.limit_usd, yes, "raise limit_usd")
+        agree(plan.costs.usd, asked.limit_usd, yes, "raise limit_usd")
         with show_eval_progress(console(stderr=True), len(items.found), quiet) as show:
             results = asyncio.run(
                 run_xtc(
@@ -221,9 +221,7 @@ def _print_plan(where: Console, plan: XtcPlan, config: XtcConfig, folder: Path) 
         (f"pictures   {plan.pictures:,} to draw and read", ""),
     ):
         say(line, style, where)
-    rows = [(n.who, n.what, f"{n.times:,}", *cost_cells(n.expected)) for n in plan.lines]
-    print_table(("model", "role", ">times", *COST_HEADS), rows, where)
-    print_cost_notes(plan.unpriced, ((n.who, n.expected.calls) for n in plan.lines), where)
+    print_costs(plan.costs, None, where)
 
 
 def _plan_data(plan: XtcPlan) -> dict[str, Any]:
@@ -235,10 +233,10 @@ def _plan_data(plan: XtcPlan) -> dict[str, Any]:
         "pictures": plan.pictures,
         "left_out": plan.left_out,
         "outside": plan.outside,
-        "usd": plan.usd,
+        "usd": plan.costs.usd,
         "lines": [
-            {"model": n.who, "does": n.what, "times": n.times, **cost_data(n.expected)}
-            for n in plan.lines
+            {"model": n.who, "does": n.what, "times": n.times, **cost_data(n.most)}
+            for n in plan.costs.lines
         ],
     }
 

@@ -23,6 +23,7 @@ from scenewright.evals.studies.paper import Claim, Paper, paper
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from scenewright.evals.runner.forecast import CostForecast
     from scenewright.evals.runner.progress import OnProgress
 
 
@@ -343,16 +344,6 @@ class StudyRequirement:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialCost:
-    """What a trial costs at most if nothing of it is done yet."""
-
-    usd: float
-    """Dollars, where prices are known."""
-    unpriced: tuple[str, ...] = ()
-    """Models whose dollars are not counted."""
-
-
-@dataclass(frozen=True, slots=True)
 class Trial:
     """Work of a study's own that is not an evaluation of pictures by metrics."""
 
@@ -368,8 +359,8 @@ class Trial:
     """Takes the folder, a progress callback, and whether failed and unscored work is tried again;
     returns what the study's ``outcome`` reads, and its context. A call that was cut off continues.
     Raises what ``run_studies`` may."""
-    price: Callable[[], Awaitable[TrialCost]] | None = None
-    """Returns the cost; None: nothing, as all of it runs on this machine."""
+    costs: Callable[[], Awaitable[CostForecast]] | None = None
+    """Returns the forecast if nothing is done yet; None: all of it runs on this machine."""
 
 
 @dataclass(frozen=True, slots=True)

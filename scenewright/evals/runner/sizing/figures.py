@@ -11,10 +11,9 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.config.accounts import DECISION_KIND
-from scenewright.config.settings import JUDGE_KINDS, LOCAL_BACKEND
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.forecast import account_of
 from scenewright.evals.store.files import read_toml
 from scenewright.evals.store.results import ANSWERS, IMAGES, JOURNAL, TABLES, Results
 
@@ -176,16 +175,7 @@ def _toml(value: Any) -> str:
 
 
 _ARM = ["item", "arm"]
-_LOCAL = {LOCAL_BACKEND, *JUDGE_KINDS, "scripted"}
 _Row = Mapping[str, Any]
-
-
-def account_of(model: str) -> str:
-    """Return the account in a model's id; empty for one that runs on the machine."""
-    kind, _, rest = model.partition(":")
-    if kind == DECISION_KIND:
-        kind = rest.partition("/")[0]
-    return "" if kind in _LOCAL else kind
 
 
 def figures_from(folder: str | Path) -> Figures:

@@ -30,6 +30,7 @@ from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.runner.config import digest
 from scenewright.evals.runner.dataset_predicates import MARK, dataset_predicates, keep, relates
 from scenewright.evals.runner.estimating import photo_size
+from scenewright.evals.runner.forecast import CostForecast, CostLine
 from scenewright.evals.runner.judging import error_text
 from scenewright.evals.runner.progress import (
     FailureLimit,
@@ -393,20 +394,6 @@ def _described(item: Item, sheet: Unit) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class XtcModelEstimate:
-    """What one model is expected to take."""
-
-    who: str
-    """Its id."""
-    what: str
-    """``words prompts``, ``draws``, ``reads pictures``, ``answers`` or ``grades``."""
-    times: int
-    """Prompts, pictures, questions or pairs of answers."""
-    expected: ExpectedUsage
-    """Calls, tokens and dollars; none of models on this machine."""
-
-
-@dataclass(frozen=True, slots=True)
 class XtcPlan:
     """What an evaluation will take if nothing of it is done yet."""
 
@@ -420,22 +407,13 @@ class XtcPlan:
     """Unified models."""
     pictures: int
     """Pictures to be drawn: models that share what draws share them."""
-    lines: tuple[XtcModelEstimate, ...]
-    """Model by model."""
+    costs: CostForecast
+    """Models that word ``prompts``, draw ``pictures``, read ``pictures``, answer ``questions`` or
+    grade pairs of answers, and how many of these there are."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Why items of the set cannot be evaluated → how many."""
     outside: dict[str, int] = field(default_factory=dict)
     """Extractor or understander, and why it cannot answer → questions that will be unscored."""
-
-    @property
-    def usd(self) -> float:
-        """Dollars of all models whose price is known."""
-        return sum(line.expected.usd or 0.0 for line in self.lines)
-
-    @property
-    def unpriced(self) -> tuple[str, ...]:
-        """Models without a known price, whose dollars are not counted."""
-        return tuple(dict.fromkeys(n.who for n in self.lines if n.expected.usd is None))
 
 
 async def plan_of(config: XtcConfig, xtc_models: XtcModels, items: Sequence[Item]) -> XtcPlan:
@@ -485,7 +463,7 @@ def _plan(config: XtcConfig, xtc_models: XtcModels, items: Sequence[Item]) -> Xt
         unasked=unasked,
         models=len(xtc_models.models),
         pictures=len(drawn) * len(config.seeds) * len(drawing),
-        lines=tuple(lines),
+        costs=CostForecast.of(lines),
         left_out=dict(left_out),
         outside=dict(outside),
     )
@@ -499,7 +477,7 @@ def _lines(
     asked: Asked,
     drawn: Asked,
     unread: int,
-) -> Iterator[XtcModelEstimate]:
+) -> Iterator[CostLine]:
     """Yield the estimate of every model.
 
     ``drawn`` are the questions about pictures that are drawn, ``unread`` counts the questions that
@@ -517,7 +495,7 @@ def _lines(
         # The whole once, each object once; a second try of the whole is not counted.
         calls = n + sum(len(item.scene.objects) for item, _ in asked if item.scene)
         words = ExpectedUsage(calls, usd=None)
-        yield XtcModelEstimate(xtc_models.composer.id, "words prompts", n, words)
+        yield CostLine.of(xtc_models.composer.id, "words prompts", words, times=n)
     for model in drawing:
         times = len(drawn) * len(config.seeds)
         who, expected = model.id, of_plugin(model, times)
@@ -525,9 +503,9 @@ def _lines(
             who = model.drawer
             texts = (item.prompt or str(item.scene)[:1000] for item, _ in drawn)
             expected = sum(map(model.expected_drawing, texts), ExpectedUsage()) * len(config.seeds)
-        yield XtcModelEstimate(who, "draws", times, expected)
+        yield CostLine.of(who, "draws", expected, times=times)
     reads = len(drawn) * sides
-    yield XtcModelEstimate(xtc_models.extractor.id, "reads pictures", reads, ExpectedUsage())
+    yield CostLine.of(xtc_models.extractor.id, "reads pictures", ExpectedUsage(), times=reads)
     total = sum(len(questions) for _, questions in asked)
     for model in understanding:
         who, expected = model.id, of_plugin(model, n)
@@ -536,8 +514,8 @@ def _lines(
             tell = getattr(model.understander, "expected", lambda size, questions: ExpectedUsage())
             sizes = (tell(photo_size(item), questions) for item, questions in asked)
             expected = sum(sizes, ExpectedUsage())
-        yield XtcModelEstimate(who, "answers", total, expected)
+        yield CostLine.of(who, "answers", expected, times=total)
     pairs = (total - unread) * sides + total * len(understanding)
     grader: Any = xtc_models.grader
     grading = grader.expected(pairs) if hasattr(grader, "expected") else ExpectedUsage()
-    yield XtcModelEstimate(grader.id, "grades", pairs, grading)
+    yield CostLine.of(grader.id, "grades", grading, times=pairs)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from scenewright.config.settings import Settings, find_profile
+from scenewright.evals.runner.forecast import CostForecast, CostLine
 from scenewright.evals.statistics.estimates import (
     RESAMPLES,
     Array,
@@ -38,12 +39,12 @@ from scenewright.evals.studies.study import (
     StudyDefinition,
     StudyError,
     Trial,
-    TrialCost,
 )
 from scenewright.evals.studies.xtc.base import QUESTION_KINDS, FactScore, QuestionKind
 from scenewright.evals.studies.xtc.config import ModelSpec, XtcConfig
 from scenewright.evals.studies.xtc.report import plot_of, tables_of
 from scenewright.evals.studies.xtc.scores import COMPARED, XtcScores, is_absent, is_matched
+from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -398,7 +399,7 @@ def requirements(setup: Setup, settings: Settings) -> tuple[Trial, ...]:
             int(items),
             "scenes",
             partial(_run, config, settings),
-            None if here else partial(_price, config, settings),
+            None if here else partial(_costs, config, settings),
         ),
     )
 
@@ -412,8 +413,8 @@ def _with_steps(setup: Setup, settings: Settings) -> Settings:
     return settings.model_copy(update={"profiles": own})
 
 
-async def _price(config: XtcConfig, settings: Settings) -> TrialCost:
-    """Return the cost by the questions that will be asked.
+async def _costs(config: XtcConfig, settings: Settings) -> CostForecast:
+    """Return the forecast by the questions that will be asked.
 
     Of an extractor by language models the calls depend on what is seen: they are not counted.
     """
@@ -431,8 +432,10 @@ async def _price(config: XtcConfig, settings: Settings) -> TrialCost:
         )
         plan = await plan_of(config, xtc_models, items)
     name = str(config.extractor)
-    reads = () if name.startswith(MINIATURE) else (f"the extractor {name}",)
-    return TrialCost(plan.usd, (*plan.unpriced, *reads))
+    if name.startswith(MINIATURE):
+        return plan.costs
+    reads = CostLine.of(f"the extractor {name}", "reads pictures", ExpectedUsage(usd=None))
+    return CostForecast((*plan.costs.lines, reads))
 
 
 async def _run(
