@@ -16,6 +16,7 @@ without judges. Work that a kill interrupted has no rows; failed work has rows w
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
@@ -45,7 +46,9 @@ _ARM: dict[str, Any] = {
     "seed": _WHOLE,
 }
 
-SCHEMAS: dict[Table, pa.Schema] = {
+Schemas = Mapping[str, pa.Schema]
+"""Table → its columns."""
+SCHEMAS: Mapping[str, pa.Schema] = {
     # One row an item. ``scene`` and ``facts`` are JSON; ``original`` is the photo's file.
     "items": _schema(
         item=_TEXT,
@@ -180,12 +183,14 @@ IMAGES = "images"
 """Image store of all pictures of the evaluation, by content hash."""
 
 
-def filled(rows: Rows, table: Table, columns: list[str] | None = None) -> Rows:
+def filled(
+    rows: Rows, table: str, columns: list[str] | None = None, schemas: Schemas = SCHEMAS
+) -> Rows:
     """Return ``rows`` of ``table`` with ``columns`` (None: all) in their order.
 
     Columns that a file of an earlier version lacks are null.
     """
-    schema = SCHEMAS[table]
+    schema = schemas[table]
     wanted = columns if columns is not None else schema.names
     for name in wanted:
         if name not in rows.schema.names:
@@ -195,60 +200,79 @@ def filled(rows: Rows, table: Table, columns: list[str] | None = None) -> Rows:
     return rows.select(wanted)
 
 
-def read_json(folder: Path) -> dict[str, Any]:
-    """Return the content of the manifest in ``folder``. Raises ``EvalError`` without one."""
+KINDS = {"": ("an evaluation", "eval run"), "xtc": ("XTC-Bench", "eval xtc run")}
+"""Key ``benchmark`` of a manifest, empty for an evaluation by metrics → its name and command."""
+
+
+def read_json(folder: Path, benchmark: str = "") -> dict[str, Any]:
+    """Return the manifest in ``folder``.
+
+    Raises ``EvalError`` if there is none, or if it is not one of such an evaluation.
+    """
     file = folder / MANIFEST
+    kind, command = KINDS[benchmark]
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise EvalError(
             f"{folder} holds no evaluation ({MANIFEST}: {error.strerror or error}): name the "
-            "folder that `scenewright eval run` wrote"
+            f"folder that `scenewright {command}` wrote"
         ) from error
     except ValueError as error:
         raise EvalError(f"{file} is damaged: {error}") from error
+    if not isinstance(found, dict) or (found.get("benchmark") or "") != benchmark:
+        raise EvalError(f"{file} is not a manifest of {kind}: choose another folder")
     return found
 
 
 class Results:
     """Reader of the folder of an evaluation."""
 
-    def __init__(self, folder: str | Path) -> None:
-        """Open ``folder``. Raises ``EvalError`` if it holds no evaluation."""
-        self.folder = Path(folder)
-        self.manifest: dict[str, Any] = read_json(self.folder)
+    schemas: Schemas = SCHEMAS
+    """Table → its columns."""
+    benchmark = ""
+    """Key of :data:`KINDS`."""
+    main = "scores"
+    """The table that is read unless another one is named."""
 
-    def path(self, table: Table) -> Path:
+    def __init__(self, folder: str | Path) -> None:
+        """Open ``folder``. Raises ``EvalError`` if it holds no such evaluation."""
+        self.folder = Path(folder)
+        self.manifest: dict[str, Any] = read_json(self.folder, self.benchmark)
+
+    def path(self, table: str) -> Path:
         """Return the parquet file of ``table``."""
         return self.folder / f"{table}.parquet"
 
-    def table(self, table: Table, columns: list[str] | None = None) -> pa.Table:
+    def table(self, table: str = "", columns: list[str] | None = None) -> pa.Table:
         """Return the whole table, or some ``columns`` of it; empty if nothing was finished.
 
         Raises ``EvalError`` for an unknown table or a file that cannot be read.
         """
-        if table not in TABLES:
-            raise EvalError(f"there is no table {table!r}: use one of {', '.join(TABLES)}")
+        table = table or self.main
+        if table not in self.schemas:
+            raise EvalError(f"there is no table {table!r}: use one of {', '.join(self.schemas)}")
         file = self.path(table)
         if not file.exists():
-            empty: pa.Table = SCHEMAS[table].empty_table()
+            empty: pa.Table = self.schemas[table].empty_table()
             return empty.select(columns) if columns is not None else empty
         try:
             with pq.ParquetFile(file) as parquet:
                 there = [name for name in columns or () if name in parquet.schema_arrow.names]
-            return filled(pq.read_table(file, columns=there if columns else None), table, columns)
+            read = pq.read_table(file, columns=there if columns else None)
+            return filled(read, table, columns, self.schemas)
         except (OSError, pa.ArrowException) as error:
             raise EvalError(
                 f"{file} cannot be read: {error}. Run the evaluation again: it writes its tables "
                 "anew from what it kept"
             ) from error
 
-    def rows(self, table: Table, columns: list[str] | None = None) -> list[dict[str, Any]]:
+    def rows(self, table: str = "", columns: list[str] | None = None) -> list[dict[str, Any]]:
         """Return the table as one dict a row."""
         found: list[dict[str, Any]] = self.table(table, columns).to_pylist()
         return found
 
-    def frame(self, table: Table, columns: list[str] | None = None) -> pd.DataFrame:
+    def frame(self, table: str = "", columns: list[str] | None = None) -> pd.DataFrame:
         """Return the table as a pandas DataFrame.
 
         Raises ``EvalError`` where pandas is not installed.

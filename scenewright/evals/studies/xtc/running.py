@@ -62,8 +62,6 @@ from scenewright.evals.studies.xtc.questions import category_of, questions_of
 from scenewright.evals.studies.xtc.report import (
     BENCHMARK,
     XtcResults,
-    XtcTable,
-    read_xtc_manifest,
     write_summary,
     write_tables,
 )
@@ -119,7 +117,7 @@ async def run_xtc(
         mark = {"benchmark": BENCHMARK, MARK: None if own is None else own.manifest()}
         if own is not None:
             await asyncio.to_thread(keep, own, place)
-        write_manifest(place, config, found, models, plan, mark=mark, read=read_xtc_manifest)
+        write_manifest(place, config, found, models, plan, mark=mark)
         stops = config.on_model_change == "stop"
         with (
             closing(Flusher()) as flusher,
@@ -138,7 +136,7 @@ async def run_xtc(
         await asyncio.to_thread(write_tables, place, runner.tables())
         left_out = {**found.left_out, **runner.left_out}
         more = {"model_changes": list(served.texts)}
-        finish_manifest(place, runner.totals(), left_out, more, read=read_xtc_manifest)
+        finish_manifest(place, runner.totals(), left_out, more)
     results = XtcResults(place)
     await asyncio.to_thread(write_summary, results)
     return results
@@ -206,7 +204,7 @@ class _Runner:
                 f"no item can be evaluated ({why}): every item needs a scene and its photo"
             )
 
-    def tables(self) -> dict[XtcTable, Sequence[dict[str, Any]]]:
+    def tables(self) -> dict[str, Sequence[dict[str, Any]]]:
         """Return the rows of all tables, in the order of the set."""
         rows = [self._rows[at] for at in sorted(self._rows)]
         return {
