@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.config.settings import Settings, load_settings
+from scenewright.core.flushing import replacing
 from scenewright.evals.datasets.base import Dataset, DatasetSpec
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.config import EvalConfig
@@ -299,13 +299,11 @@ def _markdown(
 
 
 def _whole(file: Path, write: Callable[[Path], object]) -> None:
-    draft = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write(draft)
-        os.replace(draft, file)
+        with replacing(file) as draft:
+            write(draft)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise EvalError(
             f"{file} cannot be written: {error.strerror or error}. Name another folder with --out; "
             "what was drawn is kept"

@@ -43,7 +43,7 @@ from scenewright.evals.studies.study import (
 from scenewright.evals.studies.xtc.base import QUESTION_KINDS, FactScore, QuestionKind
 from scenewright.evals.studies.xtc.config import ModelSpec, XtcConfig
 from scenewright.evals.studies.xtc.report import plot_of, tables_of
-from scenewright.evals.studies.xtc.scores import COMPARED, XtcScores, is_absent, is_matched
+from scenewright.evals.studies.xtc.scores import COMPARED, XtcScores, is_matched
 from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
@@ -122,30 +122,6 @@ class Sheet:
         if found.value is None:
             return nothing("it is undefined for these values")
         return Estimate(value=found.value, low=found.low, high=found.high, n=n)
-
-    def mean(
-        self,
-        model: str,
-        measure: Measure,
-        kind: QuestionKind | None = None,
-        matched: bool = False,
-    ) -> Estimate:
-        """Return the mean of ``measure``, as :meth:`part` has it."""
-        return self.of([self.part(model, measure, kind, matched)])
-
-    def share(self, model: str) -> dict[str, int]:
-        """Count the facts of ``model``.
-
-        All, those ``missing`` in its pictures, and those unscored on the sides of generation and
-        understanding.
-        """
-        some = self._facts[model]
-        return {
-            "facts": len(some),
-            "missing": sum(is_absent(fact) for fact in some),
-            "unscored_u": sum(fact.u is None for fact in some),
-            "unscored_v": sum(fact.v is None for fact in some),
-        }
 
 
 def _value(fact: FactScore, measure: Measure) -> float | None:
