@@ -17,7 +17,6 @@ from scenewright.cli.progress import show_eval_progress
 from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
-    from scenewright.config.settings import Settings
     from scenewright.evals.datasets.base import Item
     from scenewright.evals.studies.xtc.config import XtcConfig
     from scenewright.evals.studies.xtc.report import XtcResults
@@ -91,7 +90,7 @@ def run(
     with clear_errors("the same command goes on: what is done is kept"):
         from scenewright.config.settings import load_settings
         from scenewright.evals.studies.xtc.config import load_xtc_config, with_on_model_change
-        from scenewright.evals.studies.xtc.running import run_xtc, xtc_dataset
+        from scenewright.evals.studies.xtc.running import plan_xtc, run_xtc, xtc_dataset
 
         asked = load_xtc_config(config)
         folder = out if out is not None else _folder_of(asked)
@@ -102,7 +101,7 @@ def run(
             asked = asked.model_copy(update={"dataset": spec})
         settings = load_settings()
         items = _ReadOnce(xtc_dataset(asked, folder, config.parent))
-        plan = asyncio.run(_planned(asked, folder, config.parent, items, settings))
+        plan = asyncio.run(plan_xtc(asked, settings, config.parent, folder, items))
         where = console(stderr=not dry)
         if as_json and dry:
             print_json(_plan_data(plan))
@@ -189,19 +188,6 @@ class _ReadOnce:
 
 def _folder_of(config: XtcConfig) -> Path:
     return Path("evals") / config.name
-
-
-async def _planned(
-    config: XtcConfig, folder: Path, root: Path, items: _ReadOnce, settings: Settings
-) -> XtcPlan:
-    from scenewright.evals.runner.dataset_predicates import dataset_predicates, relates
-    from scenewright.evals.studies.xtc.config import XtcModelOverrides, build_xtc_models
-    from scenewright.evals.studies.xtc.running import plan_of
-
-    scenes = [item.scene for item in items.found if item.scene is not None]
-    own = dataset_predicates(config.predicates, config.dataset, items, folder, needed=relates)
-    xtc_models = await build_xtc_models(config, settings, XtcModelOverrides(), root, scenes, own)
-    return await plan_of(config, xtc_models, items.found)
 
 
 def _print_plan(where: Console, plan: XtcPlan, config: XtcConfig, folder: Path) -> None:

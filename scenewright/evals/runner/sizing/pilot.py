@@ -19,7 +19,6 @@ from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.datasets.registry import PartOfSet, open_dataset, reservoir
 from scenewright.evals.metrics.base import MetricScore, Need, Sample
 from scenewright.evals.runner.config import EvalConfig, panels_of
-from scenewright.evals.runner.forecast import account_of
 from scenewright.evals.runner.model_setup import EvalModelOverrides, EvalModels, build_eval_models
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.runner.sizing.figures import (
@@ -260,20 +259,18 @@ def _figures(
 def _use(each: Sequence[Sequence[ModelUse]], arms: int) -> Use:
     """Return the usage of a model over all items, from its uses for each of them."""
     uses = [use for seen in each for use in seen]
-    account = account_of(uses[0].who)
-    count = len(uses)
-    # Each request of an account is counted where it ends; one that is never metered is one call.
-    calls = sum(max(use.spent.calls, 1) for use in uses) / count if account else 0.0
-    return Use(
-        does=uses[0].does,
-        account=account,
-        uses=spread_of([len(seen) / arms for seen in each]),
-        seconds=spread_of([use.seconds for use in uses]),
-        calls=calls,
-        tokens_in=sum(use.spent.usage.tokens_in for use in uses) / count,
-        tokens_out=sum(use.spent.usage.tokens_out for use in uses) / count,
-        # A model whose price is not known counts 0: that is no price.
-        usd=(sum(use.spent.usd for use in uses) / count) or None,
+    spent = [use.spent for use in uses]
+    return Use.measured(
+        uses[0].who,
+        uses[0].does,
+        spread_of([len(seen) / arms for seen in each]),
+        [use.seconds for use in uses],
+        len(uses),
+        # Each request of an account is counted where it ends; one that is never metered is one.
+        calls=sum(max(one.calls, 1) for one in spent),
+        tokens_in=sum(one.usage.tokens_in for one in spent),
+        tokens_out=sum(one.usage.tokens_out for one in spent),
+        usd=sum(one.usd for one in spent),
     )
 
 

@@ -28,7 +28,7 @@ from scenewright.evals.reporting.pages import Thumbs, asset, environment
 from scenewright.evals.runner.dataset_predicates import told_of
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.store.files import drafted
-from scenewright.evals.store.results import IMAGES, Results
+from scenewright.evals.store.results import IMAGES, Results, fields
 from scenewright.evals.studies import plots, readings
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row, as_csv
 from scenewright.evals.studies.paper import PaperTable, xtc_paper
@@ -53,22 +53,17 @@ SUMMARY = "summary.json"
 """The figures of every model."""
 
 
-def _columns(kind: pa.DataType, *names: str) -> list[tuple[str, pa.DataType]]:
-    return [(name, kind) for name in names]
-
-
-_TEXT, _REAL, _WHOLE = pa.string(), pa.float64(), pa.int64()
 XTC_SCHEMAS: dict[str, pa.Schema] = {
     # One row a question, model and seed. ``u`` and ``v`` are null for what could not be scored,
     # with ``reason``; ``note`` says why the drawn picture gives no answer, or where it was found.
     "facts": pa.schema(
         [
-            *_columns(_TEXT, "item", "model"),
-            *_columns(_WHOLE, "seed"),
-            *_columns(_TEXT, "question", "kind", "category", "text", "expected"),
-            *_columns(pa.bool_(), "matched"),
-            *_columns(_REAL, "u", "v"),
-            *_columns(_TEXT, "drawn", "said", "note", "reason"),
+            *fields("text", "item model"),
+            *fields("whole", "seed"),
+            *fields("text", "question kind category text expected"),
+            *fields("truth", "matched"),
+            *fields("real", "u v"),
+            *fields("text", "drawn said note reason"),
         ]
     ),
     # One row an item, model and seed: the drawn picture (empty and ``reason`` if it failed), and
@@ -79,12 +74,12 @@ XTC_SCHEMAS: dict[str, pa.Schema] = {
     # ``facts_dropped`` facts. Null: not known.
     "pictures": pa.schema(
         [
-            *_columns(_TEXT, "item", "model"),
-            *_columns(_WHOLE, "seed"),
-            *_columns(_TEXT, "image", "state", "reason"),
-            *_columns(_WHOLE, "nodes", "matched", "edges", "edges_matched"),
-            *_columns(_TEXT, "seen", "dropped", "unread"),
-            *_columns(_WHOLE, *READ),
+            *fields("text", "item model"),
+            *fields("whole", "seed"),
+            *fields("text", "image state reason"),
+            *fields("whole", "nodes matched edges edges_matched"),
+            *fields("text", "seen dropped unread"),
+            *fields("whole", " ".join(READ)),
         ]
     ),
     # One row an item: its graph (JSON), its reference picture, the prompt and why its first writer
@@ -92,9 +87,9 @@ XTC_SCHEMAS: dict[str, pa.Schema] = {
     # lists); ``views``: objects that a language model saw cut out of the picture for its words.
     "items": pa.schema(
         [
-            *_columns(_TEXT, "item", "reference", "scene", "prompt", "author", "problem", "lost"),
-            *_columns(_WHOLE, "views", "questions"),
-            *_columns(_TEXT, "unasked"),
+            *fields("text", "item reference scene prompt author problem lost"),
+            *fields("whole", "views questions"),
+            *fields("text", "unasked"),
         ]
     ),
 }

@@ -28,7 +28,13 @@ from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.runner.config import digest
-from scenewright.evals.runner.dataset_predicates import MARK, dataset_predicates, keep, relates
+from scenewright.evals.runner.dataset_predicates import (
+    MARK,
+    DatasetPredicates,
+    dataset_predicates,
+    keep,
+    relates,
+)
 from scenewright.evals.runner.estimating import photo_size
 from scenewright.evals.runner.forecast import CostForecast, CostLine
 from scenewright.evals.runner.judging import error_text
@@ -103,12 +109,8 @@ async def run_xtc(
     await asyncio.to_thread(make_folder, place)
     found = dataset if dataset is not None else xtc_dataset(config, place, base)
     items = await asyncio.to_thread(list, found)
-    scenes = [item.scene for item in items if item.scene is not None]
-    own = await asyncio.to_thread(
-        dataset_predicates, config.predicates, config.dataset, found, place, needed=relates
-    )
-    xtc_models = await build_xtc_models(
-        config, settings, given or XtcModelOverrides(), base, scenes, own
+    xtc_models, own = await _models_of(
+        config, settings, given or XtcModelOverrides(), base, place, found, items
     )
     with RunFolder(place).locked():
         models = xtc_models.manifest()
@@ -412,6 +414,36 @@ class XtcPlan:
     """Why items of the set cannot be evaluated → how many."""
     outside: dict[str, int] = field(default_factory=dict)
     """Extractor or understander, and why it cannot answer → questions that will be unscored."""
+
+
+async def plan_xtc(
+    config: XtcConfig, settings: Settings, root: Path, folder: Path, dataset: Dataset | None = None
+) -> XtcPlan:
+    """Return the plan of :func:`run_xtc` with these arguments; nothing is drawn.
+
+    Raises what that raises before anything is drawn.
+    """
+    found = dataset if dataset is not None else xtc_dataset(config, folder, root)
+    items = await asyncio.to_thread(list, found)
+    models, _ = await _models_of(config, settings, XtcModelOverrides(), root, folder, found, items)
+    return await plan_of(config, models, items)
+
+
+async def _models_of(
+    config: XtcConfig,
+    settings: Settings,
+    given: XtcModelOverrides,
+    root: Path,
+    folder: Path,
+    found: Dataset,
+    items: Sequence[Item],
+) -> tuple[XtcModels, DatasetPredicates | None]:
+    """Return the models, and the predicates of the set."""
+    scenes = [item.scene for item in items if item.scene is not None]
+    own = await asyncio.to_thread(
+        dataset_predicates, config.predicates, config.dataset, found, folder, needed=relates
+    )
+    return await build_xtc_models(config, settings, given, root, scenes, own), own
 
 
 async def plan_of(config: XtcConfig, xtc_models: XtcModels, items: Sequence[Item]) -> XtcPlan:

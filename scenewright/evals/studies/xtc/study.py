@@ -394,19 +394,10 @@ async def _costs(config: XtcConfig, settings: Settings) -> CostForecast:
 
     Of an extractor by language models the calls depend on what is seen: they are not counted.
     """
-    from scenewright.evals.runner.dataset_predicates import dataset_predicates, relates
-    from scenewright.evals.studies.xtc.config import XtcModelOverrides, build_xtc_models
-    from scenewright.evals.studies.xtc.running import plan_of, xtc_dataset
+    from scenewright.evals.studies.xtc.running import plan_xtc
 
     with TemporaryDirectory() as folder:
-        found = xtc_dataset(config, Path(folder), Path())
-        items = list(found)
-        scenes = [item.scene for item in items if item.scene is not None]
-        own = dataset_predicates(config.predicates, config.dataset, found, needed=relates)
-        xtc_models = await build_xtc_models(
-            config, settings, XtcModelOverrides(), Path(), scenes, own
-        )
-        plan = await plan_of(config, xtc_models, items)
+        plan = await plan_xtc(config, settings, Path(), Path(folder))
     name = str(config.extractor)
     if name.startswith(MINIATURE):
         return plan.costs
