@@ -317,10 +317,8 @@ OnProgress = Callable[[Progress], None]
 Watch = Callable[[Job, int, int], AbstractContextManager[OnProgress | None]]
 """Takes an evaluation or trial, its number from 1 and how many there are; yields a progress
 callback. Evaluations come first."""
-Runner = Callable[[Evaluation, Path, OnProgress | None], Awaitable[Results]]
-"""Runs one evaluation in a folder."""
-Conductor = Callable[[PlannedTrial, Path, OnProgress | None], Awaitable[tuple[Any, Context]]]
-"""Does one trial in a folder."""
+Perform = Callable[[Job, Path, OnProgress | None], Awaitable[tuple[Any, Context]]]
+"""Does one job in a folder; returns what the studies' outcomes read, and its context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,15 +342,14 @@ async def run_studies(
     settings: Settings | None = None,
     retry: bool = False,
     watch: Watch | None = None,
-    runner: Runner | None = None,
-    conductor: Conductor | None = None,
+    perform: Perform | None = None,
 ) -> tuple[Finished, ...]:
     """Run ``studies`` and write their tables, plots and ``index.md`` into the folder ``out``.
 
     What failed or was left unscored before is tried again if ``retry`` is asked. Pictures and
     answers lie in ``work`` (default: ``out/evaluations``): the same call again goes on
-    where it was stopped, and other studies of the same setup find there what is done. ``runner``
-    replaces the runner of evaluations, ``conductor`` what does trials. Raises what
+    where it was stopped, and other studies of the same setup find there what is done. ``perform``
+    replaces what does evaluations and trials. Raises what
     :func:`~scenewright.evals.runner.runner.run_eval` and trials raise, ``SettingsError`` and
     ``StudyError`` for a setup that fits no profile, and ``EvalError`` if nothing came of an
     evaluation or trial.
@@ -364,49 +361,40 @@ async def run_studies(
         *plan(studies, setup, settings, base),
         *planned_trials(studies, setup, settings),
     )
-    run = runner or _runner(settings, base, retry)
-    conduct = conductor or _conductor(retry)
+    do = perform or partial(_perform, settings, base, retry, setup.profile)
     findings: dict[tuple[int, int], Any] = {}
     contexts: dict[tuple[int, int], Context] = {}
     for number, job in enumerate(jobs, start=1):
-        folder = base / job.family
-        found: Any
         with watch(job, number, len(jobs)) if watch else nullcontext() as told:
-            if isinstance(job, PlannedTrial):
-                found, context = await conduct(job, folder, told)
-            else:
-                results = await run(job, folder, told)
-                context = context_of(results, job)
-                # Read at once: another evaluation of the family writes its tables over these.
-                found = await asyncio.to_thread(read, results, setup.profile)
+            found, context = await do(job, base / job.family, told)
         for key in job.requirements:
             findings[key] = found
             contexts[key] = context
     return await asyncio.to_thread(_written, studies, setup, settings, place, findings, contexts)
 
 
-def _conductor(retry: bool) -> Conductor:
-    async def conduct(
-        sitting: PlannedTrial, folder: Path, told: OnProgress | None
-    ) -> tuple[Any, Context]:
-        return await sitting.trial.run(folder, told, retry)
-
-    return conduct
-
-
-def _runner(settings: Settings, base: Path, retry: bool) -> Runner:
-    async def run(evaluation: Evaluation, folder: Path, told: OnProgress | None) -> Results:
-        return await run_eval(
-            evaluation.config,
-            folder,
-            settings=settings,
-            root=base,
-            retry=retry,
-            dataset=evaluation.dataset,
-            on_progress=told,
-        )
-
-    return run
+async def _perform(
+    settings: Settings,
+    base: Path,
+    retry: bool,
+    profile: str,
+    job: Job,
+    folder: Path,
+    told: OnProgress | None,
+) -> tuple[Any, Context]:
+    if isinstance(job, PlannedTrial):
+        return await job.trial.run(folder, told, retry)
+    results = await run_eval(
+        job.config,
+        folder,
+        settings=settings,
+        root=base,
+        retry=retry,
+        dataset=job.dataset,
+        on_progress=told,
+    )
+    # Read at once: another evaluation of the family writes its tables over these.
+    return await asyncio.to_thread(read, results, profile), context_of(results, job)
 
 
 def _written(
