@@ -37,6 +37,7 @@ from scenewright.evals.runner.dataset_predicates import (
 )
 from scenewright.evals.runner.estimating import photo_size
 from scenewright.evals.runner.forecast import CostForecast, CostLine
+from scenewright.evals.runner.item_work import UnitWork
 from scenewright.evals.runner.judging import error_text
 from scenewright.evals.runner.progress import (
     FailureLimit,
@@ -165,7 +166,7 @@ class _Rows:
     pictures: list[dict[str, Any]] = field(default_factory=list)
 
 
-class _Runner:
+class _Runner(UnitWork):
     """One call of an evaluation."""
 
     def __init__(
@@ -177,13 +178,12 @@ class _Runner:
         served: FollowedVersions,
         show: OnProgress,
     ) -> None:
+        self._report = ProgressReporter(show)
+        ended = FailureLimit(config.stop_after_failures).note
+        super().__init__(journal, retry=retry, count=self._report, ended=ended)
         self._config = config
         self._served = served
-        self._units = unit_runner
-        self._journal = journal
-        self._retry = retry
-        self._report = ProgressReporter(show)
-        self._failures = FailureLimit(config.stop_after_failures)
+        self._work = unit_runner
         self._rows: dict[int, _Rows] = {}
         self._spent: dict[str, Mapping[str, float]] = {}
         # Units that this call has made or tried: models that share a side share its failure.
@@ -196,7 +196,7 @@ class _Runner:
         if twice is not None:
             raise EvalError(f"the set holds the item {twice!r} twice: give each an id of its own")
         self._report(doing="loading the models", at_once=True)
-        await self._units.xtc_models.warm()
+        await self._work.xtc_models.warm()
         self._report(doing="drawing and asking", at_once=True)
         await side_by_side(enumerate(items), self._item, self._config.concurrency)
         self._report(at_once=True)
@@ -224,20 +224,20 @@ class _Runner:
     async def _item(self, numbered: tuple[int, Item]) -> None:
         position, item = numbered
         try:
-            key = self._units.sheet_key(item)
+            key = self._work.sheet_key(item)
         except (EvalError, OSError) as error:
             what = error_text(error).replace(f"the item {item.id!r}", "an item")
             self.left_out[what] += 1
             self._report(items=1)
             return
-        sheet = await self._unit(key, work.SHEET, lambda _: self._units.sheet(key, item))
+        sheet = await self._unit(key, work.SHEET, lambda _: self._work.sheet(key, item))
         if sheet.state == "failed":
             self.left_out[f"the photo could not be read: {sheet.reason}"] += 1
             self._report(items=1)
             return
         rows = _Rows(_described(item, sheet))
         scene = SceneGraph.model_validate_json(sheet.facts["scene"])
-        for model in self._units.xtc_models.models:
+        for model in self._work.xtc_models.models:
             understood = await self._understood(model, sheet)
             for seed in self._config.seeds:
                 drawn = await self._drawn(model, item, sheet, scene, seed)
@@ -249,7 +249,7 @@ class _Runner:
         self, model: UnifiedModel, item: Item, sheet: Unit, scene: SceneGraph, seed: int
     ) -> Unit:
         """Return the grades of the drawn picture, or the failure that prevents them."""
-        unit_runner, prompt, own = self._units, sheet.facts["prompt"], work.seed_of(seed, item)
+        unit_runner, prompt, own = self._work, sheet.facts["prompt"], work.seed_of(seed, item)
         if (open_ := unit_runner.undrawn(sheet)) is not None:
             self._report(pictures=1, unscored=1)
             return open_
@@ -276,7 +276,7 @@ class _Runner:
 
     async def _understood(self, model: UnifiedModel, sheet: Unit) -> Unit:
         """Return the grades of the model's answers, or the failure that prevents them."""
-        unit_runner = self._units
+        unit_runner = self._work
         key = unit_runner.answers_key(model, sheet)
         answers = await self._unit(
             key, work.ANSWERS, lambda before: unit_runner.answers(key, model, sheet, before)
@@ -298,35 +298,28 @@ class _Runner:
         """Return the finished unit of ``key``, or a new one; a failure is a unit too."""
         if key in self._tried:
             return self._tried[key]
-        known = self._journal.get(key)
-        if known is not None and not (self._retry and known.state != "done"):
-            self._report(found=int(kind == work.DRAWING))
-            return self._ended(known, new=False)
-        before = None if known is None or known.state == "failed" else known
-        try:
-            made = await make(before)
-        except TimeoutError as error:
-            late = f"not done within {self._config.timeout:g} s"
-            made = Unit(key, kind, "failed", str(error).strip() or late)
-        except Exception as error:
-            made = Unit(key, kind, "failed", error_text(error))
-        if (change := self._served.stopped) is not None:
-            raise ModelChangedError(
-                f"{change.text}: both under one name would be mixed. What is done is kept. Run the "
-                "same with --on-model-change accept to go on and say so, or in another folder"
-            )
-        return self._ended(made, new=True)
-
-    def _ended(self, unit: Unit, new: bool) -> Unit:
-        self._tried[unit.key] = unit
-        spent = work.spent_of(unit)
-        self._spent[unit.key] = spent
-        if new:
-            self._journal.put([unit])
-            self._report(usd=spent.get("usd", 0.0), tokens=int(spent.get("tokens_in", 0)))
-        self._report(failed=int(unit.state == "failed"), unscored=int(unit.state == "unscored"))
-        if new:
-            self._failures.note(unit)
+        unit = self._known(key)
+        if unit is None:
+            before = self._units.get(key)
+            try:
+                unit = await make(None if before is None or before.state == "failed" else before)
+            except TimeoutError as error:
+                late = f"not done within {self._config.timeout:g} s"
+                unit = Unit(key, kind, "failed", str(error).strip() or late)
+            except Exception as error:
+                unit = Unit(key, kind, "failed", error_text(error))
+            if (change := self._served.stopped) is not None:
+                raise ModelChangedError(
+                    f"{change.text}: both under one name would be mixed. What is done is kept. Run "
+                    "the same with --on-model-change accept to go on and say so, or in another "
+                    "folder"
+                )
+            self._ended(unit)
+        else:
+            self._report(found=int(kind == work.DRAWING), failed=int(unit.state == "failed"))
+        self._report(unscored=int(unit.state == "unscored"))
+        self._tried[key] = unit
+        self._spent[key] = work.spent_of(unit)
         return unit
 
     def _join(
