@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -17,10 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from jinja2 import PackageLoader
+
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.flushing import replacing
 from scenewright.evals.datasets.base import Dataset, DatasetSpec
 from scenewright.evals.errors import EvalError
+from scenewright.evals.reporting.pages import environment
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.independence import self_report_notes
 from scenewright.evals.runner.progress import Progress
@@ -188,7 +192,13 @@ def write_study(
         **({"data": dict(outcome.data)} if outcome.data else {}),
     }
     texts = {
-        ".md": _markdown(study, outcome, setup, contexts),
+        ".md": _page(
+            "study.md.j2",
+            study=study,
+            outcome=outcome,
+            profile=setup.profile,
+            contexts=[context.sentence() for context in contexts],
+        ),
         ".csv": as_csv(outcome.tables),
         ".json": json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
     }
@@ -209,50 +219,34 @@ def write_index(folder: Path) -> Path:
     Raises ``EvalError`` if a file there cannot be read, or the index cannot be written.
     """
     found = _studies(folder)
-    counts = dict.fromkeys(VERDICTS, 0)
-    lines = []
+    order = list(VERDICTS)
     for data in found:
-        lines += ["", f"## {data['number']}: {data['title']}", ""]
-        file = data["file"]
-        lines.append(f"[Table]({file}.md), [CSV]({file}.csv), [JSON]({file}.json)")
-        lines += ["", f"![{data['number']}]({file}.svg)", ""]
-        by = sorted(data["claims"], key=lambda claim: list(VERDICTS).index(claim["verdict"]))
-        for claim in by:
-            counts[claim["verdict"]] += 1
-            lines.append(f"- {claim['sentence']}")
-    total = sum(counts.values())
-    profiles = sorted({data["profile"] for data in found})
-    papers = dict.fromkeys(f"*{d['paper']['name']}* ({d['paper']['mark']})" for d in found)
-    head = [
-        "# The studies",
-        "",
-        f"Measured on the profile {', '.join(profiles)}. Figures of papers here are those of "
-        f"{'; '.join(papers)}. Heights cannot be compared with them; directions can.",
-        "",
-        _summary(counts, total),
-        "",
-        "A statement about a direction *agrees* if the 95 % interval of the measured difference "
-        "lies wholly on the paper's side of 0, *disagrees* if it lies wholly on the other side, "
-        "and is *open* otherwise, as it is where there is no interval. One that something hardly "
-        "changes is held against a margin in the same way. Fewer than ten items, or items that are "
-        "all alike, decide nothing. Intervals are over scenes and are not widened for the number "
-        "of statements. This page is written from the numbers.",
-    ]
+        data["claims"].sort(key=lambda claim: order.index(claim["verdict"]))
+    counts = Counter(claim["verdict"] for data in found for claim in data["claims"])
+    text = _page(
+        "index.md.j2",
+        profiles=sorted({data["profile"] for data in found}),
+        papers=dict.fromkeys(f"*{d['paper']['name']}* ({d['paper']['mark']})" for d in found),
+        total=counts.total(),
+        counted=[f"{counts[name]} {words}" for name, words in _COUNTED.items() if counts[name]],
+        studies=found,
+    )
     target = folder / INDEX
-    text = "\n".join([*head, *lines]) + "\n"
     _whole(target, lambda draft: draft.write_text(text, encoding="utf-8"))
     return target
 
 
-def _summary(counts: Mapping[Any, int], total: int) -> str:
-    said = {
-        "agrees": "agree in direction",
-        "disagrees": "disagree",
-        "open": "are open (the interval decides nothing, or there is none)",
-        "not measured": "were not measured",
-    }
-    parts = [f"{counts[name]} {words}" for name, words in said.items() if counts[name]]
-    return f"Of {total} comparisons with the papers, {', '.join(parts) or 'none was measured'}."
+_COUNTED = {
+    "agrees": "agree in direction",
+    "disagrees": "disagree",
+    "open": "are open (the interval decides nothing, or there is none)",
+    "not measured": "were not measured",
+}
+
+
+def _page(template: str, **values: Any) -> str:
+    pages = environment(PackageLoader("scenewright.evals.studies", "assets"), escapes=False)
+    return pages.get_template(template).render(**values)
 
 
 def _studies(folder: Path) -> list[dict[str, Any]]:
@@ -278,24 +272,6 @@ def _studies(folder: Path) -> list[dict[str, Any]]:
 def _claim(claim: Claim) -> dict[str, Any]:
     said = claim.model_dump(mode="json")
     return {**said, "verdict": claim.verdict, "sentence": claim.sentence()}
-
-
-def _markdown(
-    study: StudyDefinition, outcome: Outcome, setup: Setup, contexts: Sequence[Context]
-) -> str:
-    lines = [f"# {study.number}: {study.title}", ""]
-    lines += [f"Profile `{setup.profile}`. " + " ".join(c.sentence() for c in contexts), ""]
-    said = "Measured figures stand first: mean ± standard deviation over seeds [95 % interval over"
-    lines.append(f"{said} scenes]. Figures after *paper* are {study.paper().mark}.")
-    for table in outcome.tables:
-        lines += ["", f"## {table.title}", "", table.markdown()]
-    lines += ["", f"![{study.number}]({study.file}.svg)"]
-    if outcome.notes:
-        lines += ["", "## Notes", "", *(f"- {note}" for note in outcome.notes)]
-    if outcome.claims:
-        lines += ["", "## Against the paper", ""]
-        lines += [f"- {claim.sentence()}" for claim in outcome.claims]
-    return "\n".join(lines) + "\n"
 
 
 def _whole(file: Path, write: Callable[[Path], object]) -> None:
