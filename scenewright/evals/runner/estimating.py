@@ -89,12 +89,6 @@ def vocabulary_gaps(
 
     ``asked`` holds one list of facts an item; ``share`` is items of the set by those listed.
     """
-    return tuple(_found(eval_models, asked, share))
-
-
-def _found(
-    eval_models: EvalModels, asked: Sequence[Sequence[Fact]], share: float
-) -> Iterator[VocabularyGap]:
     total = round(share * sum(map(len, asked)))
     judges = [
         (
@@ -119,12 +113,14 @@ def _found(
     for who, backend in backends.items():
         words = [backend.features.vocabulary]
         groups.append((who, "draw", [facts_outside(facts, words, worded=False) for facts in asked]))
+    gaps = []
     for who, does, found in groups:
         count = sum(map(len, found))
         said = Counter(str(one) for each in found for unknown in each.values() for one in unknown)
         if count:
             names = tuple(word for word, _ in said.most_common())
-            yield VocabularyGap(who, does, max(1, round(share * count)), total, names)
+            gaps.append(VocabularyGap(who, does, max(1, round(share * count)), total, names))
+    return tuple(gaps)
 
 
 SAMPLE = 200

@@ -423,22 +423,16 @@ def context_of(results: Results, evaluation: Evaluation) -> Context:
         name: [judge["id"] for judge in judges] for name, judges in models.get("panels", {}).items()
     }
     drawn = {arm["backend"]["id"] for arm in models.get("arms", {}).values()}
-    spec = evaluation.config.dataset
     own = evaluation.dataset
+    described = manifest.get("dataset", {}).get("fingerprint", "")
     return Context(
-        set_name=spec.name,
-        fingerprint=str(manifest.get("dataset", {}).get("fingerprint", ""))
-        if own is None
-        else own.fingerprint,
+        set_name=evaluation.config.dataset.name,
+        fingerprint=str(described if own is None else own.fingerprint),
         items=results.table("items", ["item"]).num_rows,
         seeds=evaluation.config.seeds,
         protocol=evaluation.config.protocol,
         backends=tuple(sorted(drawn)),
         panels=panels,
         self_reports=(*self_report_notes(manifest), *version_notes(manifest)),
-        totals={
-            name: float(value)
-            for name, value in manifest.get("totals", {}).items()
-            if isinstance(value, int | float)
-        },
+        totals=manifest.get("totals", {}),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from scenewright.config import OnModelChange
 from scenewright.config.settings import Profile, Settings, find_profile, split_judge
@@ -54,6 +54,11 @@ class Context(BaseModel):
     """Whether pictures were looked at."""
     totals: dict[str, float] = Field(default_factory=dict)
     """Pictures, answers, tokens, dollars: of the evaluation, which several studies may share."""
+
+    @field_validator("totals", mode="before")
+    @classmethod
+    def _numbers(cls, given: Mapping[str, Any]) -> dict[str, float]:
+        return {name: value for name, value in given.items() if isinstance(value, int | float)}
 
     def sentence(self) -> str:
         """Return the context as a sentence."""

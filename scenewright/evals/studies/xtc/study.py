@@ -436,11 +436,7 @@ def context_of(results: XtcResults) -> Context:
             "texts compared by": models["similarity"],
             "graded by": models["grader"]["id"],
         },
-        totals={
-            name: float(value)
-            for name, value in manifest.get("totals", {}).items()
-            if isinstance(value, int | float)
-        },
+        totals=manifest.get("totals", {}),
     )
 
 
