@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from scenewright.cli.console import Exit, fail, say
+from scenewright.cli.console import Exit, fail, print_table, say
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
+    from scenewright.evals.runner.forecast import CostForecast
     from scenewright.providers.usage import ExpectedUsage
-
-COST_HEADS = (">calls", ">tokens in", ">tokens out", ">dollars")
-"""Heads of the columns of :func:`cost_cells`."""
 
 
 def agree(usd: float, limit: float | None, yes: bool, cheaper: str) -> None:
@@ -47,9 +45,8 @@ def dollar_range(least: float | None, most: float | None) -> str:
     return high if low == high else f"{low}–{high}"
 
 
-def cost_cells(least: ExpectedUsage, most: ExpectedUsage | None = None) -> list[str]:
-    """Return the cells of :data:`COST_HEADS`; a model of this machine costs nothing."""
-    most = most or least
+def _cells(least: ExpectedUsage, most: ExpectedUsage) -> list[str]:
+    """Return calls, tokens and dollars; a model of this machine costs nothing."""
     if not (most.calls or most.usage.images or least.usd is None or most.usd is None):
         return ["here", "", "", ""]
     return [
@@ -80,22 +77,35 @@ def cost_line(model: str, expected: ExpectedUsage) -> str:
     )
 
 
-def day_notes(calls: Iterable[tuple[str, float]]) -> list[str]:
-    """Return a note for each account that would exceed its requests a day.
+def print_costs(costs: CostForecast, rest: CostForecast | None, where: Console) -> None:
+    """Print a forecast as a table of models, with a sum and notes.
 
-    ``calls``: id of a model and the number of its calls, at most.
+    ``rest`` is the forecast of what is not done yet, None for all of it.
     """
-    from scenewright.config.settings import load_settings
-    from scenewright.evals.runner.sizing.plan import short_days
+    counted = any(line.times for line in costs.lines)
+    rows = [
+        (n.who, n.what, *([f"{n.times:,}"] if counted else []), *_cells(n.least, n.most))
+        for n in costs.lines
+    ]
+    if rows:
+        blank = [""] * (1 + counted)
+        rows.append(("all", *blank, *_cells(costs.least, costs.most)))
+        times = [">times"] if counted else []
+        heads = ("model", "role", *times, ">calls", ">tokens in", ">tokens out", ">dollars")
+        print_table(heads, rows, where)
+    print_cost_notes(costs.unpriced, rest or costs, where)
 
-    return [f"note: {limit.text}" for limit in short_days(calls, load_settings())]
 
-
-def print_cost_notes(
-    unpriced: Iterable[str], calls: Iterable[tuple[str, float]], where: Console
-) -> None:
+def print_cost_notes(unpriced: Iterable[str], rest: CostForecast, where: Console) -> None:
     """Print the models without a known price and the accounts that would pass a day's requests."""
     for name in unpriced:
         say(f"note: no price is known for {name}: its dollars are not counted", "", where)
-    for note in day_notes(calls):
+    for note in day_notes(rest):
         say(note, "", where)
+
+
+def day_notes(rest: CostForecast) -> list[str]:
+    """Return a note for each account that would exceed its requests a day."""
+    from scenewright.config.settings import load_settings
+
+    return [f"note: {limit.text}" for limit in rest.day_limits(load_settings())]

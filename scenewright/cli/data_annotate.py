@@ -17,12 +17,11 @@ from scenewright.cli.console import (
     fail,
     note,
     print_json,
-    print_table,
     run_and_free,
     say,
     split_list,
 )
-from scenewright.cli.costs import COST_HEADS, agree, cost_cells, cost_data, print_cost_notes
+from scenewright.cli.costs import agree, cost_data, print_costs
 from scenewright.cli.options import (
     AddressOption,
     EngineOption,
@@ -144,7 +143,7 @@ def annotate(
                     _print_plan(found, asked, console() if plan_only else where)
                 if plan_only:
                     return
-                agree(found.usd, asked.limit_usd, yes, "raise --limit-usd")
+                agree(found.costs.usd, asked.limit_usd, yes, "raise --limit-usd")
                 made = run_and_free(building.run(found))
             finally:
                 building.close()
@@ -344,22 +343,22 @@ def _print_plan(plan: Plan, config: AnnotateConfig, where: Console) -> None:
     if plan.done:
         failed = f", {plan.failed:,} of them failed (--retry asks again)" if plan.failed else ""
         say(f"{plan.done:,} replies are stored{failed}", "", where)
-    rows = [(name, *cost_cells(line)) for name, line in plan.lines.items()]
-    rows.append(("together", *cost_cells(plan.total)[:-1], dollars(plan.usd)))
-    print_table(("model", *COST_HEADS), rows, where)
-    # A line is named MODEL, or with the model's task before it.
-    calls = ((name.split()[-1], line.calls) for name, line in plan.lines.items())
-    print_cost_notes(plan.unpriced, calls, where)
+    print_costs(plan.costs, None, where)
 
 
 def _plan_data(plan: Plan) -> dict[str, Any]:
+    named = {"annotates": "{who}", "judges": "judge {who}"}
+    lines = {
+        named.get(n.what, "{what} by {who}").format(who=n.who, what=n.what): n.most
+        for n in plan.costs.lines
+    }
     return {
         "photos": plan.photos,
         "replies_there": plan.done,
         "replies_failed": plan.failed,
-        "lines": {name: cost_data(line) for name, line in plan.lines.items()},
-        "usd": plan.usd,
-        "unpriced": plan.unpriced,
+        "lines": {name: cost_data(line) for name, line in lines.items()},
+        "usd": plan.costs.usd,
+        "unpriced": [name for name, line in lines.items() if line.usd is None],
     }
 
 

@@ -70,8 +70,7 @@ def run(
         where = console(stderr=True)
         if not quiet:
             print_estimate(found, asked, folder, where)
-        rest = (found.most.usd or 0.0) * found.remaining
-        agree(rest, asked.limit_usd, yes, "raise limit_usd")
+        agree(found.rest.usd, asked.limit_usd, yes, "raise limit_usd")
         with show_eval_progress(where, found.items, quiet) as show:
             results = asyncio.run(
                 run_eval(

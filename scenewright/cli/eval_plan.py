@@ -15,14 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, print_table, say
-from scenewright.cli.costs import (
-    COST_HEADS,
-    cost_cells,
-    cost_data,
-    count_range,
-    day_notes,
-    print_cost_notes,
-)
+from scenewright.cli.costs import cost_data, count_range, day_notes, print_costs
 from scenewright.cli.options import JsonOption
 from scenewright.evals.reporting.words import dollars
 
@@ -183,17 +176,9 @@ def print_estimate(found: Estimate, asked: EvalConfig, folder: Path, where: Cons
         f"facts     about {found.facts:,} in the set; judged pictures {count_range(*found.looks)}",
     ):
         say(line, "", where)
-    if found.lines:
-        rows = [(n.who, n.what, *cost_cells(n.least, n.most)) for n in found.lines]
-        rows.append(("all", "", *cost_cells(found.least, found.most)))
-        print_table(("model", "role", *COST_HEADS), rows, where)
     for gap in found.outside:
         say(f"note: {gap.text}", "", where)
-    print_cost_notes(found.unpriced, _calls(found), where)
-
-
-def _calls(found: Estimate) -> list[tuple[str, float]]:
-    return [(line.who, line.most.calls * found.remaining) for line in found.lines]
+    print_costs(found.costs, found.rest, where)
 
 
 def _estimate_data(found: Estimate) -> dict[str, Any]:
@@ -213,11 +198,11 @@ def _estimate_data(found: Estimate) -> dict[str, Any]:
                 "least": cost_data(n.least),
                 "most": cost_data(n.most),
             }
-            for n in found.lines
+            for n in found.costs.lines
         ],
-        "least": cost_data(found.least),
-        "most": cost_data(found.most),
-        "notes": day_notes(_calls(found)),
+        "least": cost_data(found.costs.least),
+        "most": cost_data(found.costs.most),
+        "notes": day_notes(found.rest),
     }
 
 
@@ -293,8 +278,8 @@ def _as_data(
         "rounds": figures.rounds,
         "void_share": figures.void_share,
         "usd": plan.usd.model_dump(),
-        "unpriced": [*plan.unpriced],
-        "day_limits": [asdict(limit) for limit in plan.day_limits],
+        "unpriced": [*plan.costs().unpriced],
+        "day_limits": [asdict(limit) for limit in plan.costs().day_limits(plan.settings)],
         "bytes": plan.bytes.model_dump(),
         "disk": plan.disk,
         "fits": plan.fits,
@@ -445,9 +430,10 @@ def _of_deadline(found: dict[str, Any]) -> str:
 def _notes(plan: Plan) -> list[str]:
     notes = [*plan.figures.notes]
     notes += [
-        f"no price is known for {model}: its dollars are not counted" for model in plan.unpriced
+        f"no price is known for {model}: its dollars are not counted"
+        for model in plan.costs().unpriced
     ]
-    notes += [limit.text for limit in plan.day_limits]
+    notes += [limit.text for limit in plan.costs().day_limits(plan.settings)]
     if plan.fits is False:
         room = (plan.disk or 0.0) / GIB
         fitting = int((plan.disk or 0.0) / plan.bytes.mean * plan.study.cells)

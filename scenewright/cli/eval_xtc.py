@@ -11,13 +11,12 @@ from rich.console import Console
 from rich.text import Text
 
 from scenewright.cli.console import Exit, clear_errors, console, print_json, print_table, say
-from scenewright.cli.costs import COST_HEADS, agree, cost_cells, cost_data, print_cost_notes
+from scenewright.cli.costs import agree, cost_data, print_costs
 from scenewright.cli.options import JsonOption, PlanOption, QuietOption, RetryOption, YesOption
 from scenewright.cli.progress import show_eval_progress
 from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
-    from scenewright.config.settings import Settings
     from scenewright.evals.datasets.base import Item
     from scenewright.evals.studies.xtc.config import XtcConfig
     from scenewright.evals.studies.xtc.report import XtcResults
@@ -91,7 +90,7 @@ def run(
     with clear_errors("the same command goes on: what is done is kept"):
         from scenewright.config.settings import load_settings
         from scenewright.evals.studies.xtc.config import load_xtc_config, with_on_model_change
-        from scenewright.evals.studies.xtc.running import run_xtc, xtc_dataset
+        from scenewright.evals.studies.xtc.running import plan_xtc, run_xtc, xtc_dataset
 
         asked = load_xtc_config(config)
         folder = out if out is not None else _folder_of(asked)
@@ -102,7 +101,7 @@ def run(
             asked = asked.model_copy(update={"dataset": spec})
         settings = load_settings()
         items = _ReadOnce(xtc_dataset(asked, folder, config.parent))
-        plan = asyncio.run(_planned(asked, folder, config.parent, items, settings))
+        plan = asyncio.run(plan_xtc(asked, settings, config.parent, folder, items))
         where = console(stderr=not dry)
         if as_json and dry:
             print_json(_plan_data(plan))
@@ -111,7 +110,7 @@ def run(
             _print_plan(where, plan, asked, folder)
         if dry:
             return
-        agree(plan.usd, asked.limit_usd, yes, "raise limit_usd")
+        agree(plan.costs.usd, asked.limit_usd, yes, "raise limit_usd")
         with show_eval_progress(console(stderr=True), len(items.found), quiet) as show:
             results = asyncio.run(
                 run_xtc(
@@ -191,19 +190,6 @@ def _folder_of(config: XtcConfig) -> Path:
     return Path("evals") / config.name
 
 
-async def _planned(
-    config: XtcConfig, folder: Path, root: Path, items: _ReadOnce, settings: Settings
-) -> XtcPlan:
-    from scenewright.evals.runner.dataset_predicates import dataset_predicates, relates
-    from scenewright.evals.studies.xtc.config import XtcModelOverrides, build_xtc_models
-    from scenewright.evals.studies.xtc.running import plan_of
-
-    scenes = [item.scene for item in items.found if item.scene is not None]
-    own = dataset_predicates(config.predicates, config.dataset, items, folder, needed=relates)
-    xtc_models = await build_xtc_models(config, settings, XtcModelOverrides(), root, scenes, own)
-    return await plan_of(config, xtc_models, items.found)
-
-
 def _print_plan(where: Console, plan: XtcPlan, config: XtcConfig, folder: Path) -> None:
     say(
         Text.assemble((config.name, "bold"), f"  {config.about}" if config.about else ""), "", where
@@ -221,9 +207,7 @@ def _print_plan(where: Console, plan: XtcPlan, config: XtcConfig, folder: Path) 
         (f"pictures   {plan.pictures:,} to draw and read", ""),
     ):
         say(line, style, where)
-    rows = [(n.who, n.what, f"{n.times:,}", *cost_cells(n.expected)) for n in plan.lines]
-    print_table(("model", "role", ">times", *COST_HEADS), rows, where)
-    print_cost_notes(plan.unpriced, ((n.who, n.expected.calls) for n in plan.lines), where)
+    print_costs(plan.costs, None, where)
 
 
 def _plan_data(plan: XtcPlan) -> dict[str, Any]:
@@ -235,10 +219,10 @@ def _plan_data(plan: XtcPlan) -> dict[str, Any]:
         "pictures": plan.pictures,
         "left_out": plan.left_out,
         "outside": plan.outside,
-        "usd": plan.usd,
+        "usd": plan.costs.usd,
         "lines": [
-            {"model": n.who, "does": n.what, "times": n.times, **cost_data(n.expected)}
-            for n in plan.lines
+            {"model": n.who, "does": n.what, "times": n.times, **cost_data(n.most)}
+            for n in plan.costs.lines
         ],
     }
 

@@ -24,7 +24,7 @@ from scenewright.cli.console import (
     say,
     split_list,
 )
-from scenewright.cli.costs import agree, cost_data, cost_line, count_range, print_cost_notes
+from scenewright.cli.costs import agree, cost_data, count_range, print_cost_notes, print_costs
 from scenewright.cli.options import (
     JsonOption,
     PlanOption,
@@ -40,6 +40,7 @@ from scenewright.evals.reporting.words import dollars
 if TYPE_CHECKING:
     from scenewright.evals.datasets.base import DatasetSpec
     from scenewright.evals.runner.estimating import Estimate
+    from scenewright.evals.runner.forecast import CostForecast
     from scenewright.evals.studies.panel.sources.loading import SourcePlan
     from scenewright.evals.studies.panel.study import PanelStudy, StudyConfig
     from scenewright.evals.studies.running import (
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
         OnProgress,
         PlannedTrial,
     )
-    from scenewright.evals.studies.study import Setup, StudyDefinition, TrialCost
+    from scenewright.evals.studies.study import Setup, StudyDefinition
 
 app = typer.Typer(
     name="study",
@@ -253,7 +254,7 @@ def run(
                         say(f"note: {one.name} is left out: {why}", "", where)
         if plan_only:
             return
-        usd = sum((estimate.most.usd or 0.0) * estimate.remaining for _, estimate in found)
+        usd = sum(estimate.rest.usd for _, estimate in found)
         usd += sum(price.usd for price in prices)
         agree(usd, LIMIT_USD, yes, "take a smaller --n")
         totals = [estimate.items for _, estimate in found] + [one.trial.items for one in own]
@@ -388,7 +389,7 @@ def _run_panel(
             _print_panel_plan(where, asked, chosen, plans, again, folder)
         if plan_only:
             return
-        agree(sum(one.usd for one in plans) + again, asked.limit_usd, yes, "raise limit_usd")
+        agree(sum(one.costs.usd for one in plans) + again, asked.limit_usd, yes, "raise limit_usd")
         with show_study_progress(console(stderr=True), quiet) as watch:
             study = run_and_free(
                 run_study(
@@ -428,7 +429,7 @@ def _asks_again(
     plans: list[SourcePlan],
 ) -> float:
     """Return the most dollars of parts that ask judges; 0 where no judge costs any."""
-    if not plans[0].models:
+    if not plans[0].costs.lines:
         return 0.0
     limits = [
         getattr(config.options_of(part), "limit_usd", None)
@@ -455,13 +456,16 @@ def _print_panel_plan(
         asks = f", {plan.questions:,} questions" if plan.questions else ""
         place = f" {path}" if (path := getattr(source, "path", "")) else ""
         say(f"{title:<9} {source.kind}{place}{asks}", "", where)
-        for name, expected in plan.models.items():
-            say(f"          {cost_line(name, expected)}", "", where)
-    calls = ((name, of.calls) for plan in plans for name, of in plan.models.items())
-    print_cost_notes((), calls, where)
+    print_costs(_together(plans), None, where)
     say(f"parts     {', '.join(part.name for part in chosen)}", "", where)
     if again:
         say(f"          parts that ask judges stop at {dollars(again)} together", "", where)
+
+
+def _together(plans: list[SourcePlan]) -> CostForecast:
+    from scenewright.evals.runner.forecast import CostForecast
+
+    return CostForecast.of(line for plan in plans for line in plan.costs.lines)
 
 
 def _panel_plan_data(
@@ -471,13 +475,13 @@ def _panel_plan_data(
         "folder": str(folder),
         "parts": [part.name for part in chosen],
         "questions": sum(plan.questions for plan in plans),
-        "usd": sum(plan.usd for plan in plans),
+        "usd": sum(plan.costs.usd for plan in plans),
         "usd_asking_again": again,
-        "unpriced": sorted({name for plan in plans for name in plan.unpriced}),
+        "unpriced": sorted(_together(plans).unpriced),
         "models": [
-            {"model": name, **cost_data(expected)}
+            {"model": line.who, **cost_data(line.most)}
             for plan in plans
-            for name, expected in plan.models.items()
+            for line in plan.costs.lines
         ],
     }
 
@@ -532,12 +536,12 @@ def _setup(**fields: Any) -> Setup:
 
 async def _estimated(
     chosen: tuple[StudyDefinition, ...], setup: Setup, folder: Path
-) -> tuple[list[tuple[Evaluation, Estimate]], tuple[PlannedTrial, ...], list[TrialCost]]:
+) -> tuple[list[tuple[Evaluation, Estimate]], tuple[PlannedTrial, ...], list[CostForecast]]:
     """Return the estimates of evaluations, the trials, and the costs of these."""
     from scenewright.config.settings import load_settings
     from scenewright.evals.runner.estimating import estimate
+    from scenewright.evals.runner.forecast import CostForecast
     from scenewright.evals.studies.running import WORK, plan, planned_trials
-    from scenewright.evals.studies.study import TrialCost
 
     settings = load_settings()
     work = folder / WORK
@@ -554,7 +558,7 @@ async def _estimated(
         for evaluation in plan(chosen, setup, settings)
     ]
     own = planned_trials(chosen, setup, settings)
-    prices = [TrialCost(0.0) if one.trial.price is None else await one.trial.price() for one in own]
+    prices = [await one.trial.costs() if one.trial.costs else CostForecast() for one in own]
     return found, own, prices
 
 
@@ -562,13 +566,15 @@ def _print_plan(
     where: Console,
     found: list[tuple[Evaluation, Estimate]],
     own: tuple[PlannedTrial, ...],
-    prices: list[TrialCost],
+    prices: list[CostForecast],
     setup: Setup,
 ) -> None:
+    from scenewright.evals.runner.forecast import CostForecast
+
     say(f"profile   {setup.profile}", "", where)
     rows = []
     for evaluation, estimate in found:
-        config, usage = evaluation.config, estimate.most.usage
+        config, most = evaluation.config, estimate.costs.most
         rows.append(
             (
                 config.dataset.name,
@@ -577,19 +583,19 @@ def _print_plan(
                 f"{estimate.items:,}",
                 count_range(*estimate.pictures),
                 count_range(*estimate.looks),
-                f"≤ {usage.tokens_in + usage.tokens_out:,}" if estimate.most.calls else "here",
-                f"≤ {dollars(estimate.most.usd or 0.0)}",
+                f"≤ {most.usage.tokens_in + most.usage.tokens_out:,}" if most.calls else "here",
+                f"≤ {dollars(estimate.costs.usd)}",
             )
         )
     heads = ("set", "conditions", "panels", ">items", ">pictures", ">judged", ">tokens", ">dollars")
     print_table(heads, rows, where, wraps=True)
     for one, price in zip(own, prices, strict=True):
-        cost = "" if one.trial.price is None else f", ≤ {dollars(price.usd)}"
+        cost = "" if one.trial.costs is None else f", ≤ {dollars(price.usd)}"
         say(f"{one.title}: {one.trial.items:,} {one.trial.unit}{cost}", "", where)
-    unpriced = {name for _, estimate in found for name in estimate.unpriced}
-    unpriced |= {name for price in prices for name in price.unpriced}
-    calls = [(n.who, n.most.calls * one.remaining) for _, one in found for n in one.lines]
-    print_cost_notes(sorted(unpriced), calls, where)
+    every = [*(estimate.costs for _, estimate in found), *prices]
+    unpriced = {name for one in every for name in one.unpriced}
+    rest = CostForecast.of(line for _, one in found for line in one.rest.lines)
+    print_cost_notes(sorted(unpriced), rest, where)
 
 
 def _job_name(job: Job) -> str:

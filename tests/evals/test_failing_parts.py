@@ -194,8 +194,8 @@ class Failing(Made):
                 row["state"] = "unscored"
         return rows
 
-    async def conduct(self, sitting: PlannedTrial, folder: Path, told: Any) -> tuple[Any, Context]:
-        found, context = await super().conduct(sitting, folder, told)
+    async def conduct(self, sitting: PlannedTrial) -> tuple[Any, Context]:
+        found, context = await super().conduct(sitting)
         if isinstance(found, Measured):
             for values in found.values.values():
                 values[::4] = np.nan
@@ -221,8 +221,7 @@ async def test_every_study_tells_what_failed_and_makes_no_figure_of_it(tmp_path:
             setup,
             tmp_path / name,
             settings=Settings(),
-            runner=made,
-            conductor=made.conduct,
+            perform=made,
         )
         done[name] = {one.study.name: one.outcome for one in found}
     assert set(done["failing"]) == set(STUDIES)

@@ -62,14 +62,14 @@ async def planned(tmp_path: Path, retry: bool = False, **fields: Any) -> Estimat
 
 async def test_what_metrics_ask_is_in_the_plan(tmp_path: Path) -> None:
     found = await planned(tmp_path, seeds=[0, 1])
-    line = next(line for line in found.lines if line.what == "scores")
+    line = next(line for line in found.costs.lines if line.what == "scores")
     assert line.who == "account:reader"
     # Three items of four, two pictures each.
     assert (line.least.calls, line.most.calls) == (6, 6)
     assert line.most.usd == pytest.approx(3.0)
-    assert found.most.usd == pytest.approx(3.0)
+    assert found.costs.usd == pytest.approx(3.0)
     looped = await planned(tmp_path, conditions=("feedback_3",), judge_rounds="all")
-    line = next(line for line in looped.lines if line.what == "scores")
+    line = next(line for line in looped.costs.lines if line.what == "scores")
     assert (line.least.calls, line.most.calls) == (3, 9)
 
 
@@ -120,7 +120,7 @@ async def test_prompts_by_a_language_model_are_in_the_plan(
         found = await estimate(
             asked, tmp_path / "none", settings=settings, given=mine, dataset=ListedSet(items)
         )
-        return {line.what: line for line in found.lines}
+        return {line.what: line for line in found.costs.lines}
 
     worded = (await lines("worded", "composition"))["words"]
     staged = (await lines("staged", "composition"))["words"]

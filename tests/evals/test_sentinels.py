@@ -247,12 +247,12 @@ async def test_the_plan_counts_them(tmp_path: Path) -> None:
     asked = config(protocol="grounded", sentinels=0.5)
     items = ListedSet(scene_items(40))
     found = await estimate(asked, given=given(judge), dataset=items)
-    lines = {line.what: line for line in found.lines if line.who == REMOTE}
+    lines = {line.what: line for line in found.costs.lines if line.who == REMOTE}
     assert lines["is watched"].most.usd == pytest.approx(0.5 * (lines["judges"].most.usd or 0))
     plain = await estimate(
         config(protocol="grounded", sentinels=0.0), given=given(judge), dataset=items
     )
-    assert "is watched" not in {line.what for line in plain.lines}
+    assert "is watched" not in {line.what for line in plain.costs.lines}
 
 
 def test_the_file_refuses_what_it_cannot_use(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.core.vocabulary import converse_wordings
-from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.evals.errors import AnnotationError
+from scenewright.evals.runner.config import JobConfig
 from scenewright.evals.store.files import read_toml
 
 Consensus = Literal["votes", "judges"]
@@ -45,17 +45,12 @@ class Splits(BaseModel):
         return self
 
 
-class AnnotateConfig(BaseModel):
-    """Configuration of a set of scene graphs built from photos with detections."""
+class AnnotateConfig(JobConfig):
+    """Configuration of a set of scene graphs built from photos with detections.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    The default folder is ``built/NAME``.
+    """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    """Name of the set; the default folder is ``built/NAME``."""
-    about: str = ""
-    """One sentence for the manifest."""
-    dataset: DatasetSpec
-    """Photos with detections."""
     panel: tuple[str, ...] = Field(min_length=1)
     """Multimodal language models that annotate, ``account:model`` each."""
     samples: int = Field(default=1, ge=1, le=64)
@@ -91,10 +86,6 @@ class AnnotateConfig(BaseModel):
     """Decides with a photo's id its split."""
     batch: int = Field(default=10, ge=1, le=100)
     """Scenes that are classified in one call."""
-    concurrency: int = Field(default=8, ge=1, le=1024)
-    """Photos at work at the same time."""
-    limit_usd: float | None = Field(default=5.0, ge=0.0)
-    """Estimated dollars above which the command asks for confirmation; None: it never asks."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

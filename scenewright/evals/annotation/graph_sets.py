@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from scenewright.core.flushing import replacing, write_text
 from scenewright.core.formats import FormatError
 from scenewright.core.formats.base import split_id
 from scenewright.core.formats.megasg import read
@@ -94,21 +94,28 @@ def write_graphs(folder: Path, rows: Iterable[GraphRow]) -> Counter[str]:
     One graph is in memory at a time; readers find the old files until the new ones are whole.
     """
     counts: Counter[str] = Counter()
-    with _replacing([folder / GRAPHS, *(folder / f"{part}.jsonl" for part in PARTS)]) as files:
-        for row in rows:
-            line = json.dumps(entry_of(row), ensure_ascii=False) + "\n"
-            files[0].write(line)
-            files[1 + PARTS.index(row.part)].write(line)
-            counts[row.part] += 1
+    try:
+        with ExitStack() as stack:
+            files = {
+                name: stack.enter_context(draft.open("w", encoding="utf-8", newline="\n"))
+                for name in (GRAPHS, *(f"{part}.jsonl" for part in PARTS))
+                for draft in (stack.enter_context(replacing(folder / name)),)
+            }
+            for row in rows:
+                line = json.dumps(entry_of(row), ensure_ascii=False) + "\n"
+                files[GRAPHS].write(line)
+                files[f"{row.part}.jsonl"].write(line)
+                counts[row.part] += 1
+    except OSError as error:
+        raise unwritable(folder / GRAPHS, error) from error
     return counts
 
 
 def write_votes(path: Path, rows: Iterable[GraphRow]) -> int:
     """Write ``votes.parquet``; return the number of rows."""
     total = 0
-    part = path.with_name(f"{path.name}.part")
     try:
-        with pq.ParquetWriter(part, VOTE_COLUMNS) as writer:
+        with replacing(path) as draft, pq.ParquetWriter(draft, VOTE_COLUMNS) as writer:
             block: list[dict[str, Any]] = []
             for row in rows:
                 block += _votes(row)
@@ -117,11 +124,9 @@ def write_votes(path: Path, rows: Iterable[GraphRow]) -> int:
                     total += len(block)
                     block = []
             writer.write_table(pa.Table.from_pylist(block, VOTE_COLUMNS))
-            total += len(block)
-        os.replace(part, path)
     except OSError as error:
         raise unwritable(path, error) from error
-    return total
+    return total + len(block)
 
 
 def _votes(row: GraphRow) -> Iterator[dict[str, Any]]:
@@ -173,10 +178,8 @@ def statistics_of(rows: Iterable[GraphRow]) -> dict[str, Any]:
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Write ``data`` as JSON; readers find the old file or the new one."""
-    part = path.with_name(f"{path.name}.part")
     try:
-        part.write_text(json.dumps(data, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-        os.replace(part, path)
+        write_text(path, json.dumps(data, ensure_ascii=False, indent=2))
     except OSError as error:
         raise unwritable(path, error) from error
 
@@ -187,25 +190,6 @@ def unwritable(path: Path, error: OSError) -> AnnotationError:
         f"{path} cannot be written: {error.strerror or error}. Make room or name another folder, "
         "then run the same again: what was paid for is kept"
     )
-
-
-@contextmanager
-def _replacing(paths: list[Path]) -> Iterator[list[IO[str]]]:
-    """Open files beside ``paths`` that replace them at the end of the block."""
-    parts = [path.with_name(f"{path.name}.part") for path in paths]
-    files: list[IO[str]] = []
-    try:
-        try:
-            for part in parts:
-                files.append(part.open("w", encoding="utf-8", newline="\n"))
-            yield files
-        finally:
-            for file in files:
-                file.close()
-        for part, path in zip(parts, paths, strict=True):
-            os.replace(part, path)
-    except OSError as error:
-        raise unwritable(paths[0], error) from error
 
 
 Box = tuple[float, float, float, float]

@@ -344,31 +344,38 @@ async def ask_about(
         if image is None or problem:
             heard(ReceivedReply(Reply(key, "photo", voter.name, "failed", problem), asked=False))
             return
-        scope = f"annotate:{key}:{wanted.tries}"
-        heard(ReceivedReply(await _asked(photo, image, voter, key, scope)))
+        heard(ReceivedReply(await _asked(photo, image, voter, key, wanted.tries)))
 
     await asyncio.gather(*(one(wanted) for wanted in sheet.wanted))
 
 
-async def _asked(photo: Photo, image: Image.Image, voter: Voter, key: str, scope: str) -> Reply:
+async def _asked(photo: Photo, image: Image.Image, voter: Voter, key: str, tries: int) -> Reply:
     detections = [Detection(name, box) for _, name, box in photo.objects]
+
+    async def parsed() -> list[Triple]:
+        scene = await voter.parser.parse(image, detections)
+        return [(r.source, r.predicate, r.target) for r in scene.relations]
+
+    return await _reply(key, "photo", voter.name, tries, parsed())
+
+
+async def _reply(key: str, kind: str, who: str, tries: int, asked: Awaitable[Any]) -> Reply:
+    """Return the reply with what ``asked`` gives, or the reason of its failure, and its costs."""
+    data, reason = None, ""
     started = time.perf_counter()
-    triples: list[Triple] | None = None
-    reason = ""
-    with metered() as spent, identified(scope):
+    with metered() as spent, identified(f"annotate:{key}:{tries}"):
         try:
-            scene = await voter.parser.parse(image, detections)
-            triples = [(r.source, r.predicate, r.target) for r in scene.relations]
+            data = await asked
         # Whatever a model's reply or library does costs this reply and no other.
         except Exception as error:
             reason = error_text(error)
     return Reply(
         key,
-        "photo",
-        voter.name,
-        "failed" if triples is None else "done",
+        kind,
+        who,
+        "failed" if reason else "done",
         reason,
-        triples,
+        data,
         spent.usage.tokens_in,
         spent.usage.tokens_out,
         spent.usd,
@@ -447,28 +454,9 @@ async def ask_text(
         heard += 1
         return read(given, heard > 1)
 
-    data: Any = None
-    reason = ""
-    started = time.perf_counter()
-    with metered() as spent, identified(f"annotate:{key}:{tries_of(before)}"):
-        try:
-            asked = await ask_for(model.chat, [HumanMessage(text)], tool_of(prompt), attempt)
-            data = asked.value
-        # Whatever a model's reply or library does costs this reply and no other.
-        except Exception as error:
-            reason = error_text(error)
-    reply = Reply(
-        key,
-        kind,
-        model.name,
-        "failed" if reason else "done",
-        reason,
-        data,
-        spent.usage.tokens_in,
-        spent.usage.tokens_out,
-        spent.usd,
-        time.perf_counter() - started,
-    )
-    reply = after(before, reply)
+    async def asked() -> Any:
+        return (await ask_for(model.chat, [HumanMessage(text)], tool_of(prompt), attempt)).value
+
+    reply = after(before, await _reply(key, kind, model.name, tries_of(before), asked()))
     ledger.put(reply)
     return reply

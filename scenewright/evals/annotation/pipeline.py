@@ -11,7 +11,7 @@ import importlib.metadata
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,7 @@ from scenewright.evals.annotation.text_stages import (
     read_synonyms,
 )
 from scenewright.evals.datasets.base import Dataset, Item, file_digest
+from scenewright.evals.runner.forecast import CostForecast, CostLine
 from scenewright.evals.store.ledger import Ledger, Photo, Reply
 from scenewright.prompts import load_prompt
 from scenewright.providers.usage import ExpectedUsage, Usage
@@ -86,33 +87,18 @@ _SEVERAL = 1.5
 """Relations that a panel names together, relative to one model."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Planned photos and calls."""
 
-    photos: dict[str, int] = field(default_factory=dict)
+    photos: dict[str, int]
     """``kept``, or the reason why they are left out → photos."""
-    lines: dict[str, ExpectedUsage] = field(default_factory=dict)
-    """Model or stage → expected usage."""
+    costs: CostForecast
+    """Models that annotate, judge, or read lists of synonyms, classes and attributes."""
     done: int = 0
     """Replies that exist."""
     failed: int = 0
     """Failed ones of them, which are asked again with ``--retry``."""
-
-    @property
-    def total(self) -> ExpectedUsage:
-        """All calls together."""
-        return sum(self.lines.values(), ExpectedUsage())
-
-    @property
-    def unpriced(self) -> list[str]:
-        """Lines whose price is unknown."""
-        return [name for name, line in self.lines.items() if line.calls and line.usd is None]
-
-    @property
-    def usd(self) -> float:
-        """Dollars of all lines whose price is known."""
-        return sum(line.usd or 0.0 for line in self.lines.values())
 
 
 def plan_of(
@@ -131,57 +117,65 @@ def plan_of(
     Tokens of pictures go by the providers' rules, texts by a quarter of their characters, replies
     by 1.5 relations an object. Calls of text models are counted anew even where some are done.
     """
-    plan = Plan(ledger.photo_states())
     wanted = ballots(voters, config.samples)
-    usage: dict[str, Usage] = {voter.name: Usage() for voter in voters}
-    calls = dict.fromkeys(usage, 0)
-    sums = {judge.id: ExpectedUsage() for judge in judges}
+    asked = {voter.name: ExpectedUsage() for voter in voters}
+    judged = {judge.id: ExpectedUsage() for judge in judges}
     names: set[str] = set()
-    photos = objects = 0
+    photos = objects = done = 0
     for photo in ledger.photos():
         photos += 1
         on_photo(photos)
         objects += len(photo.objects)
         names.update(name for _, name, _ in photo.objects)
         lacking = missing(ledger, photo, wanted, retry)
-        plan.done += len(wanted) - len(lacking)
+        done += len(wanted) - len(lacking)
         for voter, _ in lacking:
-            calls[voter.name] += 1
-            usage[voter.name] += voter.expected(photo.size, len(photo.objects))
+            asked[voter.name] += ExpectedUsage(1, voter.expected(photo.size, len(photo.objects)))
         for judge in judges:
-            sums[judge.id] += _judging(judge, photo.size, len(photo.objects))
-    plan.failed = 0 if retry else sum(
+            judged[judge.id] += _judging(judge, photo.size, len(photo.objects))
+    failed = sum(
         int(spent["failed"]) for (kind, _), spent in ledger.spent().items() if kind == "photo"
-    )  # fmt: skip
+    )
+    lines = []
     for voter in voters:
-        used = usage[voter.name]
-        plan.lines[voter.name] = ExpectedUsage(calls[voter.name], used, voter.price(used))
-    for judge in judges:
-        plan.lines[f"judge {judge.id}"] = sums[judge.id]
+        told = asked[voter.name]
+        priced = replace(told, usd=voter.price(told.usage)) if told.calls else told
+        lines.append(CostLine.of(voter.name, "annotates", priced))
+    lines += [CostLine.of(judge, "judges", told) for judge, told in judged.items()]
     if text is not None and photos:
-        relations = RELATIONS_AN_OBJECT * objects
-        if config.synonyms and not synonyms_there:
-            words = _TOKENS_A_WORD * _VOCABULARY
-            plan.lines[f"synonyms by {text.name}"] = _text(text, SYNONYMS_PROMPT, 1, words, 600)
-        if config.diversity:
-            count = -(-photos // config.batch)
-            shown = round(TOKENS_AN_OBJECT * objects + TOKENS_A_RELATION * relations)
-            plan.lines[f"classes by {text.name}"] = _text(
-                text, CLASSES_PROMPT, count, shown, _TOKENS_A_CLASS * photos
-            )
-        if config.attributes:
-            count = -(-len(names) // BATCH)
-            out = len(names) * (INSTANCES + 1) * _TOKENS_A_WORD
-            plan.lines[f"attributes by {text.name}"] = _text(
-                text, ATTRIBUTES_PROMPT, count, _TOKENS_A_WORD * len(names), out
-            )
-    return plan
+        lines += _lists(config, text, photos, objects, len(names), synonyms_there)
+    return Plan(ledger.photo_states(), CostForecast.of(lines), done, 0 if retry else failed)
 
 
-def _text(text: TextModel, prompt: str, calls: int, shown: int, out: int) -> ExpectedUsage:
-    fixed = character_tokens(len(load_prompt(prompt).text))
-    usage = Usage(calls * fixed + shown, out)
-    return ExpectedUsage(calls, usage, text.price(usage))
+def _lists(
+    config: AnnotateConfig,
+    text: TextModel,
+    photos: int,
+    objects: int,
+    names: int,
+    synonyms_there: bool,
+) -> Iterator[CostLine]:
+    """Yield the calls of the model that reads lists: (prompt, calls, tokens shown and given)."""
+    shown = TOKENS_AN_OBJECT * objects + TOKENS_A_RELATION * RELATIONS_AN_OBJECT * objects
+    stages = {
+        "synonyms": (SYNONYMS_PROMPT, 1, _TOKENS_A_WORD * _VOCABULARY, 600),
+        "classes": (CLASSES_PROMPT, -(-photos // config.batch), shown, _TOKENS_A_CLASS * photos),
+        "attributes": (
+            *(ATTRIBUTES_PROMPT, -(-names // BATCH)),
+            *(_TOKENS_A_WORD * names, names * (INSTANCES + 1) * _TOKENS_A_WORD),
+        ),
+    }
+    chosen = {
+        "synonyms": config.synonyms and not synonyms_there,
+        "classes": config.diversity,
+        "attributes": config.attributes,
+    }
+    for stage, (prompt, calls, into, out) in stages.items():
+        if chosen[stage]:
+            fixed = character_tokens(len(load_prompt(prompt).text))
+            usage = Usage(calls * fixed + round(into), out)
+            once = ExpectedUsage(calls, usage, text.price(usage))
+            yield CostLine.of(text.name, stage, once)
 
 
 def _judging(judge: Judge, size: tuple[int, int], objects: int) -> ExpectedUsage:
@@ -191,11 +185,11 @@ def _judging(judge: Judge, size: tuple[int, int], objects: int) -> ExpectedUsage
         # A judge on this machine costs nothing.
         return ExpectedUsage(0 if judge.caps.local else 1, Usage(0, answer_tokens(named)), 0.0)
     ends = (SceneObject(id="a.1", name="person"), SceneObject(id="b.1", name="bicycle"))
-    relations = tuple(Relation(source="a.1", predicate=f"near {n}", target="b.1")
-                      for n in range(named))  # fmt: skip
-    facts = [f for f in facts_of(SceneGraph(objects=ends, relations=relations))
-             if f.kind == "relation"]  # fmt: skip
-    found: ExpectedUsage = expected(size, facts)
+    relations = tuple(
+        Relation(source="a.1", predicate=f"near {n}", target="b.1") for n in range(named)
+    )
+    facts = facts_of(SceneGraph(objects=ends, relations=relations))
+    found: ExpectedUsage = expected(size, [fact for fact in facts if fact.kind == "relation"])
     return found
 
 
@@ -392,7 +386,7 @@ class Building:
         return await self._write(poor, synonyms, dropped, parts, lost)
 
     async def _annotate(self, plan: Plan, asking: Asking) -> None:
-        total = sum(plan.lines[voter.name].calls for voter in self._voters)
+        total = sum(n.most.calls for n in plan.costs.lines if n.what == "annotates")
         done = 0
 
         def replied(reply: Reply) -> None:

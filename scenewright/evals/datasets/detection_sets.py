@@ -91,37 +91,29 @@ def load_coco(
     scene of the objects without relations, which needs no photos. Raises ``DatasetError`` for
     missing files, and on iteration for files of another form.
     """
-    one_of("split", split, ("val", "train"))
-    given = given_or_default(path, COCO_NAME)
-    inner = f"annotations/instances_{split}2017.json"
-    file, member = find_file(COCO_NAME, given, (inner, Path(inner).name), ((ARCHIVE, inner),))
-    folder = given if given.is_dir() else file.parent.parent
-    beside = [folder / f"{split}2017", folder / "images" / f"{split}2017"]
     return open_layout(
-        COCO_NAME, file, member, images, beside, min_objects=min_objects, scene=scene, lower=False
+        COCO_NAME,
+        path,
+        split,
+        (f"annotations/instances_{split}2017.json", f"instances_{split}2017.json"),
+        archive=ARCHIVE,
+        pictures=f"{split}2017",
+        images=images,
+        min_objects=min_objects,
+        scene=scene,
     )
 
 
-def find_file(
-    name: str,
-    path: Path,
-    files: Sequence[str],
-    archives: Sequence[tuple[str, str]] = (),
-) -> tuple[Path, str | None]:
+def find_file(name: str, path: Path, files: Sequence[str], archive: str) -> tuple[Path, str | None]:
     """Return the file of annotations, and the member if it is an archive.
 
-    It is ``path`` itself, or in the folder ``path`` the first of ``files`` and of ``archives`` that
-    exists.
+    It is ``path`` itself, or in the folder ``path`` the first of ``files`` that exists, or the
+    first of them in ``archive``.
     """
-    if path.is_file():
-        members = dict(archives)
-        return path, members.get(path.name)
-    for below in files:
-        if (path / below).is_file():
-            return path / below, None
-    for below, member in archives:
-        if (path / below).is_file():
-            return path / below, member
+    places = [path] if path.is_file() else [path / below for below in (*files, archive) if below]
+    found = next((file for file in places if file.is_file()), None)
+    if found is not None:
+        return found, files[0] if found.name == archive else None
     raise DatasetError(
         f"{path} has no {files[0]}: name the file, or fetch it with `scenewright data get {name}`"
     )
@@ -129,16 +121,27 @@ def find_file(
 
 def open_layout(
     name: str,
-    file: Path,
-    member: str | None,
-    images: str | None,
-    beside: Sequence[Path],
+    path: Path | None,
+    split: str,
+    files: Sequence[str],
     *,
+    archive: str = "",
+    pictures: str,
+    images: str | None,
     min_objects: int,
     scene: str,
-    lower: bool,
+    lower: bool = False,
 ) -> StreamedSet:
-    """Return the set ``name`` in COCO's layout; ``lower`` writes class labels in lower case."""
+    """Return the set ``name`` in COCO's layout; ``lower`` writes class labels in lower case.
+
+    ``files`` are the places of its annotations in a folder, which may also be the first of them in
+    ``archive``; ``pictures`` is the folder of its photos.
+    """
+    one_of("split", split, ("val", "train"))
+    given = given_or_default(path, name)
+    file, member = find_file(name, given, files, archive)
+    folder = given if given.is_dir() else file.parent.parent if archive else file.parent
+    beside = [folder / pictures, folder / "images" / pictures]
     least = whole("min_objects", min_objects, 1)
     photos = photos_in(images, beside, name)
     check_scene(scene, ("none", "objects"), photos, name)
@@ -297,19 +300,14 @@ def load_objects365(
 
     ``images`` holds the patch folders, by default ``val`` or ``train`` beside the annotations.
     """
-    one_of("split", split, ("val", "train"))
-    given = given_or_default(path, OBJECTS365_NAME)
     name = f"zhiyuan_objv2_{split}.json"
-    files = (name, f"annotations/{name}", f"{split}/{name}")
-    file, member = find_file(OBJECTS365_NAME, given, files)
-    folder = given if given.is_dir() else file.parent
-    beside = [folder / split, folder / "images" / split]
     return open_layout(
         OBJECTS365_NAME,
-        file,
-        member,
-        images,
-        beside,
+        path,
+        split,
+        (name, f"annotations/{name}", f"{split}/{name}"),
+        pictures=split,
+        images=images,
         min_objects=min_objects,
         scene=scene,
         lower=True,

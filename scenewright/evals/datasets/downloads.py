@@ -33,7 +33,7 @@ from typing import IO, Any
 import httpx2
 from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
-from scenewright.core.flushing import flush
+from scenewright.core.flushing import flush, replacing
 from scenewright.evals.datasets.base import Source, SourceFile, default_place, find_source
 from scenewright.providers.hub.needs import PARTIAL, free_bytes, sha256_of, size_words
 from scenewright.providers.hub.pull import PullCallbacks
@@ -619,6 +619,5 @@ class Record:
         """Write the entry of ``name``; readers find the old record or the new one."""
         self.entries[name] = entry
         text = json.dumps({"files": dict(sorted(self.entries.items()))}, indent=2) + "\n"
-        beside = self.path.with_name(self.path.name + ".new")
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, self.path)
+        with replacing(self.path) as draft:
+            draft.write_text(text, encoding="utf-8")

@@ -26,7 +26,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,7 @@ from scenewright.core.scene import (
     clean_name,
 )
 from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, make_item
-from scenewright.evals.datasets.reading import PARSES, Row, one_of, published_file, rows_of, said_of
+from scenewright.evals.datasets.reading import PARSES, Row, one_of, published_set, rows_of, said_of
 
 WHOLE = "image"
 """Subject of a fact about the picture as a whole."""
@@ -281,14 +280,7 @@ def load(path: Path | None, *, split: str = "", parse: str = "tuples") -> Stream
     another form, here or on iteration.
     """
     one_of("parse", parse, ("tuples", *PARSES))
-    file = published_file(path, FILE, NAME)
-    return StreamedSet(
-        partial(_entries, file, split, parse),
-        name=NAME,
-        version=VERSION,
-        options={"split": split, "parse": parse},
-        files=lambda: [(file.name, file)],
-    )
+    return published_set(NAME, VERSION, path, FILE, _entries, False, split=split, parse=parse)
 
 
 def _entries(file: Path, split: str, parse: str, left_out: Counter[str]) -> Iterator[Item]:

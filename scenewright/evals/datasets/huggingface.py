@@ -8,7 +8,6 @@ It is streamed: only what is read is downloaded. The columns are those of
 from __future__ import annotations
 
 import io
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from scenewright.core.flushing import replacing
 from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, unreadable
 from scenewright.evals.datasets.reading import check_parse
 from scenewright.evals.datasets.tables import check_columns, columns_of, item_of
@@ -238,9 +238,8 @@ def _kept(file: Path, data: bytes) -> Path:
     try:
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
-            part = file.with_name(f".{file.name}.{os.getpid()}")
-            part.write_bytes(data)
-            part.replace(file)
+            with replacing(file) as draft:
+                draft.write_bytes(data)
     except OSError as error:
         raise unreadable(file, error) from error
     return file

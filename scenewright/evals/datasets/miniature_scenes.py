@@ -8,7 +8,6 @@ and the miniature's composers can say all of it within their text encoder. Their
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from scenewright.agents.composers.rules import TripletComposer
 from scenewright.agents.parsers.classes import diversity
 from scenewright.config.settings import BUILT_IN
+from scenewright.core.flushing import replacing
 from scenewright.core.layout import PlacementError, place_objects
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.vision import Detection
@@ -163,9 +163,8 @@ def _written(painting: Painting, file: Path) -> Path:
     try:
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
-            part = file.with_name(f".{file.name}.{os.getpid()}")
-            painting.image.save(part, format="PNG")
-            part.replace(file)
+            with replacing(file) as draft:
+                painting.image.save(draft, format="PNG")
     except OSError as error:
         raise unreadable(file, error) from error
     return file

@@ -57,6 +57,7 @@ from scenewright.evals.datasets.reading import (
     lines_of,
     one_of,
     published_file,
+    published_set,
     rows_of,
     said_of,
     text_of,
@@ -87,14 +88,8 @@ def load_geneval(path: Path | None, *, exclude: str = "fact") -> StreamedSet:
     ``DatasetError`` for a file of another form, here or on iteration.
     """
     one_of("exclude", exclude, ("fact", "meta"))
-    file = published_file(path, GENEVAL_FILE, GENEVAL_NAME)
-    return StreamedSet(
-        partial(_geneval_items, file, exclude),
-        name=GENEVAL_NAME,
-        version=GENEVAL_VERSION,
-        options={"exclude": exclude},
-        files=lambda: [(file.name, file)],
-        unique=True,
+    return published_set(
+        GENEVAL_NAME, GENEVAL_VERSION, path, GENEVAL_FILE, _geneval_items, exclude=exclude
     )
 
 
@@ -199,15 +194,7 @@ def load_parti(path: Path | None, *, parse: str = "rules") -> StreamedSet:
     iteration.
     """
     check_parse(parse)
-    file = published_file(path, PARTI_FILE, PARTI_NAME)
-    return StreamedSet(
-        partial(_parti_items, file, parse),
-        name=PARTI_NAME,
-        version=PARTI_VERSION,
-        options={"parse": parse},
-        files=lambda: [(file.name, file)],
-        unique=True,
-    )
+    return published_set(PARTI_NAME, PARTI_VERSION, path, PARTI_FILE, _parti_items, parse=parse)
 
 
 def _parti_items(file: Path, parse: str, left_out: Counter[str]) -> Iterator[Item]:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from scenewright.core.formats.base import numbered
 from scenewright.core.scene import MAX_OBJECTS, SceneError, SceneGraph, SceneObject, clean_name
-from scenewright.evals.datasets.base import DatasetError, given_or_default, unreadable
+from scenewright.evals.datasets.base import (
+    DatasetError,
+    Item,
+    StreamedSet,
+    given_or_default,
+    unreadable,
+)
 
 MOST_IN_A_LINE = 32 * 1024 * 1024
 """Most characters of one line or cell."""
@@ -194,6 +201,30 @@ def published_file(path: Path | None, name: str, set_name: str) -> Path:
             f"`scenewright data get {set_name}`"
         )
     return found
+
+
+def published_set(
+    name: str,
+    version: int,
+    path: Path | None,
+    file: str,
+    items: Callable[..., Iterator[Item]],
+    unique: bool = True,
+    **options: Any,
+) -> StreamedSet:
+    """Return the set ``name`` of one published ``file``, as :func:`published_file` finds it.
+
+    ``items`` takes the file, the values of ``options``, and the counter of what is left out.
+    """
+    found = published_file(path, file, name)
+    return StreamedSet(
+        partial(items, found, *options.values()),
+        name=name,
+        version=version,
+        options=options,
+        files=lambda: [(found.name, found)],
+        unique=unique,
+    )
 
 
 PARSES = ("rules", "none")

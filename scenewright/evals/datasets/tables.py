@@ -27,6 +27,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from scenewright.core.flushing import replacing
 from scenewright.core.formats import FormatWarning, load_scene, loads_scene
 from scenewright.core.formats.base import NATIVE_MARKER
 from scenewright.core.scene import SceneError, SceneGraph
@@ -159,20 +160,16 @@ def write_items(items: Iterable[Item], path: Path) -> int:
 
     The file appears when all are written. Raises ``DatasetError`` where it cannot be written.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     count = 0
     try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
+        with replacing(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
             for item in items:
                 file.write(json.dumps(row_of(item), ensure_ascii=True) + "\n")
                 count += 1
-        part.replace(path)
     except OSError as error:
         raise DatasetError(
             f"{path} cannot be written: {error.strerror or error}: name a writable file"
         ) from error
-    finally:
-        part.unlink(missing_ok=True)
     return count
 
 

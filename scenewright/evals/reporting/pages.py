@@ -48,11 +48,17 @@ def render(template: str, **given: Any) -> str:
     return _environment().get_template(template).render(**given)
 
 
-def environment(loader: BaseLoader, **filters: Callable[..., str]) -> Environment:
-    """Return an environment for HTML templates: all text is escaped, unknown names are errors."""
+def environment(
+    loader: BaseLoader, *, escapes: bool = True, **filters: Callable[..., str]
+) -> Environment:
+    """Return an environment for templates: unknown names are errors.
+
+    All text is escaped for HTML, unless ``escapes`` is False: for Markdown.
+    """
     made = Environment(
         loader=loader,
-        autoescape=True,
+        autoescape=escapes,
+        keep_trailing_newline=not escapes,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

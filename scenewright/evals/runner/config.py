@@ -109,16 +109,48 @@ class MetricSpec(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-class EvalConfig(BaseModel):
-    """Configuration of an evaluation."""
+class JobConfig(BaseModel):
+    """What the configurations of all jobs over the items of a set have in common."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    """Name of the evaluation; the default folder is ``evals/NAME``."""
+    """Name of the job and of its default folder."""
     about: str = ""
     """One sentence for reports."""
     dataset: DatasetSpec
+    concurrency: int = Field(default=8, ge=1, le=1024)
+    """Items at work at the same time."""
+    limit_usd: float | None = Field(default=5.0, ge=0.0)
+    """Estimated dollars above which the command asks for confirmation; None: it never asks."""
+
+
+class DrawingConfig(JobConfig):
+    """What the configurations of all evaluations of drawn pictures have in common."""
+
+    seeds: tuple[int, ...] = (0,)
+    """Every picture is drawn once with each."""
+    predicates: str = ""
+    """Origin of the wrong options of relation questions: ``general``, ``miniature`` or a file of
+    ``scenewright data predicates``; empty: that of each item, else ``general``, or ``miniature`` if
+    only the miniature draws, with the counts of the set's own scenes; ``package``: the same without
+    these counts."""
+    size: tuple[int, int] | None = None
+    """(width, height) of drawn pictures in pixels; None: the backend's default."""
+    timeout: float = Field(default=1800.0, gt=0.0)
+    """Most seconds for one picture, loop included, or for one other piece of work."""
+    stop_after_failures: int = Field(default=25, ge=1)
+    """Failures in a row after which the evaluation stops."""
+    on_model_change: OnModelChange = "stop"
+    """What happens where a judge is served by another version than before: ``stop`` with an error,
+    and keep what is judged; ``split``: continue, with the judgings of each version in rows of their
+    own (panel ``NAME@VERSION``); ``accept``: continue and pool them, with a note in manifest and
+    report."""
+
+
+class EvalConfig(DrawingConfig):
+    """Configuration of an evaluation; the default folder is ``evals/NAME``."""
+
     backends: tuple[str, ...] = ("miniature",)
     """Profiles whose backend draws."""
     conditions: tuple[str, ...] = ("composition",)
@@ -127,8 +159,6 @@ class EvalConfig(BaseModel):
     """Further conditions."""
     panels: dict[str, PanelSpec] = Field(default_factory=dict)
     """Named panels of judges; empty: one, ``report``, of the report judges of each profile."""
-    seeds: tuple[int, ...] = (0,)
-    """Every arm is drawn once with each."""
     metrics: tuple[MetricSpec, ...] = (MetricSpec(name="sgscore"),)
     """Metrics; a bare name is a metric with its defaults."""
     protocol: Protocol = "scene-bench"
@@ -137,11 +167,6 @@ class EvalConfig(BaseModel):
     """Whether the panels also score every scene by the other protocol, in rows whose panel is
     ``NAME:PROTOCOL``, so that strict and house scores can be compared. A question of both protocols
     is asked once. A set's own questions have no protocol."""
-    predicates: str = ""
-    """Origin of the wrong options of relation questions: ``general``, ``miniature`` or a file of
-    ``scenewright data predicates``; empty: that of each item, else ``general``, or ``miniature`` if
-    only the miniature draws, with the counts of the set's own scenes; ``package``: the same without
-    these counts."""
     asking: Asking = "waves"
     """``waves``: objects first; ``together``: all at once."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
@@ -150,26 +175,11 @@ class EvalConfig(BaseModel):
     """Whether only the picture that an arm keeps is judged, or all of its rounds."""
     scopes: tuple[Literal["level", "group", "category", "complexity"], ...] = ("level",)
     """Parts of the set for which metrics of sets are computed, besides the whole."""
-    size: tuple[int, int] | None = None
-    """(width, height) of drawn pictures in pixels; None: the backend's default."""
-    concurrency: int = Field(default=8, ge=1, le=1024)
-    """Items at work at the same time."""
     batch: int = Field(default=1, ge=1, le=64)
     """Most pictures drawn in one batch by a model on the machine: faster where one picture leaves
     an accelerator idle, but a picture is then the same only up to rounding."""
-    limit_usd: float | None = Field(default=5.0, ge=0.0)
-    """Estimated dollars above which the command asks for confirmation."""
-    timeout: float = Field(default=1800.0, gt=0.0)
-    """Most seconds for one picture, loop included."""
     allow_loop_judges: bool = False
     """Whether a panel may hold judges that steered a loop, which makes its scores too good."""
-    stop_after_failures: int = Field(default=25, ge=1)
-    """Failures in a row after which the evaluation stops."""
-    on_model_change: OnModelChange = "stop"
-    """What happens where a judge is served by another version than before: ``stop`` with an error,
-    and keep what is judged; ``split``: continue, with the judgings of each version in rows of their
-    own (panel ``NAME@VERSION``); ``accept``: continue and pool them, with a note in manifest and
-    report."""
     sentinels: float = Field(default=0.05, ge=0.0, le=1.0)
     """Sentinel questions for each question to a judge behind an API, to notice a model that is
     exchanged under its old name; 0 asks none. Judges on this machine are never asked any."""

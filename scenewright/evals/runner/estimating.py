@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from scenewright.evals.runner.dataset_predicates import (
     Predicates,
     dataset_predicates,
 )
-from scenewright.evals.runner.drawing import ImageGenerator
+from scenewright.evals.runner.forecast import CostForecast, CostLine
 from scenewright.evals.runner.judging import (
     base_of,
     expected_of,
@@ -89,12 +89,6 @@ def vocabulary_gaps(
 
     ``asked`` holds one list of facts an item; ``share`` is items of the set by those listed.
     """
-    return tuple(_found(eval_models, asked, share))
-
-
-def _found(
-    eval_models: EvalModels, asked: Sequence[Sequence[Fact]], share: float
-) -> Iterator[VocabularyGap]:
     total = round(share * sum(map(len, asked)))
     judges = [
         (
@@ -119,32 +113,19 @@ def _found(
     for who, backend in backends.items():
         words = [backend.features.vocabulary]
         groups.append((who, "draw", [facts_outside(facts, words, worded=False) for facts in asked]))
+    gaps = []
     for who, does, found in groups:
         count = sum(map(len, found))
         said = Counter(str(one) for each in found for unknown in each.values() for one in unknown)
         if count:
             names = tuple(word for word, _ in said.most_common())
-            yield VocabularyGap(who, does, max(1, round(share * count)), total, names)
+            gaps.append(VocabularyGap(who, does, max(1, round(share * count)), total, names))
+    return tuple(gaps)
 
 
 SAMPLE = 200
 """Number of items on which the cost of one is computed."""
 _PHOTO = (640, 480)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelEstimate:
-    """Expected usage of one model: a lower and an upper bound."""
-
-    who: str
-    """Id of the model."""
-    what: str
-    """``words`` prompts, ``draws``, ``steers`` or ``directs`` (a loop), ``judges``, ``is watched``
-    (by sentinel pictures), or ``scores`` (for a metric that asks by itself)."""
-    least: ExpectedUsage
-    """If every loop stops at its first picture."""
-    most: ExpectedUsage
-    """If every loop goes on to its last round, and no fact is void."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +140,10 @@ class Estimate:
     """Approximate number of facts of all items, counted on a sample."""
     looks: tuple[int, int]
     """Judgings of pictures by panels: at least, at most."""
-    lines: tuple[ModelEstimate, ...]
-    """Model by model; models on this machine use no tokens."""
+    costs: CostForecast
+    """Models in their roles: ``words`` prompts, ``draws``, ``steers`` or ``directs`` (a loop),
+    ``judges``, ``is watched`` (by sentinel pictures), ``scores`` (for a metric that asks by
+    itself)."""
     done: int = 0
     """Items that are done in the folder; for a retry those without any failed or unscored unit."""
     left_out: dict[str, int] = field(default_factory=dict)
@@ -169,24 +152,14 @@ class Estimate:
     """Facts that panels, loops and image models have no words for."""
 
     @property
-    def most(self) -> ExpectedUsage:
-        """All models together, at most."""
-        return _known(line.most for line in self.lines)
-
-    @property
-    def least(self) -> ExpectedUsage:
-        """All models together, at least."""
-        return _known(line.least for line in self.lines)
-
-    @property
     def remaining(self) -> float:
         """Share of the items that are not done, 0 to 1."""
         return 1.0 - self.done / self.items if self.items else 0.0
 
     @property
-    def unpriced(self) -> tuple[str, ...]:
-        """Models whose price is unknown: their dollars are not in the sums."""
-        return tuple(line.who for line in self.lines if line.most.usd is None)
+    def rest(self) -> CostForecast:
+        """The forecast of the items that are not done."""
+        return self.costs * self.remaining
 
 
 async def estimate(
@@ -208,35 +181,28 @@ async def estimate(
     items = dataset if dataset is not None else open_dataset(config.dataset, base)
     eval_models = await build_eval_models(config, settings, given or EvalModelOverrides(), base)
     count, sample = await asyncio.to_thread(reservoir, items, SAMPLE, random.Random("estimate"))
-    done = 0 if folder is None else await asyncio.to_thread(_done, Path(folder), config, retry)
-    share = count / len(sample) if sample else 0.0
     place = None if folder is None else Path(folder)
+    done = 0 if place is None else await asyncio.to_thread(_done, place, config, retry)
     own = await asyncio.to_thread(
         partial(dataset_predicates, base=base_of(config)),
         *(config.predicates, config.dataset, items, place),
     )
-    asked = [facts_to_ask(item, config, own=own) for item in sample]
-    more = [_further(item, config, own) for item in sample]
-    facts = round(share * (sum(map(len, asked)) + sum(map(len, more))))
+    work = _Work(eval_models, config, sample, count, own)
+    lines = await asyncio.to_thread(lambda: [*work.models(), *work.judges()])
+    lines += await work.metrics()
     least, most = _pictures(eval_models.arms)
     looked = _looked_at(eval_models.arms, config.judge_rounds == "all")
-    lines = await asyncio.to_thread(
-        lambda: list(_lines(eval_models, config, sample, asked, more, share))
-    )
-    lines += await _scoring(eval_models, config, sample, asked, share, own)
+    panels = count * len(eval_models.judge_panels)
     return Estimate(
         items=count,
         arms=len(eval_models.arms),
         pictures=(least * count, most * count),
-        facts=facts,
-        looks=(
-            looked[0] * count * len(eval_models.judge_panels),
-            looked[1] * count * len(eval_models.judge_panels),
-        ),
-        lines=tuple(lines),
+        facts=round(sum(work.facts)),
+        looks=(looked[0] * panels, looked[1] * panels),
+        costs=CostForecast.of(lines),
         done=min(done, count),
         left_out=dict(items.left_out),
-        outside=vocabulary_gaps(eval_models, asked, share),
+        outside=vocabulary_gaps(eval_models, work.asked[0], work.share),
     )
 
 
@@ -266,69 +232,114 @@ def _looked_at(arms: Sequence[Arm], every: bool) -> tuple[int, int]:
     return len(arms), sum(arm.spec.rounds for arm in arms) if every else len(arms)
 
 
-def _further(item: Item, config: EvalConfig, own: DatasetPredicates | None) -> tuple[Fact, ...]:
-    """Return the additional facts of the other protocol, of an evaluation that scores by both."""
-    if config.other_protocol is None:
-        return ()
-    known = {fact_digest(fact) for fact in facts_to_ask(item, config, own=own)}
-    further = facts_to_ask(item, config, config.other_protocol, own)
-    return tuple(fact for fact in further if fact_digest(fact) not in known)
+class _Work:
+    """The work of an evaluation, computed on a sample of its items."""
 
+    def __init__(
+        self,
+        eval_models: EvalModels,
+        config: EvalConfig,
+        sample: Sequence[Item],
+        count: int,
+        own: DatasetPredicates | None,
+    ) -> None:
+        self._models, self._config, self._sample, self._own = eval_models, config, sample, own
+        self.share = count / len(sample) if sample else 0.0
+        first = [facts_to_ask(item, config, own=own) for item in sample]
+        self.asked = (first, [self._further(*pair) for pair in zip(sample, first, strict=True)])
+        """Facts of each item by the evaluation's protocol, and further ones by the other one."""
+        self.facts = [self.share * sum(map(len, some)) for some in self.asked]
+        self._every = config.judge_rounds == "all"
+        self._known: dict[tuple[str, tuple[int, int] | None, bool], ExpectedUsage] = {}
 
-def _lines(
-    eval_models: EvalModels,
-    config: EvalConfig,
-    sample: Sequence[Item],
-    asked: Sequence[Sequence[Fact]],
-    more: Sequence[Sequence[Fact]],
-    share: float,
-) -> Iterator[ModelEstimate]:
-    groups: dict[tuple[str, str], tuple[ExpectedUsage, ExpectedUsage]] = {}
+    def _further(self, item: Item, first: Sequence[Fact]) -> tuple[Fact, ...]:
+        if self._config.other_protocol is None:
+            return ()
+        known = {fact_digest(fact) for fact in first}
+        further = facts_to_ask(item, self._config, self._config.other_protocol, self._own)
+        return tuple(fact for fact in further if fact_digest(fact) not in known)
 
-    def add(who: str, what: str, least: ExpectedUsage, most: ExpectedUsage) -> None:
-        before = groups.get((who, what), (ExpectedUsage(), ExpectedUsage()))
-        groups[(who, what)] = (before[0] + least, before[1] + most)
+    def _all(self, parts: Iterable[ExpectedUsage]) -> ExpectedUsage:
+        """Return the usage for the whole set of the usages for items of the sample."""
+        return sum(parts, ExpectedUsage()) * self.share
 
-    known: dict[tuple[str, tuple[int, int], bool], ExpectedUsage] = {}
-    every = config.judge_rounds == "all"
-    facts_of = {
-        beside: share * sum(map(len, more if beside else asked)) for beside in (False, True)
-    }
-    for arm in eval_models.arms:
-        generator = eval_models.generators[arm.name]
-        size = _size(generator, config)
-        rounds = arm.spec.rounds
-        if generator is not None:
-            _add_words(add, generator, arm, sample, share)
-            drawn = _sum(_drawing(generator, item, arm) for item in sample) * share
-            add(generator.backend.id, "draws", drawn, drawn * _pictures([arm])[1])
-        steering = () if generator is None else generator.judges
-        reporting = [
-            (judge, judge_panel.protocol is not None)
-            for judge_panel in eval_models.judge_panels
-            for judge in judge_panel.judges
-        ]
-        for what, judges, times in (
-            ("steers", [(judge, False) for judge in steering], rounds),
-            ("judges", reporting, rounds if every else 1),
-        ):
-            for judge, beside in judges:
-                place = (judge.id, size or (0, 0), beside)
-                if place not in known:
-                    known[place] = (
-                        _sum(
-                            expected_of(judge, size or photo_size(item), facts, config.asking)
-                            for item, facts in zip(sample, more if beside else asked, strict=True)
+    def _size(self, arm: Arm) -> tuple[int, int] | None:
+        generator = self._models.generators[arm.name]
+        if generator is None:
+            return None
+        return self._config.size or generator.backend.features.default_size
+
+    def models(self) -> Iterator[CostLine]:
+        """Yield the models that word prompts, draw, and direct loops."""
+        for arm in self._models.arms:
+            generator = self._models.generators[arm.name]
+            if generator is None:
+                continue
+            pictures = _pictures([arm])[1]
+            composer: Any = generator.composer
+            if getattr(composer, "expected", None) is not None and arm.spec.text == "scene":
+                scenes = (item.scene for item in self._sample if item.scene is not None)
+                # Each picture of a loop has a prompt of its own.
+                said = self._all(map(composer.expected, scenes))
+                yield CostLine.of(name_of(composer.chat), "words", said, pictures)
+            expected: Any = getattr(generator.backend, "expected", lambda text: ExpectedUsage())
+            drawn = self._all(expected(text_of(item)) for item in self._sample)
+            yield CostLine.of(generator.backend.id, "draws", drawn, pictures)
+            if arm.loops and arm.profile.strategy == DIRECTOR and arm.profile.chat is not None:
+                # It decides itself how often it calls: neither its calls nor their price are known.
+                once = ExpectedUsage(round(len(self._sample) * self.share), usd=None)
+                yield CostLine.of(arm.profile.chat, "directs", once)
+
+    def judges(self) -> Iterator[CostLine]:
+        """Yield the judges that steer and report, and the sentinel questions to them."""
+        for arm in self._models.arms:
+            generator = self._models.generators[arm.name]
+            for judge in () if generator is None else generator.judges:
+                yield from self._judge(judge, "steers", arm, False, arm.spec.rounds)
+            for panel in self._models.judge_panels:
+                for judge in panel.judges:
+                    times = arm.spec.rounds if self._every else 1
+                    yield from self._judge(judge, "judges", arm, panel.protocol is not None, times)
+
+    def _judge(
+        self, judge: Judge, what: str, arm: Arm, beside: bool, times: int
+    ) -> Iterator[CostLine]:
+        size = self._size(arm)
+        place = (judge.id, size, beside)
+        if place not in self._known:
+            pairs = zip(self._sample, self.asked[beside], strict=True)
+            self._known[place] = self._all(
+                expected_of(judge, size or photo_size(item), facts, self._config.asking)
+                for item, facts in pairs
+            )
+        yield CostLine.of(judge.id, what, self._known[place], times)
+        questions = self._config.sentinels * self.facts[beside]
+        once = _watching(judge, questions)
+        if once.calls:
+            yield CostLine(judge.id, "is watched", once, _watching(judge, questions * times))
+
+    async def metrics(self) -> list[CostLine]:
+        """Return the usage of models that metrics ask by themselves."""
+        known: dict[tuple[int, tuple[int, int] | None], dict[str, ExpectedUsage]] = {}
+        found = []
+        priced = [m for m in self._models.of_pictures if isinstance(m, PricedMetric)]
+        for arm in self._models.arms:
+            times = _looked_at([arm], self._every)[1]
+            size = self._size(arm)
+            for at, metric in enumerate(priced):
+                if (at, size) not in known:
+                    sums: dict[str, ExpectedUsage] = {}
+                    for item, facts in zip(self._sample, self.asked[0], strict=True):
+                        undrawn = _undrawn(
+                            item, facts, predicates_for(item, self._config, self._own)
                         )
-                        * share
-                    )
-                add(judge.id, what, known[place], known[place] * times)
-                questions = config.sentinels * facts_of[beside]
-                once = _watching(judge, questions)
-                if once.calls:
-                    add(judge.id, "is watched", once, _watching(judge, questions * times))
-    for (who, what), (least, most) in groups.items():
-        yield ModelEstimate(who, what, least, most)
+                        told = await metric.expected(undrawn, size or photo_size(item))
+                        for who, one in told.items():
+                            sums[who] = sums.get(who, ExpectedUsage()) + one
+                    known[at, size] = sums
+                for who, one in known[at, size].items():
+                    found.append(CostLine.of(who, "scores", one * self.share, times))
+        return found
 
 
 def _watching(judge: Judge, questions: float) -> ExpectedUsage:
@@ -337,61 +348,11 @@ def _watching(judge: Judge, questions: float) -> ExpectedUsage:
         return ExpectedUsage()
     pictures = sentinel_pictures()
     every = [[picture.facts[n] for n in askable(judge, picture)] for picture in pictures]
-    one = _sum(
+    parts = (
         expected_of(judge, picture.image.size, facts, "together")
         for picture, facts in zip(pictures, every, strict=True)
     )
-    return one * (questions / max(1, sum(map(len, every))))
-
-
-def _add_words(
-    add: Callable[[str, str, ExpectedUsage, ExpectedUsage], None],
-    generator: ImageGenerator,
-    arm: Arm,
-    sample: Sequence[Item],
-    share: float,
-) -> None:
-    """Add language models that word the prompts of an arm, and that direct its loops."""
-    composer: Any = generator.composer
-    if getattr(composer, "expected", None) is not None and arm.spec.text == "scene":
-        said = _sum(composer.expected(i.scene) for i in sample if i.scene is not None) * share
-        # Each picture of a loop has a prompt of its own.
-        add(name_of(composer.chat), "words", said, said * _pictures([arm])[1])
-    if arm.loops and arm.profile.strategy == DIRECTOR and arm.profile.chat is not None:
-        # It decides itself how often it calls: neither its calls nor their price are known.
-        once = ExpectedUsage(round(len(sample) * share), usd=None)
-        add(arm.profile.chat, "directs", once, once)
-
-
-async def _scoring(
-    eval_models: EvalModels,
-    config: EvalConfig,
-    sample: Sequence[Item],
-    asked: Sequence[Sequence[Fact]],
-    share: float,
-    own: DatasetPredicates | None,
-) -> list[ModelEstimate]:
-    """Return the usage of models that metrics ask by themselves."""
-    metrics = [metric for metric in eval_models.of_pictures if isinstance(metric, PricedMetric)]
-    sizes = {arm.name: _size(eval_models.generators[arm.name], config) for arm in eval_models.arms}
-    known: dict[tuple[int, tuple[int, int] | None], dict[str, ExpectedUsage]] = {}
-    found: dict[str, tuple[ExpectedUsage, ExpectedUsage]] = {}
-    for arm in eval_models.arms:
-        times = _looked_at([arm], config.judge_rounds == "all")[1]
-        for at, metric in enumerate(metrics):
-            place = (at, sizes[arm.name])
-            if place not in known:
-                known[place] = {}
-                for item, facts in zip(sample, asked, strict=True):
-                    size = sizes[arm.name] or photo_size(item)
-                    predicates = predicates_for(item, config, own)
-                    told = await metric.expected(_undrawn(item, facts, predicates), size)
-                    for who, one in told.items():
-                        known[place][who] = known[place].get(who, ExpectedUsage()) + one
-            for who, one in known[place].items():
-                before = found.get(who, (ExpectedUsage(), ExpectedUsage()))
-                found[who] = (before[0] + one * share, before[1] + one * share * times)
-    return [ModelEstimate(who, "scores", *both) for who, both in found.items()]
+    return sum(parts, ExpectedUsage()) * (questions / max(1, sum(map(len, every))))
 
 
 def _undrawn(item: Item, facts: Sequence[Fact], predicates: Predicates) -> Sample:
@@ -403,12 +364,6 @@ def _undrawn(item: Item, facts: Sequence[Fact], predicates: Predicates) -> Sampl
     return Sample(item, text_of(item), "", load, facts=tuple(facts), predicates=predicates)
 
 
-def _size(generator: ImageGenerator | None, config: EvalConfig) -> tuple[int, int] | None:
-    if generator is None:
-        return None
-    return config.size or generator.backend.features.default_size
-
-
 def photo_size(item: Item) -> tuple[int, int]:
     """Return the size of an item's photo from its header, or a usual size."""
     try:
@@ -416,24 +371,3 @@ def photo_size(item: Item) -> tuple[int, int]:
             return photo.size
     except OSError:
         return _PHOTO
-
-
-def _drawing(generator: ImageGenerator, item: Item, arm: Arm) -> ExpectedUsage:
-    expected: Any = getattr(generator.backend, "expected", None)
-    if expected is None:
-        return ExpectedUsage()
-    found: ExpectedUsage = expected(text_of(item))
-    return found
-
-
-def _sum(parts: Iterable[ExpectedUsage]) -> ExpectedUsage:
-    """Return the parts together."""
-    total = ExpectedUsage()
-    for part in parts:
-        total = total + part
-    return total
-
-
-def _known(parts: Iterable[ExpectedUsage]) -> ExpectedUsage:
-    """Return the sum of the parts, with the dollars of those whose price is known."""
-    return _sum(ExpectedUsage(part.calls, part.usage, part.usd or 0.0) for part in parts)

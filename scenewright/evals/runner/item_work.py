@@ -47,8 +47,52 @@ from scenewright.evals.store.journal import Unit, Units, as_text
 from scenewright.providers import Answers
 
 
-class ItemWork:
-    """Work on one item at a time; finished units are not repeated."""
+class UnitWork:
+    """Work in keyed units: finished ones are not repeated, and failures are units too."""
+
+    def __init__(
+        self,
+        units: Units,
+        *,
+        retry: bool,
+        count: Callable[..., None],
+        ended: Callable[[Unit], None],
+    ) -> None:
+        """Set up the work.
+
+        Args:
+            units: store of finished units.
+            retry: whether failed and unscored units are tried again.
+            count: called with increments as a
+                :class:`~scenewright.evals.runner.progress.ProgressReporter` is.
+            ended: called with every new unit that may fail; its errors end the work.
+        """
+        self._units = units
+        self._retry = retry
+        self._tell = count
+        self._note = ended
+
+    def _known(self, key: str) -> Unit | None:
+        """Return the unit of ``key``, unless it is to be tried again."""
+        unit = self._units.get(key)
+        return None if unit is not None and self._retry and unit.state != "done" else unit
+
+    def _ended(self, unit: Unit) -> Unit:
+        """Keep a new unit, and count what it took."""
+        self._units.put([unit])
+        took = [row for table in ("rounds", "answers") for row in unit.rows.get(table, ())]
+        took += [unit.facts["spent"]] if "spent" in unit.facts else []
+        self._tell(
+            failed=int(unit.state == "failed"),
+            tokens=sum(row["tokens_in"] + row["tokens_out"] for row in took),
+            usd=sum(row["usd"] for row in took),
+        )
+        self._note(unit)
+        return unit
+
+
+class ItemWork(UnitWork):
+    """Work on one item at a time."""
 
     def __init__(
         self,
@@ -71,16 +115,16 @@ class ItemWork:
             config: configuration of the evaluation.
             eval_models: the models.
             generation: where pictures are drawn and kept.
-            units: store of finished units.
+            units: as in :class:`UnitWork`.
             answers: store of answers.
-            retry: whether failed and unscored units are tried again.
-            count: called with increments as a
-                :class:`~scenewright.evals.runner.progress.ProgressReporter` is.
-            ended: called with every new drawing and judging; its errors end the work.
+            retry: as in :class:`UnitWork`.
+            count: as in :class:`UnitWork`.
+            ended: as in :class:`UnitWork`.
             gate: admits judgings by the versions of their judges.
             sentinels: asks judges about sentinel pictures from time to time.
             sentinel: called with their replies; its errors end the work.
         """
+        super().__init__(units, retry=retry, count=count, ended=ended)
         self._config = config
         self._models = eval_models
         self._generators = {
@@ -90,11 +134,7 @@ class ItemWork:
             for name, generator in eval_models.generators.items()
         }
         self._generation = generation
-        self._units = units
         self._answers = answers
-        self._retry = retry
-        self._tell = count
-        self._note = ended
         self._gate = gate
         self._sentinels = sentinels
         self._sentinel = sentinel
@@ -296,19 +336,3 @@ class ItemWork:
             tokens = reply.tokens_in + reply.tokens_out
             self._tell(sentinels=1, tokens=tokens, usd=reply.usd)
             self._sentinel(reply)
-
-    def _known(self, key: str) -> Unit | None:
-        """Return the unit of ``key``, unless it is to be tried again."""
-        unit = self._units.get(key)
-        return None if unit is not None and self._retry and unit.state != "done" else unit
-
-    def _ended(self, unit: Unit) -> Unit:
-        self._units.put([unit])
-        rows = [row for table in ("rounds", "answers") for row in unit.rows.get(table, ())]
-        self._tell(
-            failed=int(unit.state == "failed"),
-            tokens=sum(row["tokens_in"] + row["tokens_out"] for row in rows),
-            usd=sum(row["usd"] for row in rows),
-        )
-        self._note(unit)
-        return unit

@@ -476,16 +476,6 @@ class DriftTest:
         """Whether a change is detected, (runs,)."""
         return self.evidence > LIMIT
 
-    def predictive(self, question: int) -> Array:
-        """Return (runs, places): the distribution of the next answer to ``question``.
-
-        It assumes that nothing has changed.
-        """
-        runs = len(self.sums)
-        each = [self._likely(question, np.full(runs, at))[0] for at in range(PLACES)]
-        found: Array = np.stack([(self._weights * grid).sum((1, 2)) for grid in each], 1)
-        return found
-
     def see(self, question: int, places: Places) -> None:
         """Take the next answer to ``question`` (:func:`place_of`) in each run, (runs,)."""
         grid, base = self._likely(question, places)

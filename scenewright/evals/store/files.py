@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import re
-import secrets
 import sqlite3
 import threading
 import tomllib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypeVar
 from weakref import WeakValueDictionary
@@ -21,6 +19,7 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 from pydantic import BaseModel, ValidationError
 
+from scenewright.core.flushing import replacing
 from scenewright.core.validation import first_problem
 from scenewright.evals.errors import EvalError
 
@@ -55,12 +54,10 @@ def drafted(folder: Path, table: str) -> Iterator[Path]:
 
     Raises ``EvalError`` if it cannot be written.
     """
-    draft = folder / f".{table}.parquet.tmp"
     try:
-        yield draft
-        os.replace(draft, folder / f"{table}.parquet")
+        with replacing(folder / f"{table}.parquet") as draft:
+            yield draft
     except (OSError, pa.ArrowException) as error:
-        draft.unlink(missing_ok=True)
         raise EvalError(
             f"the results cannot be written to {folder}: {error}. Make room, then run the same "
             "again: what is done is kept in the journal"
@@ -143,17 +140,11 @@ class PictureFiles(Generic[T]):
 
     def _write(self, picture: str, data: Mapping[str, Any]) -> None:
         place = self._place(picture)
-        draft = place.with_name(f".{place.stem}.{secrets.token_hex(8)}.tmp")
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            try:
+            with replacing(place) as draft:
                 kept = {"format": _FORMAT, "image": picture, **data}
                 draft.write_text(json.dumps(kept), encoding="utf-8")
-                os.replace(draft, place)
-            except BaseException:
-                with suppress(OSError):
-                    draft.unlink()
-                raise
         except OSError as error:
             raise self._wrong(
                 f"{self._what} cannot be kept in {place.parent}: {error.strerror or error}. "

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from scenewright.evals.datasets.base import Dataset
 from scenewright.evals.errors import EvalError
-from scenewright.evals.store.results import MANIFEST, read_json
+from scenewright.evals.store.results import KINDS, MANIFEST, read_json
 from scenewright.runs.folder import installed_versions, prompt_hashes, write_json
 
 FORMAT = 1
@@ -24,17 +25,13 @@ def make_folder(folder: Path) -> None:
         raise EvalError(f"{folder} cannot be made: {error.strerror or error}") from error
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest in ``folder``. Raises ``EvalError`` if it is not one of an evaluation."""
-    found = read_json(folder)
-    if not isinstance(found, dict) or found.get("format") != FORMAT or "plan" not in found:
-        raise EvalError(
-            f"{folder / MANIFEST} is not a manifest of an evaluation: choose another folder"
-        )
+def read_manifest(folder: Path, benchmark: str = "") -> dict[str, Any]:
+    """Return the manifest in ``folder``. Raises ``EvalError`` if it is not one of this version."""
+    found = read_json(folder, benchmark)
+    if found.get("format") != FORMAT or "plan" not in found:
+        kind = KINDS[benchmark][0]
+        raise EvalError(f"{folder / MANIFEST} is not a manifest of {kind}: choose another folder")
     return found
-
-
-ReadManifest = Callable[[Path], dict[str, Any]]
 
 
 class Config(Protocol):
@@ -58,19 +55,18 @@ def write_manifest(
     plan: str,
     *,
     mark: Mapping[str, Any] | None = None,
-    read: ReadManifest = read_manifest,
 ) -> None:
     """Write the manifest of an evaluation that begins or goes on.
 
     When it began and its nonce, which names it among all evaluations, are kept.
 
-    ``mark``: fields that tell it from those of other evaluations; ``read``: reads one of its own.
+    ``mark``: further fields, of which ``benchmark`` tells it from those of other evaluations.
     Raises ``EvalError`` if the folder cannot be written, or holds something else.
     """
     file = folder / MANIFEST
     created, nonce = _now(), secrets.token_hex(16)
     if file.exists():
-        before = read(folder)
+        before = read_manifest(folder, (mark or {}).get("benchmark", ""))
         created, nonce = before.get("created", created), before.get("nonce", nonce)
     content = {
         **(mark or {}),
@@ -99,19 +95,16 @@ def finish_manifest(
     totals: Mapping[str, float],
     left_out: Mapping[str, int],
     more: Mapping[str, Any] | None = None,
-    *,
-    read: ReadManifest = read_manifest,
 ) -> None:
     """Note in the manifest the end, the totals, counts of what was left out, and ``more``."""
     found = {"finished": _now(), "totals": dict(totals), "left_out": dict(left_out)}
-    note_in_manifest(folder, {**(more or {}), **found}, read=read)
+    note_in_manifest(folder, {**(more or {}), **found})
 
 
-def note_in_manifest(
-    folder: Path, fields: Mapping[str, Any], *, read: ReadManifest = read_manifest
-) -> None:
+def note_in_manifest(folder: Path, fields: Mapping[str, Any]) -> None:
     """Write ``fields`` into the manifest in ``folder``."""
-    _write(folder / MANIFEST, {**read(folder), **fields})
+    file = folder / MANIFEST
+    _write(file, {**json.loads(file.read_text(encoding="utf-8")), **fields})
 
 
 def _write(file: Path, content: dict[str, Any]) -> None:

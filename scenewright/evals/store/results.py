@@ -16,6 +16,7 @@ without judges. Work that a kill interrupted has no rows; failed work has rows w
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
@@ -30,36 +31,31 @@ if TYPE_CHECKING:
 Table = Literal["items", "rounds", "answers", "verdicts", "scores"]
 TABLES: tuple[Table, ...] = get_args(Table)
 
-_TEXT, _REAL, _WHOLE = pa.string(), pa.float64(), pa.int64()
+
+def fields(kind: str, names: str) -> list[pa.Field]:
+    """Return columns of one kind (``text``, ``real``, ``whole``, ``truth``) by their names."""
+    kinds = {
+        "text": pa.string(),
+        "real": pa.float64(),
+        "whole": pa.int64(),
+        "truth": pa.bool_(),
+    }
+    return [pa.field(name, kinds[kind]) for name in names.split()]
 
 
-def _schema(**columns: pa.DataType) -> pa.Schema:
-    return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
+_ARM = [*fields("text", "item arm backend condition"), *fields("whole", "seed")]
 
-
-_ARM: dict[str, Any] = {
-    "item": _TEXT,
-    "arm": _TEXT,
-    "backend": _TEXT,
-    "condition": _TEXT,
-    "seed": _WHOLE,
-}
-
-SCHEMAS: dict[Table, pa.Schema] = {
+Schemas = Mapping[str, pa.Schema]
+"""Table → its columns."""
+SCHEMAS: Mapping[str, pa.Schema] = {
     # One row an item. ``scene`` and ``facts`` are JSON; ``original`` is the photo's file.
-    "items": _schema(
-        item=_TEXT,
-        dataset=_TEXT,
-        prompt=_TEXT,
-        objects=_WHOLE,
-        relations=_WHOLE,
-        complexity=_REAL,
-        level=_TEXT,
-        group=_TEXT,
-        category=_TEXT,
-        original=_TEXT,
-        scene=_TEXT,
-        facts=_TEXT,
+    "items": pa.schema(
+        [
+            *fields("text", "item dataset prompt"),
+            *fields("whole", "objects relations"),
+            *fields("real", "complexity"),
+            *fields("text", "level group category original scene facts"),
+        ]
     ),
     # One row a picture of an item and arm, or a failure (``state`` "failed", with ``reason``).
     # ``kept`` marks the picture that the arm gives; ``image`` is its content hash. Of the tokens of
@@ -67,75 +63,50 @@ SCHEMAS: dict[Table, pa.Schema] = {
     # ``facts_dropped`` facts; those of the round's reference count along. Null: not known.
     # ``prompt_author``: a composer's id, "model", "model again" (its second text) or "dataset";
     # ``prompt_problem`` tells why another composer wrote in place of the language model.
-    "rounds": _schema(
-        **_ARM,
-        round=_WHOLE,
-        kept=pa.bool_(),
-        state=_TEXT,
-        reason=_TEXT,
-        image=_TEXT,
-        prompt=_TEXT,
-        prompt_tokens=_WHOLE,
-        tokens_dropped=_WHOLE,
-        facts_dropped=_WHOLE,
-        prompt_author=_TEXT,
-        prompt_model=_TEXT,
-        prompt_problem=_TEXT,
-        strategy=_TEXT,
-        reference_image=_TEXT,
-        images_drawn=_WHOLE,
-        seconds=_REAL,
-        tokens_in=_WHOLE,
-        tokens_out=_WHOLE,
-        usd=_REAL,
+    "rounds": pa.schema(
+        [
+            *_ARM,
+            *fields("whole", "round"),
+            *fields("truth", "kept"),
+            *fields("text", "state reason image prompt"),
+            *fields("whole", "prompt_tokens tokens_dropped facts_dropped"),
+            *fields("text", "prompt_author prompt_model prompt_problem strategy reference_image"),
+            *fields("whole", "images_drawn"),
+            *fields("real", "seconds"),
+            *fields("whole", "tokens_in tokens_out"),
+            *fields("real", "usd"),
+        ]
     ),
     # One row a judge and fact of a judged picture. ``state``: yes, no or unscored.
     # ``distribution``: JSON of option → probability, where the judge tells it.
-    "answers": _schema(
-        **_ARM,
-        panel=_TEXT,
-        protocol=_TEXT,
-        round=_WHOLE,
-        image=_TEXT,
-        judge=_TEXT,
-        fact=_TEXT,
-        kind=_TEXT,
-        state=_TEXT,
-        choice=_TEXT,
-        probability=_REAL,
-        distribution=_TEXT,
-        method=_TEXT,
-        rationale=_TEXT,
-        reason=_TEXT,
-        note=_TEXT,
-        tokens_in=_WHOLE,
-        tokens_out=_WHOLE,
-        tokens_cached=_WHOLE,
-        seconds=_REAL,
-        usd=_REAL,
-        model=_TEXT,
-        prompt_id=_TEXT,
+    "answers": pa.schema(
+        [
+            *_ARM,
+            *fields("text", "panel protocol"),
+            *fields("whole", "round"),
+            *fields("text", "image judge fact kind state choice"),
+            *fields("real", "probability"),
+            *fields("text", "distribution method rationale reason note"),
+            *fields("whole", "tokens_in tokens_out tokens_cached"),
+            *fields("real", "seconds usd"),
+            *fields("text", "model prompt_id"),
+        ]
     ),
     # One row a fact of a judged picture. ``state``: yes, no, void or unscored. ``rival``: the
     # likeliest other option of a choice, which holds if its own option is likelier. ``dropped``:
     # whether its words stand in the part of the prompt that was not read; null: not known.
-    "verdicts": _schema(
-        **_ARM,
-        panel=_TEXT,
-        protocol=_TEXT,
-        round=_WHOLE,
-        image=_TEXT,
-        fact=_TEXT,
-        kind=_TEXT,
-        statement=_TEXT,
-        question=_TEXT,
-        state=_TEXT,
-        probability=_REAL,
-        rival=_TEXT,
-        rival_probability=_REAL,
-        disagreement=_REAL,
-        reason=_TEXT,
-        dropped=pa.bool_(),
+    "verdicts": pa.schema(
+        [
+            *_ARM,
+            *fields("text", "panel protocol"),
+            *fields("whole", "round"),
+            *fields("text", "image fact kind statement question state"),
+            *fields("real", "probability"),
+            *fields("text", "rival"),
+            *fields("real", "rival_probability disagreement"),
+            *fields("text", "reason"),
+            *fields("truth", "dropped"),
+        ]
     ),
     # One row a score. ``part`` is empty for the metric's own value, else names what it is made of.
     # Scores of sets have an empty ``item`` and a ``scope``: empty for all items, else
@@ -145,25 +116,17 @@ SCHEMAS: dict[Table, pa.Schema] = {
     # ``unscored`` counts what failed of the sample and is left out of a value (questions, objects,
     # answers of judges; of sets pictures), with ``reason``; files of earlier versions lack it.
     # Tokens and dollars are of models that a metric asked by itself, in the row of its own value.
-    "scores": _schema(
-        **_ARM,
-        panel=_TEXT,
-        protocol=_TEXT,
-        round=_WHOLE,
-        image=_TEXT,
-        metric=_TEXT,
-        version=_TEXT,
-        part=_TEXT,
-        scope=_TEXT,
-        value=_REAL,
-        reason=_TEXT,
-        unscored=_WHOLE,
-        n=_WHOLE,
-        tokens_dropped=_WHOLE,
-        facts_dropped=_WHOLE,
-        tokens_in=_WHOLE,
-        tokens_out=_WHOLE,
-        usd=_REAL,
+    "scores": pa.schema(
+        [
+            *_ARM,
+            *fields("text", "panel protocol"),
+            *fields("whole", "round"),
+            *fields("text", "image metric version part scope"),
+            *fields("real", "value"),
+            *fields("text", "reason"),
+            *fields("whole", "unscored n tokens_dropped facts_dropped tokens_in tokens_out"),
+            *fields("real", "usd"),
+        ]
     ),
 }
 
@@ -180,12 +143,14 @@ IMAGES = "images"
 """Image store of all pictures of the evaluation, by content hash."""
 
 
-def filled(rows: Rows, table: Table, columns: list[str] | None = None) -> Rows:
+def filled(
+    rows: Rows, table: str, columns: list[str] | None = None, schemas: Schemas = SCHEMAS
+) -> Rows:
     """Return ``rows`` of ``table`` with ``columns`` (None: all) in their order.
 
     Columns that a file of an earlier version lacks are null.
     """
-    schema = SCHEMAS[table]
+    schema = schemas[table]
     wanted = columns if columns is not None else schema.names
     for name in wanted:
         if name not in rows.schema.names:
@@ -195,60 +160,79 @@ def filled(rows: Rows, table: Table, columns: list[str] | None = None) -> Rows:
     return rows.select(wanted)
 
 
-def read_json(folder: Path) -> dict[str, Any]:
-    """Return the content of the manifest in ``folder``. Raises ``EvalError`` without one."""
+KINDS = {"": ("an evaluation", "eval run"), "xtc": ("XTC-Bench", "eval xtc run")}
+"""Key ``benchmark`` of a manifest, empty for an evaluation by metrics → its name and command."""
+
+
+def read_json(folder: Path, benchmark: str = "") -> dict[str, Any]:
+    """Return the manifest in ``folder``.
+
+    Raises ``EvalError`` if there is none, or if it is not one of such an evaluation.
+    """
     file = folder / MANIFEST
+    kind, command = KINDS[benchmark]
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise EvalError(
             f"{folder} holds no evaluation ({MANIFEST}: {error.strerror or error}): name the "
-            "folder that `scenewright eval run` wrote"
+            f"folder that `scenewright {command}` wrote"
         ) from error
     except ValueError as error:
         raise EvalError(f"{file} is damaged: {error}") from error
+    if not isinstance(found, dict) or (found.get("benchmark") or "") != benchmark:
+        raise EvalError(f"{file} is not a manifest of {kind}: choose another folder")
     return found
 
 
 class Results:
     """Reader of the folder of an evaluation."""
 
-    def __init__(self, folder: str | Path) -> None:
-        """Open ``folder``. Raises ``EvalError`` if it holds no evaluation."""
-        self.folder = Path(folder)
-        self.manifest: dict[str, Any] = read_json(self.folder)
+    schemas: Schemas = SCHEMAS
+    """Table → its columns."""
+    benchmark = ""
+    """Key of :data:`KINDS`."""
+    main = "scores"
+    """The table that is read unless another one is named."""
 
-    def path(self, table: Table) -> Path:
+    def __init__(self, folder: str | Path) -> None:
+        """Open ``folder``. Raises ``EvalError`` if it holds no such evaluation."""
+        self.folder = Path(folder)
+        self.manifest: dict[str, Any] = read_json(self.folder, self.benchmark)
+
+    def path(self, table: str) -> Path:
         """Return the parquet file of ``table``."""
         return self.folder / f"{table}.parquet"
 
-    def table(self, table: Table, columns: list[str] | None = None) -> pa.Table:
+    def table(self, table: str = "", columns: list[str] | None = None) -> pa.Table:
         """Return the whole table, or some ``columns`` of it; empty if nothing was finished.
 
         Raises ``EvalError`` for an unknown table or a file that cannot be read.
         """
-        if table not in TABLES:
-            raise EvalError(f"there is no table {table!r}: use one of {', '.join(TABLES)}")
+        table = table or self.main
+        if table not in self.schemas:
+            raise EvalError(f"there is no table {table!r}: use one of {', '.join(self.schemas)}")
         file = self.path(table)
         if not file.exists():
-            empty: pa.Table = SCHEMAS[table].empty_table()
+            empty: pa.Table = self.schemas[table].empty_table()
             return empty.select(columns) if columns is not None else empty
         try:
             with pq.ParquetFile(file) as parquet:
                 there = [name for name in columns or () if name in parquet.schema_arrow.names]
-            return filled(pq.read_table(file, columns=there if columns else None), table, columns)
+            read = pq.read_table(file, columns=there if columns else None)
+            return filled(read, table, columns, self.schemas)
         except (OSError, pa.ArrowException) as error:
             raise EvalError(
                 f"{file} cannot be read: {error}. Run the evaluation again: it writes its tables "
                 "anew from what it kept"
             ) from error
 
-    def rows(self, table: Table, columns: list[str] | None = None) -> list[dict[str, Any]]:
+    def rows(self, table: str = "", columns: list[str] | None = None) -> list[dict[str, Any]]:
         """Return the table as one dict a row."""
         found: list[dict[str, Any]] = self.table(table, columns).to_pylist()
         return found
 
-    def frame(self, table: Table, columns: list[str] | None = None) -> pd.DataFrame:
+    def frame(self, table: str = "", columns: list[str] | None = None) -> pd.DataFrame:
         """Return the table as a pandas DataFrame.
 
         Raises ``EvalError`` where pandas is not installed.

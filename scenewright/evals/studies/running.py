@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -18,9 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from jinja2 import PackageLoader
+
 from scenewright.config.settings import Settings, load_settings
+from scenewright.core.flushing import replacing
 from scenewright.evals.datasets.base import Dataset, DatasetSpec
 from scenewright.evals.errors import EvalError
+from scenewright.evals.reporting.pages import environment
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.independence import self_report_notes
 from scenewright.evals.runner.progress import Progress
@@ -188,7 +192,13 @@ def write_study(
         **({"data": dict(outcome.data)} if outcome.data else {}),
     }
     texts = {
-        ".md": _markdown(study, outcome, setup, contexts),
+        ".md": _page(
+            "study.md.j2",
+            study=study,
+            outcome=outcome,
+            profile=setup.profile,
+            contexts=[context.sentence() for context in contexts],
+        ),
         ".csv": as_csv(outcome.tables),
         ".json": json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
     }
@@ -209,50 +219,34 @@ def write_index(folder: Path) -> Path:
     Raises ``EvalError`` if a file there cannot be read, or the index cannot be written.
     """
     found = _studies(folder)
-    counts = dict.fromkeys(VERDICTS, 0)
-    lines = []
+    order = list(VERDICTS)
     for data in found:
-        lines += ["", f"## {data['number']}: {data['title']}", ""]
-        file = data["file"]
-        lines.append(f"[Table]({file}.md), [CSV]({file}.csv), [JSON]({file}.json)")
-        lines += ["", f"![{data['number']}]({file}.svg)", ""]
-        by = sorted(data["claims"], key=lambda claim: list(VERDICTS).index(claim["verdict"]))
-        for claim in by:
-            counts[claim["verdict"]] += 1
-            lines.append(f"- {claim['sentence']}")
-    total = sum(counts.values())
-    profiles = sorted({data["profile"] for data in found})
-    papers = dict.fromkeys(f"*{d['paper']['name']}* ({d['paper']['mark']})" for d in found)
-    head = [
-        "# The studies",
-        "",
-        f"Measured on the profile {', '.join(profiles)}. Figures of papers here are those of "
-        f"{'; '.join(papers)}. Heights cannot be compared with them; directions can.",
-        "",
-        _summary(counts, total),
-        "",
-        "A statement about a direction *agrees* if the 95 % interval of the measured difference "
-        "lies wholly on the paper's side of 0, *disagrees* if it lies wholly on the other side, "
-        "and is *open* otherwise, as it is where there is no interval. One that something hardly "
-        "changes is held against a margin in the same way. Fewer than ten items, or items that are "
-        "all alike, decide nothing. Intervals are over scenes and are not widened for the number "
-        "of statements. This page is written from the numbers.",
-    ]
+        data["claims"].sort(key=lambda claim: order.index(claim["verdict"]))
+    counts = Counter(claim["verdict"] for data in found for claim in data["claims"])
+    text = _page(
+        "index.md.j2",
+        profiles=sorted({data["profile"] for data in found}),
+        papers=dict.fromkeys(f"*{d['paper']['name']}* ({d['paper']['mark']})" for d in found),
+        total=counts.total(),
+        counted=[f"{counts[name]} {words}" for name, words in _COUNTED.items() if counts[name]],
+        studies=found,
+    )
     target = folder / INDEX
-    text = "\n".join([*head, *lines]) + "\n"
     _whole(target, lambda draft: draft.write_text(text, encoding="utf-8"))
     return target
 
 
-def _summary(counts: Mapping[Any, int], total: int) -> str:
-    said = {
-        "agrees": "agree in direction",
-        "disagrees": "disagree",
-        "open": "are open (the interval decides nothing, or there is none)",
-        "not measured": "were not measured",
-    }
-    parts = [f"{counts[name]} {words}" for name, words in said.items() if counts[name]]
-    return f"Of {total} comparisons with the papers, {', '.join(parts) or 'none was measured'}."
+_COUNTED = {
+    "agrees": "agree in direction",
+    "disagrees": "disagree",
+    "open": "are open (the interval decides nothing, or there is none)",
+    "not measured": "were not measured",
+}
+
+
+def _page(template: str, **values: Any) -> str:
+    pages = environment(PackageLoader("scenewright.evals.studies", "assets"), escapes=False)
+    return pages.get_template(template).render(**values)
 
 
 def _studies(folder: Path) -> list[dict[str, Any]]:
@@ -280,32 +274,12 @@ def _claim(claim: Claim) -> dict[str, Any]:
     return {**said, "verdict": claim.verdict, "sentence": claim.sentence()}
 
 
-def _markdown(
-    study: StudyDefinition, outcome: Outcome, setup: Setup, contexts: Sequence[Context]
-) -> str:
-    lines = [f"# {study.number}: {study.title}", ""]
-    lines += [f"Profile `{setup.profile}`. " + " ".join(c.sentence() for c in contexts), ""]
-    said = "Measured figures stand first: mean ± standard deviation over seeds [95 % interval over"
-    lines.append(f"{said} scenes]. Figures after *paper* are {study.paper().mark}.")
-    for table in outcome.tables:
-        lines += ["", f"## {table.title}", "", table.markdown()]
-    lines += ["", f"![{study.number}]({study.file}.svg)"]
-    if outcome.notes:
-        lines += ["", "## Notes", "", *(f"- {note}" for note in outcome.notes)]
-    if outcome.claims:
-        lines += ["", "## Against the paper", ""]
-        lines += [f"- {claim.sentence()}" for claim in outcome.claims]
-    return "\n".join(lines) + "\n"
-
-
 def _whole(file: Path, write: Callable[[Path], object]) -> None:
-    draft = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write(draft)
-        os.replace(draft, file)
+        with replacing(file) as draft:
+            write(draft)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise EvalError(
             f"{file} cannot be written: {error.strerror or error}. Name another folder with --out; "
             "what was drawn is kept"
@@ -319,10 +293,8 @@ OnProgress = Callable[[Progress], None]
 Watch = Callable[[Job, int, int], AbstractContextManager[OnProgress | None]]
 """Takes an evaluation or trial, its number from 1 and how many there are; yields a progress
 callback. Evaluations come first."""
-Runner = Callable[[Evaluation, Path, OnProgress | None], Awaitable[Results]]
-"""Runs one evaluation in a folder."""
-Conductor = Callable[[PlannedTrial, Path, OnProgress | None], Awaitable[tuple[Any, Context]]]
-"""Does one trial in a folder."""
+Perform = Callable[[Job, Path, OnProgress | None], Awaitable[tuple[Any, Context]]]
+"""Does one job in a folder; returns what the studies' outcomes read, and its context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,15 +318,14 @@ async def run_studies(
     settings: Settings | None = None,
     retry: bool = False,
     watch: Watch | None = None,
-    runner: Runner | None = None,
-    conductor: Conductor | None = None,
+    perform: Perform | None = None,
 ) -> tuple[Finished, ...]:
     """Run ``studies`` and write their tables, plots and ``index.md`` into the folder ``out``.
 
     What failed or was left unscored before is tried again if ``retry`` is asked. Pictures and
     answers lie in ``work`` (default: ``out/evaluations``): the same call again goes on
-    where it was stopped, and other studies of the same setup find there what is done. ``runner``
-    replaces the runner of evaluations, ``conductor`` what does trials. Raises what
+    where it was stopped, and other studies of the same setup find there what is done. ``perform``
+    replaces what does evaluations and trials. Raises what
     :func:`~scenewright.evals.runner.runner.run_eval` and trials raise, ``SettingsError`` and
     ``StudyError`` for a setup that fits no profile, and ``EvalError`` if nothing came of an
     evaluation or trial.
@@ -366,49 +337,40 @@ async def run_studies(
         *plan(studies, setup, settings, base),
         *planned_trials(studies, setup, settings),
     )
-    run = runner or _runner(settings, base, retry)
-    conduct = conductor or _conductor(retry)
+    do = perform or partial(_perform, settings, base, retry, setup.profile)
     findings: dict[tuple[int, int], Any] = {}
     contexts: dict[tuple[int, int], Context] = {}
     for number, job in enumerate(jobs, start=1):
-        folder = base / job.family
-        found: Any
         with watch(job, number, len(jobs)) if watch else nullcontext() as told:
-            if isinstance(job, PlannedTrial):
-                found, context = await conduct(job, folder, told)
-            else:
-                results = await run(job, folder, told)
-                context = context_of(results, job)
-                # Read at once: another evaluation of the family writes its tables over these.
-                found = await asyncio.to_thread(read, results, setup.profile)
+            found, context = await do(job, base / job.family, told)
         for key in job.requirements:
             findings[key] = found
             contexts[key] = context
     return await asyncio.to_thread(_written, studies, setup, settings, place, findings, contexts)
 
 
-def _conductor(retry: bool) -> Conductor:
-    async def conduct(
-        sitting: PlannedTrial, folder: Path, told: OnProgress | None
-    ) -> tuple[Any, Context]:
-        return await sitting.trial.run(folder, told, retry)
-
-    return conduct
-
-
-def _runner(settings: Settings, base: Path, retry: bool) -> Runner:
-    async def run(evaluation: Evaluation, folder: Path, told: OnProgress | None) -> Results:
-        return await run_eval(
-            evaluation.config,
-            folder,
-            settings=settings,
-            root=base,
-            retry=retry,
-            dataset=evaluation.dataset,
-            on_progress=told,
-        )
-
-    return run
+async def _perform(
+    settings: Settings,
+    base: Path,
+    retry: bool,
+    profile: str,
+    job: Job,
+    folder: Path,
+    told: OnProgress | None,
+) -> tuple[Any, Context]:
+    if isinstance(job, PlannedTrial):
+        return await job.trial.run(folder, told, retry)
+    results = await run_eval(
+        job.config,
+        folder,
+        settings=settings,
+        root=base,
+        retry=retry,
+        dataset=job.dataset,
+        on_progress=told,
+    )
+    # Read at once: another evaluation of the family writes its tables over these.
+    return await asyncio.to_thread(read, results, profile), context_of(results, job)
 
 
 def _written(
@@ -461,22 +423,16 @@ def context_of(results: Results, evaluation: Evaluation) -> Context:
         name: [judge["id"] for judge in judges] for name, judges in models.get("panels", {}).items()
     }
     drawn = {arm["backend"]["id"] for arm in models.get("arms", {}).values()}
-    spec = evaluation.config.dataset
     own = evaluation.dataset
+    described = manifest.get("dataset", {}).get("fingerprint", "")
     return Context(
-        set_name=spec.name,
-        fingerprint=str(manifest.get("dataset", {}).get("fingerprint", ""))
-        if own is None
-        else own.fingerprint,
+        set_name=evaluation.config.dataset.name,
+        fingerprint=str(described if own is None else own.fingerprint),
         items=results.table("items", ["item"]).num_rows,
         seeds=evaluation.config.seeds,
         protocol=evaluation.config.protocol,
         backends=tuple(sorted(drawn)),
         panels=panels,
         self_reports=(*self_report_notes(manifest), *version_notes(manifest)),
-        totals={
-            name: float(value)
-            for name, value in manifest.get("totals", {}).items()
-            if isinstance(value, int | float)
-        },
+        totals=manifest.get("totals", {}),
     )

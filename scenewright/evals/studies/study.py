@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from scenewright.config import OnModelChange
 from scenewright.config.settings import Profile, Settings, find_profile, split_judge
@@ -23,6 +23,7 @@ from scenewright.evals.studies.paper import Claim, Paper, paper
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from scenewright.evals.runner.forecast import CostForecast
     from scenewright.evals.runner.progress import OnProgress
 
 
@@ -53,6 +54,11 @@ class Context(BaseModel):
     """Whether pictures were looked at."""
     totals: dict[str, float] = Field(default_factory=dict)
     """Pictures, answers, tokens, dollars: of the evaluation, which several studies may share."""
+
+    @field_validator("totals", mode="before")
+    @classmethod
+    def _numbers(cls, given: Mapping[str, Any]) -> dict[str, float]:
+        return {name: value for name, value in given.items() if isinstance(value, int | float)}
 
     def sentence(self) -> str:
         """Return the context as a sentence."""
@@ -343,16 +349,6 @@ class StudyRequirement:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialCost:
-    """What a trial costs at most if nothing of it is done yet."""
-
-    usd: float
-    """Dollars, where prices are known."""
-    unpriced: tuple[str, ...] = ()
-    """Models whose dollars are not counted."""
-
-
-@dataclass(frozen=True, slots=True)
 class Trial:
     """Work of a study's own that is not an evaluation of pictures by metrics."""
 
@@ -368,8 +364,8 @@ class Trial:
     """Takes the folder, a progress callback, and whether failed and unscored work is tried again;
     returns what the study's ``outcome`` reads, and its context. A call that was cut off continues.
     Raises what ``run_studies`` may."""
-    price: Callable[[], Awaitable[TrialCost]] | None = None
-    """Returns the cost; None: nothing, as all of it runs on this machine."""
+    costs: Callable[[], Awaitable[CostForecast]] | None = None
+    """Returns the forecast if nothing is done yet; None: all of it runs on this machine."""
 
 
 @dataclass(frozen=True, slots=True)

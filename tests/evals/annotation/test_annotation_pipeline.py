@@ -242,10 +242,12 @@ def test_the_plan_counts_before_anything_is_asked(tmp_path: Path) -> None:
     finally:
         building.close()
     assert [calls_of(v) for v in voters] == [0, 0, 0]
-    assert plan.lines["a:1"].calls == 10
-    assert plan.lines["a:1"].usage.tokens_in > 10 * 258
-    assert plan.usd == pytest.approx(3 * plan.lines["a:1"].usage.tokens_in / 1e6)
-    assert plan.lines["classes by test:writer"].calls == 1
+    lines = {(line.who, line.what): line.most for line in plan.costs.lines}
+    asked = lines["a:1", "annotates"]
+    assert asked.calls == 10
+    assert asked.usage.tokens_in > 10 * 258
+    assert plan.costs.usd == pytest.approx(3 * asked.usage.tokens_in / 1e6)
+    assert lines["test:writer", "classes"].calls == 1
 
 
 @pytest.mark.parametrize(

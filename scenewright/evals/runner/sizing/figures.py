@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.config.accounts import DECISION_KIND
-from scenewright.config.settings import JUDGE_KINDS, LOCAL_BACKEND
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.forecast import account_of
 from scenewright.evals.store.files import read_toml
 from scenewright.evals.store.results import ANSWERS, IMAGES, JOURNAL, TABLES, Results
 
@@ -99,6 +98,36 @@ class Use(_Data):
     usd: float | None = Field(default=None, ge=0)
     """Dollars of one use; None: by the table of prices, if that has the model."""
 
+    @classmethod
+    def measured(
+        cls,
+        who: str,
+        does: Literal["draws", "steers", "judges"],
+        uses: Spread,
+        seconds: Sequence[float],
+        count: int,
+        calls: float,
+        tokens_in: float,
+        tokens_out: float,
+        usd: float,
+    ) -> Self:
+        """Return the use of a model that was measured ``count`` times.
+
+        ``calls``, tokens and dollars are those of all these uses together. A model whose price is
+        not known took 0 dollars: that is no price.
+        """
+        account = account_of(who)
+        return cls(
+            does=does,
+            account=account,
+            uses=uses,
+            seconds=spread_of(seconds),
+            calls=calls / count if account else 0.0,
+            tokens_in=tokens_in / count,
+            tokens_out=tokens_out / count,
+            usd=usd / count or None,
+        )
+
 
 class Figures(_Data):
     """Measured figures. A *cell* is one scene drawn in one way, judged and scored."""
@@ -176,16 +205,7 @@ def _toml(value: Any) -> str:
 
 
 _ARM = ["item", "arm"]
-_LOCAL = {LOCAL_BACKEND, *JUDGE_KINDS, "scripted"}
 _Row = Mapping[str, Any]
-
-
-def account_of(model: str) -> str:
-    """Return the account in a model's id; empty for one that runs on the machine."""
-    kind, _, rest = model.partition(":")
-    if kind == DECISION_KIND:
-        kind = rest.partition("/")[0]
-    return "" if kind in _LOCAL else kind
 
 
 def figures_from(folder: str | Path) -> Figures:
@@ -206,7 +226,7 @@ def figures_from(folder: str | Path) -> Figures:
     }
     models = dict(_drawers(rounds, cells, drawn_by))
     looks = _looks(results)
-    models |= _judges(looks, len(cells))
+    models |= dict(_judges(looks, len(cells)))
     if not models:
         raise SizingError(f"{folder} drew nothing and asked no model: there is nothing to size")
     notes = ["the figures are of items that ran side by side, as their tables tell"]
@@ -261,24 +281,19 @@ def _bytes_of(folder: Path) -> int:
 
 def _drawers(
     rounds: Sequence[_Row], cells: set[tuple[str, str]], drawn_by: Mapping[str, str]
-) -> Mapping[str, Use]:
-    found = {}
+) -> Iterator[tuple[str, Use]]:
     paid = [row for row in rounds if row["images_drawn"] and row["arm"] in drawn_by]
     for who, rows in _grouped(paid, lambda row: drawn_by[row["arm"]]).items():
         count = sum(row["images_drawn"] for row in rows)
         each = [row["seconds"] / row["images_drawn"] for row in rows]
-        account = account_of(who)
-        found[who] = Use(
-            does="draws",
-            account=account,
-            uses=_exactly(count / len(cells)),
-            seconds=spread_of(each),
-            calls=1.0 if account else 0.0,
-            tokens_in=sum(row["tokens_in"] for row in rows) / count,
-            tokens_out=sum(row["tokens_out"] for row in rows) / count,
-            usd=(sum(row["usd"] for row in rows) / count) or None,
-        )
-    return found
+        uses = _exactly(count / len(cells))
+        yield who, Use.measured(who, "draws", uses, each, count, count, *_took(rows))
+
+
+def _took(rows: Sequence[_Row]) -> tuple[float, float, float]:
+    """Return tokens in, tokens out and dollars of ``rows``."""
+    into, out, usd = (sum(row[n] for row in rows) for n in ("tokens_in", "tokens_out", "usd"))
+    return into, out, usd
 
 
 def _looks(results: Results) -> dict[tuple[str, ...], list[_Row]]:
@@ -289,25 +304,16 @@ def _looks(results: Results) -> dict[tuple[str, ...], list[_Row]]:
     )
 
 
-def _judges(looks: Mapping[tuple[str, ...], Sequence[_Row]], cells: int) -> dict[str, Use]:
-    found = {}
+def _judges(
+    looks: Mapping[tuple[str, ...], Sequence[_Row]], cells: int
+) -> Iterator[tuple[str, Use]]:
     for who, keys in _grouped(list(looks), lambda key: key[-1]).items():
-        rows = [row for key in keys for row in looks[key]]
-        account = account_of(who)
-        count = len(keys)
+        each = [math.fsum(row["seconds"] for row in looks[key]) for key in keys]
         # A call shares its seconds evenly among its answers: equal ones are of one call.
-        calls = sum(len({row["seconds"] for row in looks[key]}) for key in keys) / count
-        found[who] = Use(
-            does="judges",
-            account=account,
-            uses=_exactly(count / cells),
-            seconds=spread_of([math.fsum(r["seconds"] for r in looks[key]) for key in keys]),
-            calls=calls if account else 0.0,
-            tokens_in=sum(row["tokens_in"] for row in rows) / count,
-            tokens_out=sum(row["tokens_out"] for row in rows) / count,
-            usd=(sum(row["usd"] for row in rows) / count) or None,
-        )
-    return found
+        calls = sum(len({row["seconds"] for row in looks[key]}) for key in keys)
+        rows = [row for key in keys for row in looks[key]]
+        count, uses = len(keys), _exactly(len(keys) / cells)
+        yield who, Use.measured(who, "judges", uses, each, count, calls, *_took(rows))
 
 
 def _grouped(rows: Sequence[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:

@@ -8,9 +8,8 @@ import resource
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -23,15 +22,14 @@ from scenewright.evals.runner.config import EvalConfig, panels_of
 from scenewright.evals.runner.model_setup import EvalModelOverrides, EvalModels, build_eval_models
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.runner.sizing.figures import (
-    NOTHING,
     Figures,
     SizingError,
+    Spread,
     Use,
-    account_of,
     shared_figures,
     spread_of,
 )
-from scenewright.providers.usage import metered
+from scenewright.providers.usage import Meter, metered
 
 Does = Literal["draws", "steers", "judges"]
 
@@ -47,72 +45,38 @@ class ModelUse:
     """End, by ``time.perf_counter``."""
     seconds: float
     """Duration; for an account without waiting for its limits."""
-    calls: int
-    """Requests to an account."""
-    tokens_in: int
-    tokens_out: int
-    usd: float
+    spent: Meter
+    """Requests to an account, their tokens and dollars."""
 
 
-@dataclass(slots=True)
-class UsageRecorder:
-    """Record of all uses of models."""
+class WatchedModel:
+    """Image backend or judge that records its uses."""
 
-    seen: list[ModelUse] = field(default_factory=list)
-    """Uses of models, in the order in which they ended."""
-    local: dict[str, bool] = field(default_factory=dict)
-    """Id of a model → whether it runs on the machine."""
+    def __init__(self, model: Any, does: Does, seen: list[ModelUse]) -> None:
+        """Add the uses of ``model`` to ``seen``, in the order in which they end."""
+        self._model, self._does, self._seen = model, does, seen
 
-    async def measured(self, who: str, does: Does, work: Any) -> Any:
-        """Return the result of ``work`` and note its calls, tokens and seconds."""
+    def __getattr__(self, name: str) -> Any:
+        """Return what the model has."""
+        return getattr(self._model, name)
+
+    async def generate(self, *args: Any, **options: Any) -> Any:
+        """Return the backend's own picture."""
+        return await self._measured(self._model.generate(*args, **options))
+
+    async def answer(self, *args: Any, **options: Any) -> Any:
+        """Return the judge's own answers."""
+        return await self._measured(self._model.answer(*args, **options))
+
+    async def _measured(self, work: Awaitable[Any]) -> Any:
         begun = time.perf_counter()
         with metered() as spent:
             given = await work
         ended = time.perf_counter()
-        usage = spent.usage
-        self.seen.append(
-            ModelUse(
-                who,
-                does,
-                ended,
-                # Calls of one use go out one after the other or side by side: never longer than
-                # the use itself.
-                min(spent.seconds, ended - begun) if spent.calls else ended - begun,
-                spent.calls,
-                usage.tokens_in,
-                usage.tokens_out,
-                spent.usd,
-            )
-        )
+        # Calls of one use go out one after the other or side by side: never longer than the use.
+        seconds = min(spent.seconds, ended - begun) if spent.calls else ended - begun
+        self._seen.append(ModelUse(self._model.id, self._does, ended, seconds, spent))
         return given
-
-
-class _Watched:
-    """Proxy of a model that records its uses."""
-
-    def __init__(self, model: Any, does: Does, watch: UsageRecorder) -> None:
-        self._model, self._does, self._watch = model, does, watch
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-
-class WatchedBackend(_Watched):
-    """Image backend whose uses are recorded."""
-
-    async def generate(self, *args: Any, **options: Any) -> Any:
-        """Return the backend's own picture."""
-        drawn = self._model.generate(*args, **options)
-        return await self._watch.measured(self._model.id, "draws", drawn)
-
-
-class WatchedJudge(_Watched):
-    """Judge whose uses are recorded."""
-
-    async def answer(self, *args: Any, **options: Any) -> Any:
-        """Return the judge's own answers."""
-        asked = self._model.answer(*args, **options)
-        return await self._watch.measured(self._model.id, self._does, asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,33 +114,20 @@ class Clock:
         return MetricScore(value=1.0)
 
 
-def per_item(
-    marks: list[Mark], seen: list[ModelUse]
-) -> dict[str, tuple[Mark, Mark, list[ModelUse]]]:
-    """Return item → the mark before it, its own last one, and the uses in between.
+MeasuredItem = tuple[Mark, Mark, list[ModelUse]]
+"""The mark before an item, its own last one, and the uses in between."""
+
+
+def per_item(marks: list[Mark], seen: list[ModelUse]) -> list[MeasuredItem]:
+    """Return the measured items.
 
     The first item has no mark before it and is left out: it has warmed everything up.
     """
-    last: dict[str, Mark] = {mark.item: mark for mark in marks}
-    ends = list(last.values())
-    found: dict[str, tuple[Mark, Mark, list[ModelUse]]] = {}
-    for before, end in pairwise(ends):
-        found[end.item] = (before, end, [s for s in seen if before.at < s.ended <= end.at])
-    return found
-
-
-def watched_models(
-    backends: Mapping[str, Any], steering: Mapping[str, Any], judging: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any], UsageRecorder]:
-    """Return the models by the same names, watched.
-
-    A judge that steers and reports does the latter.
-    """
-    watch = UsageRecorder()
-    drawers = {name: WatchedBackend(model, "draws", watch) for name, model in backends.items()}
-    judges: dict[str, Any] = {n: WatchedJudge(j, "steers", watch) for n, j in steering.items()}
-    judges |= {name: WatchedJudge(judge, "judges", watch) for name, judge in judging.items()}
-    return drawers, judges, watch
+    ends = list({mark.item: mark for mark in marks}.values())
+    return [
+        (before, end, [use for use in seen if before.at < use.ended <= end.at])
+        for before, end in pairwise(ends)
+    ]
 
 
 LEAST = 2
@@ -227,7 +178,8 @@ async def pilot(
             "the figures as a file (--figures)"
         )
     eval_models = await build_eval_models(config, settings, given or EvalModelOverrides(), base)
-    watched, clock, watch = _watched(config, settings, eval_models)
+    clock, seen = Clock(), list[ModelUse]()
+    watched = _watched(config, settings, eval_models, clock, seen)
     alone = config.model_copy(update={"concurrency": 1})
     with tempfile.TemporaryDirectory(prefix="pilot-") as passing:
         place = Path(folder) if folder is not None else Path(passing) / "evaluation"
@@ -235,7 +187,7 @@ async def pilot(
         results = await run_eval(
             alone, place, settings=settings, root=base, given=watched, dataset=few
         )
-        found = per_item(clock.marks, watch.seen)
+        found = per_item(clock.marks, seen)
         if len(found) < LEAST:
             raise SizingError(
                 f"of {len(chosen)} items {len(found) + 1} or fewer were drawn: "
@@ -243,58 +195,60 @@ async def pilot(
             )
         shared = shared_figures(results, config)
     wall = time.perf_counter() - begun
-    return _figures(eval_models, found, watch, shared, wall)
+    return _figures(eval_models, found, shared, wall)
 
 
 def _watched(
-    config: EvalConfig, settings: Settings, eval_models: EvalModels
-) -> tuple[EvalModelOverrides, Clock, UsageRecorder]:
-    """Return the same models, each behind one that watches it."""
+    config: EvalConfig,
+    settings: Settings,
+    eval_models: EvalModels,
+    clock: Clock,
+    seen: list[ModelUse],
+) -> EvalModelOverrides:
+    """Return the same models, each behind one that watches it.
+
+    A judge that steers and reports does the latter.
+    """
     backends: dict[str, Any] = {}
-    composers: dict[str, Any] = {}
-    steering: dict[str, Any] = {}
+    judges: dict[str, Any] = {}
     for arm in eval_models.arms:
         generator = eval_models.generators[arm.name]
         if generator is not None:
-            backends[arm.backend] = generator.backend
-            steering |= dict(zip(arm.profile.judges, generator.judges, strict=False))
-    judging: dict[str, Any] = {}
-    if eval_models.judge_panels:
-        panels = panels_of(config, settings)
-        for judge_panel in eval_models.judge_panels:
-            judging |= dict(
-                zip(panels[judge_panel.configured].judges, judge_panel.judges, strict=True)
-            )
-    drawers, judges, watch = watched_models(backends, steering, judging)
-    clock = Clock()
-    return (
-        EvalModelOverrides(drawers, composers, judges, (*eval_models.of_pictures, clock)),
-        clock,
-        watch,
-    )
+            backends[arm.backend] = WatchedModel(generator.backend, "draws", seen)
+            for name, judge in zip(arm.profile.judges, generator.judges, strict=False):
+                judges[name] = WatchedModel(judge, "steers", seen)
+    panels = panels_of(config, settings) if eval_models.judge_panels else {}
+    for judge_panel in eval_models.judge_panels:
+        names = panels[judge_panel.configured].judges
+        for name, judge in zip(names, judge_panel.judges, strict=True):
+            judges[name] = WatchedModel(judge, "judges", seen)
+    return EvalModelOverrides(backends, {}, judges, (*eval_models.of_pictures, clock))
 
 
 def _figures(
-    eval_models: EvalModels,
-    found: Mapping[str, tuple[Mark, Mark, list[ModelUse]]],
-    watch: UsageRecorder,
-    shared: dict[str, Any],
-    wall: float,
+    eval_models: EvalModels, found: Sequence[MeasuredItem], shared: dict[str, Any], wall: float
 ) -> Figures:
     arms = len(eval_models.arms)
-    local = [account_of(seen.who) == "" for seen in watch.seen]
-    alone = spread_of([(end.at - begin.at) / arms for begin, end, _ in found.values()])
+
+    def of_marks(name: str) -> Spread:
+        return spread_of(
+            [(getattr(end, name) - getattr(begin, name)) / arms for begin, end, _ in found]
+        )
+
+    alone = of_marks("at")
+    names = sorted({use.who for _, _, uses in found for use in uses})
+    models = {who: _use([[u for u in s if u.who == who] for *_, s in found], arms) for who in names}
     return Figures(
         source=f"a pilot of {len(found)} items in {arms} arms",
         cells=len(found) * arms,
-        models={who: _use(who, found, arms) for who in sorted({s.who for s in watch.seen})},
+        models=models,
         alone=alone,
-        cpu=spread_of([(end.cpu - begin.cpu) / arms for begin, end, _ in found.values()]),
-        process=spread_of([(end.thread - begin.thread) / arms for begin, end, _ in found.values()]),
+        cpu=of_marks("cpu"),
+        process=of_marks("thread"),
         cores=len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
         else os.cpu_count() or 1,
-        accelerator=any(local) and _accelerated(),
+        accelerator=any(not use.account for use in models.values()) and _accelerated(),
         startup=max(0.0, wall - alone.mean * arms * (len(found) + 1)),
         peak_mib=_peak_mib(),
         notes=tuple(_notes(eval_models)),
@@ -302,29 +256,21 @@ def _figures(
     )
 
 
-def _use(who: str, found: Mapping[str, tuple[Mark, Mark, list[ModelUse]]], arms: int) -> Use:
-    """Return the usage of the model ``who`` over all items."""
-    each: dict[str, list[ModelUse]] = defaultdict(list)
-    for item, (_, _, seen) in found.items():
-        each[item] = [one for one in seen if one.who == who]
-    uses = [one for seen in each.values() for one in seen]
-    if not uses:
-        # Only the item that warmed up used it.
-        return Use(does="judges", account=account_of(who), uses=NOTHING, seconds=NOTHING)
-    count = len(uses)
-    account = account_of(who)
-    # Each request of an account is counted where it ends; one that is never metered is one call.
-    calls = sum(max(one.calls, 1) for one in uses) / count if account else 0.0
-    return Use(
-        does=uses[0].does,
-        account=account,
-        uses=spread_of([len(seen) / arms for seen in each.values()]),
-        seconds=spread_of([one.seconds for one in uses]),
-        calls=calls,
-        tokens_in=sum(one.tokens_in for one in uses) / count,
-        tokens_out=sum(one.tokens_out for one in uses) / count,
-        # A model whose price is not known counts 0: that is no price.
-        usd=(sum(one.usd for one in uses) / count) or None,
+def _use(each: Sequence[Sequence[ModelUse]], arms: int) -> Use:
+    """Return the usage of a model over all items, from its uses for each of them."""
+    uses = [use for seen in each for use in seen]
+    spent = [use.spent for use in uses]
+    return Use.measured(
+        uses[0].who,
+        uses[0].does,
+        spread_of([len(seen) / arms for seen in each]),
+        [use.seconds for use in uses],
+        len(uses),
+        # Each request of an account is counted where it ends; one that is never metered is one.
+        calls=sum(max(one.calls, 1) for one in spent),
+        tokens_in=sum(one.usage.tokens_in for one in spent),
+        tokens_out=sum(one.usage.tokens_out for one in spent),
+        usd=sum(one.usd for one in spent),
     )
 
 

@@ -16,12 +16,13 @@ others. The truth is between them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from scenewright.config.accounts import AccountSpec
-from scenewright.config.settings import Settings, SettingsError
+from scenewright.config.settings import Settings
+from scenewright.evals.runner.forecast import CostForecast, CostLine
 from scenewright.evals.runner.sizing.figures import (
     NOTHING,
     End,
@@ -29,11 +30,9 @@ from scenewright.evals.runner.sizing.figures import (
     SizingError,
     Spread,
     Use,
-    account_of,
 )
 from scenewright.providers.limits import MARGIN
-from scenewright.providers.usage import PriceTable, Usage
-from scenewright.runs.model_factory.profiles import limits_of
+from scenewright.providers.usage import ExpectedUsage, PriceTable, Usage
 
 Kind = Literal[
     "drawing", "judging", "cpu", "process", "device", "requests", "day", "tokens", "calls", "items"
@@ -226,65 +225,6 @@ def expected_rounds(go_on: float, most: int) -> float:
     return float(most) if go_on == 1 else (1 - go_on**most) / (1 - go_on)
 
 
-@dataclass(frozen=True, slots=True)
-class DayLimit:
-    """An account whose daily requests are too few."""
-
-    account: str
-    calls: int
-    """Most expected requests."""
-    per_day: int
-    """Allowed requests a day."""
-    left: int
-    """Requests left today, on this machine."""
-    zone: str
-    """IANA time zone of its day."""
-
-    @property
-    def pauses(self) -> int:
-        """Number of pauses until midnight."""
-        return math.ceil((self.calls - self.left) / self.per_day)
-
-    @property
-    def text(self) -> str:
-        """The limit as a clause, without a full stop."""
-        until = (
-            f"until midnight ({self.zone})"
-            if self.pauses == 1
-            else f"until midnight ({self.zone}) {self.pauses:,} times"
-        )
-        return (
-            f"{self.account} takes up to {self.calls:,} requests and may send {self.per_day:,} a "
-            f"day, of which {self.left:,} are left today: it pauses {until}; calls that have less "
-            "patience are unscored, and --retry or the same command asks them another day"
-        )
-
-
-def short_days(calls: Iterable[tuple[str, float]], settings: Settings) -> tuple[DayLimit, ...]:
-    """Return the accounts that would send more requests than a day of theirs has left.
-
-    ``calls``: id of a model and how often it is called, at most. Names of no known account, such as
-    those of models on this machine, are left out.
-    """
-    total: dict[str, float] = {}
-    for model, count in calls:
-        account = account_of(model)
-        total[account] = total.get(account, 0.0) + count
-    found = []
-    for account, count in sorted(total.items()):
-        try:
-            spec = settings.account(account)
-        except SettingsError:
-            continue
-        quota = limits_of(account, spec).day_quota()
-        if quota is None or spec.requests_per_day is None or count <= (left := quota.left()):
-            continue
-        found.append(
-            DayLimit(account, math.ceil(count), spec.requests_per_day, left, spec.zone_of_day)
-        )
-    return tuple(found)
-
-
 _MINUTE = 60.0
 _DAY = 86_400.0
 _ENDS: tuple[End, ...] = ("mean", "low", "high")
@@ -348,10 +288,10 @@ class Plan:
             )
         self.study = study
         self.figures = figures
+        self.settings = settings
         self.disk = disk
         """Free bytes, if known."""
         accounts = sorted({use.account for use in figures.models.values() if use.account})
-        self._settings = settings
         self._accounts = {name: settings.account(name) for name in accounts}
         self._prices = PriceTable.load(*([settings.prices] if settings.prices else []))
         self.courses = {end: self._course(end) for end in _ENDS}
@@ -415,42 +355,35 @@ class Plan:
         """Whether the disk is large enough; None if its size is unknown."""
         return None if self.disk is None else self.bytes.mean <= self.disk
 
+    def costs(self, end: End = "mean") -> CostForecast:
+        """Return what the accounts take by the figures' means, or by one of their ends."""
+        lines = []
+        for who, use in self.figures.models.items():
+            uses = self.study.cells * use.uses.at(end)
+            usage = Usage(
+                round(uses * use.tokens_in),
+                round(uses * use.tokens_out),
+                images=round(uses) if use.does == "draws" else 0,
+            )
+            known = uses * (use.usd or 0.0) if use.usd is not None or not use.account else None
+            usd = self._price(who, use.account, usage) if known is None else known
+            once = ExpectedUsage(round(uses * use.calls), usage, usd)
+            lines.append(CostLine.of(who, use.does, once))
+        return CostForecast(tuple(lines))
+
     @property
     def usd(self) -> Spread:
         """Dollars of the accounts, without those of models whose price is unknown."""
-        total = [0.0, 0.0, 0.0]
-        for who, use in self.figures.models.items():
-            price = self.price(who, use) or 0.0
-            for at, end in enumerate(_ENDS):
-                total[at] += price * use.uses.at(end)
-        mean, low, high = total
-        return Spread(mean=mean, low=min(low, mean), high=max(high, mean)) * self.study.cells
+        mean, low, high = (self.costs(end).usd for end in _ENDS)
+        return Spread(mean=mean, low=min(low, mean), high=max(high, mean))
 
-    @property
-    def unpriced(self) -> tuple[str, ...]:
-        """Models of accounts whose price is unknown: their dollars are not in the sum."""
-        return tuple(w for w, use in self.figures.models.items() if self.price(w, use) is None)
-
-    def price(self, who: str, use: Use) -> float | None:
-        """Return dollars of one use: as measured, else by the table of prices.
-
-        None if it knows none.
-        """
-        if use.usd is not None or not use.account:
-            return use.usd or 0.0
-        spec = self._accounts[use.account]
-        model = who.partition(":")[2]
-        usage = Usage(
-            round(use.tokens_in * 1000),
-            round(use.tokens_out * 1000),
-            images=1000 if use.does == "draws" else 0,
-        )
+    def _price(self, who: str, account: str, usage: Usage) -> float | None:
+        """Return dollars by the table of prices; None if it knows none."""
+        spec = self._accounts[account]
         # An account's own entry goes before that of the provider whose format it speaks.
-        for provider in (use.account, spec.provider if spec.base_url is None else ""):
-            usd = self._prices.usd(provider, model, usage) if provider else None
-            if usd is not None:
-                return usd / 1000
-        return None
+        providers = [account] if spec.base_url is not None else [account, spec.provider]
+        found = (self._prices.usd(name, who.partition(":")[2], usage) for name in providers)
+        return next((usd for usd in found if usd is not None), None)
 
     def _course(self, end: End) -> Course:
         figures = self.figures
@@ -477,15 +410,6 @@ class Plan:
         for name, spec in self._accounts.items():
             uses = [use for use in self.figures.models.values() if use.account == name]
             yield from _limits(name, spec, uses, end, self.study.cells)
-
-    @property
-    def day_limits(self) -> tuple[DayLimit, ...]:
-        """Accounts whose daily requests are too few."""
-        calls = [
-            (who, self.study.cells * use.uses.mean * use.calls)
-            for who, use in self.figures.models.items()
-        ]
-        return short_days(calls, self._settings)
 
 
 def _limits(

@@ -29,13 +29,12 @@ from scenewright.core.ports.vision import GraphExtractor
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
-from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import call_plugin, is_plugin
 from scenewright.evals.metrics.graph_matching.embeddings import similarity_of
 from scenewright.evals.metrics.graph_matching.matching import EdgeReading
 from scenewright.evals.metrics.graph_matching.text_similarity import TextSimilarity
-from scenewright.evals.runner.config import CONDITIONS, PACKAGE
+from scenewright.evals.runner.config import CONDITIONS, PACKAGE, DrawingConfig
 from scenewright.evals.runner.dataset_predicates import DatasetPredicates, Predicates
 from scenewright.evals.store.files import read_toml
 from scenewright.evals.studies.xtc.base import Grader, QuestionKind, UnifiedModel
@@ -104,17 +103,13 @@ class ModelSpec(BaseModel):
         return self
 
 
-class XtcConfig(BaseModel):
-    """A whole evaluation."""
+class XtcConfig(DrawingConfig):
+    """A whole evaluation; of the set ``miniature`` the paintings are made on the way.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    Without ``predicates`` wrong options come from where the vocabulary says, with the counts of the
+    set's own scenes where it says ``general``. Served versions cannot be held apart (``split``).
+    """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    """How it is called; the default folder is ``evals/NAME``."""
-    about: str = ""
-    """One sentence for reports."""
-    dataset: DatasetSpec
-    """Scenes with their photos; of the set ``miniature`` the paintings are made on the way."""
     models: dict[str, ModelSpec] = Field(min_length=1)
     """Name → unified model."""
     extractor: str | dict[str, Any] = "miniature"
@@ -134,12 +129,6 @@ class XtcConfig(BaseModel):
     vocabulary: str | Vocabulary = "set"
     """Words that judges may answer with: ``set`` (those of all its scenes), ``miniature``, or a
     table with values, labels and predicates."""
-    predicates: str = ""
-    """Where the wrong options of judges' questions about relations come from: empty as the
-    vocabulary says, with the counts of the set's own scenes where it says ``general``;
-    ``package``: without these counts; else a name or a file of ``scenewright data predicates``."""
-    seeds: tuple[int, ...] = (0,)
-    """Every model draws every scene once with each."""
     converses: bool = True
     """Whether "boat above person" in a drawn picture's graph answers how the person is to the boat
     (``below``); false: edges must have the reference's direction."""
@@ -147,19 +136,6 @@ class XtcConfig(BaseModel):
     """Kinds of facts that count for G, CCTA and AW-CCTA."""
     threshold: float = Field(default=THRESHOLD, gt=0.0, le=1.0)
     """From here on a side counts as high in the quadrants."""
-    size: tuple[int, int] | None = None
-    """(width, height) in pixels of what is drawn; none: the backend's default."""
-    concurrency: int = Field(default=8, ge=1, le=1024)
-    """Scenes at work at the same time."""
-    limit_usd: float | None = Field(default=5.0, ge=0.0)
-    """Dollars of the estimate above which the command asks first."""
-    timeout: float = Field(default=1800.0, gt=0.0)
-    """Seconds that one drawing, reading or answering may take."""
-    stop_after_failures: int = Field(default=25, ge=1)
-    """Failures in a row after which the evaluation stops: what fails every time is no accident."""
-    on_model_change: OnModelChange = "stop"
-    """What happens where a judge turns out to be served by another version than the one that
-    answered before: ``stop`` with an error, what is done being kept, or ``accept`` and say so."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -36,7 +36,6 @@ from typing import Any, Literal, get_args
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
-from pydantic import Field
 
 from scenewright.agents.chat.language_replies import (
     ReplyError,
@@ -83,23 +82,6 @@ Pooling = Literal["mean", "median"]
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
 
 
-class PanelGrade(Grade):
-    """What a panel gives, and what its graders gave."""
-
-    votes: tuple[int | None, ...] = ()
-    """The score of each grader, in the panel's order; None if it gave none."""
-    pooled: float | None = Field(default=None, ge=0.0, le=5.0)
-    """Mean or median before rounding."""
-    left: tuple[str, ...] = ()
-    """Why graders left, each with its id."""
-
-    @property
-    def spread(self) -> int | None:
-        """Largest score less smallest; None if no grader gave one."""
-        given = [vote for vote in self.votes if vote is not None]
-        return max(given) - min(given) if given else None
-
-
 class PanelGrader:
     """Pools the scores of several graders; without the score of one a pair has no grade.
 
@@ -143,24 +125,21 @@ class PanelGrader:
         return f"panel grader@1 {self.id}#{digest}"
 
     async def grade(self, pairs: Sequence[AnswerPair]) -> list[Grade]:
-        """Return one :class:`PanelGrade` a pair, in order."""
+        """Return one grade a pair, in order."""
         sheets = await asyncio.gather(*(grader.grade(pairs) for grader in self.graders))
         return [self._pooled(grades) for grades in zip(*sheets, strict=True)]
 
     def _pooled(self, grades: Sequence[Grade]) -> Grade:
-        votes = tuple(grade.score for grade in grades)
-        left = tuple(
-            f"{grader.id}: {grade.reason}"
-            for grader, grade in zip(self.graders, grades, strict=True)
-            if grade.score is None
-        )
-        given = [vote for vote in votes if vote is not None]
+        given = [grade.score for grade in grades if grade.score is not None]
         if len(given) < self.quorum:
-            reason = "; ".join(left)
-            return PanelGrade(score=None, reason=reason, votes=votes, left=left)
+            lost = (
+                f"{grader.id}: {grade.reason}"
+                for grader, grade in zip(self.graders, grades, strict=True)
+                if grade.score is None
+            )
+            return Grade(score=None, reason="; ".join(lost))
         pool = statistics.fmean if self.pooling == "mean" else statistics.median
-        pooled = float(pool(given))
-        return PanelGrade(score=round(pooled), votes=votes, pooled=pooled, left=left)
+        return Grade(score=round(pool(given)))
 
     def expected(self, pairs: int) -> ExpectedUsage:
         """Return what grading so many pairs is expected to take of all graders."""

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +28,7 @@ from scenewright.evals.reporting.pages import Thumbs, asset, environment
 from scenewright.evals.runner.dataset_predicates import told_of
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.store.files import drafted
-from scenewright.evals.store.results import IMAGES, MANIFEST
+from scenewright.evals.store.results import IMAGES, Results, fields
 from scenewright.evals.studies import plots, readings
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row, as_csv
 from scenewright.evals.studies.paper import PaperTable, xtc_paper
@@ -45,32 +45,25 @@ from scenewright.evals.studies.xtc.units import READ
 from scenewright.runs.folder import write_json
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 BENCHMARK = "xtc"
 """In the manifest: distinguishes the folder from one of ``scenewright eval run``."""
 SUMMARY = "summary.json"
 """The figures of every model."""
-XtcTable = Literal["facts", "pictures", "items"]
 
 
-def _columns(kind: pa.DataType, *names: str) -> list[tuple[str, pa.DataType]]:
-    return [(name, kind) for name in names]
-
-
-_TEXT, _REAL, _WHOLE = pa.string(), pa.float64(), pa.int64()
-XTC_SCHEMAS: dict[XtcTable, pa.Schema] = {
+XTC_SCHEMAS: dict[str, pa.Schema] = {
     # One row a question, model and seed. ``u`` and ``v`` are null for what could not be scored,
     # with ``reason``; ``note`` says why the drawn picture gives no answer, or where it was found.
     "facts": pa.schema(
         [
-            *_columns(_TEXT, "item", "model"),
-            *_columns(_WHOLE, "seed"),
-            *_columns(_TEXT, "question", "kind", "category", "text", "expected"),
-            *_columns(pa.bool_(), "matched"),
-            *_columns(_REAL, "u", "v"),
-            *_columns(_TEXT, "drawn", "said", "note", "reason"),
+            *fields("text", "item model"),
+            *fields("whole", "seed"),
+            *fields("text", "question kind category text expected"),
+            *fields("truth", "matched"),
+            *fields("real", "u v"),
+            *fields("text", "drawn said note reason"),
         ]
     ),
     # One row an item, model and seed: the drawn picture (empty and ``reason`` if it failed), and
@@ -81,12 +74,12 @@ XTC_SCHEMAS: dict[XtcTable, pa.Schema] = {
     # ``facts_dropped`` facts. Null: not known.
     "pictures": pa.schema(
         [
-            *_columns(_TEXT, "item", "model"),
-            *_columns(_WHOLE, "seed"),
-            *_columns(_TEXT, "image", "state", "reason"),
-            *_columns(_WHOLE, "nodes", "matched", "edges", "edges_matched"),
-            *_columns(_TEXT, "seen", "dropped", "unread"),
-            *_columns(_WHOLE, *READ),
+            *fields("text", "item model"),
+            *fields("whole", "seed"),
+            *fields("text", "image state reason"),
+            *fields("whole", "nodes matched edges edges_matched"),
+            *fields("text", "seen dropped unread"),
+            *fields("whole", " ".join(READ)),
         ]
     ),
     # One row an item: its graph (JSON), its reference picture, the prompt and why its first writer
@@ -94,24 +87,27 @@ XTC_SCHEMAS: dict[XtcTable, pa.Schema] = {
     # lists); ``views``: objects that a language model saw cut out of the picture for its words.
     "items": pa.schema(
         [
-            *_columns(_TEXT, "item", "reference", "scene", "prompt", "author", "problem", "lost"),
-            *_columns(_WHOLE, "views", "questions"),
-            *_columns(_TEXT, "unasked"),
+            *fields("text", "item reference scene prompt author problem lost"),
+            *fields("whole", "views questions"),
+            *fields("text", "unasked"),
         ]
     ),
 }
 
 
-class XtcResults:
+class XtcResults(Results):
     """The folder of an evaluation by XTC-Bench, to read from."""
+
+    schemas = XTC_SCHEMAS
+    benchmark = BENCHMARK
+    main = "facts"
 
     def __init__(self, folder: str | Path) -> None:
         """Open ``folder``.
 
         Raises ``EvalError`` if it holds no results, or some that are not finished.
         """
-        self.folder = Path(folder)
-        self.manifest: dict[str, Any] = read_xtc_manifest(self.folder)
+        super().__init__(folder)
         if not all(self.path(table).exists() for table in XTC_SCHEMAS):
             raise EvalError(
                 f"the evaluation in {self.folder} is not finished: run the same again, it goes on "
@@ -122,43 +118,6 @@ class XtcResults:
     def models(self) -> tuple[str, ...]:
         """Names of the unified models, in the configuration's order."""
         return tuple(self.manifest["models"]["order"])
-
-    def path(self, table: XtcTable) -> Path:
-        """Return the parquet file of ``table``."""
-        return self.folder / f"{table}.parquet"
-
-    def table(self, table: XtcTable = "facts") -> pa.Table:
-        """Return a whole table.
-
-        Raises ``EvalError`` for an unknown one or a file that cannot be read.
-        """
-        if table not in XTC_SCHEMAS:
-            raise EvalError(f"there is no table {table!r}: use one of {', '.join(XTC_SCHEMAS)}")
-        try:
-            return pq.read_table(self.path(table))
-        except (OSError, pa.ArrowException) as error:
-            raise EvalError(
-                f"{self.path(table)} cannot be read: {error}. Run the evaluation again: it writes "
-                "its tables anew from what it kept"
-            ) from error
-
-    def rows(self, table: XtcTable = "facts") -> list[dict[str, Any]]:
-        """Return the table as one dict a row."""
-        found: list[dict[str, Any]] = self.table(table).to_pylist()
-        return found
-
-    def frame(self, table: XtcTable = "facts") -> pd.DataFrame:
-        """Return the table as a pandas DataFrame.
-
-        Raises ``EvalError`` where pandas is not installed.
-        """
-        try:
-            import pandas  # noqa: F401
-        except ImportError as error:
-            raise EvalError(
-                "a DataFrame needs pandas: pip install 'scenewright[evals]', or use table()"
-            ) from error
-        return self.table(table).to_pandas()
 
     def fact_scores(self) -> dict[str, list[FactScore]]:
         """Return by model the scores of its facts, of all seeds."""
@@ -200,24 +159,7 @@ def fact_score(row: dict[str, Any]) -> FactScore:
     )
 
 
-def read_xtc_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest in ``folder``; raises ``EvalError`` if it is not one of XTC-Bench."""
-    file = folder / MANIFEST
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise EvalError(
-            f"{folder} holds no evaluation ({MANIFEST}: {error.strerror or error}): name the "
-            "folder that `scenewright eval xtc run` wrote"
-        ) from error
-    except ValueError as error:
-        raise EvalError(f"{file} is damaged: {error}") from error
-    if not isinstance(found, dict) or found.get("benchmark") != BENCHMARK:
-        raise EvalError(f"{file} is not a manifest of XTC-Bench: choose another folder")
-    return found
-
-
-def write_tables(folder: Path, tables: dict[XtcTable, Sequence[dict[str, Any]]]) -> None:
+def write_tables(folder: Path, tables: Mapping[str, Sequence[dict[str, Any]]]) -> None:
     """Write the tables, each whole or not at all. Raises ``EvalError`` if that fails."""
     for name, schema in XTC_SCHEMAS.items():
         with drafted(folder, name) as draft:

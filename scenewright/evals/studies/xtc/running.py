@@ -28,8 +28,16 @@ from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.runner.config import digest
-from scenewright.evals.runner.dataset_predicates import MARK, dataset_predicates, keep, relates
+from scenewright.evals.runner.dataset_predicates import (
+    MARK,
+    DatasetPredicates,
+    dataset_predicates,
+    keep,
+    relates,
+)
 from scenewright.evals.runner.estimating import photo_size
+from scenewright.evals.runner.forecast import CostForecast, CostLine
+from scenewright.evals.runner.item_work import UnitWork
 from scenewright.evals.runner.judging import error_text
 from scenewright.evals.runner.progress import (
     FailureLimit,
@@ -61,8 +69,6 @@ from scenewright.evals.studies.xtc.questions import category_of, questions_of
 from scenewright.evals.studies.xtc.report import (
     BENCHMARK,
     XtcResults,
-    XtcTable,
-    read_xtc_manifest,
     write_summary,
     write_tables,
 )
@@ -104,12 +110,8 @@ async def run_xtc(
     await asyncio.to_thread(make_folder, place)
     found = dataset if dataset is not None else xtc_dataset(config, place, base)
     items = await asyncio.to_thread(list, found)
-    scenes = [item.scene for item in items if item.scene is not None]
-    own = await asyncio.to_thread(
-        dataset_predicates, config.predicates, config.dataset, found, place, needed=relates
-    )
-    xtc_models = await build_xtc_models(
-        config, settings, given or XtcModelOverrides(), base, scenes, own
+    xtc_models, own = await _models_of(
+        config, settings, given or XtcModelOverrides(), base, place, found, items
     )
     with RunFolder(place).locked():
         models = xtc_models.manifest()
@@ -118,7 +120,7 @@ async def run_xtc(
         mark = {"benchmark": BENCHMARK, MARK: None if own is None else own.manifest()}
         if own is not None:
             await asyncio.to_thread(keep, own, place)
-        write_manifest(place, config, found, models, plan, mark=mark, read=read_xtc_manifest)
+        write_manifest(place, config, found, models, plan, mark=mark)
         stops = config.on_model_change == "stop"
         with (
             closing(Flusher()) as flusher,
@@ -137,7 +139,7 @@ async def run_xtc(
         await asyncio.to_thread(write_tables, place, runner.tables())
         left_out = {**found.left_out, **runner.left_out}
         more = {"model_changes": list(served.texts)}
-        finish_manifest(place, runner.totals(), left_out, more, read=read_xtc_manifest)
+        finish_manifest(place, runner.totals(), left_out, more)
     results = XtcResults(place)
     await asyncio.to_thread(write_summary, results)
     return results
@@ -164,7 +166,7 @@ class _Rows:
     pictures: list[dict[str, Any]] = field(default_factory=list)
 
 
-class _Runner:
+class _Runner(UnitWork):
     """One call of an evaluation."""
 
     def __init__(
@@ -176,13 +178,12 @@ class _Runner:
         served: FollowedVersions,
         show: OnProgress,
     ) -> None:
+        self._report = ProgressReporter(show)
+        ended = FailureLimit(config.stop_after_failures).note
+        super().__init__(journal, retry=retry, count=self._report, ended=ended)
         self._config = config
         self._served = served
-        self._units = unit_runner
-        self._journal = journal
-        self._retry = retry
-        self._report = ProgressReporter(show)
-        self._failures = FailureLimit(config.stop_after_failures)
+        self._work = unit_runner
         self._rows: dict[int, _Rows] = {}
         self._spent: dict[str, Mapping[str, float]] = {}
         # Units that this call has made or tried: models that share a side share its failure.
@@ -195,7 +196,7 @@ class _Runner:
         if twice is not None:
             raise EvalError(f"the set holds the item {twice!r} twice: give each an id of its own")
         self._report(doing="loading the models", at_once=True)
-        await self._units.xtc_models.warm()
+        await self._work.xtc_models.warm()
         self._report(doing="drawing and asking", at_once=True)
         await side_by_side(enumerate(items), self._item, self._config.concurrency)
         self._report(at_once=True)
@@ -205,7 +206,7 @@ class _Runner:
                 f"no item can be evaluated ({why}): every item needs a scene and its photo"
             )
 
-    def tables(self) -> dict[XtcTable, Sequence[dict[str, Any]]]:
+    def tables(self) -> dict[str, Sequence[dict[str, Any]]]:
         """Return the rows of all tables, in the order of the set."""
         rows = [self._rows[at] for at in sorted(self._rows)]
         return {
@@ -223,20 +224,20 @@ class _Runner:
     async def _item(self, numbered: tuple[int, Item]) -> None:
         position, item = numbered
         try:
-            key = self._units.sheet_key(item)
+            key = self._work.sheet_key(item)
         except (EvalError, OSError) as error:
             what = error_text(error).replace(f"the item {item.id!r}", "an item")
             self.left_out[what] += 1
             self._report(items=1)
             return
-        sheet = await self._unit(key, work.SHEET, lambda _: self._units.sheet(key, item))
+        sheet = await self._unit(key, work.SHEET, lambda _: self._work.sheet(key, item))
         if sheet.state == "failed":
             self.left_out[f"the photo could not be read: {sheet.reason}"] += 1
             self._report(items=1)
             return
         rows = _Rows(_described(item, sheet))
         scene = SceneGraph.model_validate_json(sheet.facts["scene"])
-        for model in self._units.xtc_models.models:
+        for model in self._work.xtc_models.models:
             understood = await self._understood(model, sheet)
             for seed in self._config.seeds:
                 drawn = await self._drawn(model, item, sheet, scene, seed)
@@ -248,7 +249,7 @@ class _Runner:
         self, model: UnifiedModel, item: Item, sheet: Unit, scene: SceneGraph, seed: int
     ) -> Unit:
         """Return the grades of the drawn picture, or the failure that prevents them."""
-        unit_runner, prompt, own = self._units, sheet.facts["prompt"], work.seed_of(seed, item)
+        unit_runner, prompt, own = self._work, sheet.facts["prompt"], work.seed_of(seed, item)
         if (open_ := unit_runner.undrawn(sheet)) is not None:
             self._report(pictures=1, unscored=1)
             return open_
@@ -275,7 +276,7 @@ class _Runner:
 
     async def _understood(self, model: UnifiedModel, sheet: Unit) -> Unit:
         """Return the grades of the model's answers, or the failure that prevents them."""
-        unit_runner = self._units
+        unit_runner = self._work
         key = unit_runner.answers_key(model, sheet)
         answers = await self._unit(
             key, work.ANSWERS, lambda before: unit_runner.answers(key, model, sheet, before)
@@ -297,35 +298,28 @@ class _Runner:
         """Return the finished unit of ``key``, or a new one; a failure is a unit too."""
         if key in self._tried:
             return self._tried[key]
-        known = self._journal.get(key)
-        if known is not None and not (self._retry and known.state != "done"):
-            self._report(found=int(kind == work.DRAWING))
-            return self._ended(known, new=False)
-        before = None if known is None or known.state == "failed" else known
-        try:
-            made = await make(before)
-        except TimeoutError as error:
-            late = f"not done within {self._config.timeout:g} s"
-            made = Unit(key, kind, "failed", str(error).strip() or late)
-        except Exception as error:
-            made = Unit(key, kind, "failed", error_text(error))
-        if (change := self._served.stopped) is not None:
-            raise ModelChangedError(
-                f"{change.text}: both under one name would be mixed. What is done is kept. Run the "
-                "same with --on-model-change accept to go on and say so, or in another folder"
-            )
-        return self._ended(made, new=True)
-
-    def _ended(self, unit: Unit, new: bool) -> Unit:
-        self._tried[unit.key] = unit
-        spent = work.spent_of(unit)
-        self._spent[unit.key] = spent
-        if new:
-            self._journal.put([unit])
-            self._report(usd=spent.get("usd", 0.0), tokens=int(spent.get("tokens_in", 0)))
-        self._report(failed=int(unit.state == "failed"), unscored=int(unit.state == "unscored"))
-        if new:
-            self._failures.note(unit)
+        unit = self._known(key)
+        if unit is None:
+            before = self._units.get(key)
+            try:
+                unit = await make(None if before is None or before.state == "failed" else before)
+            except TimeoutError as error:
+                late = f"not done within {self._config.timeout:g} s"
+                unit = Unit(key, kind, "failed", str(error).strip() or late)
+            except Exception as error:
+                unit = Unit(key, kind, "failed", error_text(error))
+            if (change := self._served.stopped) is not None:
+                raise ModelChangedError(
+                    f"{change.text}: both under one name would be mixed. What is done is kept. Run "
+                    "the same with --on-model-change accept to go on and say so, or in another "
+                    "folder"
+                )
+            self._ended(unit)
+        else:
+            self._report(found=int(kind == work.DRAWING), failed=int(unit.state == "failed"))
+        self._report(unscored=int(unit.state == "unscored"))
+        self._tried[key] = unit
+        self._spent[key] = work.spent_of(unit)
         return unit
 
     def _join(
@@ -393,20 +387,6 @@ def _described(item: Item, sheet: Unit) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class XtcModelEstimate:
-    """What one model is expected to take."""
-
-    who: str
-    """Its id."""
-    what: str
-    """``words prompts``, ``draws``, ``reads pictures``, ``answers`` or ``grades``."""
-    times: int
-    """Prompts, pictures, questions or pairs of answers."""
-    expected: ExpectedUsage
-    """Calls, tokens and dollars; none of models on this machine."""
-
-
-@dataclass(frozen=True, slots=True)
 class XtcPlan:
     """What an evaluation will take if nothing of it is done yet."""
 
@@ -420,22 +400,43 @@ class XtcPlan:
     """Unified models."""
     pictures: int
     """Pictures to be drawn: models that share what draws share them."""
-    lines: tuple[XtcModelEstimate, ...]
-    """Model by model."""
+    costs: CostForecast
+    """Models that word ``prompts``, draw ``pictures``, read ``pictures``, answer ``questions`` or
+    grade pairs of answers, and how many of these there are."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Why items of the set cannot be evaluated → how many."""
     outside: dict[str, int] = field(default_factory=dict)
     """Extractor or understander, and why it cannot answer → questions that will be unscored."""
 
-    @property
-    def usd(self) -> float:
-        """Dollars of all models whose price is known."""
-        return sum(line.expected.usd or 0.0 for line in self.lines)
 
-    @property
-    def unpriced(self) -> tuple[str, ...]:
-        """Models without a known price, whose dollars are not counted."""
-        return tuple(dict.fromkeys(n.who for n in self.lines if n.expected.usd is None))
+async def plan_xtc(
+    config: XtcConfig, settings: Settings, root: Path, folder: Path, dataset: Dataset | None = None
+) -> XtcPlan:
+    """Return the plan of :func:`run_xtc` with these arguments; nothing is drawn.
+
+    Raises what that raises before anything is drawn.
+    """
+    found = dataset if dataset is not None else xtc_dataset(config, folder, root)
+    items = await asyncio.to_thread(list, found)
+    models, _ = await _models_of(config, settings, XtcModelOverrides(), root, folder, found, items)
+    return await plan_of(config, models, items)
+
+
+async def _models_of(
+    config: XtcConfig,
+    settings: Settings,
+    given: XtcModelOverrides,
+    root: Path,
+    folder: Path,
+    found: Dataset,
+    items: Sequence[Item],
+) -> tuple[XtcModels, DatasetPredicates | None]:
+    """Return the models, and the predicates of the set."""
+    scenes = [item.scene for item in items if item.scene is not None]
+    own = await asyncio.to_thread(
+        dataset_predicates, config.predicates, config.dataset, found, folder, needed=relates
+    )
+    return await build_xtc_models(config, settings, given, root, scenes, own), own
 
 
 async def plan_of(config: XtcConfig, xtc_models: XtcModels, items: Sequence[Item]) -> XtcPlan:
@@ -485,7 +486,7 @@ def _plan(config: XtcConfig, xtc_models: XtcModels, items: Sequence[Item]) -> Xt
         unasked=unasked,
         models=len(xtc_models.models),
         pictures=len(drawn) * len(config.seeds) * len(drawing),
-        lines=tuple(lines),
+        costs=CostForecast.of(lines),
         left_out=dict(left_out),
         outside=dict(outside),
     )
@@ -499,7 +500,7 @@ def _lines(
     asked: Asked,
     drawn: Asked,
     unread: int,
-) -> Iterator[XtcModelEstimate]:
+) -> Iterator[CostLine]:
     """Yield the estimate of every model.
 
     ``drawn`` are the questions about pictures that are drawn, ``unread`` counts the questions that
@@ -517,7 +518,7 @@ def _lines(
         # The whole once, each object once; a second try of the whole is not counted.
         calls = n + sum(len(item.scene.objects) for item, _ in asked if item.scene)
         words = ExpectedUsage(calls, usd=None)
-        yield XtcModelEstimate(xtc_models.composer.id, "words prompts", n, words)
+        yield CostLine.of(xtc_models.composer.id, "words prompts", words, times=n)
     for model in drawing:
         times = len(drawn) * len(config.seeds)
         who, expected = model.id, of_plugin(model, times)
@@ -525,9 +526,9 @@ def _lines(
             who = model.drawer
             texts = (item.prompt or str(item.scene)[:1000] for item, _ in drawn)
             expected = sum(map(model.expected_drawing, texts), ExpectedUsage()) * len(config.seeds)
-        yield XtcModelEstimate(who, "draws", times, expected)
+        yield CostLine.of(who, "draws", expected, times=times)
     reads = len(drawn) * sides
-    yield XtcModelEstimate(xtc_models.extractor.id, "reads pictures", reads, ExpectedUsage())
+    yield CostLine.of(xtc_models.extractor.id, "reads pictures", ExpectedUsage(), times=reads)
     total = sum(len(questions) for _, questions in asked)
     for model in understanding:
         who, expected = model.id, of_plugin(model, n)
@@ -536,8 +537,8 @@ def _lines(
             tell = getattr(model.understander, "expected", lambda size, questions: ExpectedUsage())
             sizes = (tell(photo_size(item), questions) for item, questions in asked)
             expected = sum(sizes, ExpectedUsage())
-        yield XtcModelEstimate(who, "answers", total, expected)
+        yield CostLine.of(who, "answers", expected, times=total)
     pairs = (total - unread) * sides + total * len(understanding)
     grader: Any = xtc_models.grader
     grading = grader.expected(pairs) if hasattr(grader, "expected") else ExpectedUsage()
-    yield XtcModelEstimate(grader.id, "grades", pairs, grading)
+    yield CostLine.of(grader.id, "grades", grading, times=pairs)

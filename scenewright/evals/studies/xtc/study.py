@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from scenewright.config.settings import Settings, find_profile
+from scenewright.evals.runner.forecast import CostForecast, CostLine
 from scenewright.evals.statistics.estimates import (
     RESAMPLES,
     Array,
@@ -38,12 +39,12 @@ from scenewright.evals.studies.study import (
     StudyDefinition,
     StudyError,
     Trial,
-    TrialCost,
 )
 from scenewright.evals.studies.xtc.base import QUESTION_KINDS, FactScore, QuestionKind
 from scenewright.evals.studies.xtc.config import ModelSpec, XtcConfig
 from scenewright.evals.studies.xtc.report import plot_of, tables_of
-from scenewright.evals.studies.xtc.scores import COMPARED, XtcScores, is_absent, is_matched
+from scenewright.evals.studies.xtc.scores import COMPARED, XtcScores, is_matched
+from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,30 +122,6 @@ class Sheet:
         if found.value is None:
             return nothing("it is undefined for these values")
         return Estimate(value=found.value, low=found.low, high=found.high, n=n)
-
-    def mean(
-        self,
-        model: str,
-        measure: Measure,
-        kind: QuestionKind | None = None,
-        matched: bool = False,
-    ) -> Estimate:
-        """Return the mean of ``measure``, as :meth:`part` has it."""
-        return self.of([self.part(model, measure, kind, matched)])
-
-    def share(self, model: str) -> dict[str, int]:
-        """Count the facts of ``model``.
-
-        All, those ``missing`` in its pictures, and those unscored on the sides of generation and
-        understanding.
-        """
-        some = self._facts[model]
-        return {
-            "facts": len(some),
-            "missing": sum(is_absent(fact) for fact in some),
-            "unscored_u": sum(fact.u is None for fact in some),
-            "unscored_v": sum(fact.v is None for fact in some),
-        }
 
 
 def _value(fact: FactScore, measure: Measure) -> float | None:
@@ -398,7 +375,7 @@ def requirements(setup: Setup, settings: Settings) -> tuple[Trial, ...]:
             int(items),
             "scenes",
             partial(_run, config, settings),
-            None if here else partial(_price, config, settings),
+            None if here else partial(_costs, config, settings),
         ),
     )
 
@@ -412,27 +389,20 @@ def _with_steps(setup: Setup, settings: Settings) -> Settings:
     return settings.model_copy(update={"profiles": own})
 
 
-async def _price(config: XtcConfig, settings: Settings) -> TrialCost:
-    """Return the cost by the questions that will be asked.
+async def _costs(config: XtcConfig, settings: Settings) -> CostForecast:
+    """Return the forecast by the questions that will be asked.
 
     Of an extractor by language models the calls depend on what is seen: they are not counted.
     """
-    from scenewright.evals.runner.dataset_predicates import dataset_predicates, relates
-    from scenewright.evals.studies.xtc.config import XtcModelOverrides, build_xtc_models
-    from scenewright.evals.studies.xtc.running import plan_of, xtc_dataset
+    from scenewright.evals.studies.xtc.running import plan_xtc
 
     with TemporaryDirectory() as folder:
-        found = xtc_dataset(config, Path(folder), Path())
-        items = list(found)
-        scenes = [item.scene for item in items if item.scene is not None]
-        own = dataset_predicates(config.predicates, config.dataset, found, needed=relates)
-        xtc_models = await build_xtc_models(
-            config, settings, XtcModelOverrides(), Path(), scenes, own
-        )
-        plan = await plan_of(config, xtc_models, items)
+        plan = await plan_xtc(config, settings, Path(), Path(folder))
     name = str(config.extractor)
-    reads = () if name.startswith(MINIATURE) else (f"the extractor {name}",)
-    return TrialCost(plan.usd, (*plan.unpriced, *reads))
+    if name.startswith(MINIATURE):
+        return plan.costs
+    reads = CostLine.of(f"the extractor {name}", "reads pictures", ExpectedUsage(usd=None))
+    return CostForecast((*plan.costs.lines, reads))
 
 
 async def _run(
@@ -466,11 +436,7 @@ def context_of(results: XtcResults) -> Context:
             "texts compared by": models["similarity"],
             "graded by": models["grader"]["id"],
         },
-        totals={
-            name: float(value)
-            for name, value in manifest.get("totals", {}).items()
-            if isinstance(value, int | float)
-        },
+        totals=manifest.get("totals", {}),
     )
 
 

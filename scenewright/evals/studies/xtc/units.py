@@ -25,7 +25,7 @@ import numpy as np
 from PIL import Image
 
 from scenewright.agents.composers.check import dropped_facts, lost_facts
-from scenewright.agents.composers.language import LanguageComposer, linearize
+from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.core.images import ImageStore, to_rgb
 from scenewright.core.layout import Region, canonical_predicate
@@ -76,8 +76,6 @@ class XtcPrompt:
     lost: tuple[LostFact, ...]
     """Facts of the scene that the text does not say; empty if all survived. What a composer says
     by places counts as said."""
-    linearized: str
-    """The scene in lines: an object each, with the relations in which it is the subject."""
     problem: str = ""
     """Why it was not written in the first way; empty if it was."""
 
@@ -136,12 +134,7 @@ async def prompt_of(
     else:
         told = await compose_with_origin(composer, scene, seed)
     lost = lost_facts(_without_places(scene, composer.places(scene, seed)), told.prompt)
-    return XtcPrompt(told.prompt, told.author, lost, linearized(scene), told.problem)
-
-
-def linearized(scene: SceneGraph) -> str:
-    """Return the paper's linearization: every fact of ``scene``, a line an object."""
-    return "\n".join(", ".join([line.object, *line.relations]) for line in linearize(scene))
+    return XtcPrompt(told.prompt, told.author, lost, told.problem)
 
 
 def _without_places(scene: SceneGraph, places: Mapping[str, Region]) -> SceneGraph:
@@ -247,17 +240,17 @@ class UnitRunner:
                 lambda: views_of(item, to_rgb(self.images.get(reference)))
             )
         with metered() as spent, identified(f"{key}:prompt"):
-            compose_with_origin, reason = XtcPrompt("", "", (), ""), ""
+            made, reason = XtcPrompt("", "", ()), ""
             try:
-                compose_with_origin = await prompt_of(item.scene, self.xtc_models.composer, views)
+                made = await prompt_of(item.scene, self.xtc_models.composer, views)
             except Exception as error:
                 reason = error_text(error)
         facts = {
             "sheet": questions_of(item.scene).model_dump(mode="json"),
-            "prompt": compose_with_origin.text,
-            "author": compose_with_origin.author,
-            "problem": reason or compose_with_origin.problem,
-            "lost": [lost.statement for lost in compose_with_origin.lost],
+            "prompt": made.text,
+            "author": made.author,
+            "problem": reason or made.problem,
+            "lost": [lost.statement for lost in made.lost],
             "views": sorted(views),
             "reference": reference,
             "scene": item.scene.canonical_json(),

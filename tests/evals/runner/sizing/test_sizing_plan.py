@@ -10,6 +10,7 @@ import pytest
 
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.settings import SettingsError, load_settings
+from scenewright.evals.runner.forecast import account_of
 from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.runner.sizing.figures import (
@@ -17,7 +18,6 @@ from scenewright.evals.runner.sizing.figures import (
     SizingError,
     Spread,
     Use,
-    account_of,
     figures_from,
     load_figures,
     save_figures,
@@ -86,14 +86,14 @@ def test_a_day_that_is_too_short_for_the_study_holds_it_up(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     # 100 pictures with two requests each.
     enough = Plan(Workload(100, 16), figures(), settings(requests_per_day=200))
-    assert enough.day_limits == ()
+    assert enough.costs().day_limits(enough.settings) == ()
     assert enough.size().binding.kind != "day"
     short = Plan(Workload(100, 16), figures(), settings(requests_per_day=60, day_zone="Asia/Tokyo"))
     assert short.size().binding.name == "requests a day of seer"
     assert short.limit_of(short.size().binding) == 60
     # At 60 a day 200 requests take until the fourth day; on average half of the first is over.
     assert short.size().hours == pytest.approx((200 / 60 - 0.5) * 24, rel=0.01)
-    (limit,) = short.day_limits
+    (limit,) = short.costs().day_limits(short.settings)
     assert (limit.calls, limit.left, limit.pauses) == (200, 60, 3)
     assert "it pauses until midnight (Asia/Tokyo) 3 times" in limit.text
 
@@ -106,7 +106,7 @@ def test_what_was_sent_today_is_not_there_for_a_study(
     quota = limits_of("seer", known.account("seer")).day_quota()
     assert quota is not None
     asyncio.run(quota.take(0))
-    (limit,) = Plan(Workload(100, 16), figures(), known).day_limits
+    (limit,) = Plan(Workload(100, 16), figures(), known).costs().day_limits(known)
     assert (limit.left, limit.pauses) == (199, 1)
 
 
@@ -117,12 +117,12 @@ def test_the_range_holds_what_is_expected() -> None:
 
 def test_dollars_come_from_the_table_of_prices_or_are_not_counted(tmp_path: Path) -> None:
     plan = Plan(Workload(1000), figures(), settings())
-    assert plan.unpriced == ("seer:model",)
+    assert plan.costs().unpriced == ("seer:model",)
     assert plan.usd.mean == 0.0
     prices = tmp_path / "prices.toml"
     prices.write_text('["seer:model"]\ninput = 1.0\noutput = 10.0\nas_of = 2026-11-01\n')
     priced = Plan(Workload(1000), figures(), settings(prices))
-    assert priced.unpriced == ()
+    assert priced.costs().unpriced == ()
     assert priced.usd.mean == pytest.approx(1000 * (1000 * 1.0 + 100 * 10.0) / 1e6)
 
 

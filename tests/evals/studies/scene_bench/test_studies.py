@@ -41,8 +41,7 @@ async def run(folder: Path, *names: str, made: Made | None = None) -> Sitting:
         setup,
         folder,
         settings=SETTINGS,
-        runner=made,
-        conductor=made.conduct,
+        perform=made,
     )
     return Sitting(folder, made, {one.study.name: one for one in done})
 

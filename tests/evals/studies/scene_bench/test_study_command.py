@@ -58,7 +58,7 @@ def test_wrong_input_is_told_in_one_line(tmp_path: Path, arguments: list[str], s
 
 def test_results_are_told_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Made()
-    monkeypatch.setattr("scenewright.evals.studies.running._runner", lambda *_: made)
+    monkeypatch.setattr("scenewright.evals.studies.running._perform", lambda *a: made(*a[4:]))
     found = call("run", "feedback", "--n", "10", "--json", "-q", "--out", str(tmp_path))
     assert found.exit_code == 0, found.output
     told = json.loads(found.stdout)

@@ -16,8 +16,7 @@ from tests.evals.studies.scene_bench.study_results import FALL, HEIGHTS, Made
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The benchmarks' results folder, and models that draw nothing."""
     made = Made()
-    monkeypatch.setattr("scenewright.evals.studies.running._runner", lambda *_: made)
-    monkeypatch.setattr("scenewright.evals.studies.running._conductor", lambda retry: made.conduct)
+    monkeypatch.setattr("scenewright.evals.studies.running._perform", lambda *a: made(*a[4:]))
     monkeypatch.setattr(_harness, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(_harness, "measured_commit", lambda started: "0123456789ab")
     monkeypatch.setattr(reproduce, "FOLDER", tmp_path / "results" / "reproduce")

@@ -17,7 +17,7 @@ from scenewright.evals.runner.progress import OnProgress, Progress
 from scenewright.evals.studies import plots
 from scenewright.evals.studies.paper import xtc_paper
 from scenewright.evals.studies.registry import STUDIES
-from scenewright.evals.studies.running import Job, plan, planned_trials, run_studies
+from scenewright.evals.studies.running import Job, PlannedTrial, plan, planned_trials, run_studies
 from scenewright.evals.studies.study import Context, Outcome, Setup, StudyDefinition, Trial
 from tests.evals.studies.scene_bench.study_results import Made
 
@@ -65,12 +65,17 @@ async def test_trials_follow_evaluations_and_keep_their_folders(tmp_path: Path) 
         jobs.append((job.title, number, of))
         yield said.append
 
+    async def perform(job: Job, folder: Path, told: OnProgress | None) -> tuple[Any, Context]:
+        if isinstance(job, PlannedTrial):
+            return await job.trial.run(folder, told, False)
+        return await Made()(job, folder, told)
+
     studies = (counting("one", seen), STUDIES["feedback"], counting("two", seen))
     again: dict[str, Any] = {}
     for _ in range(2):
         again = dict(seen)
         done = await run_studies(
-            studies, SETUP, tmp_path, settings=Settings(), watch=watch, runner=Made()
+            studies, SETUP, tmp_path, settings=Settings(), watch=watch, perform=perform
         )
     assert again == {"one": ("a 1", "b 1"), "two": ("a 1", "b 1")}
     # What lies in its folder is there for the next call.
@@ -105,6 +110,6 @@ async def test_a_trial_that_fails_stops_before_anything_is_written(tmp_path: Pat
 
     with pytest.raises(EvalError, match="nothing to count"):
         await run_studies(
-            (counting("one", {}),), SETUP, tmp_path, settings=Settings(), conductor=broken
+            (counting("one", {}),), SETUP, tmp_path, settings=Settings(), perform=broken
         )
     assert not (tmp_path / "one.md").exists()

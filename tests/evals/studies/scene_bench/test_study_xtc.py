@@ -102,10 +102,10 @@ async def test_models_behind_accounts_are_priced_and_those_here_cost_nothing(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "key")
     (free,) = STUDY.requirements(Setup(n=2), Settings())
-    assert free.price is None  # type: ignore[union-attr]
+    assert free.costs is None  # type: ignore[union-attr]
     setup = Setup(n=2, understanders=("chat:openai:gpt-4.1-mini",))
     (paid,) = STUDY.requirements(setup, Settings())
-    price = await paid.price()  # type: ignore[union-attr, misc]
+    price = await paid.costs()  # type: ignore[union-attr, misc]
     assert 0.0 < price.usd < 0.1
 
 

@@ -94,9 +94,9 @@ def test_the_sheet_has_the_means_of_the_scores() -> None:
             ("ccta", scores.overall.ccta),
             ("aw", scores.overall.aw_ccta),
         ):
-            found = sheet.mean(model, measure)  # type: ignore[arg-type]
+            found = sheet.of([sheet.part(model, measure)])  # type: ignore[arg-type]
             assert found.value == pytest.approx(figure.value)
-        matched = sheet.mean(model, "u", "relation", matched=True)
+        matched = sheet.of([sheet.part(model, "u", "relation", matched=True)])
         assert matched.value == pytest.approx(scores.matched_kinds["relation"].generation.value)
 
 
@@ -107,11 +107,9 @@ def test_unscored_sides_are_left_out_and_counted() -> None:
         )
 
     sheet = Sheet({"m": [fact(0, 0.4, None), fact(1, None, 0.2), fact(2, 0.0, 1.0)]})
-    assert sheet.mean("m", "u").value == pytest.approx(0.2)
-    assert sheet.mean("m", "v").value == pytest.approx(0.6)
-    assert sheet.mean("m", "ccta").value == 0.0
-    assert sheet.mean("m", "u", "relation").reason == "nothing was scored"
-    assert sheet.share("m") == {"facts": 3, "missing": 1, "unscored_u": 1, "unscored_v": 1}
+    means = [sheet.of([sheet.part("m", measure)]).value for measure in ("u", "v", "ccta")]  # type: ignore[arg-type]
+    assert means == [pytest.approx(0.2), pytest.approx(0.6), 0.0]
+    assert sheet.of([sheet.part("m", "u", "relation")]).reason == "nothing was scored"
 
 
 def test_rank_agreement_has_an_interval_and_leaves_gaps_out() -> None:

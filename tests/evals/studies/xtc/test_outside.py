@@ -177,5 +177,5 @@ async def test_the_plan_tells_them_and_counts_the_pictures_that_are_drawn(tmp_pa
     lost = len(outside(PART)) + len(outside(NOTHING))
     assert sum(found.outside.values()) == lost
     assert found.outside["knowing: the color 'pink' is outside its vocabulary (it knows red, blue)"]
-    (grading,) = [line for line in found.lines if line.what == "grades"]
+    (grading,) = [line for line in found.costs.lines if line.what == "grades"]
     assert grading.times == 2 * found.questions - lost

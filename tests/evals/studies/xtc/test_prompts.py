@@ -10,14 +10,14 @@ from langchain_core.messages import BaseMessage
 from PIL import Image
 
 from scenewright.agents.composers.check import lost_facts
-from scenewright.agents.composers.language import LanguageComposer
+from scenewright.agents.composers.language import LanguageComposer, linearize
 from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.vision import Detection
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.studies.xtc.base import XtcError
-from scenewright.evals.studies.xtc.units import linearized, prompt_of, views_of
+from scenewright.evals.studies.xtc.units import prompt_of, views_of
 from scenewright.tools.vision.extraction.views import GREY
 from tests.agents.replying import Reply, ReplyingChat
 
@@ -60,11 +60,12 @@ async def test_a_loss_is_told_for_any_composer() -> None:
 
 
 def test_the_linear_form_has_a_line_an_object() -> None:
-    assert linearized(SCENE).splitlines() == [
+    lines = [", ".join([line.object, *line.relations]) for line in linearize(SCENE)]
+    assert lines == [
         *("a red ball, on the blue table", "a blue table"),
         *("a dog, left of the blue table", "a cat, near the dog"),
     ]
-    assert lost_facts(SCENE, linearized(SCENE).replace("\n", ". ")) == ()
+    assert lost_facts(SCENE, ". ".join(lines)) == ()
 
 
 def chat_that(whole: str) -> ReplyingChat:

@@ -13,6 +13,7 @@ from scenewright.config.settings import Settings
 from scenewright.core.ports.judge import Judge
 from scenewright.evals.judge_reports.judge_runs import PLAIN, run_judges
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact
+from scenewright.evals.runner.forecast import CostForecast, CostLine
 from scenewright.evals.studies.panel.study import LiveJudges
 from scenewright.evals.studies.panel.table import (
     AnswerTable,
@@ -23,7 +24,6 @@ from scenewright.evals.studies.panel.table import (
     answer_arrays,
 )
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import ExpectedUsage
 
 OnProgress = Callable[[str, int, int], None]
 """Is told what is done, how far it is, and of how much; 0 of 0 where that is not known."""
@@ -131,26 +131,24 @@ async def query_table(
     return Loaded(table, about, LiveJudges(tuple(judges), ordered, store, limit), notes=notes)
 
 
-async def expected(
-    facts: Sequence[LabelledFact], judges: Sequence[Judge]
-) -> dict[str, ExpectedUsage]:
+async def expected(facts: Sequence[LabelledFact], judges: Sequence[Judge]) -> CostForecast:
     """Return the expected usage of asking each judge, without the answers in the store.
 
     Judges of this machine take nothing. Raises ``ImageError``.
     """
     remote = [judge for judge in judges if getattr(judge, "expected", None) is not None]
     if not remote:
-        return {}
+        return CostForecast()
     by_picture: dict[str, list[LabelledFact]] = {}
     for fact in facts:
         by_picture.setdefault(fact.picture.name, []).append(fact)
-    found = dict.fromkeys((judge.id for judge in remote), ExpectedUsage())
+    lines = []
     for together in by_picture.values():
         size = await asyncio.to_thread(partial(_size, together[0]))
         for judge in remote:
             of = judge.expected(size, [one.fact for one in together])  # type: ignore[attr-defined]
-            found[judge.id] += of
-    return found
+            lines.append(CostLine.of(judge.id, "judges", of))
+    return CostForecast.of(lines)
 
 
 def _size(fact: LabelledFact) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from scenewright.evals.judge_reports.labelled_facts import (
     LabelledFact,
     read_labels,
 )
+from scenewright.evals.runner.forecast import CostForecast
 from scenewright.evals.studies.panel.sources.live_judges import (
     Loaded,
     OnProgress,
@@ -36,7 +37,6 @@ from scenewright.evals.studies.panel.study import (
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from scenewright.providers import AnswerStore
-from scenewright.providers.usage import ExpectedUsage
 
 EVALUATION = "evaluation"
 """Folder of an evaluation that a study runs, in the study's own."""
@@ -48,18 +48,8 @@ class SourcePlan:
 
     questions: int = 0
     """Questions to judges, without what is kept already; 0: nothing is asked."""
-    models: Mapping[str, ExpectedUsage] = field(default_factory=dict)
-    """Model behind an account → calls, tokens and dollars, at most."""
-
-    @property
-    def usd(self) -> float:
-        """Dollars of the models whose price is known."""
-        return sum(of.usd or 0.0 for of in self.models.values())
-
-    @property
-    def unpriced(self) -> tuple[str, ...]:
-        """Models whose price is not known."""
-        return tuple(name for name, of in self.models.items() if of.usd is None)
+    costs: CostForecast = field(default_factory=CostForecast)
+    """Models behind accounts, at most."""
 
 
 async def load_source(
@@ -119,11 +109,9 @@ async def plan_source(
     found = await estimate(
         load_config(config), _place(source, root, folder), settings=settings, root=config.parent
     )
-    models: dict[str, ExpectedUsage] = {}
-    for line in found.lines:
-        if line.most.calls or line.most.usage.images:
-            models[line.who] = models.get(line.who, ExpectedUsage()) + line.most * found.remaining
-    return SourcePlan(round(found.facts * found.looks[1] / max(1, found.items)), models)
+    paid = (n for n in found.rest.lines if n.most.calls or n.most.usage.images)
+    questions = round(found.facts * found.looks[1] / max(1, found.items))
+    return SourcePlan(questions, CostForecast.of(paid))
 
 
 def _labelled(

@@ -63,7 +63,7 @@ async def test_paintings_are_asked_about_and_can_be_asked_again(tmp_path: Path) 
     assert set(of_things) == {"object"}
     plan = await plan_source(source(**given), root=tmp_path, folder=tmp_path, settings=Settings())
     # Judges of this machine cost nothing.
-    assert (plan.questions, plan.usd, dict(plan.models)) == (len(facts), 0.0, {})
+    assert (plan.questions, plan.costs.usd, plan.costs.lines) == (len(facts), 0.0, ())
 
 
 @pytest.mark.parametrize(
