@@ -43,7 +43,7 @@ from scenewright.core.images import hash_of_image, load_image
 from scenewright.evals.datasets import prompt_sets as tifa_set
 from scenewright.evals.metrics.base import Sample
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.studies.panel.aggregators.base import combined_by
+from scenewright.evals.studies.panel.aggregators.registry import combined_by
 from scenewright.evals.studies.panel.resampling import ItemResamples, kendall, spearman, summary
 from scenewright.evals.studies.panel.sources.dsg_release import (
     JUDGES,

@@ -15,7 +15,15 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting.blind import blind_of
 from scenewright.evals.reporting.comparison import Comparison, Difference, compare
 from scenewright.evals.reporting.evaluations import About, Opened, Side, about, pairs_of
-from scenewright.evals.reporting.grids import Grid, Grids, column_title, set_grids, write_tables
+from scenewright.evals.reporting.grids import (
+    Grid,
+    Grids,
+    column_title,
+    main_columns,
+    plots_of,
+    set_grids,
+    write_tables,
+)
 from scenewright.evals.reporting.items import (
     MEANINGS,
     PAPER_TOKENS_IN,
@@ -36,7 +44,6 @@ from scenewright.evals.reporting.pages import (
     building,
     render,
 )
-from scenewright.evals.reporting.plots import main_columns, plots_of
 from scenewright.evals.reporting.score_matrix import (
     Facet,
     ScoreMatrix,

@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-Array = NDArray[np.float64]
+from scenewright.evals.statistics.estimates import LEVEL as LEVEL
+from scenewright.evals.statistics.estimates import Array as Array
+from scenewright.evals.statistics.estimates import Measured
+
 Statistic = Callable[[Array], Array]
 """From sums (resamples, columns) to one number each, NaN where it is undefined."""
 
 RESAMPLES = 1000
-LEVEL = 0.95
 _MOST = 5_000_000
 """Largest number of counts kept; with more pictures there are fewer resamples."""
 _FEWEST = 200
@@ -33,10 +35,8 @@ _DECIMALS = 9
 """Values this close are ties: means of the same ratings differ in their last bit."""
 
 
-class Figure(BaseModel):
+class Figure(Measured):
     """A measured number with its 95 % interval."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     value: float | None
     """None: nothing was measured."""

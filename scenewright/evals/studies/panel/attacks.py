@@ -31,7 +31,7 @@ from scenewright.agents.panel.stacking import log_odds
 from scenewright.core.facts import FactKind
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.statistics.figures import LEVEL
-from scenewright.evals.studies.panel.aggregators.base import aggregator_of
+from scenewright.evals.studies.panel.aggregators.registry import aggregator_of
 from scenewright.evals.studies.panel.metrics import Quality
 from scenewright.evals.studies.panel.resampling import Drawn, summary
 from scenewright.evals.studies.panel.table import (
@@ -410,7 +410,7 @@ def noisy(table: AnswerTable, name: str, seed: int = 0) -> AnswerTable:
     Deterministic. Raises ``PanelStudyError`` for an unknown one.
     """
     if name not in NOISE:
-        raise PanelStudyError(f"there is no noise model {name!r}: use one of {', '.join(NOISE)}")
+        raise PanelStudyError(f"unknown noise model {name!r}: use one of {', '.join(NOISE)}")
     return NOISE[name].of(table, np.random.default_rng([seed, list(NOISE).index(name)]))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.statistics.figures import Bootstrap, Figure
-from scenewright.evals.studies.panel.aggregators.base import combined_by
+from scenewright.evals.studies.panel.aggregators.registry import combined_by
 from scenewright.evals.studies.panel.live_queries import PLAIN_FORM, JudgeResponses
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
 
@@ -97,7 +97,7 @@ class Shifts:
     def __init__(self, items: Places, truth: Array, resamples: int, seed: int) -> None:
         """``items``: number of each row's item, ``truth``: 1, 0 or NaN, both (n_rows,)."""
         if not len(items):
-            raise PanelStudyError("there is no fact to ask about")
+            raise PanelStudyError("the table has no facts: choose a source with facts to ask about")
         self.items = items
         self.truth = truth
         self.bootstrap = Bootstrap(int(items.max()) + 1, seed, resamples)

@@ -15,7 +15,11 @@ import numpy as np
 
 from scenewright.agents.panel.aggregation import Array, expit
 from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies.panel.aggregators.base import AGGREGATORS, aggregator_of
+from scenewright.evals.studies.panel.aggregators.registry import (
+    AGGREGATORS,
+    aggregator_of,
+    out_of_fold,
+)
 from scenewright.evals.studies.panel.metrics import MEASURES, MeasureName, MetricEvaluator, ratio
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
@@ -97,7 +101,7 @@ class Combiner:
             rated = bool((~np.isnan(have.ratings)).sum() >= 2)
             found[name] = ""
             if (needs == "truth" and not truth) or (needs == "ratings" and not rated):
-                found[name] = f"there is no {needs} to learn from"
+                found[name] = f"the table has no {needs} to learn from"
                 continue
             try:
                 for members in (*((at,) for at in everyone), everyone):
@@ -137,8 +141,6 @@ class Combiner:
             return aggregator.combine(part, self._learn.with_judges(members))
         if aggregator.fitted_to in ("nothing", "answers"):
             return aggregator.combine(part)
-        from scenewright.evals.studies.panel.aggregators.base import out_of_fold
-
         return out_of_fold(name, part, FOLDS, self._seed)
 
 

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from scenewright.agents.panel.aggregation import Array
 from scenewright.core.flushing import write_text
 from scenewright.evals.errors import EvalError
+from scenewright.evals.reporting import plots
 from scenewright.evals.runner.independence import self_report_notes
 from scenewright.evals.runner.served_versions import version_notes
 from scenewright.evals.statistics.estimates import (
@@ -38,7 +39,7 @@ from scenewright.evals.statistics.estimates import (
 )
 from scenewright.evals.store.files import drafted
 from scenewright.evals.store.results import Results, arm_name
-from scenewright.evals.studies import plots, readings
+from scenewright.evals.studies import readings
 from scenewright.evals.studies.layout import Layout, Row, as_csv, columns_of
 from scenewright.evals.studies.panel.resampling import (
     DECIMALS,

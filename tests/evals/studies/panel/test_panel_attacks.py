@@ -239,7 +239,7 @@ def test_dawid_skene_sees_through_liars_while_they_are_few() -> None:
 def test_aggregators_without_anything_to_learn_from_are_left_out() -> None:
     table = replace(random_table(0, n_items=12), truth=np.zeros(0))
     assert set(points(table, "calibrated", "mean", kind="yes")) == {"mean"}
-    with pytest.raises(PanelStudyError, match="no aggregator 'modal'"):
+    with pytest.raises(PanelStudyError, match="unknown aggregator 'modal'"):
         points(table, "modal", kind="yes")
     with pytest.raises(PanelStudyError, match="draws of bad judges"):
         breakdown_points(table, ("mean",), Attack(kind="yes"), repeats=0)
