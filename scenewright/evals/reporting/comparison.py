@@ -21,6 +21,7 @@ from scenewright.evals.statistics.estimates import (
     Paired,
     benjamini_hochberg,
     holm,
+    item_means,
     paired_many,
 )
 
@@ -152,7 +153,7 @@ def pair(first: Side, second: Side, column: Column) -> Pairs | None:
         block_a = one.values[column][:, [first.seeds[s] for s in common]][shared]
         block_b = two.values[column][:, [second.seeds[s] for s in common]][there]
         both = ~np.isnan(block_a) & ~np.isnan(block_b)
-        a, b = _seed_mean(block_a, both), _seed_mean(block_b, both)
+        a, b = (item_means(np.where(both, block, np.nan)) for block in (block_a, block_b))
     else:
         a = one.over_seeds(column, first.arms)[shared]
         b = two.over_seeds(column, second.arms)[there]
@@ -170,12 +171,6 @@ def pair(first: Side, second: Side, column: Column) -> Pairs | None:
         left_out={why: n for why, n in left.items() if n},
         seeds=_seeds(first, second, common),
     )
-
-
-def _seed_mean(block: Array, there: NDArray[Any]) -> Array:
-    n = there.sum(1)
-    total = np.where(there, block, 0.0).sum(1)
-    return np.where(n > 0, total / np.maximum(n, 1), np.nan)
 
 
 def _why(first: Side, second: Side, column: Column, row_a: int, row_b: int) -> str:

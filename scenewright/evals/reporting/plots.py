@@ -135,7 +135,7 @@ def legend(made: Drawing, axis: Axes | None = None, columns: int = 3, title: str
         made.suptitle(title, fontsize=11)
     handles, labels = ([], []) if axis is None else axis.get_legend_handles_labels()
     if labels:
-        made.legend(handles, labels, loc="outside lower center", ncols=columns)
+        made.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
     return made
 
 

@@ -32,15 +32,13 @@ from scipy.stats import norm
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import THRESHOLD
 from scenewright.evals.statistics.estimates import holm
-from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.statistics.figures import Figure, summary
+from scenewright.evals.statistics.ranks import DECIMALS, kendall
 from scenewright.evals.studies.panel.resampling import (
-    DECIMALS,
     Drawn,
     ItemResamples,
     RankCorrelation,
     image_counts,
-    kendall,
-    summary,
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 

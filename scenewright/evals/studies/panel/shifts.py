@@ -118,7 +118,7 @@ class Shifts:
         items, truths, p, q, a, b = (x[both] for x in (items, truths, p, q, a, b))
         yes, no = a == 1.0, a == 0.0
         labelled, false = ~np.isnan(truths), truths == 0.0
-        share = self._share
+        share = self.bootstrap.share
         return Shift(
             signed=share(items, q - p),
             absolute=share(items, np.abs(q - p)),
@@ -150,18 +150,11 @@ class Shifts:
         judges = np.mean([flips(pairs) for pairs in single], axis=0)
         gap = flips(panel) - judges
         items = np.tile(self.items, len(panel))
-        known = ~np.isnan(gap)
-        return self._share(items[known], gap[known])
+        return self.bootstrap.share(items, gap)
 
     def mean(self, values: Array) -> Figure:
         """Mean of ``values`` (n_rows,), NaN left out."""
-        known = ~np.isnan(values)
-        return self._share(self.items[known], values[known])
-
-    def _share(self, items: Places, part: Array) -> Figure:
-        if not len(items):
-            return Figure(value=None)
-        return self.bootstrap.share(items, part)
+        return self.bootstrap.share(self.items, values)
 
 
 SAME: tuple[str, ...] = ("paraphrase_1", "paraphrase_2", "order_1", "order_2")

@@ -20,6 +20,7 @@ from scenewright.evals.studies.panel.aggregators.registry import (
     aggregator_of,
     out_of_fold,
 )
+from scenewright.evals.studies.panel.estimators import error_phi
 from scenewright.evals.studies.panel.metrics import MEASURES, MeasureName, MetricEvaluator, ratio
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
@@ -237,23 +238,8 @@ def error_correlations(evaluator: MetricEvaluator) -> dict[Pair, Array]:
     judge's own error rate there: what error rates make by chance is 0. Facts that both voted on,
     and whose truth is known; NaN where one of the two never erred, or always did.
     """
-    table = evaluator.table
-    truth = table.truth
-    wrong = table.votes != truth[:, None]
-    known = ~np.isnan(table.votes) & ~np.isnan(truth)[:, None]
-    found: dict[Pair, Array] = {}
-    for a, b in combinations(range(len(table.judges)), 2):
-        both = known[:, a] & known[:, b]
-        covariance, first, second = 0.0, 0.0, 0.0
-        for holds in (0.0, 1.0):
-            rows = both & (truth == holds)
-            mine, other = rows & wrong[:, a], rows & wrong[:, b]
-            n, m, o, shared = evaluator.sums([rows, mine, other, mine & other]).T
-            size = np.maximum(n, 1.0)
-            covariance = covariance + shared - m * o / size
-            first, second = first + m - m**2 / size, second + o - o**2 / size
-        found[a, b] = ratio(covariance, np.sqrt(first * second))
-    return found
+    phi = error_phi(evaluator.table, evaluator.weights)
+    return {(a, b): phi[:, a, b] for a, b in combinations(range(phi.shape[1]), 2)}
 
 
 def vote_agreements(evaluator: MetricEvaluator) -> dict[Pair, Array]:

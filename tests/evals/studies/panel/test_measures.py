@@ -16,9 +16,10 @@ from scenewright.agents.panel.aggregation import (
     mean_probability,
 )
 from scenewright.evals.statistics.estimates import holm
+from scenewright.evals.statistics.ranks import kendall, spearman
 from scenewright.evals.studies.panel.attacks import NOISE, noisy
 from scenewright.evals.studies.panel.metrics import Measures, gains
-from scenewright.evals.studies.panel.resampling import Drawn, ItemResamples, kendall, spearman
+from scenewright.evals.studies.panel.resampling import Drawn, ItemResamples
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,

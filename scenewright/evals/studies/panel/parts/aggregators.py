@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator
 
 from scenewright.evals.reporting import plots
-from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.statistics.figures import Figure, summary
 from scenewright.evals.studies.panel.aggregators.base import FOLDS
 from scenewright.evals.studies.panel.aggregators.registry import (
     AGGREGATORS,
@@ -19,7 +19,7 @@ from scenewright.evals.studies.panel.aggregators.registry import (
 from scenewright.evals.studies.panel.attacks import NOISE, noisy
 from scenewright.evals.studies.panel.metrics import Measure, Measures, gains
 from scenewright.evals.studies.panel.presentation import difference, report
-from scenewright.evals.studies.panel.resampling import Drawn, summary
+from scenewright.evals.studies.panel.resampling import Drawn
 from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,

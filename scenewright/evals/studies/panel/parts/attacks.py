@@ -12,7 +12,7 @@ from pydantic import Field
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Estimate, number
-from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.statistics.figures import Figure, summary
 from scenewright.evals.studies.panel.attacks import (
     Attack,
     AttackKind,
@@ -28,7 +28,6 @@ from scenewright.evals.studies.panel.presentation import (
     percent,
     report,
 )
-from scenewright.evals.studies.panel.resampling import summary
 from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,

@@ -26,7 +26,6 @@ from scenewright.evals.studies.panel.selection import (
     gains_of,
     group_said,
     judge_scores,
-    mean_of,
     panel_like,
     ratio,
     rounds_of,
@@ -238,14 +237,14 @@ def _pick(
     true, rated = gains.gains[:, at, n].ravel(), gains.gains[:, at, n + 1].ravel()
     return {
         "judge": judge,
-        "own": mean_of(items, own, bootstrap),
-        "others": mean_of(items, others, bootstrap),
-        "gap": mean_of(items, own - others, bootstrap),
+        "own": bootstrap.share(items, own),
+        "others": bootstrap.share(items, others),
+        "gap": bootstrap.share(items, own - others),
         "confirmed": ratio(items, others, own, bootstrap),
         "expected": slope,
-        "true": mean_of(items, true, bootstrap),
+        "true": bootstrap.share(items, true),
         "true_share": ratio(items, true, own, bootstrap),
-        "rated": mean_of(items, rated, bootstrap),
+        "rated": bootstrap.share(items, rated),
     }
 
 

@@ -10,11 +10,11 @@ from pydantic import Field
 
 from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Estimate
-from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.statistics.figures import Figure, summary
 from scenewright.evals.studies.panel.attacks import Learning, combined
 from scenewright.evals.studies.panel.people import Ceilings, People, scores_of
 from scenewright.evals.studies.panel.presentation import bare, report, side
-from scenewright.evals.studies.panel.resampling import Drawn, summary
+from scenewright.evals.studies.panel.resampling import Drawn
 from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,
@@ -111,8 +111,7 @@ def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
     best = panel or judge
     gap = None
     if panel and judge:
-        one, other = drawn[panel["voter"]], drawn[judge["voter"]]
-        gap = figure(Drawn(one.value - other.value, one.resamples - other.resamples))
+        gap = figure(drawn[panel["voter"]] - drawn[judge["voter"]])
     unknown = {
         name: Estimate(reason=why) for name in ("share_of_ceiling", "minus_rater") if why
     }  # fmt: skip

@@ -13,7 +13,7 @@ from pydantic import Field
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Estimate, holm, paired_many
-from scenewright.evals.statistics.figures import LEVEL, Figure
+from scenewright.evals.statistics.figures import LEVEL, Figure, summary
 from scenewright.evals.studies.panel.power import (
     Differences,
     Moments,
@@ -31,7 +31,7 @@ from scenewright.evals.studies.panel.power import (
     single_images,
 )
 from scenewright.evals.studies.panel.presentation import counted, report
-from scenewright.evals.studies.panel.resampling import ItemResamples, summary
+from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,

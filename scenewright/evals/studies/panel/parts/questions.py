@@ -233,15 +233,7 @@ def _premise(
         number = {of.picture.name: table.item_of[row] for row, of in enumerate(sample.facts)}
         items = np.array([number[of.picture.name] for of in forms[PREMISE] if of is not None])
         bootstrap = Bootstrap(int(table.item_of.max()) + 1, context.seed, context.resamples)
-        found = {}
-        for voter in voters:
-            known = ~np.isnan(voter.votes)
-            found[voter.name] = (
-                bootstrap.share(items[known], voter.votes[known])
-                if known.any()
-                else Figure(value=None)
-            )
-        return found, True
+        return {voter.name: bootstrap.share(items, voter.votes) for voter in voters}, True
     shifts = Shifts(table.item_of, table.truth, context.resamples, context.seed)
     absent = np.array([fact.group == ABSENT for fact in table.facts])
     if "premise" not in options.subjects:
