@@ -40,11 +40,16 @@ from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import Panel
 from scenewright.evals.judge_reports.labelled_facts import ABSENT
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
-from scenewright.evals.studies.panel.aggregators.base import AGGREGATORS, aggregator_of, out_of_fold
+from scenewright.evals.statistics.figures import summary
 from scenewright.evals.studies.panel.aggregators.pooling import measured_on
+from scenewright.evals.studies.panel.aggregators.registry import (
+    AGGREGATORS,
+    aggregator_of,
+    out_of_fold,
+)
 from scenewright.evals.studies.panel.attacks import noisy
 from scenewright.evals.studies.panel.metrics import OF_PEOPLE, OF_TRUTH, Measure, Measures, gains
-from scenewright.evals.studies.panel.resampling import Drawn, summary
+from scenewright.evals.studies.panel.resampling import Drawn
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,

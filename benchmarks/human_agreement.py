@@ -39,9 +39,10 @@ from benchmarks._harness import RESAMPLES, benchmark, folder, interval, release,
 from scenewright.agents.panel.aggregation import dawid_skene, majority_share, mean_probability
 from scenewright.agents.panel.panel import THRESHOLD
 from scenewright.core.facts import FACT_KINDS
+from scenewright.evals.statistics.ranks import DECIMALS, kendall, spearman
 from scenewright.evals.studies.panel.aggregators.base import questions_of
 from scenewright.evals.studies.panel.aggregators.pooling import drawn_to_others
-from scenewright.evals.studies.panel.resampling import DECIMALS, ItemResamples, kendall, spearman
+from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.sources.dsg_release import JUDGES, load_dsg_release
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from scenewright.evals.studies.peers.matrix import DSG as PUBLISHED

@@ -59,8 +59,8 @@ from benchmarks._templates import template
 from scenewright.config.settings import Profile
 from scenewright.core.facts import FactKind
 from scenewright.core.scene import SceneGraph
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Estimate
-from scenewright.evals.studies import plots
 from scenewright.graphs.state import Budget
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 from scenewright.runs.model_factory.profiles import RunModels

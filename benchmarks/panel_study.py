@@ -32,7 +32,7 @@ import numpy as np
 
 from benchmarks._harness import DATA, Progress, benchmark, figure, prefixed, progress
 from scenewright.agents.panel.aggregation import expit
-from scenewright.evals.studies.panel.aggregators.base import AGGREGATORS
+from scenewright.evals.studies.panel.aggregators.registry import AGGREGATORS
 from scenewright.evals.studies.panel.attacks import Attack, AttackKind, breakdown_points
 from scenewright.evals.studies.panel.recovering import ESTIMATORS, Recovered, recovered, recovery
 from scenewright.evals.studies.panel.simulator import (

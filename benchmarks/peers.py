@@ -43,8 +43,10 @@ from scenewright.core.images import hash_of_image, load_image
 from scenewright.evals.datasets import prompt_sets as tifa_set
 from scenewright.evals.metrics.base import Sample
 from scenewright.evals.metrics.registry import metric_of
-from scenewright.evals.studies.panel.aggregators.base import combined_by
-from scenewright.evals.studies.panel.resampling import ItemResamples, kendall, spearman, summary
+from scenewright.evals.statistics.figures import summary
+from scenewright.evals.statistics.ranks import kendall, spearman
+from scenewright.evals.studies.panel.aggregators.registry import combined_by
+from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.sources.dsg_release import (
     JUDGES,
     QUESTIONS,

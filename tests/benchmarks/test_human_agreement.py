@@ -32,7 +32,8 @@ from benchmarks.human_agreement import (
     within_prompt,
 )
 from benchmarks.human_agreement import main as command
-from scenewright.evals.studies.panel.resampling import ItemResamples, kendall, spearman
+from scenewright.evals.statistics.ranks import kendall, spearman
+from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.sources.dsg_release import JUDGES, load_dsg_release
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from scenewright.evals.studies.peers.matrix import DSG as PUBLISHED

@@ -89,7 +89,7 @@ def test_the_source_may_lie_elsewhere(place: Path) -> None:
     ("arguments", "said"),
     [
         (["configs/gone.toml"], "cannot be read"),
-        (["configs/mine.toml", "--part", "powr"], "there is no study 'powr': use one of"),
+        (["configs/mine.toml", "--part", "powr"], "unknown study 'powr': use one of"),
     ],
 )
 def test_wrong_input_is_told(place: Path, arguments: list[str], said: str) -> None:

@@ -155,7 +155,7 @@ def test_the_solver_draws_samples_of_others() -> None:
         ({"models": f"{HERE}:nothing"}, "gives a str"),
         ({"models": f"{HERE}:nobody"}, "no function nobody"),
         ({"config": "nowhere.toml"}, "nowhere.toml cannot be read"),
-        ({"panel": "nope"}, "there is no panel 'nope'"),
+        ({"panel": "nope"}, "unknown panel 'nope'"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_drawn(options: Any, said: str) -> None:

@@ -142,9 +142,7 @@ def _asked(base: EvalConfig | None, fields: Mapping[str, Any], panel: str | None
     if panel is not None:
         panels = {**told.get("panels", {}), **given.get("panels", {})}
         if panel not in panels:
-            raise EvalError(
-                f"there is no panel {panel!r}: use one of {', '.join(panels) or 'none'}"
-            )
+            raise EvalError(f"unknown panel {panel!r}: use one of {', '.join(panels) or 'none'}")
         given["panels"] = {panel: panels[panel]}
     found = config_of({**told, **given})
     _check_one("backend", found.backends)

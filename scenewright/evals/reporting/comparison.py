@@ -1,12 +1,4 @@
-"""Paired comparisons of arms, with corrections for the number of comparisons.
-
-- :func:`holm`: Holm (1979), *A simple sequentially rejective multiple test procedure*. The chance
-  that any true null hypothesis of the family is rejected stays at most the level, whatever the
-  dependence between the tests.
-- :func:`benjamini_hochberg`: Benjamini & Hochberg (1995), *Controlling the false discovery rate*.
-  The expected share of true null hypotheses among the rejected ones stays at most the level, for
-  independent or positively dependent tests.
-"""
+"""Paired comparisons of arms, with corrections for the number of comparisons."""
 
 from __future__ import annotations
 
@@ -17,13 +9,21 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.evals.reporting.evaluations import About, Opened, Side
 from scenewright.evals.reporting.pages import ChoiceError, asset, render
 from scenewright.evals.reporting.score_matrix import Column, Facet, higher_is_better, in_order
-from scenewright.evals.statistics.estimates import PAIRED_RESAMPLES, Paired, paired_many
+from scenewright.evals.statistics.estimates import (
+    PAIRED_RESAMPLES,
+    Array,
+    Paired,
+    benjamini_hochberg,
+    holm,
+    item_means,
+    paired_many,
+)
 
 _ASKED = {
     "protocol": "how facts are asked",
@@ -117,9 +117,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= 24 else text[:23] + "…"
 
 
-Array = NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """Differences after − before of one column of scores."""
@@ -156,7 +153,7 @@ def pair(first: Side, second: Side, column: Column) -> Pairs | None:
         block_a = one.values[column][:, [first.seeds[s] for s in common]][shared]
         block_b = two.values[column][:, [second.seeds[s] for s in common]][there]
         both = ~np.isnan(block_a) & ~np.isnan(block_b)
-        a, b = _seed_mean(block_a, both), _seed_mean(block_b, both)
+        a, b = (item_means(np.where(both, block, np.nan)) for block in (block_a, block_b))
     else:
         a = one.over_seeds(column, first.arms)[shared]
         b = two.over_seeds(column, second.arms)[there]
@@ -174,12 +171,6 @@ def pair(first: Side, second: Side, column: Column) -> Pairs | None:
         left_out={why: n for why, n in left.items() if n},
         seeds=_seeds(first, second, common),
     )
-
-
-def _seed_mean(block: Array, there: NDArray[Any]) -> Array:
-    n = there.sum(1)
-    total = np.where(there, block, 0.0).sum(1)
-    return np.where(n > 0, total / np.maximum(n, 1), np.nan)
 
 
 def _why(first: Side, second: Side, column: Column, row_a: int, row_b: int) -> str:
@@ -218,44 +209,6 @@ def _seeds(first: Side, second: Side, common: list[int]) -> str:
 def _listed(seeds: Any) -> str:
     found = sorted(seeds)
     return ("seeds " if len(found) > 1 else "seed ") + ", ".join(map(str, found))
-
-
-def holm(p_values: ArrayLike) -> Array:
-    """Return Holm's corrected p-values, in the order of ``p_values`` (m,).
-
-    With p₍₁₎ ≤ … ≤ p₍ₘ₎ the i-th becomes max over j ≤ i of (m − j + 1)·p₍ⱼ₎, at most 1. Raises
-    ``ValueError`` for values outside of [0, 1] or not finite.
-    """
-    p, order = _sorted(p_values)
-    m = len(p)
-    stepped = np.maximum.accumulate(p * (m - np.arange(m)))
-    return _back(stepped, order)
-
-
-def benjamini_hochberg(p_values: ArrayLike) -> Array:
-    """Return corrected p-values (q-values) of Benjamini and Hochberg, in the given order.
-
-    The i-th smallest of m becomes min over j ≥ i of (m / j)·p₍ⱼ₎, at most 1. Raises ``ValueError``
-    for values outside of [0, 1] or not finite.
-    """
-    p, order = _sorted(p_values)
-    m = len(p)
-    scaled = p * (m / np.arange(1, m + 1))
-    return _back(np.minimum.accumulate(scaled[::-1])[::-1], order)
-
-
-def _sorted(p_values: ArrayLike) -> tuple[Array, NDArray[np.intp]]:
-    p = np.asarray(p_values, np.float64)
-    if p.ndim != 1 or not np.all((p >= 0.0) & (p <= 1.0)):
-        raise ValueError("p-values are numbers from 0 to 1: correct those that exist")
-    order = np.argsort(p, kind="stable")
-    return p[order], order
-
-
-def _back(values: Array, order: NDArray[np.intp]) -> Array:
-    result = np.empty_like(values)
-    result[order] = np.minimum(values, 1.0)
-    return result
 
 
 SIGNIFICANT = 0.05
@@ -424,11 +377,11 @@ def _columns(
         if metric in of_sets and metric not in known:
             raise ChoiceError(f"{metric} is a score of whole sets: there are no pairs to test")
         if metric not in known:
-            raise ChoiceError(f"there are no scores of {metric!r}: use one of {_list(known)}")
+            raise ChoiceError(f"no scores of {metric!r}: use one of {_list(known)}")
     judging = {column.panel for column in (*here, *there) if column.panel}
     for panel in panels:
         if panel not in judging:
-            raise ChoiceError(f"there is no panel {panel!r}: use one of {_list(judging)}")
+            raise ChoiceError(f"unknown panel {panel!r}: use one of {_list(judging)}")
     return [
         column
         for column in here

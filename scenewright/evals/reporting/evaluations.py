@@ -222,7 +222,7 @@ def pairs_of(groups: Sequence[Sequence[Side]], first_only: bool = False) -> list
     if not pairs:
         named = ", ".join(sorted({side.arm for side in sides})) or "none"
         raise ChoiceError(
-            f"there is nothing to compare: the arms are {named}. Name two of them, for example "
+            f"nothing to compare: the arms are {named}. Name two of them, for example "
             "FOLDER:BACKEND/CONDITION OTHER:BACKEND/CONDITION"
             if by_name or len(sides) != 1
             else f"there is one arm, {named}: name another evaluation or an evaluation of two arms"

@@ -21,7 +21,15 @@ from PIL import Image
 
 from scenewright.core.images import ImageError, load_image
 from scenewright.evals.errors import EvalError
-from scenewright.evals.reporting.words import count, dollars, p_value, score, signed, whole
+from scenewright.evals.reporting.words import (
+    count,
+    dollars,
+    p_value,
+    probability,
+    score,
+    signed,
+    whole,
+)
 from scenewright.runs.report import words
 
 POLICY = "default-src 'none'; img-src 'self' file: data:; style-src 'self' file: 'unsafe-inline'"
@@ -77,6 +85,9 @@ def _environment() -> Environment:
         signed=signed,
         whole=whole,
         p_value=p_value,
+        probability=probability,
+        duration=words.duration,
+        plain_json=functools.partial(json.dumps, ensure_ascii=False),
     )
     made.globals |= {"symbols": words.SYMBOLS, "meanings": words.MEANINGS}
     return made

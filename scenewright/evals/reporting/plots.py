@@ -1,7 +1,9 @@
-"""Plots of a report as SVG files that are legible on light and on dark backgrounds.
+"""Plots of reports and studies: SVG, legible, with marks, lines and hatches as well as colours.
 
-Colours are names with a value for each colour scheme in the file's style sheet; series also differ
-by marker and line, so that no information depends on colour alone.
+Colours are those of Okabe and Ito (2008), which people with any common colour blindness can tell
+apart. Plots of a report (:class:`Plot`) carry their alternative text, and their colours are names
+with a value for light and one for dark backgrounds; study plots are matplotlib figures that
+:func:`save` writes.
 """
 
 from __future__ import annotations
@@ -9,46 +11,324 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.evals.reporting.grids import Grids, column_title
-from scenewright.evals.reporting.score_matrix import Column, Facet, in_order
+import numpy as np
+
+from scenewright.evals.statistics.estimates import Array, Estimate, number
 from scenewright.evals.statistics.figures import Figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-# On light paper, on dark paper.
-_INK = ("#1d1c1a", "#edecea")
-_MUTED = ("#66625b", "#a3a19b")
-_RULE = ("#d9d5cb", "#3a3f45")
-_SERIES = (
-    ("#3d4fc4", "#9aa8ff"),
-    ("#bf3d0c", "#ff9460"),
-    ("#0a7558", "#4ccf9f"),
-    ("#7a3fc0", "#c5a3ff"),
-    ("#8a6a00", "#e0b84a"),
-    ("#0b7393", "#5cc8ea"),
-    ("#a8326e", "#ff8fc0"),
-    ("#5c6066", "#a9adb5"),
-)
-_MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
-_LINES = ("-", "--", "-.", ":")
-_NAMES = {"ink": _INK, "muted": _MUTED, "rule": _RULE} | {
-    f"s{at}": pair for at, pair in enumerate(_SERIES)
+_DARK = {
+    "#0072B2": "#5cb8f0",
+    "#D55E00": "#ff9460",
+    "#009E73": "#4ccf9f",
+    "#CC79A7": "#e9a5cb",
+    "#E69F00": "#ffc14d",
+    "#56B4E9": "#8fd0f7",
+    "#000000": "#edecea",
+    "#8A7A00": "#e0b84a",
+    "#1d1c1a": "#edecea",
+    "#66625b": "#a3a19b",
+    "#dfe3e6": "#3a3f45",
 }
+"""Colour on light paper → on dark paper; the first are those of series."""
+COLORS = tuple(_DARK)[:8]
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), "-", "--")
+HATCHES = ("", "///", "\\\\\\", "xxx", "---", "+++", "|||", "//")
+INK, GREY = "#222222", "#9aa3ab"
+_TEXT, _MUTED, _RULE = "#1d1c1a", "#66625b", "#dfe3e6"
 _FONT = 'ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",Arial,sans-serif'
-_WIDTH = 7.6
-"""Inches; the pages scale plots to their column."""
+CONDITIONS: dict[str, str] = {
+    "triplets": "triplets (baseline)",
+    "composition": "+ scene composition",
+    "feedback": "+ feedback",
+    "feedback_whole": "+ feedback, whole picture",
+    "lambda1_0": "IP-Adapter, λ1 = 0",
+}
+"""Condition → how tables and plots call it."""
+_STYLE: Any = {
+    "font.size": 10,
+    "font.family": "DejaVu Sans",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": _RULE,
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    # Text stays text, and names are not formulas.
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    # Equal figures give equal files.
+    "svg.hashsalt": "scenewright",
+}
+_THEMED_STYLE: Any = _STYLE | {
+    "text.color": _TEXT,
+    "axes.edgecolor": _MUTED,
+    "axes.labelcolor": _MUTED,
+    **{f"{axis}tick.{what}": colour for axis in "xy"
+       for what, colour in (("color", _MUTED), ("labelcolor", _TEXT))},
+}  # fmt: skip
+_WHISKER: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 0.9, "capsize": 2}
+
+Measured = Figure | Estimate
+Points = Iterable[tuple[float, Measured]]
+"""x → figure."""
+Drawings = Mapping[str, Callable[[], "Drawing"]]
+"""File stem → function that draws the plot."""
+
+
+def name_of(condition: str) -> str:
+    """Return ``condition`` in words."""
+    return CONDITIONS.get(condition, condition)
+
+
+def figure(
+    rows: int = 1, columns: int = 1, size: tuple[float, float] = (7.0, 4.2)
+) -> tuple[Drawing, Any]:
+    """Return a new figure, and its axes as an array (rows, columns).
+
+    ``size`` is (width, height) in inches.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure as Drawing
+
+    with mpl.rc_context(_STYLE):
+        made = Drawing(figsize=size, layout="constrained")
+        return made, made.subplots(rows, columns, squeeze=False)
+
+
+def panes(columns: int, size: tuple[float, float], rows: int = 1) -> tuple[Drawing, list[Axes]]:
+    """Return a new figure and its axes, row by row."""
+    made, axes = figure(rows, columns, size)
+    return made, list(axes.flat)
+
+
+def chart(
+    title: str, xlabel: str = "", ylabel: str = "", size: tuple[float, float] = (7.0, 4.2)
+) -> tuple[Drawing, Axes]:
+    """Return a new figure with one pair of axes, and these."""
+    made, (axis,) = panes(1, size)
+    axis.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    return made, axis
+
+
+def labelled(axis: Axes, x: str = "", y: str = "", title: str = "") -> None:
+    """Set the labels of one of several panes."""
+    axis.set(xlabel=x, ylabel=y)
+    if title:
+        axis.set_title(title, fontsize=10)
+
+
+def legend(made: Drawing, axis: Axes | None = None, columns: int = 3, title: str = "") -> Drawing:
+    """Return the figure with one legend for all axes below them, and a title above them."""
+    if title:
+        made.suptitle(title, fontsize=11)
+    handles, labels = ([], []) if axis is None else axis.get_legend_handles_labels()
+    if labels:
+        made.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+    return made
+
+
+def save(made: Drawing, path: Path, title: str) -> None:
+    """Write ``made`` as SVG; ``title`` is the title in the file."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(_STYLE):
+        made.savefig(path, format="svg", metadata={"Date": None, "Title": title})
+
+
+def errors(found: Sequence[Measured]) -> list[list[float]]:
+    """Return how far the intervals reach below and above the values.
+
+    Without an interval the spread over seeds is taken.
+    """
+    below, above = [], []
+    for one in found:
+        value = one.value or 0.0
+        spread = (one.sd if isinstance(one, Estimate) else None) or 0.0
+        low = value - spread if one.low is None else one.low
+        high = value + spread if one.high is None else one.high
+        # A percentile interval need not hold its own mean.
+        below.append(max(0.0, value - low))
+        above.append(max(0.0, high - value))
+    return [below, above]
+
+
+def looks(at: int) -> dict[str, Any]:
+    """Return colour, marker and line of series number ``at``."""
+    return {
+        "color": COLORS[at % len(COLORS)],
+        "marker": MARKERS[at % len(MARKERS)],
+        "linestyle": LINES[at % len(LINES)],
+    }
+
+
+def curve(
+    axis: Axes,
+    at: int,
+    label: str,
+    points: Points,
+    factor: float = 1.0,
+    band: bool = False,
+    **style: Any,
+) -> None:
+    """Draw series number ``at`` with its intervals, as bars or as a ``band``."""
+    known = [(x, f.times(factor)) for x, f in points if f.value is not None]
+    if not known:
+        return
+    xs, values = [x for x, _ in known], [f.value or 0.0 for _, f in known]
+    style = looks(at) | {"linewidth": 1.4, "markersize": 5, "label": label} | style
+    if not band:
+        axis.errorbar(
+            xs, values, yerr=errors([f for _, f in known]), elinewidth=0.8, capsize=2.5, **style
+        )
+        return
+    axis.plot(xs, values, **style)
+    ends = [(x, f.low, f.high) for x, f in known if f.low is not None and f.high is not None]
+    if ends:
+        x, low, high = (np.array(side) for side in zip(*ends, strict=True))
+        axis.fill_between(x, low, high, alpha=0.12, linewidth=0, color=style["color"])
+
+
+def lines(
+    axis: Axes, series: Mapping[str, Sequence[tuple[float, Estimate]]], factor: float = 1.0
+) -> None:
+    """Draw one line a series over x, side by side, with 95 % intervals."""
+    for at, (name, points) in enumerate(series.items()):
+        shift = (at - (len(series) - 1) / 2) * 0.06
+        curve(axis, at, name, [(x + shift, one) for x, one in points], factor)
+
+
+def scatter(
+    axis: Axes, at: int, label: str, points: Sequence[tuple[Any, Any]], **style: Any
+) -> None:
+    """Draw (x, y) of series number ``at`` as marks."""
+    found = {"s": 18, "linewidths": 0} | looks(at) | style | {"label": label}
+    found.pop("linestyle")
+    axis.scatter([x for x, _ in points], [y for _, y in points], **found)
+
+
+def bars(
+    axis: Axes,
+    groups: Sequence[str],
+    series: Mapping[str, Sequence[Measured]],
+    factor: float = 1.0,
+    horizontal: bool = False,
+) -> None:
+    """Draw bars of every series side by side in each group, with 95 % intervals."""
+    width = 0.8 / max(1, len(series))
+    for at, (name, figures) in enumerate(series.items()):
+        known = [
+            (group + (at - (len(series) - 1) / 2) * width, one.times(factor))
+            for group, one in enumerate(figures) if one.value is not None
+        ]  # fmt: skip
+        places, values = [place for place, _ in known], [one.value or 0.0 for _, one in known]
+        draw: Any = axis.barh if horizontal else axis.bar
+        draw(
+            places, values, width * 0.92, color=COLORS[at % len(COLORS)],
+            hatch=HATCHES[at % len(HATCHES)], edgecolor="white", linewidth=0.4, label=name,
+        )  # fmt: skip
+        if known:
+            reach = errors([one for _, one in known])
+            if horizontal:
+                axis.errorbar(values, places, xerr=reach, **_WHISKER)
+            else:
+                axis.errorbar(places, values, yerr=reach, **_WHISKER)
+    if horizontal:
+        axis.set_yticks(range(len(groups)), list(groups))
+        axis.invert_yaxis()
+        axis.grid(axis="y", visible=False)
+    else:
+        axis.set_xticks(range(len(groups)), list(groups))
+        axis.grid(axis="x", visible=False)
+
+
+def percentages(
+    groups: Sequence[str],
+    series: Mapping[str, Sequence[Estimate]],
+    *,
+    ylabel: str,
+    title: str,
+    size: tuple[float, float],
+    xlabel: str = "",
+    columns: int = 3,
+) -> Drawing:
+    """Return a figure of :func:`bars` alone, from 0 to 100 %, with its legend in ``columns``."""
+    made, axis = chart(title, xlabel, ylabel, size)
+    bars(axis, groups, series)
+    axis.set_ylim(0, 100)
+    return legend(made, axis, columns=columns)
+
+
+def bar_chart(
+    names: Sequence[str],
+    series: Mapping[str, Sequence[Measured]],
+    *,
+    x: str,
+    title: str = "",
+    factor: float = 1.0,
+    limits: tuple[float, float] | None = None,
+    lines: Sequence[tuple[str, float]] = (),
+    columns: int = 3,
+) -> Drawing:
+    """Return a figure of horizontal bars alone, with dashed ``lines`` (name, place) across."""
+    made, axis = chart(title, x, size=(7.4, 1.4 + 0.24 * len(names) * (len(series) + 0.8)))
+    bars(axis, names, series, factor, horizontal=True)
+    for at, (name, place) in enumerate(lines, 1):
+        axis.axvline(place, color=COLORS[at], linestyle=LINES[at], linewidth=1.2, label=name)
+    if limits:
+        axis.set_xlim(*limits)
+    else:
+        axis.axvline(0.0, color=INK, linewidth=0.9)
+    return legend(made, axis, columns)
+
+
+def heat(
+    axis: Axes,
+    values: Array,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    most: float,
+    colors: str,
+    digits: int = 1,
+    sign: bool = False,
+    bold: Array | None = None,
+) -> Any:
+    """Draw a grid of numbers from −``most`` to ``most``; NaN stays empty. Return its image."""
+    shown = axis.imshow(values, cmap=colors, vmin=-most, vmax=most, aspect="auto")
+    for (y, x), value in np.ndenumerate(values):
+        if not np.isnan(value):
+            axis.text(
+                x, y, number(float(value), digits, sign), ha="center", va="center", fontsize=8,
+                fontweight="bold" if bold is not None and bold[y, x] else "normal",
+                color="white" if abs(value) > 0.62 * most else INK,
+            )  # fmt: skip
+    axis.set_xticks(range(len(columns)), columns, rotation=35, ha="right")
+    axis.set_yticks(range(len(rows)), rows)
+    axis.grid(visible=False)
+    return shown
+
+
+def noted(axis: Axes, text: str, place: tuple[float, float], at: int = -1, up: float = 5) -> None:
+    """Write a small ``text`` beside a point, in the colour of series number ``at``."""
+    color = "#444444" if at < 0 else COLORS[at % len(COLORS)]
+    axis.annotate(text, place, fontsize=8, xytext=(4, up), textcoords="offset points", color=color)
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series of a plot."""
+    """One series of a report's plot."""
 
     name: str
     """As the legend says."""
@@ -58,7 +338,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot and its texts."""
+    """A plot of a report and its texts."""
 
     name: str
     """File name without ending."""
@@ -70,79 +350,60 @@ class Plot:
     """All that it shows, in words."""
 
 
-def dots(name: str, title: str, places: Sequence[str], series: Sequence[Series], axis: str) -> Plot:
-    """Draw means as dots with their 95 % intervals, one line a place, series side by side."""
-    with _plain_text(name):
-        return _dots(name, title, places, series, axis)
-
-
-def _dots(
+def dot_plot(
     name: str, title: str, places: Sequence[str], series: Sequence[Series], axis: str
 ) -> Plot:
+    """Draw means as dots with their 95 % intervals, one line a place, series side by side."""
     height = 0.9 + len(places) * max(0.36, 0.2 * len(series)) + (0.3 if len(series) > 1 else 0.0)
-    drawing, axes = _paper(height)
-    for at, one in enumerate(series):
-        shift = (at - (len(series) - 1) / 2) * 0.7 / max(1, len(series))
-        for place, figure in enumerate(one.figures):
-            if figure.value is None:
-                continue
-            label = _label(one.name) if place == _first(one) else None
-            _dot(axes, figure, place + shift, at, label)
-    axes.set_yticks(range(len(places)), [_short(place) for place in places])
-    axes.set_ylim(len(places) - 0.5, -0.5)
-    axes.set_xlabel(axis)
-    axes.grid(axis="x", color=_RULE[0], linewidth=0.8)
-    return _done(drawing, axes, name, title, places, series)
+    with _themed(name):
+        made, axes = _paper(height)
+        for at, one in enumerate(series):
+            shift = (at - (len(series) - 1) / 2) * 0.7 / max(1, len(series))
+            known = [(y + shift, f) for y, f in enumerate(one.figures) if f.value is not None]
+            if known:
+                axes.errorbar(
+                    [f.value or 0.0 for _, f in known], [y for y, _ in known],
+                    xerr=errors([f for _, f in known]), label=_label(one.name), markersize=7,
+                    elinewidth=2.0, **looks(at) | {"linestyle": "none"},
+                )  # fmt: skip
+        axes.set_yticks(range(len(places)), [_short(place) for place in places])
+        axes.set_ylim(len(places) - 0.5, -0.5)
+        axes.set_xlabel(axis)
+        axes.grid(axis="y", visible=False)
+        return _done(made, axes, name, title, places, series)
 
 
-def lines(name: str, title: str, places: Sequence[str], series: Sequence[Series], axis: str,
-          along: str) -> Plot:  # fmt: skip
+def line_plot(name: str, title: str, places: Sequence[str], series: Sequence[Series], axis: str,
+              along: str) -> Plot:  # fmt: skip
     """Draw means as joined points with their 95 % intervals, over ordered classes."""
-    with _plain_text(name):
-        return _lines(name, title, places, series, axis, along)
-
-
-def _lines(name: str, title: str, places: Sequence[str], series: Sequence[Series], axis: str,
-           along: str) -> Plot:  # fmt: skip
-    drawing, axes = _paper(3.6)
-    for at, one in enumerate(series):
-        shift = (at - (len(series) - 1) / 2) * 0.36 / max(1, len(series))
-        known = [(x + shift, f) for x, f in enumerate(one.figures) if f.value is not None]
-        if not known:
-            continue
-        xs, ys = [x for x, _ in known], [f.value or 0.0 for _, f in known]
-        axes.plot(
-            xs, ys, _LINES[at % len(_LINES)], color=_colour(at), marker=_MARKERS[at % 8],
-            markersize=6, linewidth=1.8, label=_label(one.name),
-        )  # fmt: skip
-        for x, figure in known:
-            if figure.low is not None and figure.high is not None:
-                axes.plot([x, x], [figure.low, figure.high], color=_colour(at), linewidth=1.3)
-    axes.set_xticks(range(len(places)), [_short(place) for place in places])
-    axes.set_xlabel(along)
-    axes.set_ylabel(axis)
-    axes.grid(axis="y", color=_RULE[0], linewidth=0.8)
-    return _done(drawing, axes, name, title, places, series)
+    with _themed(name):
+        made, axes = _paper(3.6)
+        for at, one in enumerate(series):
+            shift = (at - (len(series) - 1) / 2) * 0.36 / max(1, len(series))
+            points = [(x + shift, figure) for x, figure in enumerate(one.figures)]
+            curve(axes, at, _label(one.name), points, linewidth=1.8, markersize=6)
+        axes.set_xticks(range(len(places)), [_short(place) for place in places])
+        axes.set(xlabel=along, ylabel=axis)
+        axes.grid(axis="x", visible=False)
+        return _done(made, axes, name, title, places, series)
 
 
 @contextmanager
-def _plain_text(salt: str) -> Iterator[None]:
-    """Keep text as text: names are not formulas, and the reader's fonts are used."""
-    import matplotlib
+def _themed(salt: str) -> Iterator[None]:
+    import matplotlib as mpl
 
-    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": salt, "text.parse_math": False}
-    with matplotlib.rc_context(settings), warnings.catch_warnings():
+    with mpl.rc_context(_THEMED_STYLE | {"svg.hashsalt": salt}), warnings.catch_warnings():
         # Widths are measured with a font that lacks some scripts.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
-def _first(series: Series) -> int:
-    return next((at for at, figure in enumerate(series.figures) if figure.value is not None), -1)
+def _paper(height: float) -> tuple[Drawing, Axes]:
+    # Without pyplot: it keeps figures alive, and belongs to the main thread.
+    from matplotlib.figure import Figure as Drawing
 
-
-def _colour(at: int) -> str:
-    return _SERIES[at % len(_SERIES)][0]
+    made = Drawing(figsize=(7.6, height), layout="constrained")
+    return made, made.add_subplot()
 
 
 def _label(name: str) -> str:
@@ -154,37 +415,8 @@ def _short(text: str) -> str:
     return text if len(text) <= 34 else text[:33] + "…"
 
 
-def _paper(height: float) -> tuple[Drawing, Axes]:
-    # Without pyplot: it keeps figures alive, and belongs to the main thread.
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure as Drawing
-
-    drawing = Drawing(figsize=(_WIDTH, height), layout="constrained")
-    FigureCanvasSVG(drawing)
-    axes = drawing.add_subplot()
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(_MUTED[0])
-    axes.tick_params(colors=_MUTED[0], labelcolor=_INK[0], labelsize=10)
-    axes.xaxis.label.set_color(_MUTED[0])
-    axes.yaxis.label.set_color(_MUTED[0])
-    axes.set_axisbelow(True)
-    return drawing, axes
-
-
-def _dot(axes: Axes, figure: Figure, y: float, at: int, label: str | None) -> None:
-    colour = _colour(at)
-    if figure.low is not None and figure.high is not None:
-        axes.plot([figure.low, figure.high], [y, y], color=colour, linewidth=2.0)
-    axes.plot(
-        [figure.value or 0.0], [y], color=colour, marker=_MARKERS[at % len(_MARKERS)],
-        markersize=7, linestyle="none", label=label,
-    )  # fmt: skip
-
-
 def _done(
-    drawing: Drawing,
+    made: Drawing,
     axes: Axes,
     name: str,
     title: str,
@@ -192,31 +424,29 @@ def _done(
     series: Sequence[Series],
 ) -> Plot:
     if len(series) > 1:
-        drawing.legend(
-            loc="outside upper left", ncols=min(3, len(series)), frameon=False, fontsize=10,
-            labelcolor=_INK[0], handletextpad=0.4, columnspacing=1.4,
-        )  # fmt: skip
+        made.legend(*axes.get_legend_handles_labels(), loc="outside upper left",
+                    ncols=min(3, len(series)), handletextpad=0.4, columnspacing=1.4)  # fmt: skip
     buffer = io.StringIO()
-    drawing.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    return Plot(name, title, _themed(buffer.getvalue()), _alt(title, places, series))
+    made.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    return Plot(name, title, _with_themes(buffer.getvalue()), _alt(title, places, series))
 
 
-def _themed(svg: str) -> str:
+def _with_themes(svg: str) -> str:
     """Return the file with colours by name, and a style sheet that defines them."""
-    start = svg.index("<svg")
-    body = svg[start:]
-    for name, (light, _) in _NAMES.items():
+    names = {light: f"c{at}" for at, light in enumerate(_DARK)}
+    body = svg[svg.index("<svg") :]
+    for light, name in names.items():
         body = re.sub(re.escape(light), f"var(--{name})", body, flags=re.IGNORECASE)
-    values = [
-        "".join(f"--{name}:{pair[scheme]};" for name, pair in _NAMES.items()) for scheme in (0, 1)
-    ]
-    style = (
-        f"<style>svg{{color-scheme:light dark;{values[0]}}}"
-        f"@media(prefers-color-scheme:dark){{svg{{{values[1]}}}}}"
-        f"text{{font-family:{_FONT}!important}}</style>"
+    light, dark = (
+        "".join(f"--{names[pair[0]]}:{pair[scheme]};" for pair in _DARK.items())
+        for scheme in (0, 1)
     )
     head, _, rest = body.partition(">")
-    return f"{head}>{style}{rest}"
+    return (
+        f"{head}><style>svg{{color-scheme:light dark;{light}}}"
+        f"@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
+        f"text{{font-family:{_FONT}!important}}</style>{rest}"
+    )
 
 
 def _alt(title: str, places: Sequence[str], series: Sequence[Series]) -> str:
@@ -230,60 +460,3 @@ def _alt(title: str, places: Sequence[str], series: Sequence[Series]) -> str:
         prefix = f"{one.name}: " if len(series) > 1 else ""
         said.append(prefix + (", ".join(figures) or "nothing measured"))
     return f"{title}. {'; '.join(said)}."
-
-
-MAIN = "sgscore"
-MOST_WAYS = 8
-"""Ways of drawing in a plot of several series: as many as there are markers."""
-
-
-def main_columns(columns: list[Column]) -> list[Column]:
-    """Return the scores in the plots: SGScore by each panel, else the first score."""
-    found = [column for column in columns if column.metric == MAIN and not column.part]
-    return found or columns[:1]
-
-
-def plots_of(grids: Grids) -> tuple[list[Plot], list[str]]:
-    """Return the plots, and notes on what was left out of them."""
-    score_matrix = grids.score_matrix
-    chosen = main_columns(score_matrix.columns())
-    if not chosen or not score_matrix.arms:
-        return [], []
-    column, ways = chosen[0], list(score_matrix.ways)
-    name = "SGScore" if column.metric == MAIN else column.metric
-    by = f" by {column.panel}" if len(chosen) > 1 else ""
-    notes = []
-    found = [
-        dots("arms", f"{name}{by}, by arm", ways,
-             [Series(column_title(column), tuple(grids.figures(column)))], name)
-    ]  # fmt: skip
-    if len(chosen) > 1:
-        series = [Series(each.panel, tuple(grids.figures(each))) for each in chosen[:MOST_WAYS]]
-        found.append(dots("panels", f"{name} by each panel of judges", ways, series, name))
-    if len(ways) > MOST_WAYS:
-        notes.append(
-            f"Plots by class show the first {MOST_WAYS} of {len(ways)} arms; the tables have all."
-        )
-    complexity = _by(grids, column, "complexity", ways[:MOST_WAYS])
-    if complexity is not None:
-        places, series = complexity
-        title = f"{name}{by}, by complexity"
-        found.append(lines("complexity", title, places, series, name, "relations of the scene"))
-    facets: tuple[Facet, ...] = ("level", "group", "category")
-    for facet in facets:
-        classes = _by(grids, column, facet, ways[:MOST_WAYS])
-        if classes is not None:
-            places, series = classes
-            found.append(dots(facet, f"{name}{by}, by {facet}", places, series, name))
-    return found, notes
-
-
-def _by(
-    grids: Grids, column: Column, facet: Facet, ways: list[str]
-) -> tuple[list[str], list[Series]] | None:
-    of = grids.score_matrix.facets[facet]
-    places = in_order(facet, of)
-    if len(places) < 2:
-        return None
-    table = [grids.figures(column, of == place) for place in places]
-    return places, [Series(way, tuple(row[at] for row in table)) for at, way in enumerate(ways)]

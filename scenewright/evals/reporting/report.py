@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting.blind import blind_of
-from scenewright.evals.reporting.comparison import Comparison, Difference, compare
+from scenewright.evals.reporting.comparison import Comparison, compare
 from scenewright.evals.reporting.evaluations import About, Opened, Side, about, pairs_of
-from scenewright.evals.reporting.grids import Grid, Grids, column_title, set_grids, write_tables
+from scenewright.evals.reporting.grids import (
+    Grid,
+    Grids,
+    column_title,
+    main_columns,
+    plots_of,
+    set_grids,
+    write_tables,
+)
 from scenewright.evals.reporting.items import (
     MEANINGS,
     PAPER_TOKENS_IN,
@@ -36,7 +43,6 @@ from scenewright.evals.reporting.pages import (
     building,
     render,
 )
-from scenewright.evals.reporting.plots import main_columns, plots_of
 from scenewright.evals.reporting.score_matrix import (
     Facet,
     ScoreMatrix,
@@ -44,54 +50,20 @@ from scenewright.evals.reporting.score_matrix import (
     item_ids,
     load_score_matrix,
 )
-from scenewright.evals.reporting.words import count, dollars, probability, whole
+from scenewright.evals.reporting.words import count, dollars, whole
 from scenewright.evals.runner.independence import reporter
 from scenewright.evals.statistics.estimates import PAIRED_RESAMPLES
 from scenewright.evals.store.results import IMAGES, Results
-from scenewright.runs.report.words import duration
 
 MOST_REASONS = 40
 MOST_LABELS = 15
 Lines = list[tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A plain table of text."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: Lines
-    note: str = ""
-
-
-def stats(about: About, score_matrix: ScoreMatrix, tally: Tally) -> list[tuple[str, str, str]]:
-    """Return label, value and note of the figures at the top."""
-    pictures = sum(each.pictures for each in tally.drawings.values())
-    verdicts = sum(sum(states.values()) for states in tally.facts.values())
-    unknown = sum(states["unscored"] for states in tally.facts.values())
-    failed = int(score_matrix.failed.sum())
-    spent = about.totals.get("usd")
-    found = [
-        ("items", whole(len(score_matrix.items)), about.dataset),
-        (
-            "arms",
-            whole(len(score_matrix.arms)),
-            f"{count(len(score_matrix.ways), 'way')} of drawing",
-        ),
-        ("pictures", whole(pictures), f"{whole(failed)} failed" if failed else "none failed"),
-        ("facts judged", whole(verdicts), f"{whole(unknown)} without a verdict"),
-    ]
-    if spent is not None:
-        seconds = about.totals.get("seconds")
-        found.append(("cost", dollars(spent), duration(seconds) if seconds else ""))
-    return found
-
-
-def lacking(about: About, score_matrix: ScoreMatrix, tally: Tally) -> list[Listed]:
+def lacking(about: About, score_matrix: ScoreMatrix, tally: Tally) -> dict[str, Lines]:
     """Return all that is missing from the scores, with reasons, and self-reports.
 
-    Nothing is left out without a line here.
+    Nothing is left out without a line here; the template has a title for each of them.
     """
     unscored: Counter[tuple[str, ...]] = Counter()
     for (column, arm, why), n in score_matrix.reasons.items():
@@ -105,71 +77,25 @@ def lacking(about: About, score_matrix: ScoreMatrix, tally: Tally) -> list[Liste
             title = f"{score.metric} ({score.scope or 'all items'})"
             partly[title, score.arm, score.reason or "no reason"] += 1
     strangers = score_matrix.strangers
-    found = [
-        Listed(
-            "Self-reports",
-            ("judged by", "arm", "models"),
-            [
-                (reporter(panel), arm, ", ".join(names))
-                for panel, arms in about.self_reports.items()
-                for arm, names in arms.items()
-            ],
-            "These models steered the loops that they judge: the scores are too good.",
-        ),
-        Listed(
-            "Models behind the judges",
-            ("served versions",),
-            [(text,) for text in about.model_changes],
-        ),
-        Listed(
-            "Entries of the set that were left out",
-            ("reason", "entries"),
-            [
-                (str(why), whole(n) if isinstance(n, int | float) else str(n))
-                for why, n in about.left_out.items()
-            ],
-        ),
-        Listed(
-            "Pictures that failed",
-            ("arm", "reason", "attempts"),
-            _reasons(score_matrix.failures.items()),
-        ),
-        Listed(
-            "Prompts that were not read to their end",
-            ("arm", "prompts", "tokens", "facts"),
-            [(arm, *_dropped(each)) for arm, each in tally.drawings.items() if each.cut],
-            "The image model did not see the end of these prompts.",
-        ),
-        Listed(
-            "Pictures not drawn",
-            ("arm", "items"),
-            [(arm, whole(n)) for arm, n in tally.unfinished.items() if n],
-            "There is neither a picture nor a failure: run the evaluation again to finish them.",
-        ),
-        Listed(
-            "Facts without a verdict",
-            ("arm", "panel", "reason", "facts"),
-            _reasons(tally.reasons.items()),
-        ),
-        Listed(
-            "Pictures without a score",
-            ("score", "arm", "reason", "pictures"),
-            _reasons(unscored.items()),
-        ),
-        Listed(
-            "Scores of a part only",
-            ("score", "arm", "what is not in it", "scores"),
-            _reasons(partly.items()),
-            "Each is of the parts that did not fail; --retry tries the others again.",
-        ),
-        Listed(
-            "Rows that were passed over",
-            ("what", "rows"),
-            [("rows of unknown items", whole(strangers))] if strangers else [],
-            "They name no item of the table of items, and are in no figure here.",
-        ),
-    ]
-    return [table for table in found if table.rows]
+    return {
+        "self_reports": [
+            (reporter(panel), arm, ", ".join(names))
+            for panel, arms in about.self_reports.items()
+            for arm, names in arms.items()
+        ],
+        "model_changes": [(text,) for text in about.model_changes],
+        "left_out": [
+            (str(why), whole(n) if isinstance(n, int | float) else str(n))
+            for why, n in about.left_out.items()
+        ],
+        "failed": _reasons(score_matrix.failures.items()),
+        "cut": [(arm, *_dropped(each)) for arm, each in tally.drawings.items() if each.cut],
+        "unfinished": [(arm, whole(n)) for arm, n in tally.unfinished.items() if n],
+        "without_verdict": _reasons(tally.reasons.items()),
+        "unscored": _reasons(unscored.items()),
+        "partly": _reasons(partly.items()),
+        "strangers": [("rows of unknown items", whole(strangers))] if strangers else [],
+    }
 
 
 def _reasons(counted: Iterable[tuple[tuple[str, ...], int]]) -> Lines:
@@ -204,103 +130,33 @@ def _there(found: Iterable[Grid | None]) -> list[Grid]:
     return [grid for grid in found if grid is not None]
 
 
-def recalls(score_matrix: ScoreMatrix, tally: Tally) -> Listed | None:
-    """Return the verdicts by kind of fact, arm and panel."""
-    rows: Lines = []
-    for (arm, panel, kind), states in sorted(tally.facts.items()):
-        asked = states["yes"] + states["no"] + states["void"]
-        rows.append(
-            (arm, panel, kind, probability(states["yes"], asked), whole(states["yes"]),
-             whole(states["no"]), whole(states["void"]), whole(states["unscored"]))
-        )  # fmt: skip
-    heads = ("arm", "panel", "kind", "hold", "yes", "no", "void", "unscored")
-    note = (
-        "Void facts were not asked because their object is absent: they count as not satisfied. "
-        "Unscored ones are outside of the share."
-    )
-    return Listed("Facts by kind", heads, rows, note) if rows else None
-
-
-def worst(score_matrix: ScoreMatrix, labels: Labels, panel: str) -> Listed | None:
+def worst(score_matrix: ScoreMatrix, labels: Labels, panel: str) -> Lines:
     """Return the facts that fail most often, by arm."""
     totals: Counter[str] = Counter()
     for (_, of, label), n in labels.counts.items():
         if of == panel:
             totals[label] += n
     arms = [arm.name for arm in score_matrix.arms]
-    rows: Lines = [
+    most = sorted(totals.items(), key=lambda entry: (-entry[1], entry[0]))[:MOST_LABELS]
+    return [
         (label, whole(n), *(whole(labels.counts[arm, panel, label]) for arm in arms))
-        for label, n in sorted(totals.items(), key=lambda entry: (-entry[1], entry[0]))[
-            :MOST_LABELS
-        ]
+        for label, n in most
     ]
-    if not rows:
-        return None
-    note = "Pictures in which it does not hold; the browser of items filters by it."
-    return Listed("What fails most", ("fact", "in all", *arms), rows, note)
 
 
-def judges(about: About, tally: Tally) -> Listed | None:
-    """Return every judge's answers, share of unscored ones, and costs."""
-    rows: Lines = []
-    for (panel, judge), found in sorted(tally.judges.items()):
-        usable = found.yes + found.no
-        pictures = max(1, tally.judged[panel])
-        prints = about.panels.get(panel, {})
-        rows.append(
-            (panel, judge, (prints.get(judge) or about.judges.get(judge, ""))[:12],
-             whole(found.answers), probability(found.yes, usable),
-             probability(found.unscored, found.answers), probability(found.against, found.decided),
-             f"{whole(found.tokens_in / pictures)} / {whole(found.tokens_out / pictures)}",
-             dollars(found.usd / pictures))
-        )  # fmt: skip
-    heads = ("panel", "judge", "fingerprint", "answers", "yes", "unscored", "against its panel",
-             "tokens in / out a picture", "USD a picture")  # fmt: skip
-    return Listed("Judges", heads, rows) if rows else None
-
-
-def costs(tally: Tally) -> list[Listed]:
-    """Return tokens and USD an image beside the paper's, and the costs of drawing."""
+def judging_costs(tally: Tally) -> Lines:
+    """Return tokens and USD an image by each panel."""
     rows: Lines = []
     for panel, pictures in tally.judged.items():
-        if not pictures:
-            continue
         of = [found for (name, _), found in tally.judges.items() if name == panel]
         spent = [sum(getattr(f, key) for f in of) for key in ("tokens_in", "tokens_out", "usd")]
-        rows.append(
-            (f"panel {panel} ({count(len(of), 'judge')})", whole(pictures),
-             whole(spent[0] / pictures), whole(spent[1] / pictures), dollars(spent[2] / pictures))
-        )  # fmt: skip
-    rows.append(
-        ("the paper: one judge, Gemini 1.5 Flash", "5,000", whole(PAPER_TOKENS_IN),
-         whole(PAPER_TOKENS_OUT), dollars(PAPER_USD))
-    )  # fmt: skip
-    note = (
-        "The last row is from Scene-Bench, appendix D.4 (March 2025): another model, other "
-        "pictures. Local judges cost no money."
-    )
-    judging = ("judged by", "pictures", "tokens in", "tokens out", "USD an image")
-    found = [Listed("Judging, for one picture", judging, rows, note)]
-    rows = []
-    for arm, drawing in tally.drawings.items():
-        n = max(1, drawing.pictures)
-        rows.append(
-            (arm, whole(drawing.pictures), f"{drawing.drawn / n:.2f}",
-             duration(drawing.seconds / n),
-             f"{whole(drawing.tokens_in / n)} / {whole(drawing.tokens_out / n)}",
-             dollars(drawing.usd / n), *_dropped(drawing))
-        )  # fmt: skip
-    if rows:
-        heads = ("arm", "pictures kept", "drawn for one", "time for one",
-                 "tokens in / out for one", "USD for one", "prompts cut", "tokens dropped",
-                 "facts dropped")  # fmt: skip
-        note = (
-            "Loops included: composing, reference images, and the judges that steer. Prompts of "
-            "kept pictures that the image model did not read to their end are cut; dropped are "
-            "the tokens in all, and the facts whose words these are."
-        )
-        found.append(Listed("Drawing, for one picture", heads, rows, note))
-    return found
+        if pictures:
+            rows.append(
+                (f"panel {panel} ({count(len(of), 'judge')})", whole(pictures),
+                 *(whole(n / pictures) for n in spent[:2]), dollars(spent[2] / pictures))
+            )  # fmt: skip
+    paper = (whole(PAPER_TOKENS_IN), whole(PAPER_TOKENS_OUT), dollars(PAPER_USD))
+    return [*rows, ("the paper: one judge, Gemini 1.5 Flash", "5,000", *paper)]
 
 
 def _dropped(drawing: Drawing) -> tuple[str, str, str]:
@@ -308,41 +164,6 @@ def _dropped(drawing: Drawing) -> tuple[str, str, str]:
     if not drawing.counted:
         return ("not known",) * 3
     return whole(drawing.cut), whole(drawing.tokens_dropped), whole(drawing.facts_dropped)
-
-
-def significant(comparison: Comparison | None) -> tuple[list[Difference], list[Difference]]:
-    """Return the differences over all items, and those by level."""
-    if comparison is None:
-        return [], []
-    every = comparison.differences
-    return [d for d in every if not d.scope], [d for d in every if d.scope]
-
-
-def provenance(about: About) -> Sequence[tuple[str, Mapping[str, str]]]:
-    """Return what is needed to repeat the evaluation: models, prompts, versions, settings."""
-    settings = {
-        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for key, value in about.config.items()
-    }
-    sections: list[tuple[str, Mapping[str, Any]]] = [
-        ("Set", _known(about)),
-        ("Backends", about.backends),
-        ("Judges", about.judges),
-        ("Prompts", about.prompts),
-        ("Versions", about.versions),
-        ("Settings", settings),
-    ]
-    return [(title, entries) for title, entries in sections if entries]
-
-
-def _known(about: About) -> dict[str, str]:
-    found = {
-        "name": about.dataset,
-        "source": about.source,
-        "licence": about.licence,
-        "fingerprint": about.fingerprint,
-    }
-    return {key: value for key, value in found.items() if value}
 
 
 REPORT = "report"
@@ -494,30 +315,25 @@ def _pages(
     for name in _SCRIPTS:
         (folder / name).write_text(asset(name), encoding="utf-8")
     write_tables(folder / "tables", score_matrix, grids, comparison, tally)
-    overall, by_level = significant(comparison)
     panels = _panels(score_matrix, said)
     chosen = main_columns(score_matrix.columns())
     page = render(
         "report.html.j2",
         policy=POLICY,
         about=said,
-        stats=stats(said, score_matrix, tally),
+        matrix=score_matrix,
+        tally=tally,
         lost=lost,
         lacking=lacking(said, score_matrix, tally),
         grids=score_grids(grids),
-        kinds=recalls(score_matrix, tally),
         blind=blind_of(results),
-        worst=worst(score_matrix, labels, panels[0]) if panels else None,
-        judges=judges(said, tally),
-        costs=costs(tally),
+        worst=worst(score_matrix, labels, panels[0]) if panels else [],
+        judging=judging_costs(tally),
+        drawing={arm: (each, _dropped(each)) for arm, each in tally.drawings.items()},
         plots=plots,
         notes=notes,
         comparison=comparison,
-        overall=overall,
-        by_level=by_level,
-        verdict=_verdict(chosen[0].metric if chosen else "", overall),
-        provenance=provenance(said),
-        several_panels=len(panels) > 1,
+        main=chosen[0].metric if chosen else "",
     )
     (folder / "index.html").write_text(page, encoding="utf-8", errors="replace")
     items = render(
@@ -525,13 +341,3 @@ def _pages(
         scripts=_SCRIPTS,
     )  # fmt: skip
     (folder / "items.html").write_text(items, encoding="utf-8", errors="replace")
-
-
-def _verdict(metric: str, overall: list[Any]) -> str:
-    """Return a sentence on how many differences in the main score are significant."""
-    of = [d for d in overall if d.metric == metric and not d.part]
-    if not of:
-        return ""
-    counted = Counter(bool(d.significant) for d in of)
-    n = f"{counted[True]} of {len(of)} " + ("difference" if len(of) == 1 else "differences")
-    return f"{n} between arms in {metric} over all items: significant after Holm’s correction."

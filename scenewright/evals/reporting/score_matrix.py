@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from scenewright.evals.errors import EvalError
+from scenewright.evals.statistics.estimates import Array, item_means
 from scenewright.evals.store.results import Results, Table, arm_name, filled
 
 Facet = Literal["level", "group", "category", "complexity"]
@@ -56,7 +57,6 @@ def in_order(facet: Facet, names: Iterable[str]) -> list[str]:
     return sorted(known)
 
 
-Array = NDArray[np.float64]
 BATCH = 8192
 """Rows read at once."""
 _LOWER = ("fid", "fd_", "fd-", "kid", "cmmd")
@@ -160,11 +160,7 @@ class ScoreMatrix:
 
     def over_seeds(self, column: Column, arms: Sequence[int]) -> Array:
         """Return each item's mean (items,) over the ``arms`` with a score; NaN without one."""
-        block = self.values[column][:, list(arms)]
-        there = ~np.isnan(block)
-        n = there.sum(1)
-        total = np.where(there, block, 0.0).sum(1)
-        return np.where(n > 0, total / np.maximum(n, 1), np.nan)
+        return item_means(self.values[column][:, list(arms)])
 
 
 def higher_is_better(metric: str, manifest: Mapping[str, Any]) -> bool:

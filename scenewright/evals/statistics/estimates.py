@@ -18,12 +18,22 @@ difference d. Of n of them:
   resamples all are taken and p is exact; otherwise patterns are drawn, and p = (b + 1) / (m + 1)
   where b of m are at least as far from 0 as the observed mean (Phipson & Smyth 2010): never 0.
   Differences of exactly 0 stay 0 under every pattern and do no harm.
+
+**Corrections** for the number of comparisons:
+
+- :func:`holm`: Holm (1979), *A simple sequentially rejective multiple test procedure*. The chance
+  that any true null hypothesis of the family is rejected stays at most the level, whatever the
+  dependence between the tests.
+- :func:`benjamini_hochberg`: Benjamini & Hochberg (1995), *Controlling the false discovery rate*.
+  The expected share of true null hypotheses among the rejected ones stays at most the level, for
+  independent or positively dependent tests.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -144,15 +154,64 @@ def _sign_flip(rng: np.random.Generator, d: Array, resamples: int) -> Array:
     return np.asarray((reached + 1.0) / (resamples + 1.0))
 
 
+def holm(p_values: ArrayLike) -> Array:
+    """Return Holm's corrected p-values, in the order of ``p_values`` (m,).
+
+    With p₍₁₎ ≤ … ≤ p₍ₘ₎ the i-th becomes max over j ≤ i of (m − j + 1)·p₍ⱼ₎, at most 1. Raises
+    ``ValueError`` for values outside of [0, 1] or not finite.
+    """
+    p, order = _sorted(p_values)
+    m = len(p)
+    stepped = np.maximum.accumulate(p * (m - np.arange(m)))
+    return _back(stepped, order)
+
+
+def benjamini_hochberg(p_values: ArrayLike) -> Array:
+    """Return corrected p-values (q-values) of Benjamini and Hochberg, in the given order.
+
+    The i-th smallest of m becomes min over j ≥ i of (m / j)·p₍ⱼ₎, at most 1. Raises ``ValueError``
+    for values outside of [0, 1] or not finite.
+    """
+    p, order = _sorted(p_values)
+    m = len(p)
+    scaled = p * (m / np.arange(1, m + 1))
+    return _back(np.minimum.accumulate(scaled[::-1])[::-1], order)
+
+
+def _sorted(p_values: ArrayLike) -> tuple[Array, NDArray[np.intp]]:
+    p = np.asarray(p_values, np.float64)
+    if p.ndim != 1 or not np.all((p >= 0.0) & (p <= 1.0)):
+        raise ValueError("p-values are numbers from 0 to 1: correct those that exist")
+    order = np.argsort(p, kind="stable")
+    return p[order], order
+
+
+def _back(values: Array, order: NDArray[np.intp]) -> Array:
+    result = np.empty_like(values)
+    result[order] = np.minimum(values, 1.0)
+    return result
+
+
 RESAMPLES = 2000
 FEWEST_OF_GROUP = 5
 """Items that each of two groups needs for an interval of their difference."""
 
 
-class Estimate(BaseModel):
-    """A measured number."""
+class Measured(BaseModel):
+    """A measured number with its interval."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def times(self, factor: float) -> Self:
+        """Return the same in another unit; ``factor`` is above 0."""
+        found = {name: getattr(self, name, None) for name in ("value", "low", "high", "sd")}
+        return self.model_copy(
+            update={name: value * factor for name, value in found.items() if value is not None}
+        )
+
+
+class Estimate(Measured):
+    """A measured number of a study."""
 
     value: float | None = None
     """None: nothing was measured."""
@@ -168,16 +227,6 @@ class Estimate(BaseModel):
     """Number of seeds."""
     reason: str = ""
     """Why there is no value."""
-
-    def times(self, factor: float) -> Estimate:
-        """Return the same in another unit; ``factor`` is above 0."""
-
-        def scaled(number: float | None) -> float | None:
-            return None if number is None else number * factor
-
-        return self.model_copy(
-            update={name: scaled(getattr(self, name)) for name in ("value", "low", "high", "sd")}
-        )
 
     def text(self, digits: int = 1, sign: bool = False) -> str:
         """Return ``61.2 ± 0.4 [59.1, 63.0]``, or a dash."""

@@ -12,31 +12,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-Array = NDArray[np.float64]
+from scenewright.evals.statistics.estimates import LEVEL as LEVEL
+from scenewright.evals.statistics.estimates import Array as Array
+from scenewright.evals.statistics.estimates import Measured
+from scenewright.evals.statistics.ranks import (
+    DECIMALS,
+    kendall,
+    spearman,
+    weighted_pearson,
+    weighted_ranks,
+)
+
 Statistic = Callable[[Array], Array]
 """From sums (resamples, columns) to one number each, NaN where it is undefined."""
 
 RESAMPLES = 1000
-LEVEL = 0.95
 _MOST = 5_000_000
 """Largest number of counts kept; with more pictures there are fewer resamples."""
 _FEWEST = 200
 _BLOCK = 1_000_000
 """Rows of a block of resamples whose ranks are computed at once."""
-_DECIMALS = 9
-"""Values this close are ties: means of the same ratings differ in their last bit."""
 
 
-class Figure(BaseModel):
+class Figure(Measured):
     """A measured number with its 95 % interval."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     value: float | None
     """None: nothing was measured."""
@@ -54,6 +60,20 @@ class Figure(BaseModel):
         if self.low is None or self.high is None:
             return f"{self.value:.{digits}f}"
         return f"{self.value:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+
+
+def summary(value: float, drawn: Array, n: int) -> Figure:
+    """Return a value with the percentile interval of its resamples.
+
+    None where most are undefined.
+    """
+    if not np.isfinite(value):
+        return Figure(value=None, n=n)
+    known = drawn[np.isfinite(drawn)]
+    if len(known) < 2 or 2 * len(known) < len(drawn):
+        return Figure(value=float(value), n=n)
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Figure(value=float(value), low=float(low), high=float(high), n=n)
 
 
 class Bootstrap:
@@ -93,14 +113,14 @@ class Bootstrap:
         at = np.asarray(pictures, np.intp)
         if len(at) < 3:
             return Figure(value=None, n=len(at))
-        sides = [
-            (_Ranks.of(np.asarray(a, np.float64)), _Ranks.of(np.asarray(b, np.float64)))
-            for a, b in pairs
-        ]
+        sides = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in pairs]
 
         def found(counts: Array) -> Array:
-            weights = counts[:, at]
-            result: Array = np.mean([_correlation(a, b, weights) for a, b in sides], axis=0)
+            n = counts[:, at]
+            each = [
+                weighted_pearson(weighted_ranks(a, n), weighted_ranks(b, n), n) for a, b in sides
+            ]
+            result: Array = np.mean(each, axis=0)
             return result
 
         with np.errstate(all="ignore"):
@@ -115,18 +135,17 @@ class Bootstrap:
         return self._figure(value, drawn, len(at))
 
     def _figure(self, value: float, drawn: Array, n: int) -> Figure:
-        if np.isnan(value):
-            return Figure(value=None, n=n)
-        known = drawn[np.isfinite(drawn)]
-        if self.n_pictures < 2 or 2 * len(known) < len(drawn):
-            return Figure(value=value, n=n)
-        low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        return Figure(value=value, low=float(low), high=float(high), n=n)
+        return summary(value, drawn if self.n_pictures > 1 else drawn[:0], n)
 
     def share(self, pictures: ArrayLike, part: ArrayLike, less: float = 0.0) -> Figure:
-        """Return the mean of ``part`` (n_rows,), minus ``less``."""
-        there = np.ones(len(np.asarray(part)))
-        return self.figure(pictures, [part, there], lambda s: s[:, 0] / s[:, 1] - less)
+        """Return the mean of ``part`` (n_rows,), NaN left out, minus ``less``."""
+        values = np.asarray(part, np.float64)
+        known = ~np.isnan(values)
+        if not known.any():
+            return Figure(value=None)
+        columns = [values[known], np.ones(int(known.sum()))]
+        places = np.asarray(pictures, np.intp)[known]
+        return self.figure(places, columns, lambda s: s[:, 0] / s[:, 1] - less)
 
     def balanced(self, pictures: ArrayLike, right: ArrayLike, truth: ArrayLike) -> Figure:
         """Return mean of sensitivity and specificity of votes that are ``right`` or not."""
@@ -188,53 +207,6 @@ class Bootstrap:
         return self.figure(at, [within, m, yes], statistic)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranks:
-    """The order of values, from which the ranks of any resample follow without sorting again."""
-
-    order: NDArray[np.intp]
-    """Rows by value."""
-    starts: NDArray[np.intp]
-    """Where each distinct value begins in that order."""
-    place: NDArray[np.intp]
-    """Number of each row's value among the distinct ones."""
-
-    @classmethod
-    def of(cls, values: Array) -> Self:
-        rounded = np.round(values, _DECIMALS)
-        _, starts, place = np.unique(
-            rounded[order := np.argsort(rounded, kind="stable")],
-            return_index=True,
-            return_inverse=True,
-        )
-        back = np.empty(len(values), np.intp)
-        back[order] = place
-        return cls(order, starts, back)
-
-    def of_resample(self, weights: Array) -> Array:
-        """Return ranks of the rows, (resamples, n_rows).
-
-        ``weights`` of the same shape hold how often each row was drawn.
-        """
-        each = np.add.reduceat(weights[:, self.order], self.starts, axis=1)
-        ranks: Array = (np.cumsum(each, axis=1) - each / 2)[:, self.place]
-        return ranks
-
-
-def _correlation(a: _Ranks, b: _Ranks, weights: Array) -> Array:
-    """Return Pearson's correlation of ranks in each resample; NaN where a side is constant."""
-    n = weights.sum(1, keepdims=True)
-    first, second = a.of_resample(weights), b.of_resample(weights)
-    first = first - (weights * first).sum(1, keepdims=True) / n
-    second = second - (weights * second).sum(1, keepdims=True) / n
-    spread = (weights * first**2).sum(1) * (weights * second**2).sum(1)
-    result: Array = (weights * first * second).sum(1) / np.sqrt(
-        np.where(spread <= 1e-9, np.nan, spread)
-    )
-    # Rounding may leave a perfect correlation a little above 1.
-    return np.clip(result, -1.0, 1.0)
-
-
 Pictured = tuple[str, str]
 """Item and arm."""
 Places = NDArray[np.intp]
@@ -288,8 +260,8 @@ def correlate(
     pairs = _Pairs(
         np.array([items[item] for item, _ in both], np.intp),
         np.array([arms[arm] for _, arm in both], np.intp),
-        np.round(np.array([people[key] for key in both]), _DECIMALS),
-        np.round(np.array([values[key] for key in both]), _DECIMALS),
+        np.round(np.array([people[key] for key in both]), DECIMALS),
+        np.round(np.array([values[key] for key in both]), DECIMALS),
     )
     drawn = resamples_of(pairs.items, len(items), resamples, seed)
     whole = np.arange(len(both))
@@ -305,38 +277,12 @@ def correlate(
 
     return Correlation(
         metric=metric,
-        spearman=over_pictures(spearman),
-        kendall=over_pictures(kendall),
+        spearman=over_pictures(partial(spearman, least=3)),
+        kendall=over_pictures(partial(kendall, least=3)),
         within=_mean_figure(taus, resamples, seed),
-        arms_spearman=over_arms(spearman),
-        arms_kendall=over_arms(kendall),
+        arms_spearman=over_arms(partial(spearman, least=3)),
+        arms_kendall=over_arms(partial(kendall, least=3)),
     )
-
-
-def spearman(a: Array, b: Array) -> float:
-    """Return Spearman's rank correlation of two vectors; ties share their mean rank.
-
-    NaN with fewer than three values, or where one side is constant.
-    """
-    if len(a) < 3 or np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
-        return float("nan")
-    from scipy.stats import rankdata
-
-    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
-
-
-def kendall(a: Array, b: Array) -> float:
-    """Return Kendall's τ-b (1945), which corrects for ties; NaN as :func:`spearman`."""
-    if len(a) < 3 or np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
-        return float("nan")
-    return _tau(a, b)
-
-
-def _tau(a: Array, b: Array) -> float:
-    from scipy.stats import kendalltau
-
-    # The exact p-value is unused and would take longer than τ.
-    return float(kendalltau(a, b, method="asymptotic").statistic)
 
 
 def _item_taus(pairs: _Pairs, n_items: int) -> Array:
@@ -346,7 +292,7 @@ def _item_taus(pairs: _Pairs, n_items: int) -> Array:
     for at in np.split(order, np.flatnonzero(np.diff(pairs.items[order])) + 1):
         if len(at) >= 2 and np.ptp(pairs.people[at]) > 0.0:
             same = np.ptp(pairs.metric[at]) == 0.0
-            found[pairs.items[at[0]]] = 0.0 if same else _tau(pairs.people[at], pairs.metric[at])
+            found[pairs.items[at[0]]] = 0.0 if same else kendall(pairs.people[at], pairs.metric[at])
     return found
 
 
@@ -356,7 +302,7 @@ def _means(pairs: _Pairs, at: Places, n_arms: int) -> tuple[Array, Array]:
     there = count > 0
     people = np.bincount(pairs.arms[at], pairs.people[at], minlength=n_arms)[there] / count[there]
     metric = np.bincount(pairs.arms[at], pairs.metric[at], minlength=n_arms)[there] / count[there]
-    return np.round(people, _DECIMALS), np.round(metric, _DECIMALS)
+    return np.round(people, DECIMALS), np.round(metric, DECIMALS)
 
 
 def resamples_of(items: Places, n_items: int, count: int, seed: int) -> list[Places]:
@@ -378,7 +324,7 @@ def figure_of(
     value = statistic(whole) if len(whole) else float("nan")
     if np.isnan(value):
         return Figure(value=None, n=n)
-    return _with_interval(value, np.array([statistic(at) for at in drawn]), n)
+    return summary(value, np.array([statistic(at) for at in drawn]), n)
 
 
 def _mean_figure(values: Array, count: int, seed: int) -> Figure:
@@ -387,12 +333,4 @@ def _mean_figure(values: Array, count: int, seed: int) -> Figure:
     if not n:
         return Figure(value=None)
     picks = np.random.default_rng(seed).integers(0, n, (count if n > 1 else 0, n))
-    return _with_interval(float(known.mean()), known[picks].mean(1), n)
-
-
-def _with_interval(value: float, drawn: Array, n: int) -> Figure:
-    known = drawn[~np.isnan(drawn)]
-    if not len(drawn) or 2 * len(known) < len(drawn):
-        return Figure(value=value, n=n)
-    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Figure(value=value, low=float(low), high=float(high), n=n)
+    return summary(float(known.mean()), known[picks].mean(1), n)

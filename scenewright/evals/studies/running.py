@@ -24,6 +24,7 @@ from scenewright.config.settings import Settings, load_settings
 from scenewright.core.flushing import replacing
 from scenewright.evals.datasets.base import Dataset, DatasetSpec
 from scenewright.evals.errors import EvalError
+from scenewright.evals.reporting import plots
 from scenewright.evals.reporting.pages import environment
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.independence import self_report_notes
@@ -31,7 +32,6 @@ from scenewright.evals.runner.progress import Progress
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.runner.served_versions import version_notes
 from scenewright.evals.store.results import Results
-from scenewright.evals.studies import plots
 from scenewright.evals.studies.layout import Layout, as_csv
 from scenewright.evals.studies.paper import VERDICTS, Claim
 from scenewright.evals.studies.readings import COLUMNS as PROMPT_COLUMNS

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from scenewright.evals.errors import EvalError
-from scenewright.evals.reporting.comparison import Comparison, Difference, compare, corrected, holm
+from scenewright.evals.reporting.comparison import Comparison, Difference, compare, corrected
 from scenewright.evals.reporting.evaluations import open_sides, pairs_of
 from scenewright.evals.reporting.pages import ChoiceError
-from scenewright.evals.statistics.estimates import Paired, paired
+from scenewright.evals.statistics.estimates import Paired, holm, paired
 from scenewright.evals.store.results import SCHEMAS, Results, Table
 from tests.evals.reporting.made import Made, write_evaluation
 
@@ -215,7 +215,7 @@ def test_what_is_not_there_is_named_with_what_is(one: Path, tmp_path: Path) -> N
         open_sides([f"{one}:x/y"])
     with pytest.raises(ChoiceError, match="use one of clipscore, sgscore"):
         compared(one, metrics=["beauty"])
-    with pytest.raises(ChoiceError, match="no panel 'best': use one of report"):
+    with pytest.raises(ChoiceError, match="unknown panel 'best': use one of report"):
         compared(one, panels=["best"])
     with pytest.raises(EvalError, match="holds no evaluation"):
         open_sides([str(tmp_path / "none")])

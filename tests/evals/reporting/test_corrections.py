@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
-from scenewright.evals.reporting.comparison import benjamini_hochberg, holm
+from scenewright.evals.statistics.estimates import benjamini_hochberg, holm
 
 P_VALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30)
 

@@ -10,8 +10,8 @@ import pytest
 
 from scenewright.evals.reporting.comparison import compare
 from scenewright.evals.reporting.evaluations import open_sides, pairs_of
-from scenewright.evals.reporting.grids import Grids, set_grids
-from scenewright.evals.reporting.plots import Series, dots, lines, plots_of
+from scenewright.evals.reporting.grids import Grids, plots_of, set_grids
+from scenewright.evals.reporting.plots import Series, dot_plot, line_plot
 from scenewright.evals.reporting.score_matrix import (
     Column,
     ScoreMatrix,
@@ -107,7 +107,7 @@ def test_a_report_of_many_classes_has_its_plots(score_matrix: ScoreMatrix) -> No
         assert "miniature/a" in plot.alt
         # Every colour goes by name, or it would be lost on one of the papers.
         body = plot.svg.partition("</style>")[2]
-        assert not [c for c in ("#3d4fc4", "#1d1c1a", "#000000", "fill: #") if c in body]
+        assert not [c for c in ("#0072B2", "#0072b2", "#1d1c1a", "#000000", "fill: #") if c in body]
 
 
 @pytest.mark.parametrize("name", ["<b>&", "$x^2_{$", "a" * 90, "日本語", "_hidden"])
@@ -115,8 +115,8 @@ def test_any_name_can_stand_in_a_plot(name: str) -> None:
     figures = (Figure(value=0.5, low=0.4, high=0.6, n=9), Figure(value=None))
     two = [Series(name, figures), Series("other", figures[::-1])]
     for plot in (
-        dots("p", "Title", [name, "b"], two, "score"),
-        lines("p", "Title", [name, "b"], two, "score", "along"),
+        dot_plot("p", "Title", [name, "b"], two, "score"),
+        line_plot("p", "Title", [name, "b"], two, "score", "along"),
     ):
         ElementTree.fromstring(plot.svg)
         assert f"{name} 0.50 [0.40, 0.60]" in plot.alt

@@ -30,10 +30,10 @@ from scenewright.agents.panel.aggregation import Array, dawid_skene, expit, mean
 from scenewright.agents.panel.stacking import log_odds
 from scenewright.core.facts import FactKind
 from scenewright.evals.statistics.estimates import Estimate
-from scenewright.evals.statistics.figures import LEVEL
-from scenewright.evals.studies.panel.aggregators.base import aggregator_of
+from scenewright.evals.statistics.figures import LEVEL, summary
+from scenewright.evals.studies.panel.aggregators.registry import aggregator_of
 from scenewright.evals.studies.panel.metrics import Quality
-from scenewright.evals.studies.panel.resampling import Drawn, summary
+from scenewright.evals.studies.panel.resampling import Drawn
 from scenewright.evals.studies.panel.table import (
     AnswerTable,
     JudgeColumn,
@@ -410,12 +410,8 @@ def noisy(table: AnswerTable, name: str, seed: int = 0) -> AnswerTable:
     Deterministic. Raises ``PanelStudyError`` for an unknown one.
     """
     if name not in NOISE:
-        raise PanelStudyError(f"there is no noise model {name!r}: use one of {', '.join(NOISE)}")
+        raise PanelStudyError(f"unknown noise model {name!r}: use one of {', '.join(NOISE)}")
     return NOISE[name].of(table, np.random.default_rng([seed, list(NOISE).index(name)]))
-
-
-def _clean(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
-    return table
 
 
 def _missing(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
@@ -423,24 +419,18 @@ def _missing(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
     return table.with_said(np.where(lost, np.nan, table.said), np.where(lost, np.nan, table.votes))
 
 
-def _yes_sayer(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
-    said = table.said.copy()
-    there = ~np.isnan(said[:, -1])
-    said[there, -1] = 1.0
-    return table.with_said(said)
+def _last_says(
+    by: Callable[[Array, np.random.Generator], Array],
+) -> Callable[[AnswerTable, np.random.Generator], AnswerTable]:
+    """Return a noise model in which the last judge says something else wherever it answered."""
 
+    def of(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
+        said = table.said.copy()
+        there = ~np.isnan(said[:, -1])
+        said[there, -1] = by(said[there, -1], rng)
+        return table.with_said(said)
 
-def _guesser(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
-    said = table.said.copy()
-    there = ~np.isnan(said[:, -1])
-    said[there, -1] = rng.random(int(there.sum()))
-    return table.with_said(said)
-
-
-def _adversary(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
-    said = table.said.copy()
-    said[:, -1] = 1.0 - said[:, -1]
-    return table.with_said(said)
+    return of
 
 
 def _clique(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
@@ -458,11 +448,17 @@ def _clique(table: AnswerTable, rng: np.random.Generator) -> AnswerTable:
 
 
 NOISE: Mapping[str, NoiseModel] = {
-    "clean": NoiseModel("nothing is changed", _clean),
+    "clean": NoiseModel("nothing is changed", lambda table, _: table),
     "missing": NoiseModel("four answers of ten are missing, at random", _missing),
-    "yes_sayer": NoiseModel("the last judge always says yes", _yes_sayer),
-    "guesser": NoiseModel("the last judge guesses", _guesser),
-    "adversary": NoiseModel("the last judge says the opposite of what it thinks", _adversary),
+    "yes_sayer": NoiseModel(
+        "the last judge always says yes", _last_says(lambda said, _: np.ones(len(said)))
+    ),
+    "guesser": NoiseModel(
+        "the last judge guesses", _last_says(lambda said, rng: rng.random(len(said)))
+    ),
+    "adversary": NoiseModel(
+        "the last judge says the opposite of what it thinks", _last_says(lambda said, _: 1.0 - said)
+    ),
     "clique": NoiseModel(
         "three near copies of the last judge sit beside it, told as one family", _clique
     ),

@@ -21,8 +21,8 @@ import numpy as np
 
 from scenewright.agents.panel.aggregation import Array, mean_probability
 from scenewright.agents.panel.panel import THRESHOLD
+from scenewright.evals.statistics.ranks import DECIMALS
 from scenewright.evals.studies.panel.metrics import MetricEvaluator, ratio
-from scenewright.evals.studies.panel.resampling import DECIMALS
 from scenewright.evals.studies.panel.subpanels import Members
 from scenewright.evals.studies.panel.table import AnswerTable, Mask, PanelStudyError, Places
 

@@ -33,6 +33,7 @@ from scenewright.agents.panel.aggregation import Array, expit
 from scenewright.agents.panel.calibration import fit_temperature
 from scenewright.agents.panel.intervals import LEAST_YOUDEN, rogan_gladen
 from scenewright.agents.panel.rates import COLDEST, HOTTEST
+from scenewright.evals.studies.panel.metrics import ratio
 from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.table import AnswerTable, Mask, Places
 
@@ -224,7 +225,7 @@ def labelled_rates(table: AnswerTable, weights: Array) -> RatesOf:
     for holds in (1.0, 0.0):
         rows = (table.truth == holds)[:, None]
         good, every = (_sums(table, part & rows, weights) for part in (right & there, there))
-        found.append(_ratio(good, every))
+        found.append(ratio(good, every))
     return RatesOf(*found)
 
 
@@ -249,7 +250,7 @@ def error_phi(table: AnswerTable, weights: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         shared = np.where(n > 0.0, both - first * second / n, 0.0).sum(-1)
         spread = [np.where(n > 0.0, a - a**2 / n, 0.0).sum(-1) for a in (first, second)]
-    return _square(len(table.judges), _ratio(shared, np.sqrt(spread[0] * spread[1])))
+    return _square(len(table.judges), ratio(shared, np.sqrt(spread[0] * spread[1])))
 
 
 def excess_correlations(table: AnswerTable, weights: Array, rates: LatentRates) -> Array:
@@ -268,7 +269,7 @@ def excess_correlations(table: AnswerTable, weights: Array, rates: LatentRates) 
     there = ~np.isnan(table.votes)
     n = _sums(table, there[:, j] & there[:, k], weights)
     yes = np.where(there, table.votes, 0.0)
-    together = _ratio(_sums(table, yes[:, j] * yes[:, k], weights), n)
+    together = ratio(_sums(table, yes[:, j] * yes[:, k], weights), n)
     true = rates.prevalence[:, None]
     share = np.stack([np.broadcast_to(part, n.shape) for part in (true, 1.0 - true)], axis=-1)
     said = np.stack([rates.sensitivity, 1.0 - rates.specificity], axis=-1)
@@ -300,7 +301,7 @@ def temperatures(table: AnswerTable, weights: Array) -> Array:
         parts = np.zeros((len(table.facts), 2))
         parts[rows] = np.stack([odds * (held - truth), odds**2 * held * (1.0 - held)], axis=1)
         slope, curve = _sums(table, parts, weights).T
-        stepped = sharp - _ratio(slope, curve)
+        stepped = sharp - ratio(slope, curve)
         found[:, at] = 1.0 / np.clip(stepped, 1.0 / HOTTEST, 1.0 / COLDEST)
         found[0, at] = 1.0 / sharp
     return found
@@ -320,7 +321,7 @@ def calibration_errors(table: AnswerTable, weights: Array, bins: int = 10) -> Ar
         place = np.minimum((said * bins).astype(int), bins - 1)
         parts = np.where(place[:, None] == np.arange(bins), gap[:, None], 0.0)
         sums = _sums(table, parts, weights)
-        found.append(_ratio(np.abs(sums).sum(1), _sums(table, known[:, None], weights)[:, 0]))
+        found.append(ratio(np.abs(sums).sum(1), _sums(table, known[:, None], weights)[:, 0]))
     return np.stack(found, axis=1)
 
 
@@ -337,7 +338,7 @@ def corrected_prevalence(table: AnswerTable, weights: Array, rates: RatesOf) -> 
     every = yes + no
     held = rogan_gladen(yes, no, rates.sensitivity, rates.specificity)
     able = rates.sensitivity + rates.specificity - 1.0 >= LEAST_YOUDEN
-    return np.where(able, _ratio(held, every), np.nan)
+    return np.where(able, ratio(held, every), np.nan)
 
 
 def effective_judges(correlation: Array) -> Array:
@@ -353,7 +354,7 @@ def effective_judges(correlation: Array) -> Array:
         return np.ones(len(correlation))
     pairs = correlation[:, *_pairs(n)]
     known = ~np.isnan(pairs)
-    mean = _ratio(np.where(known, pairs, 0.0).sum(1), known.sum(1).astype(float))
+    mean = ratio(np.where(known, pairs, 0.0).sum(1), known.sum(1).astype(float))
     result: Array = n / (1.0 + (n - 1) * np.maximum(mean, 0.0))
     return result
 
@@ -406,13 +407,6 @@ def _sums(table: AnswerTable, parts: Array | Mask, weights: Array) -> Array:
     n = len(table.facts)
     of_item = csr_array((np.ones(n), (table.item_of, np.arange(n))), (table.n_items, n))
     result: Array = weights @ (of_item @ parts.astype(float))
-    return result
-
-
-def _ratio(above: Array, below: Array) -> Array:
-    """``above / below``, NaN where that is 0."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        result: Array = np.where(below != 0.0, above / below, np.nan)
     return result
 
 

@@ -31,15 +31,14 @@ from scipy.stats import norm
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import THRESHOLD
-from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.statistics.estimates import holm
+from scenewright.evals.statistics.figures import Figure, summary
+from scenewright.evals.statistics.ranks import DECIMALS, kendall
 from scenewright.evals.studies.panel.resampling import (
-    DECIMALS,
     Drawn,
     ItemResamples,
     RankCorrelation,
     image_counts,
-    kendall,
-    summary,
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
@@ -471,21 +470,8 @@ def gains(
         value = measure.better * (other.value - mine.value)
         figures[name] = summary(value, drawn, n)
         raw[name] = _p_value(value, drawn)
-    corrected = holm(raw)
+    corrected = dict(zip(raw, holm(list(raw.values())).tolist(), strict=True))
     return {name: Gain(figures[name], raw[name], corrected[name]) for name in figures}
-
-
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Return p-values corrected for their number (Holm, 1979).
-
-    The k-th smallest of m times m − k + 1, never below a smaller one's, at most 1.
-    """
-    found: dict[str, float] = {}
-    last, m = 0.0, len(p_values)
-    for at, name in enumerate(sorted(p_values, key=p_values.__getitem__)):
-        last = max(last, min(1.0, (m - at) * p_values[name]))
-        found[name] = last
-    return {name: found[name] for name in p_values}
 
 
 def _p_value(value: float, drawn: Array) -> float:

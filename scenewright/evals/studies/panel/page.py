@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from scenewright.runs.report.words import duration
 
 PAGE, MARKDOWN, NUMBERS = "index.html", "index.md", "study.json"
 _FORMAT = 1
+_PACKAGE = "scenewright.evals.studies.panel"
 _SIZE = re.compile(rb'viewBox="0 0 ([\d.]+) [\d.]+"')
 _PIXELS = 1.6
 """Pixels for a point of a plot, at most."""
@@ -146,7 +148,11 @@ def page(study: PanelStudyRun) -> str:
         .get_template("study.html.j2")
         .render(
             policy=_POLICY,
-            style=Markup(asset("style.css") + asset("report.css") + _asset("study.css")),
+            style=Markup(
+                asset("style.css")
+                + asset("report.css")
+                + files(_PACKAGE).joinpath("assets", "study.css").read_text("utf-8")
+            ),
             date=time.strftime("%Y-%m-%d", time.gmtime()),
             picture=functools.partial(_embedded, study.folder),
             provenance=_provenance(study),
@@ -233,20 +239,10 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
-def _asset(name: str) -> str:
-    from importlib.resources import files
-
-    return (
-        files("scenewright.evals.studies.panel")
-        .joinpath("assets", name)
-        .read_text(encoding="utf-8")
-    )
-
-
 @functools.cache
 def _environment() -> Environment:
     made = Environment(
-        loader=PackageLoader("scenewright.evals.studies.panel", "assets"),
+        loader=PackageLoader(_PACKAGE, "assets"),
         autoescape=lambda name: name is not None and name.endswith(".html.j2"),
         undefined=StrictUndefined,
         trim_blocks=True,

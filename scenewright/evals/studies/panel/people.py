@@ -24,20 +24,15 @@ from itertools import combinations
 import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
+from scenewright.evals.statistics.ranks import DECIMALS, kendall, weighted_pearson, weighted_ranks
 from scenewright.evals.studies.panel.resampling import (
-    DECIMALS,
     Drawn,
     ItemResamples,
     RankCorrelation,
     image_counts,
-    kendall,
-    weighted_pearson,
-    weighted_ranks,
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
 
-Gaps = dict[tuple[str, str], tuple[Drawn, Drawn]]
-"""Two models → how far the mean rating, and the mean score, of the first is above the second's."""
 MOST_LEVELS = 50
 """Different ratings up to which α is by their order."""
 
@@ -165,8 +160,7 @@ class People:
             return np.where(np.isnan(scores), np.nan, one), others
 
         judged, person = self._over_splits(of_scores), self._over_splits(of_rater)
-        gap = Drawn(judged.value - person.value, judged.resamples - person.resamples)
-        return judged, gap
+        return judged, judged - person
 
     def corrected(self, found: Drawn, ceilings: Ceilings) -> Drawn:
         """Return a correlation with the mean rating as a share of the ceiling.
@@ -232,7 +226,7 @@ class People:
         people = self.model_means(np.where(both, self.table.ratings, np.nan))
         judged = self.model_means(np.where(both, scores, np.nan))
         gaps = {
-            (a, b): (_minus(people[a], people[b]), _minus(judged[a], judged[b]))
+            (a, b): (people[a] - people[b], judged[a] - judged[b])
             for a, b in combinations(people, 2)
         }
         if not gaps:
@@ -281,10 +275,6 @@ class People:
 
 def _mapped(drawn: Drawn, by: Callable[[Array], Array]) -> Drawn:
     return Drawn(float(by(np.array(drawn.value))), by(drawn.resamples))
-
-
-def _minus(first: Drawn, second: Drawn) -> Drawn:
-    return Drawn(first.value - second.value, first.resamples - second.resamples)
 
 
 def _same(people: Array | float, judged: Array | float) -> Array:

@@ -357,7 +357,7 @@ class Moments:
 def pooled(spreads: Sequence[Spread], factor: float = 1.0) -> Spread:
     """Mean of the components, times ``factor``."""
     if not spreads:
-        raise PanelStudyError("there is nothing to take a variance of")
+        raise PanelStudyError("no differences to take a variance of: give two items or more")
     names = tuple(Spread.model_fields)
     means = {name: factor * float(np.mean([getattr(s, name) for s in spreads])) for name in names}
     return Spread(**means)

@@ -1,35 +1,41 @@
 """How results of all parts are shown: numbers in words, table cells, rows of files and sentences.
 
-A part measures, and hands tidy rows (one mapping a row, figures unrounded) to the functions here:
-:func:`layout` makes a table of the page, :func:`records` the rows of a parquet file,
-:func:`figures` the entries of ``study.json``, and :func:`sentences` fills the templates in
-``assets/sentences``.
+A part measures, and hands tidy rows (one mapping a row, figures unrounded) and a few values to
+:func:`report`. Its template, ``assets/parts/PART.j2``, has a block for each of ``findings``,
+``notes``, ``tables`` and ``figures``: the first two hold sentences, the others call ``table(…)``
+(:class:`_Collector`) for each table of the page and ``figure(…)`` for each entry of ``study.json``.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from scenewright.evals.reporting.plots import Measured
 from scenewright.evals.statistics.estimates import Estimate, number
 from scenewright.evals.statistics.figures import Figure
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
+from scenewright.evals.studies.panel.study import PanelStudyResult
 
-Heads = Mapping[str, str | tuple[str, int] | tuple[str, int, float]]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plot
+
+Rows = Sequence[Mapping[str, Any]]
+"""Tidy rows: what was measured by name of the column."""
+Heads = Mapping[str, str | Sequence[Any]]
 """Columns of a table: column of the rows → title, decimal places (default 3), and the factor of its
 numbers."""
 _MARK = re.compile(r"^\s*- ", re.MULTILINE)
 """Beginning of a sentence in a template."""
 
 
-def estimate(figure: Figure, factor: float = 1.0) -> Estimate:
-    """Return ``figure`` times ``factor`` as a table cell shows it."""
-    made = Estimate(value=figure.value, low=figure.low, high=figure.high, n=figure.n)
-    return made if factor == 1.0 else made.times(factor)
+def estimate(figure: Figure) -> Estimate:
+    """Return ``figure`` as a table cell shows it."""
+    return Estimate(**figure.model_dump())
 
 
 def plain(figure: Figure, digits: int = 3) -> str:
@@ -57,11 +63,11 @@ def points(figure: Figure, digits: int = 1, sign: bool = True) -> str:
 def _in_words(figure: Figure, digits: int, sign: bool, unit: str) -> str:
     if figure.value is None:
         return "–"
-    shown, _, interval = estimate(figure, 100.0).text(digits, sign).partition(" [")
+    shown, _, interval = estimate(figure).times(100.0).text(digits, sign).partition(" [")
     return shown + unit + (f" [{interval}" if interval else "")
 
 
-def side(figure: Figure | Estimate) -> int:
+def side(figure: Measured) -> int:
     """Return 1 if the interval is above 0, −1 if it is below 0, else 0."""
     if figure.low is None or figure.high is None:
         return 0
@@ -98,6 +104,11 @@ def ordinal(n: int) -> str:
     return f"{n}{ending}"
 
 
+def percentages(titles: Mapping[str, str], digits: int = 1) -> dict[str, tuple[str, int, float]]:
+    """Return columns whose numbers are shares, shown in percent."""
+    return {name: (title, digits, 100.0) for name, title in titles.items()}
+
+
 def short_name(voter: str) -> str:
     """Return the part of a judge's id that distinguishes it from others, for axes."""
     return voter.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
@@ -113,16 +124,16 @@ def short_names(ids: Iterable[str]) -> tuple[str, ...]:
     return known
 
 
-def flat(figure: Figure | Estimate) -> Any:
+def flat(figure: Measured) -> Any:
     """Return ``{"mean", "low", "high"}``, or the bare number where there is no interval."""
     if figure.low is None or figure.high is None:
         return figure.value
-    return {"mean": figure.value, "low": figure.low, "high": figure.high}
+    return bare("mean", figure)
 
 
-def figures(found: Iterable[tuple[str, Figure | Estimate | None]]) -> dict[str, Any]:
-    """Return the entries of ``study.json``; those without a value are left out."""
-    return {key: flat(one) for key, one in found if one is not None and one.value is not None}
+def bare(name: str, found: Measured) -> dict[str, float | None]:
+    """Return the columns of the one figure of a row: ``name``, ``low`` and ``high``."""
+    return {name: found.value, "low": found.low, "high": found.high}
 
 
 def records(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -148,54 +159,132 @@ def _record(row: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def bare(name: str, found: Figure | Estimate) -> dict[str, float | None]:
-    """Return the columns of the one figure of a row: ``name``, ``low`` and ``high``."""
-    return {name: found.value, "low": found.low, "high": found.high}
-
-
-def layout(
-    key: str,
-    title: str,
-    head: str,
-    heads: Heads,
-    rows: Iterable[tuple[str, str, Mapping[str, Any]]],
-    used_only: bool = False,
-) -> Layout:
-    """Return a table of the page.
+def report(
+    part: str,
+    values: Mapping[str, Any],
+    *,
+    plots: Mapping[str, Callable[[], Plot] | None],
+    records_of: Mapping[str, Rows | None],
+    before: Sequence[str] = (),
+    after: Sequence[str] = (),
+) -> PanelStudyResult:
+    """Return the result of a part, shown by its template.
 
     Args:
-        key: Its id.
-        title: Above it.
-        head: Title of the first column.
-        heads: Its other columns; with ``used_only`` those in which some row has a value.
-        rows: (key, title, values by column): a figure, a number, or either with a note behind it.
-        used_only: Whether to leave out empty columns.
+        part: Its name.
+        values: What its template shows: rows by name, figures, numbers and words.
+        plots: File stem → function that draws the plot; None: it is left out.
+        records_of: File stem → rows of a parquet file; None: it is left out.
+        before: Notes before those of the template.
+        after: Notes behind them.
     """
-    listed = list(rows)
-    shown = {
-        name: (told, 3, 1.0) if isinstance(told, str) else (*told, 1.0)[:3]
-        for name, told in heads.items()
-        if not used_only
-        or any(_cell(values.get(name)).measured not in (None, Estimate()) for *_, values in listed)
+    template = _environment().get_template(f"{part}.j2")
+    found = _Collector()
+    context = {
+        **values,
+        "table": found.table,
+        "figure": found.figure,
+        "figures": found.figures_of,
+        "percentages": percentages,
     }
-    return Layout(
-        id=key,
-        title=title,
-        head=head,
-        columns=tuple(
-            Column(key=k.strip("_").removesuffix("_value"), title=t, digits=d)
-            for k, (t, d, _) in shown.items()
-        ),
-        rows=tuple(
-            Row(
-                key=at,
-                title=told,
-                cells=tuple(_cell(values.get(k), factor) for k, (*_, factor) in shown.items()),
-            )
-            for at, told, values in listed
-        ),
-        of_paper=False,
+
+    def rendered(block: str) -> str:
+        return "".join(template.blocks[block](template.new_context(context)))
+
+    def sentences(block: str) -> tuple[str, ...]:
+        each = (" ".join(one.split()) for one in _MARK.split(rendered(block)))
+        return tuple(one for one in each if one)
+
+    for block in ("tables", "figures"):
+        rendered(block)
+    return PanelStudyResult(
+        findings=sentences("findings"),
+        tables=tuple(found.tables),
+        plots={stem: draw for stem, draw in plots.items() if draw},
+        records={stem: records(rows) for stem, rows in records_of.items() if rows is not None},
+        figures=found.figures,
+        notes=(*before, *sentences("notes"), *after),
     )
+
+
+class _Collector:
+    """Tables and figures that a template calls for, in its order."""
+
+    def __init__(self) -> None:
+        self.tables: list[Layout] = []
+        self.figures: dict[str, Any] = {}
+
+    def table(
+        self,
+        key: str,
+        title: str,
+        head: str,
+        rows: Rows,
+        columns: Heads,
+        at: str,
+        label: str = "",
+        used_only: bool = False,
+    ) -> str:
+        """Add a table of the page.
+
+        Args:
+            key: Its id.
+            title: Above it.
+            head: Title of the first column.
+            rows: Its rows; a cell is a figure, a number, or either with a note behind it.
+            columns: Its other columns; with ``used_only`` those in which some row has a value.
+            at: Key of a row, as ``str.format`` makes it of the row's columns.
+            label: Title of a row, likewise; empty: its key.
+            used_only: Whether to leave out empty columns.
+        """
+        shown = {
+            name: (told, 3, 1.0) if isinstance(told, str) else (*told, 1.0)[:3]
+            for name, told in columns.items()
+            if not used_only
+            or any(_cell(row.get(name)).measured not in (None, Estimate()) for row in rows)
+        }
+        self.tables.append(
+            Layout(
+                id=key,
+                title=title,
+                head=head,
+                columns=tuple(
+                    Column(key=name.strip("_").removesuffix("_value"), title=told, digits=digits)
+                    for name, (told, digits, _) in shown.items()
+                ),
+                rows=tuple(
+                    Row(
+                        key=at.format_map(row),
+                        title=(label or at).format_map(row),
+                        cells=tuple(
+                            _cell(row.get(name), factor) for name, (*_, factor) in shown.items()
+                        ),
+                    )
+                    for row in rows
+                ),
+                of_paper=False,
+            )
+        )
+        return ""
+
+    def figure(self, key: str, found: Measured | None, whole: bool = False) -> str:
+        """Add an entry of ``study.json``, if it has a value; ``whole``: also without one."""
+        if found is not None and (whole or found.value is not None):
+            self.figures[key] = bare("mean", found) if whole else flat(found)
+        return ""
+
+    def figures_of(
+        self, at: str, rows: Rows, names: Mapping[str, str] | Sequence[str], whole: bool = False
+    ) -> str:
+        """Add the columns ``names`` of each row; keys are those formatted with ``at``.
+
+        ``names`` are columns, or column → its name in keys; in ``at`` it is ``{name}``.
+        """
+        told = names if isinstance(names, Mapping) else dict(zip(names, names, strict=True))
+        for row in rows:
+            for column, name in told.items():
+                self.figure(at.format_map({**row, "name": name}), row.get(column), whole)
+        return ""
 
 
 def _cell(value: Any, factor: float = 1.0) -> Cell:
@@ -209,21 +298,10 @@ def _cell(value: Any, factor: float = 1.0) -> Cell:
     return Cell(measured=value.times(factor) if factor != 1.0 else value, note=note)
 
 
-def sentences(part: str, block: str, values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the sentences of a template's block (``findings`` or ``notes``), filled in.
-
-    In ``assets/sentences/PART.j2`` each one begins with ``- `` at the start of a line.
-    """
-    template = _environment().get_template(f"{part}.j2")
-    text = "".join(template.blocks[block](template.new_context(dict(values))))
-    found = (" ".join(one.split()) for one in _MARK.split(text))
-    return tuple(one for one in found if one)
-
-
 @functools.cache
 def _environment() -> Environment:
     made = Environment(
-        loader=PackageLoader("scenewright.evals.studies.panel", "assets/sentences"),
+        loader=PackageLoader("scenewright.evals.studies.panel", "assets/parts"),
         autoescape=False,
         undefined=StrictUndefined,
     )

@@ -15,16 +15,14 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import kendalltau, rankdata
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.statistics.figures import LEVEL, Figure
-from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
+from scenewright.evals.statistics.figures import Figure, summary
+from scenewright.evals.statistics.ranks import weighted_pearson, weighted_ranks
+from scenewright.evals.studies.panel.table import AnswerTable, Places
 
 OfImages = Callable[[Places], float]
 """A statistic of a sample of images, given by their numbers (with repeats); NaN where undefined."""
-DECIMALS = 9
-"""Scores this close are ties: means of the same answers differ in their last bit."""
 
 
 class ItemResamples:
@@ -72,45 +70,6 @@ class ItemResamples:
         }
 
 
-def summary(value: float, drawn: Array, n: int) -> Figure:
-    """Return a value with the percentile interval of its resamples.
-
-    None where most are undefined.
-    """
-    if not np.isfinite(value):
-        return Figure(value=None, n=n)
-    known = drawn[np.isfinite(drawn)]
-    if len(known) < 2 or 2 * len(known) < len(drawn):
-        return Figure(value=float(value), n=n)
-    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Figure(value=float(value), low=float(low), high=float(high), n=n)
-
-
-def spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """Return Spearman's rank correlation of two arrays (n,), ties with their mean rank.
-
-    Pairs with NaN are left out; NaN where one of them is constant.
-    """
-    a, b = _paired(first, second)
-    if len(a) < 2 or np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
-        return float("nan")
-    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
-
-
-def kendall(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """Kendall's tau-b, likewise."""
-    a, b = _paired(first, second)
-    if len(a) < 2 or np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
-        return float("nan")
-    return float(kendalltau(a, b).statistic)
-
-
-def _paired(first: Array, second: Array) -> tuple[Array, Array]:
-    a, b = (np.round(np.asarray(values, float), DECIMALS) for values in (first, second))
-    there = ~(np.isnan(a) | np.isnan(b))
-    return a[there], b[there]
-
-
 _BLOCK = 1_000_000
 """Numbers held at once."""
 
@@ -121,47 +80,6 @@ def image_counts(items: Array, item_of_image: Places) -> Array:
     From how often its item is, ``items`` (resamples, n_items).
     """
     found: Array = items[:, item_of_image]
-    return found
-
-
-def weighted_ranks(values: Array, counts: Array) -> Array:
-    """Mid-ranks (resamples, n) of ``values`` (n,), each standing ``counts`` (resamples, n) times.
-
-    Values closer than :data:`~scenewright.evals.studies.panel.resampling.DECIMALS` places are ties.
-    A value counted 0 times has the rank that it would have. Raises ``PanelStudyError`` for NaN.
-    """
-    rounded = np.round(np.asarray(values, float), DECIMALS)
-    if np.isnan(rounded).any():
-        raise PanelStudyError("values without a number have no rank: leave them out")
-    if not len(rounded):
-        return np.zeros_like(counts)
-    codes = np.unique(rounded, return_inverse=True)[1]
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    sizes = np.add.reduceat(counts[:, order], starts, axis=1)
-    ranks: Array = (np.cumsum(sizes, axis=1) - sizes / 2.0 + 0.5)[:, codes]
-    return ranks
-
-
-def weighted_pearson(first: Array, second: Array, counts: Array) -> Array:
-    """Return Pearson's correlation of each row, (resamples,).
-
-    Values are (resamples, n) or (n,), ``counts`` (resamples, n). NaN where one of the two is
-    constant.
-    """
-    total = counts.sum(1)
-    with np.errstate(all="ignore"):
-
-        def centred(values: Array) -> Array:
-            rows: Array = np.broadcast_to(values, counts.shape)
-            shifted: Array = rows - ((rows * counts).sum(1) / total)[:, None]
-            return shifted
-
-        a, b = centred(first), centred(second)
-        squares = (counts * a * a).sum(1) * (counts * b * b).sum(1)
-        scale = np.abs(a).max(1, initial=0.0) * np.abs(b).max(1, initial=0.0)
-        flat = squares <= (1e-12 * scale * total) ** 2
-        found: Array = np.where(flat, np.nan, (counts * a * b).sum(1) / np.sqrt(squares))
     return found
 
 
@@ -216,6 +134,10 @@ class Drawn:
     """Of all items; NaN where it is undefined."""
     resamples: Array
     """Of every resample, (resamples,)."""
+
+    def __sub__(self, other: Drawn) -> Drawn:
+        """Return the difference, paired on the same resamples."""
+        return Drawn(self.value - other.value, self.resamples - other.resamples)
 
     @classmethod
     def of(cls, reading: Array) -> Self:

@@ -27,8 +27,8 @@ from scenewright.config.settings import Settings, load_settings
 from scenewright.core.flushing import write_text
 from scenewright.core.version import VERSION
 from scenewright.evals.errors import EvalError
+from scenewright.evals.reporting import plots
 from scenewright.evals.store.files import drafted
-from scenewright.evals.studies import plots
 from scenewright.evals.studies.layout import Layout
 from scenewright.evals.studies.panel.sources.live_judges import Loaded
 from scenewright.evals.studies.panel.sources.loading import fitting, load_source, with_families

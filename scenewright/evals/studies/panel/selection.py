@@ -25,7 +25,7 @@ from scipy.special import comb
 
 from scenewright.agents.panel.aggregation import Array, dawid_skene, mean_probability
 from scenewright.evals.statistics.figures import Bootstrap, Figure
-from scenewright.evals.studies.panel.resampling import DECIMALS
+from scenewright.evals.statistics.ranks import DECIMALS
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
@@ -123,7 +123,7 @@ def ratio(items: Places, part: Array, whole: Array, bootstrap: Bootstrap) -> Fig
     is no number.
     """
     known = ~np.isnan(part) & ~np.isnan(whole)
-    gain = mean_of(items, np.where(known, whole, np.nan), bootstrap)
+    gain = bootstrap.share(items, np.where(known, whole, np.nan))
     if gain.low is None or gain.low <= 0.0:
         return Figure(value=None, n=gain.n)
 
@@ -132,14 +132,6 @@ def ratio(items: Places, part: Array, whole: Array, bootstrap: Bootstrap) -> Fig
         return found
 
     return bootstrap.figure(items[known], [part[known], whole[known]], of)
-
-
-def mean_of(items: Places, values: Array, bootstrap: Bootstrap) -> Figure:
-    """Mean of ``values`` (n_rows,), NaN left out."""
-    known = ~np.isnan(values)
-    if not known.any():
-        return Figure(value=None)
-    return bootstrap.share(items[known], values[known])
 
 
 def within_slope(
@@ -304,9 +296,9 @@ def curve_point(gains: Gains, bootstrap: Bootstrap) -> tuple[Figure, Figure, Fig
     items = np.repeat(gains.items, gains.judges)
     true = gains.gains[:, :, gains.judges].ravel()
     return (
-        mean_of(items, gains.own().ravel(), bootstrap),
-        mean_of(items, gains.others().ravel(), bootstrap),
-        mean_of(items, true, bootstrap),
+        bootstrap.share(items, gains.own().ravel()),
+        bootstrap.share(items, gains.others().ravel()),
+        bootstrap.share(items, true),
     )
 
 
@@ -402,7 +394,7 @@ def rounds_of(
         reported = (r[:, number] - r[:, 0]) / units[1]
 
         def mean(values: Array) -> Figure:
-            return mean_of(loops.items, values, bootstrap)
+            return bootstrap.share(loops.items, values)
 
         found.append(
             Round(

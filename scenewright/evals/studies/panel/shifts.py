@@ -10,7 +10,7 @@ import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.statistics.figures import Bootstrap, Figure
-from scenewright.evals.studies.panel.aggregators.base import combined_by
+from scenewright.evals.studies.panel.aggregators.registry import combined_by
 from scenewright.evals.studies.panel.live_queries import PLAIN_FORM, JudgeResponses
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
 
@@ -97,7 +97,7 @@ class Shifts:
     def __init__(self, items: Places, truth: Array, resamples: int, seed: int) -> None:
         """``items``: number of each row's item, ``truth``: 1, 0 or NaN, both (n_rows,)."""
         if not len(items):
-            raise PanelStudyError("there is no fact to ask about")
+            raise PanelStudyError("the table has no facts: choose a source with facts to ask about")
         self.items = items
         self.truth = truth
         self.bootstrap = Bootstrap(int(items.max()) + 1, seed, resamples)
@@ -118,7 +118,7 @@ class Shifts:
         items, truths, p, q, a, b = (x[both] for x in (items, truths, p, q, a, b))
         yes, no = a == 1.0, a == 0.0
         labelled, false = ~np.isnan(truths), truths == 0.0
-        share = self._share
+        share = self.bootstrap.share
         return Shift(
             signed=share(items, q - p),
             absolute=share(items, np.abs(q - p)),
@@ -150,18 +150,11 @@ class Shifts:
         judges = np.mean([flips(pairs) for pairs in single], axis=0)
         gap = flips(panel) - judges
         items = np.tile(self.items, len(panel))
-        known = ~np.isnan(gap)
-        return self._share(items[known], gap[known])
+        return self.bootstrap.share(items, gap)
 
     def mean(self, values: Array) -> Figure:
         """Mean of ``values`` (n_rows,), NaN left out."""
-        known = ~np.isnan(values)
-        return self._share(self.items[known], values[known])
-
-    def _share(self, items: Places, part: Array) -> Figure:
-        if not len(items):
-            return Figure(value=None)
-        return self.bootstrap.share(items, part)
+        return self.bootstrap.share(self.items, values)
 
 
 SAME: tuple[str, ...] = ("paraphrase_1", "paraphrase_2", "order_1", "order_2")

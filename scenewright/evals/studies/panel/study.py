@@ -6,10 +6,12 @@ that are run. A part needs certain things of a table, and returns findings, tabl
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -88,6 +90,11 @@ class PanelStudyContext:
     told: Callable[[int, int], None] = lambda done, total: None
     """Called with the progress: done, total."""
 
+    def steps(self, total: int) -> Callable[[], None]:
+        """Return a function that reports one more of ``total`` steps each time it is called."""
+        done = count(1)
+        return lambda: self.told(min(next(done), total), total)
+
 
 @dataclass(frozen=True, slots=True)
 class PanelStudyResult:
@@ -125,6 +132,17 @@ class PanelStudy:
     run: Callable[[PanelStudyContext, Any], Awaitable[PanelStudyResult]]
     """Runs it with its options. Raises ``PanelStudyError``. Long work is done in threads and tells
     its progress; what it asks of judges goes through the store."""
+
+
+def in_thread(
+    measured: Callable[[PanelStudyContext, Any], PanelStudyResult],
+) -> Callable[[PanelStudyContext, Any], Awaitable[PanelStudyResult]]:
+    """Return a part's ``run`` that computes in a thread."""
+
+    async def run(context: PanelStudyContext, options: Any) -> PanelStudyResult:
+        return await asyncio.to_thread(measured, context, options)
+
+    return run
 
 
 def unmet_need(part: PanelStudy, table: AnswerTable, live: LiveJudges | None) -> str:
@@ -183,7 +201,7 @@ PARTS: tuple[str, ...] = (
 def part_of(name: str) -> PanelStudy:
     """Return the study of that name; raises ``PanelStudyError`` for an unknown one."""
     if name not in PARTS:
-        raise PanelStudyError(f"there is no study {name!r}: use one of {', '.join(PARTS)}")
+        raise PanelStudyError(f"unknown study {name!r}: use one of {', '.join(PARTS)}")
     found: PanelStudy = import_module(f"scenewright.evals.studies.panel.parts.{name}").PART
     return found
 
@@ -351,7 +369,7 @@ class StudyConfig(BaseModel):
             raise ValueError("parts is empty: name at least one, or leave it out for all")
         for name in (*chosen, *self.part):
             if name not in PARTS:
-                raise ValueError(f"there is no part {name!r}: use one of {', '.join(PARTS)}")
+                raise ValueError(f"unknown part {name!r}: use one of {', '.join(PARTS)}")
         if len(set(chosen)) != len(chosen):
             raise ValueError("parts lists one twice")
         for name in self.part:

@@ -15,7 +15,12 @@ import numpy as np
 
 from scenewright.agents.panel.aggregation import Array, expit
 from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies.panel.aggregators.base import AGGREGATORS, aggregator_of
+from scenewright.evals.studies.panel.aggregators.registry import (
+    AGGREGATORS,
+    aggregator_of,
+    out_of_fold,
+)
+from scenewright.evals.studies.panel.estimators import error_phi
 from scenewright.evals.studies.panel.metrics import MEASURES, MeasureName, MetricEvaluator, ratio
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
@@ -97,7 +102,7 @@ class Combiner:
             rated = bool((~np.isnan(have.ratings)).sum() >= 2)
             found[name] = ""
             if (needs == "truth" and not truth) or (needs == "ratings" and not rated):
-                found[name] = f"there is no {needs} to learn from"
+                found[name] = f"the table has no {needs} to learn from"
                 continue
             try:
                 for members in (*((at,) for at in everyone), everyone):
@@ -137,8 +142,6 @@ class Combiner:
             return aggregator.combine(part, self._learn.with_judges(members))
         if aggregator.fitted_to in ("nothing", "answers"):
             return aggregator.combine(part)
-        from scenewright.evals.studies.panel.aggregators.base import out_of_fold
-
         return out_of_fold(name, part, FOLDS, self._seed)
 
 
@@ -235,23 +238,8 @@ def error_correlations(evaluator: MetricEvaluator) -> dict[Pair, Array]:
     judge's own error rate there: what error rates make by chance is 0. Facts that both voted on,
     and whose truth is known; NaN where one of the two never erred, or always did.
     """
-    table = evaluator.table
-    truth = table.truth
-    wrong = table.votes != truth[:, None]
-    known = ~np.isnan(table.votes) & ~np.isnan(truth)[:, None]
-    found: dict[Pair, Array] = {}
-    for a, b in combinations(range(len(table.judges)), 2):
-        both = known[:, a] & known[:, b]
-        covariance, first, second = 0.0, 0.0, 0.0
-        for holds in (0.0, 1.0):
-            rows = both & (truth == holds)
-            mine, other = rows & wrong[:, a], rows & wrong[:, b]
-            n, m, o, shared = evaluator.sums([rows, mine, other, mine & other]).T
-            size = np.maximum(n, 1.0)
-            covariance = covariance + shared - m * o / size
-            first, second = first + m - m**2 / size, second + o - o**2 / size
-        found[a, b] = ratio(covariance, np.sqrt(first * second))
-    return found
+    phi = error_phi(evaluator.table, evaluator.weights)
+    return {(a, b): phi[:, a, b] for a, b in combinations(range(phi.shape[1]), 2)}
 
 
 def vote_agreements(evaluator: MetricEvaluator) -> dict[Pair, Array]:

@@ -147,8 +147,8 @@ class AnswerTable:
             for parent in fact.parents:
                 if not 0 <= parent < row or self.facts[parent].image != fact.image:
                     raise PanelStudyError(
-                        f"{self.name}: fact {fact.id} depends on row {parent}, which is no earlier "
-                        "fact of its image"
+                        f"{self.name}: fact {fact.id} depends on row {parent}, which is not an "
+                        "earlier fact of its image"
                     )
         if not np.array_equal(np.isnan(self.votes), np.isnan(self.said)):
             raise PanelStudyError(f"{self.name}: votes and probabilities are not of the same facts")

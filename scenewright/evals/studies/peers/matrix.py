@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from scenewright.agents.panel.aggregation import Array
 from scenewright.core.flushing import write_text
 from scenewright.evals.errors import EvalError
+from scenewright.evals.reporting import plots
 from scenewright.evals.runner.independence import self_report_notes
 from scenewright.evals.runner.served_versions import version_notes
 from scenewright.evals.statistics.estimates import (
@@ -36,18 +37,13 @@ from scenewright.evals.statistics.estimates import (
     number,
     over_seeds,
 )
+from scenewright.evals.statistics.figures import summary
+from scenewright.evals.statistics.ranks import DECIMALS, kendall
 from scenewright.evals.store.files import drafted
 from scenewright.evals.store.results import Results, arm_name
-from scenewright.evals.studies import plots, readings
+from scenewright.evals.studies import readings
 from scenewright.evals.studies.layout import Layout, Row, as_csv, columns_of
-from scenewright.evals.studies.panel.resampling import (
-    DECIMALS,
-    ItemResamples,
-    RankCorrelation,
-    image_counts,
-    kendall,
-    summary,
-)
+from scenewright.evals.studies.panel.resampling import ItemResamples, RankCorrelation, image_counts
 from scenewright.evals.studies.panel.sources.dsg_release import Questions
 from scenewright.evals.studies.panel.sources.ratings import Shown, with_ratings
 from scenewright.evals.studies.panel.table import AnswerTable, ImageRow, JudgeColumn

@@ -31,7 +31,7 @@ from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample, store_in, text
 from scenewright.evals.runner.judging import JudgePanel, expected_of, judge_picture
-from scenewright.evals.studies.panel.aggregators.base import combined_by
+from scenewright.evals.studies.panel.aggregators.registry import combined_by
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from scenewright.providers import AnswerStore
 from scenewright.providers.usage import ExpectedUsage

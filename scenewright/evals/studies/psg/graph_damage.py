@@ -22,8 +22,8 @@ from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.graph_edit import psg_score
 from scenewright.evals.metrics.graph_matching.matching import match_graphs
 from scenewright.evals.metrics.graph_matching.text_similarity import TextSimilarity
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Array, Estimate, difference, mean, nothing
-from scenewright.evals.studies import plots
 from scenewright.evals.studies.layout import Column, Layout, Row, columns_of
 from scenewright.evals.studies.study import Context, Outcome, Setup, StudyDefinition, Trial
 from scenewright.evals.studies.xtc.base import Grader, Question

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenewright.config.settings import Settings
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import (
     Array,
     Estimate,
@@ -21,7 +22,6 @@ from scenewright.evals.statistics.estimates import (
     rank_correlation,
     slope,
 )
-from scenewright.evals.studies import plots
 from scenewright.evals.studies import readings as prompts_read
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.paper import Claim, Printed, psg_paper

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from scenewright.config.settings import Settings
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Array, Estimate, contrast, mean
-from scenewright.evals.studies import plots
 from scenewright.evals.studies.layout import Cell, Layout, Row, columns_of
 from scenewright.evals.studies.paper import Claim, models_beside, paper
 from scenewright.evals.studies.readings import Readings

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scenewright.config.settings import Settings
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import (
     Array,
     Estimate,
@@ -16,7 +17,6 @@ from scenewright.evals.statistics.estimates import (
     nothing,
     slope,
 )
-from scenewright.evals.studies import plots
 from scenewright.evals.studies.layout import Layout, Row, columns_of
 from scenewright.evals.studies.paper import Claim, paper
 from scenewright.evals.studies.readings import Readings

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scenewright.config.settings import LOCAL_BACKEND, Settings
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import (
     Array,
     Estimate,
@@ -17,7 +18,6 @@ from scenewright.evals.statistics.estimates import (
     nothing,
     number,
 )
-from scenewright.evals.studies import plots
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row, columns_of
 from scenewright.evals.studies.paper import Claim, PaperTable, Printed, Side, models_beside, paper
 from scenewright.evals.studies.readings import Reading, Readings

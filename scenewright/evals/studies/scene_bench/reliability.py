@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scenewright.config.settings import Settings
+from scenewright.evals.reporting import plots
 from scenewright.evals.runner.config import PanelSpec
 from scenewright.evals.statistics.estimates import (
     Array,
@@ -20,7 +21,6 @@ from scenewright.evals.statistics.estimates import (
 )
 from scenewright.evals.statistics.figures import Bootstrap
 from scenewright.evals.statistics.figures import Figure as Measured
-from scenewright.evals.studies import plots
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row, columns_of
 from scenewright.evals.studies.paper import Claim, paper
 from scenewright.evals.studies.readings import Readings

@@ -24,12 +24,13 @@ from markupsafe import Markup
 
 from scenewright.core.flushing import write_text
 from scenewright.evals.errors import EvalError
+from scenewright.evals.reporting import plots
 from scenewright.evals.reporting.pages import Thumbs, asset, environment
 from scenewright.evals.runner.dataset_predicates import told_of
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.store.files import drafted
 from scenewright.evals.store.results import IMAGES, Results, fields
-from scenewright.evals.studies import plots, readings
+from scenewright.evals.studies import readings
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row, as_csv
 from scenewright.evals.studies.paper import PaperTable, xtc_paper
 from scenewright.evals.studies.readings import PromptsRead

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.agents.panel.aggregation import Array, brier_score, mean_probability
+from scenewright.evals.statistics.ranks import spearman
 from scenewright.evals.studies.panel.metrics import MEASURES, MeasureName, MetricEvaluator
-from scenewright.evals.studies.panel.resampling import ItemResamples, spearman
+from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from tests.evals.studies.panel.panel_tables import random_table
 

@@ -184,7 +184,7 @@ def test_the_variance_of_the_table_itself_is_its_sample_variance() -> None:
     assert one.judge_item == one.judge_fact == 0.0
     with pytest.raises(PanelStudyError, match="two items"):
         Moments(components(1, 5, 3, put_in))
-    with pytest.raises(PanelStudyError, match="nothing"):
+    with pytest.raises(PanelStudyError, match="no differences"):
         pooled([])
 
 

@@ -71,10 +71,10 @@ BASE = 'name = "x"\n[source]\nkind = "table"\npath = "a.csv"\n'
     [
         (BASE.replace("table", "tabel"), "source: Input tag 'tabel' found"),
         (BASE + "ratings = 'r.csv'\n", "source.table.ratings: Extra inputs are not permitted"),
-        ('parts = ["powr"]\n' + BASE, "there is no part 'powr': use one of composition"),
+        ('parts = ["powr"]\n' + BASE, "unknown part 'powr': use one of composition"),
         ('parts = ["power", "power"]\n' + BASE, "parts lists one twice"),
         ("parts = []\n" + BASE, "parts is empty"),
-        (BASE + "[part.powr]\n", "there is no part 'powr'"),
+        (BASE + "[part.powr]\n", "unknown part 'powr'"),
         ('parts = ["power"]\n' + BASE + "[part.people]\n", "parts does not list it"),
         ("resamples = 5\n" + BASE, "resamples: Input should be greater than or equal to 100"),
         ('name = "x"\n', "source: Field required"),

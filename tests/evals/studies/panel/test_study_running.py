@@ -89,7 +89,7 @@ class Tiny:
 
 
 def drawn() -> Any:
-    from scenewright.evals.studies.plots import figure
+    from scenewright.evals.reporting.plots import figure
 
     made, axes = figure()
     axes[0][0].plot([0, 1], [0, 1])

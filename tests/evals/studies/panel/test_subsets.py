@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.agents.panel.aggregation import cohen_kappa
-from scenewright.evals.studies.panel.aggregators.base import aggregator_of, out_of_fold
+from scenewright.evals.studies.panel.aggregators.registry import aggregator_of, out_of_fold
 from scenewright.evals.studies.panel.metrics import MetricEvaluator
 from scenewright.evals.studies.panel.subpanels import (
     FOLDS,
@@ -83,10 +83,10 @@ def test_what_cannot_learn_is_left_out_with_its_reason() -> None:
     blind = Combiner(random_table(7, truth=False))
     names, notes = usable_names(blind, ("calibrated", "mean"))
     assert names == ("mean",)
-    assert notes == ["calibrated is left out: there is no truth to learn from."]
+    assert notes == ["calibrated is left out: the table has no truth to learn from."]
     with pytest.raises(PanelStudyError, match="name some of"):
         usable_names(blind, ("calibrated",))
-    with pytest.raises(PanelStudyError, match="there is no aggregator"):
+    with pytest.raises(PanelStudyError, match="unknown aggregator"):
         usable_names(blind, ("median_of_all",))
     table = random_table(7, n_items=20)
     said = table.said.copy()

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from scenewright.config.settings import Settings
 from scenewright.evals.errors import EvalError
+from scenewright.evals.reporting import plots
 from scenewright.evals.runner.progress import OnProgress, Progress
-from scenewright.evals.studies import plots
 from scenewright.evals.studies.paper import xtc_paper
 from scenewright.evals.studies.registry import STUDIES
 from scenewright.evals.studies.running import Job, PlannedTrial, plan, planned_trials, run_studies

@@ -43,7 +43,6 @@ from scenewright.agents.panel.stacking import (
 from scenewright.evals.studies.panel.aggregators.base import (
     CLOSEST,
     Aggregator,
-    FittedTo,
     answered,
     folds_of,
     known_truth,
@@ -54,19 +53,14 @@ from scenewright.evals.studies.panel.aggregators.base import (
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
 
 
-@dataclass(frozen=True, slots=True)
-class _Stacked:
-    name: str = "stacked"
-    fitted_to: FittedTo = "truth"
-
-    def combine(self, table: AnswerTable, learn: AnswerTable | None = None) -> Array:
-        """With scales and weights from ``learn``."""
-        stack = stack_of(same_judges(table, known_truth(learn, self.name), self.name))
-        kinds = table.kinds.tolist()
-        evidence = stack.evidence(table.said, kinds, table.judge_ids)
-        odds = stack.priors(kinds) + stack.intercept + np.nan_to_num(evidence).sum(1)
-        result: Array = np.where(answered(table), expit(odds), np.nan)
-        return result
+def _stacked(table: AnswerTable, learn: AnswerTable | None) -> Array:
+    """With scales and weights from ``learn``."""
+    stack = stack_of(same_judges(table, known_truth(learn, "stacked"), "stacked"))
+    kinds = table.kinds.tolist()
+    evidence = stack.evidence(table.said, kinds, table.judge_ids)
+    odds = stack.priors(kinds) + stack.intercept + np.nan_to_num(evidence).sum(1)
+    result: Array = np.where(answered(table), expit(odds), np.nan)
+    return result
 
 
 def stack_of(learn: AnswerTable) -> PanelStack:
@@ -84,11 +78,6 @@ def stack_of(learn: AnswerTable) -> PanelStack:
         raise PanelStudyError(f"nothing can be learnt from {learn.name}: {error}") from error
 
 
-def stacked() -> Aggregator:
-    """Platt scaling by judge and kind, then logistic stacking."""
-    return _Stacked()
-
-
 _PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)
 """Tried, as multiples of the features' total variance."""
 _FOLDS = 5
@@ -104,7 +93,6 @@ class Rated:
     """As in tables."""
     questions: bool
     """Whether the item's other images count too."""
-    fitted_to: FittedTo = "ratings"
 
     def combine(self, table: AnswerTable, learn: AnswerTable | None = None) -> Array:
         """By weights from the ratings of ``learn``."""
@@ -178,16 +166,6 @@ def _held_out_loss(x: Array, y: Array, folds: Places, penalty: float) -> float:
         expected = y[~held].mean() + (x[held] - x[~held].mean(0)) @ slopes
         total += float(((y[held] - expected) ** 2).sum())
     return total
-
-
-def rated() -> Aggregator:
-    """Weights of the judges by ratings."""
-    return Rated("rated", questions=False)
-
-
-def rated_questions() -> Aggregator:
-    """Return the same with the item's other images as one more voice."""
-    return Rated("rated_questions", questions=True)
 
 
 _POOLING = 20.0
@@ -296,18 +274,22 @@ def _covariance(rest: Array) -> Array:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Correlated:
-    name: str = "correlated"
-    fitted_to: FittedTo = "truth"
-
-    def combine(self, table: AnswerTable, learn: AnswerTable | None = None) -> Array:
-        """With means and covariance from ``learn``."""
-        model = fit_joint_errors(same_judges(table, known_truth(learn, self.name), self.name))
-        result: Array = np.where(answered(table), expit(model.log_odds(table)), np.nan)
-        return result
+def _correlated(table: AnswerTable, learn: AnswerTable | None) -> Array:
+    """With means and covariance from ``learn``."""
+    known = known_truth(learn, "correlated")
+    model = fit_joint_errors(same_judges(table, known, "correlated"))
+    result: Array = np.where(answered(table), expit(model.log_odds(table)), np.nan)
+    return result
 
 
-def correlated() -> Aggregator:
-    """Linear discriminant analysis of the judges' log-odds."""
-    return _Correlated()
+FITTED = (
+    Aggregator("stacked", "truth",
+               "calibration by judge and kind (Platt, 1999), then logistic stacking", _stacked),
+    Aggregator("correlated", "truth",
+               "linear discriminant analysis of the judges' log-odds", _correlated),
+    Aggregator("rated", "ratings", "weights of the judges fitted to human ratings",
+               Rated("rated", questions=False).combine),
+    Aggregator("rated_questions", "ratings",
+               "the same with the item's other images as one more voice",
+               Rated("rated_questions", questions=True).combine),
+)  # fmt: skip

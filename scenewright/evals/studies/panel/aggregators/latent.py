@@ -50,7 +50,6 @@ from scenewright.evals.studies.panel.aggregators.base import (
     mean_of_others,
     questions_of,
 )
-from scenewright.evals.studies.panel.aggregators.pooling import Plain
 from scenewright.evals.studies.panel.table import AnswerTable, Places
 
 _YOUDEN = 0.5
@@ -262,43 +261,6 @@ def question_strength(holds: Array, questions: Places, share: float) -> float:
     return float(np.clip(within / between - 1.0, _LEAST, _MOST)) if between > 0.0 else _MOST
 
 
-def by_kind() -> Aggregator:
-    """Dawid and Skene with rates by kind of fact, partially pooled."""
-    return Plain("dawid_skene_kinds", "answers", _by_kind)
-
-
-def by_question() -> Aggregator:
-    """Dawid and Skene with a prevalence of each question."""
-    return Plain(
-        "dawid_skene_questions",
-        "answers",
-        lambda table: fit_latent(table.said, questions=questions_of(table)).probabilities,
-    )
-
-
-def discounted() -> Aggregator:
-    """Dawid and Skene in which judges that err together share their weight."""
-    return Plain(
-        "dawid_skene_discounted",
-        "answers",
-        lambda table: fit_latent(table.said, discount=True).probabilities,
-    )
-
-
-def families() -> Aggregator:
-    """Dawid and Skene over the means of families."""
-    return Plain(
-        "dawid_skene_families",
-        "answers",
-        lambda table: fit_latent(family_means(table)).probabilities,
-    )
-
-
-def mean_of_families() -> Aggregator:
-    """Mean of the means of families."""
-    return Plain("mean_families", "nothing", lambda table: mean_probability(family_means(table)))
-
-
 def family_means(table: AnswerTable) -> Array:
     """Mean probability of each family's members who answered, (n_facts, n_families)."""
     names = list(dict.fromkeys(table.families))
@@ -425,10 +387,22 @@ class _Answers:
         return result
 
 
-def glad() -> Aggregator:
-    """GLAD with difficulty by question."""
-    return Plain(
-        "glad",
-        "answers",
-        lambda table: fit_glad(table.said, questions_of(table), prevalence=0.5).probabilities,
-    )
+LATENT = (
+    Aggregator("glad", "answers",
+               "ability of judges, difficulty of questions (Whitehill et al., 2009)",
+               lambda t, _: fit_glad(t.said, questions_of(t), prevalence=0.5).probabilities),
+    Aggregator("dawid_skene_kinds", "answers",
+               "Dawid & Skene with rates by kind of fact, partially pooled",
+               lambda table, _: _by_kind(table)),
+    Aggregator("dawid_skene_questions", "answers",
+               "Dawid & Skene with a prevalence of each question",
+               lambda t, _: fit_latent(t.said, questions=questions_of(t)).probabilities),
+    Aggregator("dawid_skene_discounted", "answers",
+               "Dawid & Skene in which judges that err together share their weight",
+               lambda table, _: fit_latent(table.said, discount=True).probabilities),
+    Aggregator("mean_families", "nothing",
+               "mean of the means of families: a family has one voice",
+               lambda table, _: mean_probability(family_means(table))),
+    Aggregator("dawid_skene_families", "answers", "Dawid & Skene over the means of families",
+               lambda table, _: fit_latent(family_means(table)).probabilities),
+)  # fmt: skip

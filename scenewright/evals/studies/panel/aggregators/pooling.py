@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -37,50 +36,11 @@ from scenewright.core.facts import FactKind
 from scenewright.evals.studies.panel.aggregators.base import (
     CLOSEST,
     Aggregator,
-    FittedTo,
     known_truth,
     mean_of_others,
     questions_of,
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
-
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """An aggregator that is a function of the answers."""
-
-    name: str
-    fitted_to: FittedTo
-    of: Callable[[AnswerTable], Array]
-
-    def combine(self, table: AnswerTable, learn: AnswerTable | None = None) -> Array:
-        """By the function; ``learn`` is not read."""
-        return self.of(table)
-
-
-def mean() -> Aggregator:
-    """Mean probability."""
-    return Plain("mean", "nothing", lambda table: mean_probability(table.said))
-
-
-def majority() -> Aggregator:
-    """Share of yes votes; a vote of no counts whatever its probability."""
-    return Plain("majority", "nothing", lambda table: majority_share(table.votes))
-
-
-def median() -> Aggregator:
-    """Median of the probabilities; of an even number the middle between the two inner ones."""
-    return Plain("median", "nothing", lambda table: _reduced(table.said, np.nanmedian))
-
-
-def trimmed() -> Aggregator:
-    """Mean without the highest and the lowest probability; the mean of fewer than three."""
-    return Plain("trimmed", "nothing", lambda table: _trimmed(table.said))
-
-
-def skene() -> Aggregator:
-    """Dawid and Skene over all answers of the table at once."""
-    return Plain("dawid_skene", "answers", lambda table: dawid_skene(table.said).probabilities)
 
 
 def _reduced(said: Array, by: Callable[..., Array]) -> Array:
@@ -99,19 +59,11 @@ def _trimmed(said: Array) -> Array:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Calibrated:
-    """As ``aggregation = "calibrated"`` of a run."""
-
-    name: str = "calibrated"
-    fitted_to: FittedTo = "truth"
-
-    def combine(self, table: AnswerTable, learn: AnswerTable | None = None) -> Array:
-        """With rates measured on the facts of ``learn`` whose truth is known."""
-        measured = measured_on(known_truth(learn, self.name))
-        panel = Panel("calibrated", calibration=measured)
-        kinds: list[FactKind] = [fact.kind for fact in table.facts]
-        return panel.combined(table.said, table.votes, kinds, table.judge_ids)
+def _calibrated(table: AnswerTable, learn: AnswerTable | None) -> Array:
+    """As a run's ``calibrated``, with rates from the labelled facts of ``learn``."""
+    panel = Panel("calibrated", calibration=measured_on(known_truth(learn, "calibrated")))
+    kinds: list[FactKind] = [fact.kind for fact in table.facts]
+    return panel.combined(table.said, table.votes, kinds, table.judge_ids)
 
 
 _CALIBRATIONS: WeakKeyDictionary[AnswerTable, Calibration] = WeakKeyDictionary()
@@ -148,29 +100,6 @@ def measured_on(known: AnswerTable) -> Calibration:
         raise PanelStudyError(f"nothing can be measured on {known.name}: {error}") from error
     _CALIBRATIONS[known] = measured
     return measured
-
-
-def calibrated() -> Aggregator:
-    """Naive Bayes with measured rates by kind of fact and temperature."""
-    return _Calibrated()
-
-
-def pooled_log_odds() -> Aggregator:
-    """Mean of the log-odds of the judges who answered."""
-    return Plain("log_odds", "nothing", _pooled)
-
-
-def winsorized() -> Aggregator:
-    """Return the pool of log-odds with the outermost ones set to the next inner ones.
-
-    Of each fact the highest and the lowest are changed; it is the plain pool with fewer than three
-    answers.
-    """
-    return Plain("winsorized", "nothing", _winsorized)
-
-
-def _pooled(table: AnswerTable) -> Array:
-    return _mean_odds(log_odds(table.said, CLOSEST))
 
 
 def _winsorized(table: AnswerTable) -> Array:
@@ -211,8 +140,28 @@ def drawn_to_others(said: Array, questions: Places, pull: float = PULL) -> Array
     return result
 
 
-def same_question() -> Aggregator:
-    """Return the mean drawn towards that of the item's other images."""
-    return Plain(
-        "same_question", "answers", lambda table: drawn_to_others(table.said, questions_of(table))
-    )
+POOLS = (
+    Aggregator("mean", "nothing", "mean probability of the judges who answered",
+               lambda table, _: mean_probability(table.said)),
+    Aggregator("majority", "nothing", "share of yes votes",
+               lambda table, _: majority_share(table.votes)),
+    Aggregator("median", "nothing", "median of the probabilities",
+               lambda table, _: _reduced(table.said, np.nanmedian)),
+    Aggregator("trimmed", "nothing",
+               "mean without the highest and the lowest (three judges or more)",
+               lambda table, _: _trimmed(table.said)),
+    Aggregator("dawid_skene", "answers",
+               "posterior by error rates learnt from the answers (Dawid & Skene, 1979)",
+               lambda table, _: dawid_skene(table.said).probabilities),
+    Aggregator("calibrated", "truth",
+               "naive Bayes with error rates by kind of fact, measured on truth", _calibrated),
+    Aggregator("log_odds", "nothing", "mean of the log-odds (Genest & Zidek, 1986)",
+               lambda table, _: _mean_odds(log_odds(table.said, CLOSEST))),
+    Aggregator("winsorized", "nothing",
+               "mean of the log-odds, the outermost set to the next inner ones",
+               lambda table, _: _winsorized(table)),
+)  # fmt: skip
+SAME_QUESTION = Aggregator(
+    "same_question", "answers", "mean drawn towards that of the item's other images",
+    lambda table, _: drawn_to_others(table.said, questions_of(table)),
+)  # fmt: skip

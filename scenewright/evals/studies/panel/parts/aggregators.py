@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
-from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies import plots
-from scenewright.evals.studies.layout import Layout
-from scenewright.evals.studies.panel import charts
-from scenewright.evals.studies.panel.aggregators.base import (
+from scenewright.evals.reporting import plots
+from scenewright.evals.statistics.figures import Figure, summary
+from scenewright.evals.studies.panel.aggregators.base import FOLDS
+from scenewright.evals.studies.panel.aggregators.registry import (
     AGGREGATORS,
-    FOLDS,
     aggregator_of,
     estimated,
 )
 from scenewright.evals.studies.panel.attacks import NOISE, noisy
 from scenewright.evals.studies.panel.metrics import Measure, Measures, gains
-from scenewright.evals.studies.panel.presentation import (
-    difference,
-    estimate,
-    figures,
-    layout,
-    records,
-    sentences,
-)
-from scenewright.evals.studies.panel.resampling import Drawn, summary
+from scenewright.evals.studies.panel.presentation import difference, report
+from scenewright.evals.studies.panel.resampling import Drawn
 from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
+    in_thread,
 )
 from scenewright.evals.studies.panel.table import PanelStudyError
 
@@ -64,7 +55,7 @@ class AggregatorOptions(Options):
         for name in (value,) if isinstance(value, str) else value:
             if name not in AGGREGATORS:
                 raise ValueError(
-                    f"there is no aggregator {name!r}: use some of {', '.join(AGGREGATORS)}"
+                    f"unknown aggregator {name!r}: use some of {', '.join(AGGREGATORS)}"
                 )
         return value
 
@@ -74,19 +65,15 @@ class AggregatorOptions(Options):
         for name in value:
             if name not in NOISE or name == CLEAN:
                 known = ", ".join(each for each in NOISE if each != CLEAN)
-                raise ValueError(f"there is no noise model {name!r}: use some of {known}")
+                raise ValueError(f"unknown noise model {name!r}: use some of {known}")
         return value
 
 
-async def run(context: PanelStudyContext, options: AggregatorOptions) -> PanelStudyResult:
+def _result(context: PanelStudyContext, options: AggregatorOptions) -> PanelStudyResult:
     """Compare all aggregators, under each noise model.
 
     Raises ``PanelStudyError`` where the base cannot be used or there is neither truth nor ratings.
     """
-    return await asyncio.to_thread(_result, context, options)
-
-
-def _result(context: PanelStudyContext, options: AggregatorOptions) -> PanelStudyResult:
     noises = (CLEAN, *dict.fromkeys(options.noise))
     rows: Rows = []
     left_out: dict[str, str] = {}
@@ -112,26 +99,25 @@ def _result(context: PanelStudyContext, options: AggregatorOptions) -> PanelStud
         "learn": context.learn and context.learn.name,
         "folds": options.folds,
         "left_out": list(left_out.values()),
+        "rows": rows,
+        "noises": {
+            noise: "" if noise == CLEAN else f", where {NOISE[noise].about}" for noise in noises
+        },
+        "values": {noise: _by_aggregator(rows, noise, "value") for noise in noises},
+        "gained": {noise: _by_aggregator(rows, noise, "_gain") for noise in noises},
+        "measures": {key: one.title for key, one in measures.items()},
+        "plain_measures": {key: _title(one) for key, one in measures.items()},
     }
-    return PanelStudyResult(
-        findings=sentences("aggregators", "findings", values),
-        tables=(
-            *(_values(rows, noise, measures) for noise in noises),
-            *(_gains(rows, noise, measures, base) for noise in noises),
-        ),
+    return report(
+        "aggregators",
+        values,
         plots={
             f"aggregators_{one.key}": partial(
                 _draw_gains, _of(rows, CLEAN, one.key), _title(one), base
             )
             for one in main
         },
-        records={"aggregators": records(rows)},
-        figures=figures(
-            (f"{prefix}{row['noise']}.{row['measure']}.{row['aggregator']}", row[column])
-            for row in rows
-            for prefix, column in (("", "value"), ("gain.", "gain"))
-        ),
-        notes=sentences("aggregators", "notes", values),
+        records_of={"aggregators": rows},
     )
 
 
@@ -163,6 +149,8 @@ def _compared(
     gained = {one.key: gains(drawn, options.base, one, n) for one in measures.measures}
     rows: Rows = []
     for name, by_measure in drawn.items():
+        source = aggregator_of(name).fitted_to
+        how = "fixed" if source == "nothing" else f"learns from {source}"
         for one in measures.measures:
             found = by_measure[one.key]
             gain = gained[one.key].get(name)
@@ -170,7 +158,7 @@ def _compared(
                 {
                     "noise": noise,
                     "aggregator": name,
-                    "learns_from": aggregator_of(name).fitted_to,
+                    "learns_from": source,
                     "measure": one.key,
                     "less_is_better": one.better < 0,
                     "value": summary(found.value, found.resamples, n),
@@ -180,6 +168,9 @@ def _compared(
                     "p_holm": gain and gain.p_holm,
                     "verdict": gain and gain.verdict,
                     "_sure": gain is not None and gain.sure,
+                    "_gain": gain
+                    and (gain.figure, f"({gain.verdict}{', also by Holm' if gain.sure else ''})"),
+                    "_title": f"{name} ({how})",
                 }
             )
     return rows, left_out, {one.key: one for one in measures.measures}
@@ -226,54 +217,25 @@ def _verdicts(rows: Rows, noise: str, measure: Measure, base: str) -> dict[str, 
     }
 
 
-def _table(
-    key: str, title: str, rows: Rows, noise: str, heads: dict[str, str], shown: Callable[..., Any]
-) -> Layout:
-    """Return one row an aggregator, one column a measure."""
-    where = "" if noise == CLEAN else f", where {NOISE[noise].about}"
-    return layout(
-        f"{key}_{noise}",
-        title.format(where=where),
-        "aggregator",
-        heads,
-        [
-            (name, told, {row["measure"]: shown(row) for row in rows if row["aggregator"] == name})
-            for name, told in {row["aggregator"]: row["_title"] for row in rows}.items()
-        ],
-    )
-
-
-def _values(rows: Rows, noise: str, measures: dict[str, Measure]) -> Layout:
-    def titled(row: dict[str, Any]) -> dict[str, Any]:
-        source = row["learns_from"]
-        how = "fixed" if source == "nothing" else f"learns from {source}"
-        return row | {"_title": f"{row['aggregator']} ({how})"}
-
-    mine = [titled(row) for row in rows if row["noise"] == noise]
-    heads = {key: one.title for key, one in measures.items()}
-    return _table("aggregators", "Aggregators{where}", mine, noise, heads, lambda r: r["value"])
-
-
-def _gains(rows: Rows, noise: str, measures: dict[str, Measure], base: str) -> Layout:
-    mine = [
-        row | {"_title": row["aggregator"]}
-        for row in rows
-        if row["noise"] == noise and row["aggregator"] != base
-    ]
-    return _table(
-        "aggregator_gains",
-        f"Gain over {base}{{where}}; above 0 is better in every column",
-        mine,
-        noise,
-        {key: _title(one) for key, one in measures.items()},
-        lambda r: (r["gain"], f"({r['verdict']}{', also by Holm' if r['_sure'] else ''})"),
-    )
+def _by_aggregator(rows: Rows, noise: str, column: str) -> Rows:
+    """Return one row an aggregator, one column a measure; those without a value are left out."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if row["noise"] == noise and row[column] is not None:
+            one = found.setdefault(
+                row["aggregator"], {"_name": row["aggregator"], "_title": row["_title"]}
+            )
+            one[row["measure"]] = row[column]
+    return list(found.values())
 
 
 def _draw_gains(rows: Rows, title: str, base: str) -> Plot:
     """Gain of every aggregator over the base, with its verdict."""
     names = sorted(rows, key=lambda row: row["gain"].value or 0.0)
-    made, (axis,) = charts.panes(1, (7.0, 1.2 + 0.3 * max(1, len(names))))
+    made, axis = plots.chart(
+        "", f"gain over {base} in {title}, 95 % interval",
+        size=(7.0, 1.2 + 0.3 * max(1, len(names))),
+    )  # fmt: skip
     for verdict, (color, marker) in {
         "better": (2, "^"),
         "tied": (6, "o"),
@@ -282,16 +244,15 @@ def _draw_gains(rows: Rows, title: str, base: str) -> Plot:
         places = [at for at, row in enumerate(names) if row["verdict"] == verdict]
         if not places:
             continue
-        found = [estimate(names[at]["gain"]) for at in places]
+        found = [names[at]["gain"] for at in places]
         axis.errorbar(
             [e.value or 0.0 for e in found], places, xerr=plots.errors(found), fmt=marker,
             color=plots.COLORS[color], capsize=2.5,
             label=verdict + ("" if verdict == "tied" else " (interval without 0)"),
         )  # fmt: skip
-    axis.axvline(0.0, color=charts.INK, linewidth=0.9)
+    axis.axvline(0.0, color=plots.INK, linewidth=0.9)
     axis.set_yticks(range(len(names)), [row["aggregator"] for row in names])
-    axis.set_xlabel(f"gain over {base} in {title}, 95 % interval")
-    return charts.finished(made, axis)
+    return plots.legend(made, axis)
 
 
 PART = PanelStudy(
@@ -300,5 +261,5 @@ PART = PanelStudy(
     about="Which aggregator is best, and is any clearly better than the mean of the judges?",
     needs=frozenset({"several", "truth or ratings"}),
     options=AggregatorOptions,
-    run=run,
+    run=in_thread(_result),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from scenewright.agents.panel.aggregation import Array
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Estimate, number
-from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies.layout import Layout
-from scenewright.evals.studies.panel import charts
+from scenewright.evals.statistics.figures import Figure, summary
 from scenewright.evals.studies.panel.attacks import (
     Attack,
     AttackKind,
@@ -27,18 +25,15 @@ from scenewright.evals.studies.panel.attacks import (
 from scenewright.evals.studies.panel.metrics import Quality
 from scenewright.evals.studies.panel.presentation import (
     bare,
-    counted,
-    layout,
     percent,
-    records,
-    sentences,
+    report,
 )
-from scenewright.evals.studies.panel.resampling import summary
 from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
+    in_thread,
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from scenewright.evals.studies.panel.unreliable_judges import (
@@ -113,28 +108,18 @@ Fates = Mapping[AttackKind, Mapping[str, Breakdown]]
 """Attack → aggregator → how it fares."""
 
 
-async def run(context: PanelStudyContext, options: AttackOptions) -> PanelStudyResult:
+def _result(context: PanelStudyContext, options: AttackOptions) -> PanelStudyResult:
     """Attack the panel, take answers away, watch for changed judges, and limit the time of calls.
 
     Raises ``PanelStudyError`` for shares outside [0, 1], and if no aggregator can be used.
     """
-    return await asyncio.to_thread(_result, context, options)
-
-
-def _result(context: PanelStudyContext, options: AttackOptions) -> PanelStudyResult:
     table, learn = context.table, context.learn
     for share in (*options.missing, *options.shifts):
         if not 0.0 <= share <= 1.0:
             raise PanelStudyError(f"{share} among missing or shifts: use shares from 0 to 1")
     kinds, judges = tuple(dict.fromkeys(options.attacks)), len(table.judges)
     total = 2 * len(kinds) + len(options.shifts) * judges * 2 + 2
-    done = 0
-
-    def step(n: int = 1) -> None:
-        nonlocal done
-        done += n
-        context.told(min(done, total), total)
-
+    step = context.steps(total)
     enlarged: dict[AttackKind, dict[str, Breakdown]] = {}
     as_is: dict[AttackKind, dict[str, Breakdown]] = {}
     for kind in kinds:
@@ -179,62 +164,14 @@ def _result(context: PanelStudyContext, options: AttackOptions) -> PanelStudyRes
     ]
     step()
     watched = _watched(context, options, step)
-    step(total)
+    context.told(total, total)
     panel = next(iter(enlarged[kinds[0]].values()))
-    a_third = max(1, round(panel.judges / 3))
     measure = quality.measure
-    heads = {name: name for name in names}
-    tables = [
-        layout(
-            "breakdown",
-            "Breakdown point: smallest share of bad judges (%) with which half of the worth is "
-            f"gone ({panel.judges} judges)",
-            "Aggregator",
-            {kind: (SAYS[kind], 0, 100.0) for kind in kinds},
-            [
-                (name, name, {kind: _point(enlarged[kind][name], options.added) for kind in kinds})
-                for name in names
-            ],
-        ),
-        _with_bad(enlarged, names, a_third, "third", measure, options.added),
-        *([_with_bad(as_is, names, 1, "one", measure, options.added)] if as_is else []),
-        layout(
-            "missing", f"{measure} where answers are missing (the panel as it is)", "Missing",
-            {"scored": ("facts scored (%)", 1, 100.0), **heads},
-            [
-                (what, what, _wide([row for row in missing if row["missing"] == what]))
-                for what in dict.fromkeys(row["missing"] for row in missing)
-            ],
-        ),
-        layout(
-            "slow",
-            f"{measure} with a time limit a call" + (" (modelled seconds)" if modelled else ""),
-            "Limit (s)",
-            {
-                "lost": ("answers given up (%)", 1, 100.0),
-                "seconds": ("seconds an image", 2),
-                "scored": ("facts scored (%)", 1, 100.0),
-                **heads,
-            },
-            [
-                (
-                    "inf" if limit is None else f"{limit:g}",
-                    "none" if limit is None else f"{limit:.3g}",
-                    _wide([row for row in slow if row["limit"] == limit]),
-                )
-                for limit in dict.fromkeys(row["limit"] for row in slow)
-            ],
-        ),
-    ]  # fmt: skip
-    drawings: dict[str, Any] = {
-        "attacks": partial(_draw_attacks, enlarged, measure, quality.chance),
-        "slow_judges": partial(_draw_slow, slow, names, measure, modelled),
-    }
-    if watched:
-        tables.append(_updates(watched))
-        drawings["updates"] = partial(_draw_updates, watched)
     mine = [row for row in slow if row["aggregator"] == names[0]]
     limited = mine[min(2, len(mine) - 1)]
+    attacked_of = {"third": _with_bad(enlarged, names, max(1, round(panel.judges / 3)))}
+    if as_is:
+        attacked_of["one"] = _with_bad(as_is, names, 1)
     values = {
         "updated": () if learn is None else changed_judges(learn, table),
         "attacks": [_fate(kind, by_name) for kind, by_name in enlarged.items()],
@@ -242,7 +179,6 @@ def _result(context: PanelStudyContext, options: AttackOptions) -> PanelStudyRes
             _noticed(shift, seen) for (change, shift), seen in watched.items() if change == "worse"
         ],
         "limit": limited,
-        "limit_s": "inf" if limited["limit"] is None else f"{limited['limit']:.3g}",
         "unlimited": mine[-1],
         "modelled": modelled,
         "main": names[0],
@@ -253,21 +189,44 @@ def _result(context: PanelStudyContext, options: AttackOptions) -> PanelStudyRes
         "enlarged": bool(as_is),
         "adversarial": "adversarial" in kinds,
         "left_out": [name for name in options.aggregators if name not in names],
-        "watched": bool(watched),
-    }
-    return PanelStudyResult(
-        findings=sentences("attacks", "findings", values),
-        tables=tuple(tables),
-        plots=drawings,
-        records=_records(enlarged, as_is, watched)
-        | {"missing_answers": records(missing), "slow_judges": records(slow)},
-        figures={
-            f"breakdown.{kind}.{name}": {"mean": b.share, "low": b.low, "high": b.high}
+        "says": {kind: SAYS[kind] for kind in kinds},
+        "names": {name: name for name in names},
+        "added": options.added,
+        "breakdowns": [
+            {"_name": name, **{
+                kind: _point(enlarged[kind][name], options.added) for kind in kinds
+            }}
+            for name in names
+        ],
+        "attacked": attacked_of,
+        "missing": _wide(missing, "missing"),
+        "slow": [
+            row | {"_at": "inf" if row["limit"] is None else f"{row['limit']:g}",
+                   "_title": "none" if row["limit"] is None else f"{row['limit']:.3g}"}
+            for row in _wide(slow, "limit")
+        ],
+        "watched": _delays(watched),
+        "changes": {
+            f"{change}_{shift:g}": (CHANGED[change].format(percent(shift)), 0)
+            for change, shift in watched
+        },
+        "ends": {
+            f"breakdown.{kind}.{name}": Figure(value=b.share, low=b.low, high=b.high)
             for kind, by_name in enlarged.items()
             for name, b in by_name.items()
-            if b.share is not None and b.low is not None and b.high is not None
+            if b.low is not None and b.high is not None
         },
-        notes=sentences("attacks", "notes", values),
+    }  # fmt: skip
+    return report(
+        "attacks",
+        values,
+        plots={
+            "attacks": partial(_draw_attacks, enlarged, measure, quality.chance),
+            "slow_judges": partial(_draw_slow, slow, names, measure, modelled),
+            "updates": partial(_draw_updates, watched) if watched else None,
+        },
+        records_of=_records(enlarged, as_is, watched)
+        | {"missing_answers": missing, "slow_judges": slow},
     )
 
 
@@ -290,10 +249,14 @@ class _Scored:
         return found
 
 
-def _wide(rows: Rows) -> dict[str, Any]:
-    """Return one row of a table: a column an aggregator, and the least share scored."""
-    found = rows[0] | {"scored": min(row["scored"] for row in rows)}
-    return found | {row["aggregator"]: row["_quality"] for row in rows}
+def _wide(rows: Rows, by: str) -> Rows:
+    """Return one row a value of ``by``: a column an aggregator, and the least share scored."""
+    found: dict[Any, dict[str, Any]] = {}
+    for row in rows:
+        one = found.setdefault(row[by], dict(row))
+        one["scored"] = min(one["scored"], row["scored"])
+        one[row["aggregator"]] = row["_quality"]
+    return list(found.values())
 
 
 def _with_missing(table: AnswerTable, shares: Sequence[float], seed: int) -> dict[str, AnswerTable]:
@@ -383,46 +346,25 @@ def _point(found: Breakdown, added: bool) -> tuple[Estimate, str]:
     return Estimate(value=found.share, low=found.low, high=found.high), note
 
 
-def _with_bad(
-    fates: Fates, names: Sequence[str], bad: int, key: str, measure: str, added: bool
-) -> Layout:
+def _with_bad(fates: Fates, names: Sequence[str], bad: int) -> dict[str, Any]:
     """Quality with all judges honest, and with so many bad ones."""
     first = next(iter(fates.values()))
-    judges = next(iter(first.values())).judges
-    return layout(
-        f"attacked_{key}",
-        f"{measure} with {counted(bad, 'bad judge')} {'added to' if added else 'of'} {judges}",
-        "Aggregator",
-        {"honest": "all honest", **{kind: SAYS[kind] for kind in fates}},
-        [
-            (
-                name,
-                name,
-                {"honest": first[name].curve[0]}
-                | {kind: by_name[name].curve[bad] for kind, by_name in fates.items()},
-            )
-            for name in names
-        ],
-    )
+    rows = [
+        {"_name": name, "honest": first[name].curve[0]}
+        | {kind: by_name[name].curve[bad] for kind, by_name in fates.items()}
+        for name in names
+    ]
+    return {"bad": bad, "judges": next(iter(first.values())).judges, "rows": rows}
 
 
-def _updates(watched: Mapping[tuple[Change, float], Sequence[Watched]]) -> Layout:
-    judges = [seen.judge for seen in next(iter(watched.values()))]
-    columns = {f"{change}_{shift:g}": (change, shift) for change, shift in watched}
-    return layout(
-        "updates",
-        "Images after an unannounced update until CUSUM raises an alarm: median [95 % of streams]; "
-        "then the images that a two-sample test needs in 80 % of streams",
-        "Judge",
-        {
-            key: (CHANGED[change].format(percent(shift)), 0)
-            for key, (change, shift) in columns.items()
-        },
-        [
-            (judge, judge, {key: _delay(watched[of][at]) for key, of in columns.items()})
-            for at, judge in enumerate(judges)
-        ],
-    )
+def _delays(watched: Mapping[tuple[Change, float], Sequence[Watched]]) -> Rows:
+    """Images until an alarm, one row a judge and one column a change."""
+    found: dict[str, dict[str, Any]] = {}
+    for (change, shift), every in watched.items():
+        for seen in every:
+            row = found.setdefault(seen.judge, {"_judge": seen.judge})
+            row[f"{change}_{shift:g}"] = _delay(seen)
+    return list(found.values())
 
 
 def _delay(seen: Watched) -> tuple[Estimate, str]:
@@ -479,25 +421,25 @@ def _draw_attacks(fates: Fates, measure: str, chance: float) -> Plot:
     """Quality against the share of bad judges, one pane an attack."""
     columns = min(3, len(fates))
     rows = -(-len(fates) // columns)
-    made, axes = charts.panes(columns, (3.3 * columns + 0.6, 2.9 * rows + 0.7), rows)
+    made, axes = plots.panes(columns, (3.3 * columns + 0.6, 2.9 * rows + 0.7), rows)
     for axis in axes[len(fates) :]:
         axis.set_axis_off()
     for axis, (kind, by_name) in zip(axes, fates.items(), strict=False):
         for at, (name, found) in enumerate(by_name.items()):
             points = [(100 * x, e) for x, e in zip(found.shares, found.curve, strict=True)]
-            charts.curve(axis, at, name, points, band=True, markersize=4)
+            plots.curve(axis, at, name, points, band=True, markersize=4)
         axis.axhline(chance, color="#555555", linewidth=0.9, linestyle=":")
         title = f"judges that {SAYS[kind]}"
-        charts.labelled(axis, "bad judges (% of the panel)", title=title)
+        plots.labelled(axis, "bad judges (% of the panel)", title=title)
     for axis in axes[: len(fates) : columns]:
         axis.set_ylabel(measure)
-    return charts.finished(made, axes[0])
+    return plots.legend(made, axes[0])
 
 
 def _draw_updates(watched: Mapping[tuple[Change, float], Sequence[Watched]]) -> Plot:
     """Share of streams in which CUSUM has raised an alarm, against the images since the update."""
     changes = list(dict.fromkeys(change for change, _ in watched))
-    made, axes = charts.panes(len(changes), (3.6 * len(changes) + 0.6, 3.6))
+    made, axes = plots.panes(len(changes), (3.6 * len(changes) + 0.6, 3.6))
     for axis, change in zip(axes, changes, strict=True):
         shifts = {shift: seen for (kind, shift), seen in watched.items() if kind == change}
         for at, (shift, every) in enumerate(shifts.items()):
@@ -509,24 +451,24 @@ def _draw_updates(watched: Mapping[tuple[Change, float], Sequence[Watched]]) -> 
                 for x, c in zip(grid, shares.T, strict=True)
             ]
             label = f"{100 * shift:.0f} % changed"
-            charts.curve(axis, at, label, points, band=True, marker="", linewidth=1.6)
+            plots.curve(axis, at, label, points, band=True, marker="", linewidth=1.6)
         axis.set_ylim(0, 101)
         title = f"an update that {CHANGED[change].format('some')}"
-        charts.labelled(axis, "images since the update", title=title)
+        plots.labelled(axis, "images since the update", title=title)
     axes[0].set_ylabel("streams with an alarm (%)")
     title = "CUSUM on agreement: mean of the judges, band from least to most"
-    return charts.finished(made, axes[0], title=title)
+    return plots.legend(made, axes[0], title=title)
 
 
 def _draw_slow(slow: Rows, names: Sequence[str], measure: str, modelled: bool) -> Plot:
     """Quality, and answers given up, against the seconds of an image."""
-    made, (left, right) = charts.panes(2, (8.2, 3.6))
+    made, (left, right) = plots.panes(2, (8.2, 3.6))
     for at, name in enumerate(names):
         points = [(row["seconds"], row["_quality"]) for row in slow if row["aggregator"] == name]
-        charts.curve(left, at, name, points, band=True)
+        plots.curve(left, at, name, points, band=True)
     cuts = [row for row in slow if row["aggregator"] == names[0]]
     wall, lost = ([row[what] * by for row in cuts] for what, by in (("seconds", 1), ("lost", 100)))
-    charts.curve(
+    plots.curve(
         right, 0, "", [(x, Figure(value=y)) for x, y in zip(wall, lost, strict=True)], band=True
     )
     # Labels of limits that are close would cover each other; that of no limit is always shown.
@@ -535,14 +477,14 @@ def _draw_slow(slow: Rows, names: Sequence[str], measure: str, modelled: bool) -
         gaps = (np.hypot((x - a) / np.ptp(wall), (y - b) / max(1.0, *lost)) for a, b in shown)
         if all(gap > 0.08 for gap in gaps):
             text = "no limit" if row["limit"] is None else f"{row['limit']:.2g} s"
-            charts.noted(right, text, (x, y))
+            plots.noted(right, text, (x, y))
             shown.append((x, y))
     right.set_ylim(bottom=-1)
     right.margins(x=0.12)
     seconds = "seconds an image" + (" (modelled)" if modelled else "")
-    charts.labelled(left, seconds, measure)
-    charts.labelled(right, seconds, "answers given up (%)")
-    return charts.finished(made, left)
+    plots.labelled(left, seconds, measure)
+    plots.labelled(right, seconds, "answers given up (%)")
+    return plots.legend(made, left)
 
 
 PART = PanelStudy(
@@ -551,5 +493,5 @@ PART = PanelStudy(
     about="How many bad judges does each aggregator stand, and how soon is a changed one seen?",
     needs=frozenset({"several", "truth or ratings"}),
     options=AttackOptions,
-    run=run,
+    run=in_thread(_result),
 )

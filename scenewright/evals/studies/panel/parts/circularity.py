@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,16 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field
 
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.figures import Bootstrap, Figure
-from scenewright.evals.studies.layout import Layout
-from scenewright.evals.studies.panel import charts
 from scenewright.evals.studies.panel.presentation import (
     apart,
     bare,
-    figures,
-    layout,
-    records,
-    sentences,
+    report,
     short_name,
 )
 from scenewright.evals.studies.panel.selection import (
@@ -31,7 +26,6 @@ from scenewright.evals.studies.panel.selection import (
     gains_of,
     group_said,
     judge_scores,
-    mean_of,
     panel_like,
     ratio,
     rounds_of,
@@ -46,6 +40,7 @@ from scenewright.evals.studies.panel.study import (
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
+    in_thread,
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
@@ -77,7 +72,7 @@ Rows = list[dict[str, Any]]
 ByReporter = Mapping[str, Rows]
 
 
-async def run(context: PanelStudyContext, options: CircularityOptions) -> PanelStudyResult:
+def _result(context: PanelStudyContext, options: CircularityOptions) -> PanelStudyResult:
     """Measure it in loops, where there are any, in picks by each judge, and in simulated picks.
 
     Raises ``PanelStudyError`` for a correlation outside [0, 1).
@@ -85,15 +80,11 @@ async def run(context: PanelStudyContext, options: CircularityOptions) -> PanelS
     wrong = [rho for rho in options.correlations if not 0.0 <= rho < 1.0]
     if wrong:
         raise PanelStudyError(f"the correlation is {wrong[0]}: use numbers from 0 to below 1")
-    return await asyncio.to_thread(_result, context, options)
-
-
-def _result(context: PanelStudyContext, options: CircularityOptions) -> PanelStudyResult:
     table = context.table
-    steps = 2 + len(options.correlations)
+    step = context.steps(2 + len(options.correlations))
     bootstrap = Bootstrap(max(1, table.n_items), context.seed, context.resamples)
     rounds, loops = _rounds(table, context.loop_judges, bootstrap)
-    context.told(1, steps)
+    step()
     units = slopes(table, table.said)
     scores = judge_scores(table) / units
     sets, what = candidate_sets(table, scores)
@@ -112,17 +103,17 @@ def _result(context: PanelStudyContext, options: CircularityOptions) -> PanelStu
         for number in range(1, min(len(at) for at in sets) + 1):
             some = gains_of(table, sets, np.column_stack([scores, truth]), n, number)
             curves["measured"][number] = curve_point(some, bootstrap)
-    context.told(2, steps)
+    step()
     like = panel_like(table)
-    shares: dict[float, dict[str, Figure]] = {}
-    for at, rho in enumerate(options.correlations):
+    shares: Rows = []
+    for rho in options.correlations:
         name = f"simulated, correlation {rho:g}"
         curves[name], (confirmed, real) = simulated_picks(
             like, rho, items=options.simulated_items, candidates=options.candidates,
             spread=options.quality_spread, seed=context.seed, resamples=context.resamples,
         )  # fmt: skip
-        shares[rho] = {"confirmed": confirmed, "true_share": real}
-        context.told(3 + at, steps)
+        shares.append({"_rho": rho, "confirmed": confirmed, "true_share": real})
+        step()
     every = picks[-1] if picks else None
     ends = sorted(
         (row for row in picks[:-1] if row["confirmed"].value is not None),
@@ -140,9 +131,7 @@ def _result(context: PanelStudyContext, options: CircularityOptions) -> PanelStu
         "most": ends[-1] if ends else None,
         "apart": len(ends) > 1 and apart(ends[0]["confirmed"], ends[-1]["confirmed"]),
         "shares": [
-            (f"{rho:g}", one["confirmed"], one["true_share"])
-            for rho, one in shares.items()
-            if one["confirmed"].value is not None and one["true_share"].value is not None
+            row for row in shares if None not in (row["confirmed"].value, row["true_share"].value)
         ],
         "best_of": max((max(found) for found in simulated), default=0),
         "scaled": bool((units != 1.0).any()),
@@ -152,58 +141,50 @@ def _result(context: PanelStudyContext, options: CircularityOptions) -> PanelStu
         "spread": f"{options.quality_spread:g}",
         "has_rounds": len({image.round for image in table.images} - {None}) >= 2,
         "n": n,
-    }
-    drawings: dict[str, Any] = {}
-    if rounds:
-        drawings["circularity_rounds"] = partial(_draw_rounds, rounds, loops)
-    if len(picks) > 2:
-        drawings["circularity_picks"] = partial(_draw_picks, picks[:-1], what)
-    if simulated:
-        shown = {
-            name: found for name, found in curves.items()
-            if name != "measured" or (len(found) > 1 and len(picks) > 2)
-        }  # fmt: skip
-        drawings["circularity_best_of"] = partial(_draw_best_of, shown)
-    rows = {
-        "circularity_rounds": [
-            {"reporter": name, **row} for name, found in rounds.items() for row in found
+        "rounds": rounds,
+        "ends": [{"_reporter": name, **found[-1]} for name, found in rounds.items()],
+        "kept": [
+            row | {"_truth": true["reporting"] if true else None}
+            for row, true in zip(
+                rounds.get(HELD_OUT, ()),
+                rounds.get(TRUTH, [None] * len(rounds.get(HELD_OUT, ()))),
+                strict=True,
+            )
         ],
-        "circularity_picks": picks,
-        "circularity_best_of": [
-            {"source": source, "best_of": number, "reporter": reporter, **bare("gain", gain)}
-            for source, found in curves.items()
-            for number, three in found.items()
-            for reporter, gain in zip(("own", "others", "truth"), three, strict=True)
+        "picks": picks,
+        "titled_picks": [
+            row | {"_title": "all in turn" if row is every else row["judge"]} for row in picks
         ],
+        "simulated": shares,
     }
-    return PanelStudyResult(
-        findings=sentences("circularity", "findings", values),
-        tables=tuple(_tables(rounds, picks, shares, what)),
-        plots=drawings,
-        records={name: records(found) for name, found in rows.items() if found},
-        figures=figures(
-            [
-                *(
-                    (f"circularity.loop.{name}.{of}", found[-1][of])
-                    for name, found in rounds.items()
-                    for of in ("gain", "reported", "gap", "confirmed")
-                ),
-                *(
-                    (f"circularity.pick.{row['judge']}.{of}", row[of])
-                    for row in picks
-                    for of in (
-                        "own", "others", "gap", "confirmed", "true", "true_share", "rated"
-                    )
-                ),
-                *(
-                    (f"circularity.simulated.{rho:g}.{of}", figure)
-                    for rho, one in shares.items()
-                    for of, figure in one.items()
-                ),
+    shown = {
+        name: found
+        for name, found in curves.items()
+        if name != "measured" or (len(found) > 1 and len(picks) > 2)
+    }
+    by_number = [
+        {"source": source, "best_of": number, "reporter": reporter, **bare("gain", gain)}
+        for source, found in curves.items()
+        for number, three in found.items()
+        for reporter, gain in zip(("own", "others", "truth"), three, strict=True)
+    ]
+    return report(
+        "circularity",
+        values,
+        plots={
+            "circularity_rounds": partial(_draw_rounds, rounds, loops) if rounds else None,
+            "circularity_picks": partial(_draw_picks, picks[:-1], what) if picks[2:] else None,
+            "circularity_best_of": partial(_draw_best_of, shown) if simulated else None,
+        },
+        records_of={
+            "circularity_rounds": [
+                {"reporter": name, **row} for name, found in rounds.items() for row in found
             ]
-        ),
-        notes=sentences("circularity", "notes", values),
-    )  # fmt: skip
+            or None,
+            "circularity_picks": picks or None,
+            "circularity_best_of": by_number or None,
+        },
+    )
 
 
 def _rounds(
@@ -256,97 +237,31 @@ def _pick(
     true, rated = gains.gains[:, at, n].ravel(), gains.gains[:, at, n + 1].ravel()
     return {
         "judge": judge,
-        "own": mean_of(items, own, bootstrap),
-        "others": mean_of(items, others, bootstrap),
-        "gap": mean_of(items, own - others, bootstrap),
+        "own": bootstrap.share(items, own),
+        "others": bootstrap.share(items, others),
+        "gap": bootstrap.share(items, own - others),
         "confirmed": ratio(items, others, own, bootstrap),
         "expected": slope,
-        "true": mean_of(items, true, bootstrap),
+        "true": bootstrap.share(items, true),
         "true_share": ratio(items, true, own, bootstrap),
-        "rated": mean_of(items, rated, bootstrap),
+        "rated": bootstrap.share(items, rated),
     }
-
-
-def _tables(
-    rounds: ByReporter, picks: Rows, shares: Mapping[float, Mapping[str, Figure]], what: str
-) -> list[Layout]:
-    """Return rounds, picks and simulated picks, as far as there are any."""
-
-    def heads(**titles: str) -> dict[str, tuple[str, int, float]]:
-        return {name: (title, 1, 100.0) for name, title in titles.items()}
-
-    found = []
-    if rounds:
-        true = {row["round"]: row["reporting"] for row in rounds.get(TRUTH, [])}
-        of_truth = {"truth": "Truth"} if true else {}
-        found = [
-            layout(
-                "circularity_rounds",
-                "Kept pictures after each round; mean score in percent, gains in points",
-                "Round",
-                heads(
-                    steering="Loop judges", reporting="Held-out judges", gain="Gain, loop judges",
-                    reported="Gain, held-out", gap="Gap", confirmed="Confirmed (%)", **of_truth,
-                ),
-                [
-                    (
-                        str(row["round"]),
-                        f"{row['round']} ({row['drew']} drew)",
-                        row | {"truth": true.get(row["round"])},
-                    )
-                    for row in rounds[HELD_OUT]
-                ],
-            ),
-            layout(
-                "circularity_reporters",
-                "The loop's whole gain by who reports it; points and percent",
-                "Reporter",
-                heads(reported="Gain", gap="Gap to the loop's judges", confirmed="Confirmed"),
-                [(name, name, each[-1]) for name, each in rounds.items()],
-            ),
-        ]  # fmt: skip
-    if picks:
-        names = [row["judge"] for row in picks[:-1]] + ["all in turn"]
-        found.append(
-            layout(
-                "circularity_picks",
-                f"Each judge picks the best among {what}; points and percent",
-                "Picking judge",
-                heads(
-                    own="Gain, own", others="Gain, others", gap="Gap", confirmed="Confirmed (%)",
-                    expected="Confirmed if normal (%)", true="Gain, truth", true_share="Real (%)",
-                ),
-                [(name, name, row) for name, row in zip(names, picks, strict=True)],
-                used_only=True,
-            )
-        )  # fmt: skip
-    if shares:
-        found.append(
-            layout(
-                "circularity_simulated",
-                "Simulated picks of the best, by correlation of errors; percent",
-                "Correlation",
-                heads(confirmed="Confirmed by others", true_share="Real"),
-                [(f"{rho:g}", f"{rho:g}", one) for rho, one in shares.items()],
-            )
-        )
-    return found
 
 
 def _draw_rounds(rounds: ByReporter, loops: int) -> Plot:
     """Mean score of the kept pictures, by the judges that steered, the others, and the truth."""
-    made, (axis,) = charts.panes(1, (7.0, 4.2))
+    made, axis = plots.chart(
+        f"Pictures kept by {loops} loops", "Round", "Mean score of kept pictures (%)"
+    )
     series = {"judges that steered": (HELD_OUT, "steering"), HELD_OUT: (HELD_OUT, "reporting")}
     if TRUTH in rounds:
         series[TRUTH] = TRUTH, "reporting"
     for at, (label, (reporter, of)) in enumerate(series.items()):
         beside = 0.06 * (at - 1)
         points = [(row["round"] + beside, row[of]) for row in rounds[reporter]]
-        charts.curve(axis, at, label, points, 100.0)
+        plots.curve(axis, at, label, points, 100.0)
     axis.set_xticks([row["round"] for row in rounds[HELD_OUT]])
-    title = f"Pictures kept by {loops} loops"
-    charts.labelled(axis, "Round", "Mean score of kept pictures (%)", title, small=False)
-    return charts.finished(made, axis)
+    return plots.legend(made, axis)
 
 
 def _draw_picks(picks: Rows, what: str) -> Plot:
@@ -356,7 +271,7 @@ def _draw_picks(picks: Rows, what: str) -> Plot:
         for title, of in zip(_SEEN_BY, ("own", "others", "true"), strict=True)
         if any(row[of].value is not None for row in picks)
     }
-    return charts.bar_chart(
+    return plots.bar_chart(
         [short_name(row["judge"]) for row in picks],
         series,
         x="Gain of the picked picture (points)",
@@ -367,17 +282,17 @@ def _draw_picks(picks: Rows, what: str) -> Plot:
 
 def _draw_best_of(curves: Mapping[str, Curve]) -> Plot:
     """Gain by the number of candidates, measured and simulated."""
-    made, axes = charts.panes(len(curves), (1.0 + 2.7 * len(curves), 3.8))
+    made, axes = plots.panes(len(curves), (1.0 + 2.7 * len(curves), 3.8))
     for axis, (title, found) in zip(axes, curves.items(), strict=True):
         for at, name in enumerate(_SEEN_BY):
             points = [(number + 0.06 * (at - 1), three[at]) for number, three in found.items()]
-            charts.curve(axis, at, name, points, 100.0)
-        charts.labelled(axis, "Best of", title=title)
+            plots.curve(axis, at, name, points, 100.0)
+        plots.labelled(axis, "Best of", title=title)
     axes[0].set_ylabel("Gain (points)")
     tops = [axis.get_ylim() for axis in axes]
     for axis in axes:
         axis.set_ylim(min(low for low, _ in tops), max(high for _, high in tops))
-    return charts.finished(made, axes[-1])
+    return plots.legend(made, axes[-1])
 
 
 PART = PanelStudy(
@@ -386,5 +301,5 @@ PART = PanelStudy(
     about="How much of a gain that a judge sees in what it picked do other judges confirm?",
     needs=frozenset({"several"}),
     options=CircularityOptions,
-    run=run,
+    run=in_thread(_result),
 )

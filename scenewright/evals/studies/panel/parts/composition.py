@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,17 +10,14 @@ import numpy as np
 from pydantic import Field
 
 from scenewright.agents.panel.aggregation import Array
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies.panel import charts
 from scenewright.evals.studies.panel.metrics import MEASURES, MetricEvaluator, Wanted
 from scenewright.evals.studies.panel.presentation import (
     difference,
-    figures,
     joined,
-    layout,
     ordinal,
-    records,
-    sentences,
+    report,
     short_names,
     side,
 )
@@ -30,6 +26,7 @@ from scenewright.evals.studies.panel.study import (
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
+    in_thread,
 )
 from scenewright.evals.studies.panel.subpanels import (
     Combiner,
@@ -84,16 +81,12 @@ class CompositionOptions(Options):
     """A panel whose quality is surely less than this below the full panel's is as good."""
 
 
-async def run(context: PanelStudyContext, options: CompositionOptions) -> PanelStudyResult:
+def _result(context: PanelStudyContext, options: CompositionOptions) -> PanelStudyResult:
     """Measure every panel.
 
     Raises ``PanelStudyError`` if no aggregator can be used, or for a measure that the table does
     not have.
     """
-    return await asyncio.to_thread(_result, context, options)
-
-
-def _result(context: PanelStudyContext, options: CompositionOptions) -> PanelStudyResult:
     table, n = context.table, len(context.table.judges)
     everyone: Members = tuple(range(n))
     combiner = Combiner(table, context.learn, context.seed)
@@ -108,13 +101,7 @@ def _result(context: PanelStudyContext, options: CompositionOptions) -> PanelStu
     evaluator.check(likely, measure)
     panels = panels_of(n, options.most, context.seed)
     complete = len(panels) == (1 << n) - 1
-    done, total = 0, len(panels) * len(names)
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        context.told(done, total)
-
+    step = context.steps(len(panels) * len(names))
     found = measured(combiner, evaluator, panels, names, measure, step)
     readings = found[main][measure]
     figure = evaluator.figure
@@ -162,6 +149,9 @@ def _result(context: PanelStudyContext, options: CompositionOptions) -> PanelStu
             "best_elsewhere": of.best_elsewhere,
             "worst": key(of.worst),
             "worst_value": of.worst_figure.value,
+            "_gain": of.gain if of.size > 1 and of.gain and of.gain.n else None,
+            "_mean": of.mean,
+            "_elsewhere": of.best_elsewhere,
             "_best": (of.best_figure, f"({spoken(of.best)})"),
             "_worst": (of.worst_figure, f"({spoken(of.worst)})"),
         }
@@ -204,8 +194,19 @@ def _result(context: PanelStudyContext, options: CompositionOptions) -> PanelStu
         ]
     )
     pairs = _pairs(of_pairs, _gains_of_pairs(readings), evaluator)
-    sizes = [row for row in size_rows if row["aggregator"] == main]
-    gains = [row for row in sizes if row["size"] > 1 and row["gain"].n]
+    sizes = [
+        row | {f"_{r['aggregator']}": r["value"] for r in size_rows if r["size"] == row["size"]}
+        for row in size_rows
+        if row["aggregator"] == main
+    ]
+    gains = [row for row in sizes if row["_gain"]]
+    full = [
+        {"_aggregator": name, **{
+            row["measure"]: row["value"] for row in panel_rows
+            if (row["aggregator"], row["judges"]) == (name, key(everyone))
+        }}
+        for name in names
+    ]  # fmt: skip
     best, over_best = _over_best(readings, evaluator, everyone)
     as_good = cheapest_as_good(readings, evaluator, prices, options.margin)
 
@@ -248,117 +249,45 @@ def _result(context: PanelStudyContext, options: CompositionOptions) -> PanelStu
         "complete": complete,
         "measured": len(panels),
         "costs": costs,
-    }
-    # Tables.
-    tables = [
-        layout(
-            "composition_sizes",
-            f"Panels of each size: {about.title}",
-            "Judges",
-            {
-                "panels": ("panels", 0),
-                "mean": f"mean of them ({main})",
-                "gain": "gain by the last judge",
-                "best": "best",
-                "elsewhere": "best, chosen on other items",
-                "worst": "worst",
-                **{name: f"mean ({name})" for name in names[1:]},
-            },
-            [
-                (
-                    str(row["size"]),
-                    str(row["size"]),
-                    {
-                        "panels": row["panels"],
-                        "mean": row["value"],
-                        "gain": row["gain"] if row in gains else None,
-                        "best": row["_best"],
-                        "elsewhere": row["best_elsewhere"],
-                        "worst": row["_worst"],
-                    }
-                    | {r["aggregator"]: r["value"] for r in size_rows if r["size"] == row["size"]},
-                )
-                for row in sizes
-            ],
-        ),
-        layout(
-            "composition_judges",
-            f"Each judge ({main}): {about.title}",
-            "Judge",
-            {
-                "alone": "alone",
-                "adds": "what it adds to the others",
-                **({"shapley": "Shapley value"} if shapley else {}),
-                "scored": ("facts scored (%)", 1, 100.0),
-                **{name: _COSTS[name] for name in costs},
-            },
-            [
-                (
-                    ids[at],
-                    short[at],
-                    shown[ids[at]]
-                    | {"alone": shown[ids[at]]["value"], "adds": adds[main][at]}
-                    | ({"shapley": shapley[at]} if shapley else {}),
-                )
-                for at in everyone
-            ],
-        ),
-    ]
-    full = {
-        name: {
-            row["measure"]: row["value"]
-            for row in panel_rows
-            if row["aggregator"] == name and row["judges"] == key(everyone)
-        }
-        for name in names
-    }
-    if len(names) > 1 or len(full[main]) > 1:
-        heads = {m: MEASURES[m].title + ("" if MEASURES[m].higher else " ↓") for m in full[main]}
-        tables.append(
-            layout(
-                "composition_full", "The full panel by every measure", "Aggregator", heads,
-                [(name, name, by) for name, by in full.items()],
-            )
-        )  # fmt: skip
-    drawings: dict[str, Any] = {
-        "sizes": partial(_draw_sizes, shown, size_rows, names, about.title),
-        "members": partial(
-            _draw_members, short, adds[main], shapley, f"{about.title}, difference ({main})"
-        ),
-    }
-    if len(pair_rows) > 1:
-        drawings["pairs"] = partial(_draw_pairs, pair_rows, ids, short, table.families)
-    if price != "judges":
-        drawings["cost"] = partial(_draw_costs, shown, price, about.title, main)
-    return PanelStudyResult(
-        findings=sentences("composition", "findings", values),
-        tables=tuple(tables),
-        plots=drawings,
-        records={
-            "panels": records(panel_rows),
-            "sizes": records(size_rows),
-            "judges": records(judge_rows),
-            "pairs": records(pair_rows),
-            **({"reliability": records(alphas)} if alphas else {}),
+        "cost_columns": {name: _COSTS[name] for name in costs},
+        "measure": measure,
+        "measures": {m: MEASURES[m].title + ("" if MEASURES[m].higher else " ↓")
+                     for m in found[main]},
+        "others": names[1:],
+        "sizes": sizes,
+        "size_rows": size_rows,
+        "judges": [
+            shown[ids[at]]
+            | {"_id": ids[at], "_short": short[at], "_alone": shown[ids[at]]["value"]}
+            | {"_adds": adds[main][at], "_shapley": shapley[at] if shapley else None}
+            for at in everyone
+        ],
+        "judge_rows": [row | {"_short": short[ids.index(row["judge"])]} for row in judge_rows],
+        "full_rows": full,
+    }  # fmt: skip
+    return report(
+        "composition",
+        values,
+        plots={
+            "sizes": partial(_draw_sizes, shown, size_rows, names, about.title),
+            "members": partial(
+                _draw_members, short, adds[main], shapley, f"{about.title}, difference ({main})"
+            ),
+            "pairs": partial(_draw_pairs, pair_rows, ids, short, table.families)
+            if len(pair_rows) > 1
+            else None,
+            "cost": partial(_draw_costs, shown, price, about.title, main)
+            if price != "judges"
+            else None,
         },
-        figures=figures(
-            [
-                *((f"full.{name}", full[name][measure]) for name in names),
-                *((f"size_{r['size']}.{r['aggregator']}", r["value"]) for r in size_rows),
-                *((f"gain_{r['size']}.{r['aggregator']}", r["gain"]) for r in size_rows),
-                *(
-                    (f"adds.{short[at]}.{name}", one)
-                    for name, each in adds.items()
-                    for at, one in enumerate(each)
-                ),
-                *((f"shapley.{short[at]}", one) for at, one in enumerate(shapley)),
-                ("pairs.all", pairs["all"]),
-                ("pairs.within", pairs["within"]),
-                ("pairs.between", pairs["between"]),
-                ("families.gain", pairs["gain"]),
-            ]
-        ),
-        notes=(*left_out, *sentences("composition", "notes", values)),
+        records_of={
+            "panels": panel_rows,
+            "sizes": size_rows,
+            "judges": judge_rows,
+            "pairs": pair_rows,
+            "reliability": alphas or None,
+        },
+        before=left_out,
     )
 
 
@@ -408,18 +337,18 @@ def _draw_sizes(
     shown: Mapping[str, Mapping[str, Any]], rows: Rows, names: Sequence[str], title: str
 ) -> Plot:
     """Quality by the number of judges: every panel, and the mean of each size."""
-    made, (axis,) = charts.panes(1, (7.0, 4.4))
+    made, axis = plots.chart("Panels by size", "judges in the panel", title, (7.0, 4.4))
     points = [(row["size"], row["value"].value) for row in shown.values()]
     points = [point for point in points if point[1] is not None]
     # Beside the means, which are at the whole number.
     beside = np.random.default_rng(0).uniform(-0.16, 0.16, len(points))
     spread = [(size + shift, value) for (size, value), shift in zip(points, beside, strict=True)]
-    charts.scatter(
-        axis, 0, f"a panel ({names[0]})", spread, s=12, color=charts.GREY, alpha=0.8, zorder=1
+    plots.scatter(
+        axis, 0, f"a panel ({names[0]})", spread, s=12, color=plots.GREY, alpha=0.8, zorder=1
     )
     for at, name in enumerate(names):
         mine = [(row["size"], row["value"]) for row in rows if row["aggregator"] == name]
-        charts.curve(axis, at, f"mean of the size ({name})", mine)
+        plots.curve(axis, at, f"mean of the size ({name})", mine)
     honest = [
         (row["size"], row["best_elsewhere"])
         for row in rows
@@ -431,8 +360,7 @@ def _draw_sizes(
             linewidth=1.2, label=f"best, chosen on other items ({names[0]})",
         )  # fmt: skip
     axis.set_xticks(sorted({size for size, _ in points}))
-    charts.labelled(axis, "judges in the panel", title, "Panels by size", small=False)
-    return charts.finished(made, axis, 2)
+    return plots.legend(made, axis, 2)
 
 
 def _draw_members(
@@ -440,14 +368,15 @@ def _draw_members(
 ) -> Plot:
     """Gain by each judge over all the others, and in whatever order the panel is put together."""
     series = {"added to all the others": adds} | ({"Shapley value": shapley} if shapley else {})
-    made, axes = charts.panes(len(series), (7.0, 1.6 + 0.42 * len(short)))
+    made, axes = plots.panes(len(series), (7.0, 1.6 + 0.42 * len(short)))
     for axis, (name, each) in zip(axes, series.items(), strict=True):
-        charts.bars(axis, short, {name: each})
+        plots.bars(axis, short, {name: each}, horizontal=True)
+        axis.axvline(0.0, color=plots.INK, linewidth=0.9)
         axis.set_title(name, fontsize=10)
     for axis in axes[1:]:
         axis.set_yticklabels([])
     made.supxlabel(title, fontsize=10)
-    return charts.finished(made)
+    return plots.legend(made)
 
 
 def _draw_pairs(
@@ -461,9 +390,9 @@ def _draw_pairs(
     for row in rows:
         x, y = sorted((place[row["first"]], place[row["second"]]))
         grid[y, x] = np.nan if row["value"].value is None else row["value"].value
-    made, (axis,) = charts.panes(1, (2.6 + 0.62 * n, 2.0 + 0.55 * n))
+    made, (axis,) = plots.panes(1, (2.6 + 0.62 * n, 2.0 + 0.55 * n))
     names = [short[at] for at in order]
-    image = charts.heat(
+    image = plots.heat(
         axis, grid[1:, :-1], names[1:], names[:-1], most=1.0, colors="RdBu_r", digits=2
     )
     of_errors = rows[0]["what"] == "error_correlation"
@@ -471,20 +400,17 @@ def _draw_pairs(
         "Correlation of errors given the truth" if of_errors else "κ of votes", fontsize=10
     )
     made.colorbar(image, ax=axis, shrink=0.8)
-    return charts.finished(made)
+    return plots.legend(made)
 
 
 def _draw_costs(shown: Mapping[str, Mapping[str, Any]], price: str, title: str, main: str) -> Plot:
     """Quality of every panel over what it takes for an image."""
-    made, (axis,) = charts.panes(1, (7.0, 4.2))
+    made, axis = plots.chart(f"Quality and cost of every panel ({main})", _COSTS[price][0], title)
     for at, size in enumerate(sorted({row["size"] for row in shown.values()})):
         mine = [row for row in shown.values() if row["size"] == size]
         known = [(row[price], row["value"].value) for row in mine if row["value"].value is not None]
-        charts.scatter(axis, at, f"{size} judge{'s' if size > 1 else ''}", known, s=26)
-    charts.labelled(
-        axis, _COSTS[price][0], title, f"Quality and cost of every panel ({main})", small=False
-    )
-    return charts.finished(made, axis, 4)
+        plots.scatter(axis, at, f"{size} judge{'s' if size > 1 else ''}", known, s=26)
+    return plots.legend(made, axis, 4)
 
 
 PART = PanelStudy(
@@ -494,5 +420,5 @@ PART = PanelStudy(
     "some are of one family?",
     needs=frozenset({"several"}),
     options=CompositionOptions,
-    run=run,
+    run=in_thread(_result),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,10 +11,9 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from scenewright.agents.panel.aggregation import Array
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import number
 from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies import plots
-from scenewright.evals.studies.panel import charts
 from scenewright.evals.studies.panel.cascades import (
     COSTS,
     CascadeReplay,
@@ -37,11 +35,8 @@ from scenewright.evals.studies.panel.metrics import (
     ratio,
 )
 from scenewright.evals.studies.panel.presentation import (
-    figures,
     joined,
-    layout,
-    records,
-    sentences,
+    report,
     short_names,
 )
 from scenewright.evals.studies.panel.study import (
@@ -49,11 +44,13 @@ from scenewright.evals.studies.panel.study import (
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
+    in_thread,
 )
 from scenewright.evals.studies.panel.subpanels import Combiner, Members, panels_of, usable_names
 from scenewright.evals.studies.panel.table import AnswerTable, Mask, PanelStudyError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Plot
 
 COVERAGES = tuple(round(0.05 * step, 2) for step in range(1, 21))
@@ -66,6 +63,7 @@ _MOST_ROWS = 12
 _COSTS = {"calls": ("calls", 2), "answers": ("answers", 2), "tokens": ("tokens", 0),
           "usd": ("dollars", 5)}  # fmt: skip
 Rows = list[dict[str, Any]]
+_VERDICT = "facts with a verdict (%)"
 
 
 class FrontierOptions(Options):
@@ -118,16 +116,12 @@ class FrontierOptions(Options):
         return self
 
 
-async def run(context: PanelStudyContext, options: FrontierOptions) -> PanelStudyResult:
+def _result(context: PanelStudyContext, options: FrontierOptions) -> PanelStudyResult:
     """Measure quorums, rules of abstention, panels and cascades.
 
     Raises ``PanelStudyError`` if no aggregator can be used, or for a measure that the table does
     not have.
     """
-    return await asyncio.to_thread(_result, context, options)
-
-
-def _result(context: PanelStudyContext, options: FrontierOptions) -> PanelStudyResult:
     table = context.table
     everyone: Members = tuple(range(len(table.judges)))
     combiner = Combiner(table, context.learn, context.seed)
@@ -142,14 +136,7 @@ def _result(context: PanelStudyContext, options: FrontierOptions) -> PanelStudyR
     evaluator.check(full.likely, measure)
     panels = panels_of(len(everyone), _PANELS, context.seed)
     plans, complete = plans_of(panels, options.unsure, options.most)
-    total = len(options.missing) + len(plans)
-    done = 0
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        context.told(min(done, total), total)
-
+    step = context.steps(len(options.missing) + len(plans))
     costs = tuple(c for c in COSTS if c in ("calls", "answers") or getattr(table, c).any())
     if options.cost not in (*costs, "auto"):
         raise PanelStudyError(
@@ -162,89 +149,26 @@ def _result(context: PanelStudyContext, options: FrontierOptions) -> PanelStudyR
     voters = _voters(combiner, evaluator, names)
     walks = _Walks(combiner, evaluator, replayer, names[0], measure, costs, full)
     cascades = walks.measured(plans, step)
-    chosen = walks.chosen(cascades, cost, options.margin)
-    title = MEASURES[measure].title
     front = [row for row in cascades if row[f"pareto_{cost}"]]
     best = _steps(sorted(front, key=lambda row: row["_rank"][cost]))
     everything = next(row for row in cascades if row["_plan"] == Plan(everyone))
-    table_rows = best + ([] if everything in front else [everything])
-    tables = [
-        layout(
-            "frontier_cascades",
-            f"The Pareto frontier in {_COSTS[cost][0]} ({names[0]})"
-            + (f": {len(table_rows)} of {len(front)}" if len(table_rows) < len(front) else ""),
-            "Asked",
-            {
-                "quality": title,
-                "_gap": ("less that of the full panel", 3),
-                f"_saved_{cost}": (f"{_COSTS[cost][0]} saved (%)", 1, 100.0),
-                **{c: (f"{_COSTS[c][0]} an image", _COSTS[c][1]) for c in costs},
-            },
-            [
-                (
-                    _key(row["_plan"]),
-                    row["_title"] + (" (the full panel)" if row is everything else ""),
-                    row,
-                )
-                for row in table_rows
-            ],
-        )
-    ]
-    if voters:
-        tables.append(
-            layout(
-                "frontier_abstention", "Verdicts on the facts that a voter is surest of", "Voter",
-                {
-                    "accuracy_value": "accuracy on all",
-                    **{f"at_{round(100 * c)}": f"on the surest {c:.0%}" for c in SHOWN},
-                    "area_value": ("area under risk–coverage ↓", 4),
-                    "_saved": ("risk removed by the order (%)", 0, 100.0),
-                },
-                [
-                    (
-                        f"{row['voter']}_{row['sureness']}",
-                        row["_title"],
-                        row | {f"at_{round(100 * c)}": row["_at"][c][0] for c in SHOWN},
-                    )
-                    for row in voters
-                ],
-            )
-        )  # fmt: skip
-    verdict = ("facts with a verdict (%)", 1, 100.0)
-    tables += [
-        layout(
-            "frontier_rules", f"Abstention by a fixed bound ({names[0]})", "The panel abstains",
-            {"coverage_value": verdict, "quality_value": title, "gain_value": "gain"},
-            [(row["_key"], row["_title"], row) for row in rules],
-        ),
-        layout(
-            "frontier_quorum", f"Quorum ({names[0]})", "Answers missing, quorum",
-            {
-                "scored_value": verdict,
-                "quality_value": title,
-                "gain_value": "gain against a quorum of 1",
-            },
-            [
-                (
-                    f"{row['missing']:g}_{row['quorum']}",
-                    f"{number(100.0 * row['missing'], 0)} %, {row['quorum']}",
-                    row,
-                )
-                for row in quorums
-            ],
-        ),
-    ]  # fmt: skip
+    everything["_label"] += " (the full panel)"
+    about = MEASURES[measure]
     values = {
-        "about": MEASURES[measure],
+        "about": about,
         "main": names[0],
         "margin": f"{options.margin:g}",
         "cost": _COSTS[cost][0],
-        "chosen": chosen,
-        "saved": chosen and chosen["saved"][cost],
-        "n_plans": len(cascades),
-        "n_cascades": sum(bool(row["others"]) for row in cascades),
-        "n_front": len(front),
-        "n_cascades_on_front": sum(bool(row["others"]) for row in front),
+        "cost_key": cost,
+        "cost_columns": {c: (f"{_COSTS[c][0]} an image", _COSTS[c][1]) for c in costs},
+        "chosen": walks.chosen(cascades, cost, options.margin),
+        "cascades": cascades,
+        "front": front,
+        "best": best + ([] if everything in front else [everything]),
+        "everything": everything,
+        "voters": voters,
+        "rules": rules,
+        "quorums": quorums,
         **_abstention_values(voters, rules),
         "quorum": _quorum_values(quorums, len(everyone)),
         "n": len(everyone),
@@ -252,53 +176,29 @@ def _result(context: PanelStudyContext, options: FrontierOptions) -> PanelStudyR
         "complete": complete,
         "from_all_answers": names[0] not in ("mean", "majority", "calibrated"),
     }
-    drawings: dict[str, Any] = {
-        "cascades": partial(_draw_cascades, cascades, cost, everything, title, names[0])
-    }
-    if voters:
-        drawings["coverage"] = partial(_draw_coverage, voters)
-    drawings["rules"] = partial(_draw_rules, rules, title, names[0])
-    drawings["quorum"] = partial(_draw_quorum, quorums, title, names[0])
     coverage = [
-        {
-            "voter": row["voter"],
-            "sureness": row["sureness"],
-            "coverage": at,
-            "accuracy_value": accuracy,
-            "gain_value": gain,
-        }
+        {**{name: row[name] for name in ("voter", "sureness")}, "coverage": at,
+         "accuracy_value": accuracy, "gain_value": gain}
         for row in voters
         for at, (accuracy, gain) in row["_at"].items()
-    ]
-    return PanelStudyResult(
-        findings=sentences("frontier", "findings", values),
-        tables=tuple(tables),
-        plots=drawings,
-        records={
-            "cascades": records(cascades),
-            "quorum": records(quorums),
-            "rules": records(rules),
-            **({"coverage": records(coverage), "areas": records(voters)} if voters else {}),
+    ]  # fmt: skip
+    return report(
+        "frontier",
+        values,
+        plots={
+            "cascades": partial(_draw_cascades, cascades, cost, everything, about.title, names[0]),
+            "coverage": partial(_draw_coverage, voters) if voters else None,
+            "rules": partial(_draw_rules, rules, about.title, names[0]),
+            "quorum": partial(_draw_quorum, quorums, about.title, names[0]),
         },
-        figures=figures(
-            [
-                *(
-                    (f"quorum_{r['quorum']}.missing_{r['missing']:g}.{what}", r[f"{what}_value"])
-                    for r in quorums
-                    for what in ("scored", "quality")
-                ),
-                *((f"abstention.{r['_title']}.area", r["area_value"]) for r in voters),
-                *(
-                    (f"abstention.{r['_title']}.accuracy_at_{round(100 * c)}", r["_at"][c][0])
-                    for r in voters
-                    for c in SHOWN
-                ),
-                *([("cascade.gap", chosen["gap"])] if chosen else []),
-                *((f"cascade.{c}_saved", f) for c, f in (chosen or {"saved": {}})["saved"].items()),
-                ("full.quality", everything["quality"]),
-            ]
-        ),
-        notes=(*left_out, *sentences("frontier", "notes", values)),
+        records_of={
+            "cascades": cascades,
+            "quorum": quorums,
+            "rules": rules,
+            "coverage": coverage or None,
+            "areas": voters or None,
+        },
+        before=left_out,
     )
 
 
@@ -347,6 +247,7 @@ def _quorums(
                 {
                     "missing": rate,
                     "quorum": q,
+                    "_missing": f"{number(100.0 * rate, 0)} %",
                     "scored_value": evaluator.figure(np.mean(scored[q], 0)),
                     "quality_value": evaluator.figure(mean),
                     "gain_value": evaluator.figure(mean - base),
@@ -439,6 +340,7 @@ def _voters(combiner: Combiner, evaluator: MetricEvaluator, names: Sequence[str]
                 },
             }
         )
+        found[-1] |= {f"_at_{round(100 * c)}": found[-1]["_at"][c][0] for c in SHOWN}
     return found
 
 
@@ -500,7 +402,9 @@ class _Walks:
                 "gap_low": None,
                 "gap_high": None,
                 "_plan": plan,
-                "_title": _in_words(plan, short),
+                "_key": _key(plan),
+                "_title": (title := _in_words(plan, short)),
+                "_label": title,
                 "_halves": (quality[plan], spent[plan]),
                 "_rank": {c: front.index(plan) for c, front in fronts.items() if plan in front},
             }
@@ -607,7 +511,6 @@ def _abstention_values(voters: Rows, rules: Rows) -> dict[str, Any]:
     judges = [r for r in voters if r["sureness"] == "judge" and r["area_value"].value is not None]
     return {
         "panel": voters[0] if voters else None,
-        "shown": SHOWN,
         "best_judge": min(judges, key=lambda r: r["area_value"].value, default=None),
         "spread": next((r for r in voters if r["sureness"] == "spread"), None),
         # The one that costs about a tenth of the facts, as where there is truth.
@@ -632,96 +535,82 @@ def _draw_cascades(rows: Rows, cost: str, full: Mapping[str, Any], title: str, m
     For the cost that is to be saved, and calls if that is another.
     """
     wanted = tuple(dict.fromkeys((cost, "calls")))
-    made, axes = charts.panes(len(wanted), (7.0 if len(wanted) == 1 else 9.5, 4.4))
+    made, axes = plots.panes(len(wanted), (7.0 if len(wanted) == 1 else 9.5, 4.4))
+    kinds = (("a cascade", plots.GREY, 10), ("a panel", plots.COLORS[5], 24))
+    known = [row for row in rows if row["quality"].value is not None]
     for axis, of in zip(axes, wanted, strict=True):
-        for at, label in enumerate(("a cascade", "a panel")):
-            mine = [row for row in rows if bool(row["others"]) == (at == 0)]
-            points = [(row[of], np.nan if row["quality"].value is None else row["quality"].value)
-                      for row in mine]  # fmt: skip
-            charts.scatter(
-                axis, at, label, points, s=10 if at == 0 else 24, alpha=0.55, zorder=1 + at,
-                color=charts.GREY if at == 0 else plots.COLORS[5],
-            )  # fmt: skip
+        for at, (label, color, size) in enumerate(kinds):
+            points = [(row[of], row["quality"].value) for row in known
+                      if bool(row["others"]) == (at == 0)]  # fmt: skip
+            plots.scatter(axis, at, label, points, s=size, alpha=0.55, zorder=1 + at, color=color)
         front = sorted((r for r in rows if r[f"pareto_{of}"]), key=lambda row: row["_rank"][of])
-        charts.curve(
-            axis, 0, "Pareto frontier", [(r[of], r["quality"]) for r in front],
-            markersize=4, zorder=4,
-        )  # fmt: skip
-        axis.scatter(
-            [full[of]], [full["quality"].value], s=110, marker="*", color=plots.COLORS[1],
-            label="full panel", zorder=5,
-        )  # fmt: skip
-        for row in rows:
-            if len(row["_plan"].everyone) == 1 and row["quality"].value is not None:
-                charts.noted(axis, row["_title"], (row[of], row["quality"].value), up=-9)
+        points = [(row[of], row["quality"]) for row in front]
+        plots.curve(axis, 0, "Pareto frontier", points, markersize=4, zorder=4)
+        plots.scatter(
+            axis, 1, "full panel", [(full[of], full["quality"].value)], s=110, marker="*", zorder=5
+        )
+        for row in known:
+            if len(row["_plan"].everyone) == 1:
+                plots.noted(axis, row["_title"], (row[of], row["quality"].value), up=-9)
         axis.set_xlabel(f"{_COSTS[of][0]} an image")
         axis.margins(x=0.08)
     axes[0].set_ylabel(title)
-    return charts.finished(made, axes[0], 4, f"Panels and cascades by cost ({main})")
+    return plots.legend(made, axes[0], 4, f"Panels and cascades by cost ({main})")
 
 
 def _draw_coverage(voters: Rows) -> Plot:
     """Accuracy over coverage of the panel and of each judge."""
-    made, (axis,) = charts.panes(1, (7.0, 4.6))
+    made, axis = plots.chart(
+        "Abstention: accuracy over coverage", "facts with a verdict, the surest first (%)",
+        "accuracy of these verdicts", (7.0, 4.6),
+    )  # fmt: skip
     for at, row in enumerate(row for row in voters if row["sureness"] != "spread"):
         points = [(100.0 * c, accuracy) for c, (accuracy, _) in row["_at"].items() if c >= 0.3]
         if at:
             points = [(x, Figure(value=one.value)) for x, one in points]
-        charts.curve(
+        plots.curve(
             axis, at, row["_title"], points, band=True, marker="",
             linestyle=plots.LINES[(at + at // len(plots.COLORS)) % len(plots.LINES)],
             linewidth=2.0 if row["sureness"] == "margin" else 1.3,
         )  # fmt: skip
-    charts.labelled(
-        axis, "facts with a verdict, the surest first (%)", "accuracy of these verdicts",
-        "Abstention: accuracy over coverage", small=False,
-    )  # fmt: skip
-    return charts.finished(made, axis)
+    return plots.legend(made, axis)
+
+
+def _trade_off(axis: Axes, at: int, label: str, rows: Rows, kept: str) -> list[dict[str, Any]]:
+    """Draw quality over the share of facts with a verdict, and return the rows that have both."""
+    known = [row for row in rows if row["quality_value"].value is not None and row[kept].value]
+    for row in known:
+        row["_place"] = (100.0 * row[kept].value, row["quality_value"].value)
+    points = [(row["_place"][0], row["quality_value"]) for row in known]
+    plots.curve(axis, at, label, points)
+    return known
 
 
 def _draw_rules(rules: Rows, title: str, main: str) -> Plot:
     """Quality over coverage by fixed bounds of probability and of disagreement."""
-    made, (axis,) = charts.panes(1, (7.0, 4.2))
+    made, axis = plots.chart(f"Abstention by fixed bounds ({main})", _VERDICT, title)
     kinds = {
         "threshold": "abstains within [t, 1 − t]",
         "spread": "abstains where judges differ by > d",
     }
     for at, (kind, label) in enumerate(kinds.items()):
-        mine = [
-            (100.0 * row["coverage_value"].value, row["quality_value"], row["bound"])
-            for row in rules
-            if row["rule"] in ("never", kind)
-            and row["quality_value"].value is not None
-            and row["coverage_value"].value
-        ]
-        charts.curve(axis, at, label, [(x, y) for x, y, _ in mine])
-        places = {(x, y.value): bound for x, y, bound in mine[:0:-1]}
-        for place, bound in places.items():
-            charts.noted(axis, number(bound or 0.0, 2), place, at, 5 if at == 0 else -12)
-    charts.labelled(
-        axis, "facts with a verdict (%)", title, f"Abstention by fixed bounds ({main})", small=False
-    )
-    return charts.finished(made, axis, 2)
+        mine = [row for row in rules if row["rule"] in ("never", kind)]
+        shown = _trade_off(axis, at, label, mine, "coverage_value")
+        for place, bound in {row["_place"]: row["bound"] for row in shown[:0:-1]}.items():
+            plots.noted(axis, number(bound or 0.0, 2), place, at, 5 if at == 0 else -12)
+    return plots.legend(made, axis, 2)
 
 
 def _draw_quorum(quorums: Rows, title: str, main: str) -> Plot:
     """Share scored against quality, one line a share of missing answers."""
-    made, (axis,) = charts.panes(1, (7.0, 4.2))
+    made, axis = plots.chart(f"Quorum ({main})", f"{_VERDICT}; numbers are quorums", title)
     for at, missing in enumerate(sorted({row["missing"] for row in quorums})):
-        mine = [
-            (100.0 * row["scored_value"].value, row["quality_value"], row["quorum"])
-            for row in quorums
-            if row["missing"] == missing
-            and row["quality_value"].value is not None
-            and row["scored_value"].value
-        ]
+        mine = [row for row in quorums if row["missing"] == missing]
         label = "answers as they are" if not missing else f"{100.0 * missing:g} % missing"
-        charts.curve(axis, at, label, [(x, y) for x, y, _ in mine])
-        for x, y, quorum in mine if missing else []:
-            charts.noted(axis, str(quorum), (x, y.value or 0.0), at)
-    x = "facts with a verdict (%); numbers are quorums"
-    charts.labelled(axis, x, title, f"Quorum ({main})", small=False)
-    return charts.finished(made, axis)
+        for row in _trade_off(axis, at, label, mine, "scored_value"):
+            if missing:
+                plots.noted(axis, str(row["quorum"]), row["_place"], at)
+    return plots.legend(made, axis)
 
 
 PART = PanelStudy(
@@ -731,5 +620,5 @@ PART = PanelStudy(
     "does asking the costly judges only where the cheap ones are unsure give up?",
     needs=frozenset({"several"}),
     options=FrontierOptions,
-    run=run,
+    run=in_thread(_result),
 )

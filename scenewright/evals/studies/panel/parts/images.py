@@ -12,9 +12,8 @@ import numpy as np
 from pydantic import Field
 
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies.layout import Layout
-from scenewright.evals.studies.panel import charts
 from scenewright.evals.studies.panel.live_queries import (
     PLAIN_FORM,
     AskingOptions,
@@ -35,10 +34,7 @@ from scenewright.evals.studies.panel.perturbations import (
 )
 from scenewright.evals.studies.panel.presentation import (
     apart,
-    figures,
-    layout,
-    records,
-    sentences,
+    report,
     short_name,
     side,
 )
@@ -92,7 +88,7 @@ def changes_of(options: ImagesOptions) -> tuple[Change, ...]:
     unknown = [name for name in options.changes if name not in PERTURBATIONS]
     if unknown:
         raise PanelStudyError(
-            f"there is no change {unknown[0]!r}: use some of {', '.join(PERTURBATIONS)}"
+            f"unknown change {unknown[0]!r}: use some of {', '.join(PERTURBATIONS)}"
         )
     wrong = [at for at in options.severities if not 1 <= at <= SEVERITIES]
     if wrong:
@@ -103,7 +99,7 @@ def changes_of(options: ImagesOptions) -> tuple[Change, ...]:
         # Without them nobody could tell what the words say from what they hide.
         chosen.append(PERTURBATIONS[WORDS_NEUTRAL])
     if not chosen:
-        raise PanelStudyError("there is nothing to change: name changes or texts")
+        raise PanelStudyError("no changes are chosen: name changes or texts")
     return tuple(
         Change(made, severity) for made in chosen for severity in sorted(set(options.severities))
     )
@@ -229,38 +225,35 @@ def _result(
             for change in changes
             if change.perturbation.caveat and change.severity == changes[0].severity
         ],
-    }
-    drawings: dict[str, Any] = {"images_shifts": partial(_draw_shifts, shifted, len(panels))}
-    if beyond:
-        drawings["images_words"] = partial(_draw_words, beyond)
-    if several:
-        drawings["images_severity"] = partial(_draw_severity, shifted, main)
-    return PanelStudyResult(
-        findings=sentences("images", "findings", values),
-        tables=tuple(_tables(shifted, beyond, pooled, shifts, table.truth, plain, main)),
-        plots=drawings,
-        records={
-            "images_shifts": records([*shifted, *beyond]),
+        "shifted": shifted,
+        "panel_rows": [row for row in shifted if row["voter"] == main],
+        "pooled": [
+            pooled[name].row()
+            # NaN where there is no vote or no truth.
+            | {"right": shifts.mean((v.votes == table.truth) + 0.0 * (v.votes + table.truth)),
+               "_voter": name}
+            for name, v in plain.items()
+            if pooled
+        ],
+        "beyond": beyond,
+        "titles": {row["_form"]: row["_title"] for row in beyond},
+        "of_words": _of_words(shifted, beyond),
+        "flips_less": steadier,
+    }  # fmt: skip
+    return report(
+        "images",
+        values,
+        plots={
+            "images_shifts": partial(_draw_shifts, shifted, len(panels)),
+            "images_words": partial(_draw_words, beyond) if beyond else None,
+            "images_severity": partial(_draw_severity, shifted, main) if several else None,
+        },
+        records_of={
+            "images_shifts": [*shifted, *beyond],
             "images_answers": answer_records(table, heard),
         },
-        figures=figures(
-            [
-                *(
-                    (f"images.{row['_form']}.{row['voter']}.{name}", row[name])
-                    for row in shifted
-                    for name in ("signed", "absolute", "flips", "accuracy", "fooled")
-                ),
-                *(
-                    (
-                        f"images.{row['_form']}.{row['voter']}.false_yes_beyond_neutral",
-                        row["false_yes"],
-                    )
-                    for row in beyond
-                ),
-                *((f"images.flips_less_judges.{name}", gap) for name, gap in steadier.items()),
-            ]
-        ),
-        notes=(*sample.notes, *sentences("images", "notes", values), *asking_notes(heard)),
+        before=sample.notes,
+        after=asking_notes(heard),
     )
 
 
@@ -302,76 +295,14 @@ def _ends(pooled: Mapping[str, Shift]) -> dict[str, Any] | None:
     }
 
 
-def _tables(
-    shifted: Rows,
-    beyond: Rows,
-    pooled: Mapping[str, Shift],
-    shifts: Shifts,
-    truth: Any,
-    plain: Mapping[str, Voter],
-    main: str,
-) -> list[Layout]:
-    """By change for the panel, by voter, and what words do."""
-    share = (1, 100.0)
-    tables = [
-        layout(
-            "images_changes",
-            f"What each change does to the panel ({main}); percent and percentage points",
-            "Change",
-            {
-                "signed": ("Mean score", *share),
-                "absolute": ("|Shift| a fact", *share),
-                "lost_yes": ("yes → no", *share),
-                "gained_yes": ("no → yes", *share),
-                "accuracy": ("Right votes", *share),
-            },
-            [(row["_form"], row["_title"], row) for row in shifted if row["voter"] == main],
-        )
-    ]
-    if pooled:
-        right = {
-            # NaN where there is no vote or no truth.
-            name: shifts.mean((voter.votes == truth) + 0.0 * (voter.votes + truth))
-            for name, voter in plain.items()
-        }
-        tables.append(
-            layout(
-                "images_voters",
-                "All changes without words, by voter; percent and percentage points",
-                "Voter",
-                {
-                    "right": ("Right, plain", *share),
-                    "absolute": ("|Shift| a fact", *share),
-                    "flips": ("Flipped votes", *share),
-                    "accuracy": ("Right votes, change", *share),
-                },
-                [(n, n, pooled[n].row() | {"right": right[n]}) for n in plain],
-            )
-        )
-    if beyond:
-        titles = {row["_form"]: row["_title"] for row in beyond}
-        cells: dict[str, dict[str, Any]] = {name: {} for name in plain}
-        for row in shifted:
-            cells[row["voter"]][f"{row['_form']}:fooled"] = row["fooled"]
-        for row in beyond:
-            cells[row["voter"]][f"{row['_form']}:beyond"] = row["false_yes"]
-        tables.append(
-            layout(
-                "images_words",
-                "Facts that do not hold, with words written over the picture; percent, and points",
-                "Voter",
-                {
-                    f"{form}:{key}": (f"{title}: {what}", *share)
-                    for form, title in titles.items()
-                    for key, what in (
-                        ("fooled", "no → yes of false facts"),
-                        ("beyond", "beyond neutral words"),
-                    )
-                },
-                [(name, name, of) for name, of in cells.items()],
-            )
-        )
-    return tables
+def _of_words(shifted: Rows, beyond: Rows) -> Rows:
+    """Return one row a voter: what words do to facts that do not hold, alone and beyond others."""
+    found: dict[str, dict[str, Any]] = {}
+    for rows, figure, name in ((shifted, "fooled", "fooled"), (beyond, "false_yes", "beyond")):
+        for row in rows:
+            cells = found.setdefault(row["voter"], {"_voter": row["voter"]})
+            cells[f"{row['_form']}:{name}"] = row[figure]
+    return list(found.values())
 
 
 def _draw_shifts(shifted: Rows, panels: int) -> Plot:
@@ -383,8 +314,11 @@ def _draw_shifts(shifted: Rows, panels: int) -> Plot:
     values = np.array(
         [[np.nan if f.value is None else 100.0 * f.value for f in row] for row in grid]
     )
-    made, (axis,) = charts.panes(1, (2.6 + 0.72 * len(forms), 2.2 + 0.36 * len(voters)))
-    shown = charts.heat(
+    made, axis = plots.chart(
+        "Shift of the mean score (points; bold: interval without 0)",
+        size=(2.6 + 0.72 * len(forms), 2.2 + 0.36 * len(voters)),
+    )
+    shown = plots.heat(
         axis, values, [short_name(voter) for voter in voters],
         [form.replace("/", " ") for form in forms], colors="PuOr_r", sign=True,
         most=max(1.0, float(np.nanmax(np.abs(values), initial=0.0))),
@@ -392,9 +326,8 @@ def _draw_shifts(shifted: Rows, panels: int) -> Plot:
     )  # fmt: skip
     if panels:
         axis.axhline(len(voters) - panels - 0.5, color="black", linewidth=1.2)
-    axis.set_title("Shift of the mean score (points; bold: interval without 0)")
     made.colorbar(shown, ax=axis, label="points")
-    return charts.finished(made)
+    return plots.legend(made)
 
 
 def _draw_words(beyond: Rows) -> Plot:
@@ -403,7 +336,7 @@ def _draw_words(beyond: Rows) -> Plot:
     series: dict[str, list[Figure]] = {}
     for row in beyond:
         series.setdefault(row["_title"], []).append(row["false_yes" if known else "signed"])
-    return charts.bar_chart(
+    return plots.bar_chart(
         [short_name(voter) for voter in dict.fromkeys(row["voter"] for row in beyond)],
         series,
         x=f"{'False facts that get a yes' if known else 'Mean score'}, beyond neutral words "
@@ -415,18 +348,18 @@ def _draw_words(beyond: Rows) -> Plot:
 
 def _draw_severity(shifted: Rows, main: str) -> Plot:
     """Mean |shift| of the panel by severity."""
-    made, (axis,) = charts.panes(1, (7.0, 4.6))
+    made, axis = plots.chart(
+        f"How far the panel ({main}) moves", "Severity", "|Shift| a fact (points)", (7.0, 4.6)
+    )
     mine = [row for row in shifted if row["voter"] == main]
     names = list(dict.fromkeys(row["change"] for row in mine))
     for at, name in enumerate(names):
         beside = (at - (len(names) - 1) / 2) * 0.03
         points = [(r["severity"] + beside, r["absolute"]) for r in mine if r["change"] == name]
-        charts.curve(axis, at, name, points, 100.0)
+        plots.curve(axis, at, name, points, 100.0)
     axis.set_xticks(sorted({row["severity"] for row in mine}))
     axis.set_ylim(bottom=0.0)
-    title = f"How far the panel ({main}) moves"
-    charts.labelled(axis, "Severity", "|Shift| a fact (points)", title, small=False)
-    return charts.finished(made, axis, 4)
+    return plots.legend(made, axis, 4)
 
 
 PART = PanelStudy(

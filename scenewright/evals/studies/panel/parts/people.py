@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Estimate
-from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies import plots
-from scenewright.evals.studies.layout import Layout
-from scenewright.evals.studies.panel import charts
+from scenewright.evals.statistics.figures import Figure, summary
 from scenewright.evals.studies.panel.attacks import Learning, combined
 from scenewright.evals.studies.panel.people import Ceilings, People, scores_of
-from scenewright.evals.studies.panel.presentation import (
-    bare,
-    estimate,
-    layout,
-    sentences,
-    side,
-)
-from scenewright.evals.studies.panel.resampling import Drawn, summary
+from scenewright.evals.studies.panel.presentation import bare, report, side
+from scenewright.evals.studies.panel.resampling import Drawn
 from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
+    in_thread,
 )
 from scenewright.evals.studies.panel.table import PanelStudyError
 
@@ -59,12 +51,8 @@ class PeopleOptions(Options):
     """Random halves of the raters."""
 
 
-async def run(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyResult:
-    """Correlate all scores with the ratings, and the ratings with each other."""
-    return await asyncio.to_thread(_result, context, options)
-
-
 def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyResult:
+    """Correlate all scores with the ratings, and the ratings with each other."""
     table = context.table
     people = People(table, context.resamples, options.splits, context.seed)
     n = int(people.rated.sum())
@@ -123,20 +111,10 @@ def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
     best = panel or judge
     gap = None
     if panel and judge:
-        one, other = drawn[panel["voter"]], drawn[judge["voter"]]
-        gap = figure(Drawn(one.value - other.value, one.resamples - other.resamples))
-    tables = [_of_voters(voters, n, why)]
-    drawings: dict[str, Any] = {"agreement": partial(_draw_agreement, voters, raters)}
-    if raters:
-        tables.append(
-            layout(
-                "ceilings", "How well people agree", "Figure", {"value": "value"},
-                [(title, title, {"value": raters[key]}) for key, title in _CEILINGS.items()],
-            )
-        )  # fmt: skip
-    if len(models) > 1:
-        tables += [_by_model(voters, models), _order(voters, ratings)]
-        drawings["models"] = partial(_draw_models, panel or voters[0], ratings)
+        gap = figure(drawn[panel["voter"]] - drawn[judge["voter"]])
+    unknown = {
+        name: Estimate(reason=why) for name in ("share_of_ceiling", "minus_rater") if why
+    }  # fmt: skip
     values = {
         "panel": panel,
         "judge": judge,
@@ -152,12 +130,23 @@ def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
         "void": options.void,
         "why": why,
         "left_out": left_out,
-    }
-    return PanelStudyResult(
-        findings=sentences("people", "findings", values),
-        tables=tuple(tables),
-        plots=drawings,
-        records={
+        "n": n,
+        "voters": voters,
+        "shown": [row | unknown for row in voters],
+        "rater_rows": [{"_key": key, "_title": _CEILINGS[key], "value": one}
+                       for key, one in raters.items()],
+        "models": {f"spearman:{model}": model for model in models},
+        "order": _order(voters, ratings),
+    }  # fmt: skip
+    several = len(models) > 1
+    return report(
+        "people",
+        values,
+        plots={
+            "agreement": partial(_draw_agreement, voters, raters),
+            "models": partial(_draw_models, panel or voters[0], ratings) if several else None,
+        },
+        records_of={
             "agreement": [
                 {"voter": row["voter"], "judge": row["judge"], "figure": name, **bare("value", one)}
                 for row in voters
@@ -175,13 +164,6 @@ def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
                 {"figure": name, **bare("value", one)} for name, one in raters.items()
             ],
         },
-        figures={
-            f"{what}.{row['voter']}": bare("mean", row[what])
-            for what in ("spearman", "kendall")
-            for row in voters
-        }
-        | {f"people.{name}": bare("mean", one) for name, one in raters.items()},
-        notes=sentences("people", "notes", values),
     )  # fmt: skip
 
 
@@ -190,64 +172,24 @@ def _best(voters: Rows, judge: bool) -> dict[str, Any] | None:
     return max(mine, key=lambda row: row["spearman"].value, default=None)
 
 
-def _of_voters(voters: Rows, n: int, why: str) -> Layout:
-    unknown = {
-        name: Estimate(reason=why) for name in ("share_of_ceiling", "minus_rater") if why
-    }  # fmt: skip
-    return layout(
-        "people",
-        f"Agreement with the mean rating of {n} images",
-        "Voter",
-        {
-            "spearman": "Spearman",
-            "kendall": "Kendall τ-b",
-            "pearson": "Pearson",
-            "within_items": ("pairs of one item in order (%)", 1, 100.0),
-            "share_of_ceiling": ("of the ceiling (%)", 1, 100.0),
-            "minus_rater": "minus one rater (Spearman)",
-        },
-        [(row["voter"], row["voter"], row | unknown) for row in voters],
-    )
-
-
-def _by_model(voters: Rows, models: list[str]) -> Layout:
-    return layout(
-        "by_model",
-        "Spearman with the mean rating, among the images of one model",
-        "Voter",
-        {f"spearman:{model}": model for model in models},
-        [(row["voter"], row["voter"], row) for row in voters],
-    )
-
-
-def _order(voters: Rows, ratings: Mapping[str, Figure]) -> Layout:
+def _order(voters: Rows, ratings: Mapping[str, Figure]) -> Rows:
+    """Return one row a model, best first, then how many pairs of them are in people's order."""
     ranked = sorted(ratings, key=lambda model: -(ratings[model].value or 0.0))
-    rows: list[tuple[str, str, dict[str, Any]]] = [
-        (
-            model,
-            model,
-            {"rating": ratings[model]} | {r["voter"]: r["_means"][model] for r in voters},
-        )
-        for model in ranked
+    return [
+        *(
+            {"_model": model, "rating": ratings[model]}
+            | {row["voter"]: row["_means"][model] for row in voters}
+            for model in ranked
+        ),
+        {"_model": "pairs in people's order (%)"}
+        | {row["voter"]: row["order_of_models"] for row in voters},
     ]
-    title = "pairs in people's order (%)"
-    rows.append((title, title, {row["voter"]: row["order_of_models"] for row in voters}))
-    return layout(
-        "models",
-        "Models by people and by judges, best first",
-        "Model",
-        {
-            "rating": ("mean rating", 2),
-            **{row["voter"]: (f"{row['voter']} (%)", 1, 100.0) for row in voters},
-        },
-        rows,
-    )
 
 
 def _draw_agreement(voters: Rows, raters: Mapping[str, Figure]) -> Plot:
     """Correlation of every voter, and what raters and a perfect score reach."""
     marks = {"one rater": "one", "half the raters": "half", "ceiling": "ceiling"}
-    return charts.bar_chart(
+    return plots.bar_chart(
         [row["voter"] for row in voters],
         {"Spearman": [row["spearman"] for row in voters]},
         x="Spearman with the mean rating",
@@ -258,17 +200,18 @@ def _draw_agreement(voters: Rows, raters: Mapping[str, Figure]) -> Plot:
 
 def _draw_models(voter: Mapping[str, Any], ratings: Mapping[str, Figure]) -> Plot:
     """Mean score against mean rating of each model."""
-    made, (axis,) = charts.panes(1, (5.6, 4.2))
+    made, axis = plots.chart(
+        "", f"mean score by {voter['voter']} (%)", "mean human rating", (5.6, 4.2)
+    )
     for at, (model, rating) in enumerate(ratings.items()):
-        x, y = estimate(voter["_means"][model], 100.0), estimate(rating)
+        x, y = voter["_means"][model].times(100.0), rating
         if x.value is not None and y.value is not None:
             axis.errorbar(
                 x.value, y.value, xerr=plots.errors([x]), yerr=plots.errors([y]), capsize=2.5,
                 label=model, markersize=6, elinewidth=0.9,
-                **(charts.looks(at) | {"linestyle": "none"}),
+                **(plots.looks(at) | {"linestyle": "none"}),
             )  # fmt: skip
-    charts.labelled(axis, f"mean score by {voter['voter']} (%)", "mean human rating")
-    return charts.finished(made, axis)
+    return plots.legend(made, axis)
 
 
 PART = PanelStudy(
@@ -277,5 +220,5 @@ PART = PanelStudy(
     about="How well do judges and panels agree with people, and how well could they?",
     needs=frozenset({"ratings"}),
     options=PeopleOptions,
-    run=run,
+    run=in_thread(_result),
 )

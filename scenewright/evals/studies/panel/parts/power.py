@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,12 +11,9 @@ import numpy as np
 from pydantic import Field
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.statistics.estimates import Estimate, paired_many
-from scenewright.evals.statistics.figures import LEVEL, Figure
-from scenewright.evals.studies import plots
-from scenewright.evals.studies.layout import Layout
-from scenewright.evals.studies.panel import charts
-from scenewright.evals.studies.panel.metrics import holm
+from scenewright.evals.reporting import plots
+from scenewright.evals.statistics.estimates import Estimate, holm, paired_many
+from scenewright.evals.statistics.figures import LEVEL, Figure, summary
 from scenewright.evals.studies.panel.power import (
     Differences,
     Moments,
@@ -34,13 +30,14 @@ from scenewright.evals.studies.panel.power import (
     power_at,
     single_images,
 )
-from scenewright.evals.studies.panel.presentation import bare, counted, layout, records, sentences
-from scenewright.evals.studies.panel.resampling import ItemResamples, summary
+from scenewright.evals.studies.panel.presentation import counted, report
+from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
+    in_thread,
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
@@ -82,14 +79,6 @@ class PowerOptions(Options):
     """Numbers of models that are compared each with each."""
     simulations: int = Field(default=2000, ge=200)
     """Simulated studies of each size."""
-
-
-async def run(context: PanelStudyContext, options: PowerOptions) -> PanelStudyResult:
-    """Size studies by a formula, from the variance of the table, and check it by simulation.
-
-    Raises ``PanelStudyError`` where the variance or the judges' slope cannot be measured.
-    """
-    return await asyncio.to_thread(_result, context, options)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,6 +132,10 @@ class _Formula:
 
 
 def _result(context: PanelStudyContext, options: PowerOptions) -> PanelStudyResult:
+    """Size studies by a formula, from the variance of the table, and check it by simulation.
+
+    Raises ``PanelStudyError`` where the variance or the judges' slope cannot be measured.
+    """
     table = context.table
     for effect in options.effects:
         if not 0.0 < effect <= 1.0:
@@ -190,11 +183,12 @@ def _result(context: PanelStudyContext, options: PowerOptions) -> PanelStudyResu
     formula = _Formula(options, paired, slope, variances, ratio, table.n_items)
     sizes = list(enumerate(options.judges))
     needed: Rows = [
-        {"power": power, "effect": effect, "judges": j, "value": formula.needed(effect, at, power)}
+        {"power": power, "effect": effect, "judges": j, "value": formula.needed(effect, at, power),
+         "_points": 100 * effect}
         for power in options.powers
         for effect in options.effects
         for at, j in sizes
-    ]
+    ]  # fmt: skip
     smallest: Rows = [
         {"images": n, "judges": j, "value": formula.smallest(n, at)}
         for n in options.images
@@ -208,12 +202,16 @@ def _result(context: PanelStudyContext, options: PowerOptions) -> PanelStudyResu
         Figure(value=slope) if options.slope else summary(slope, drawn_slope, table.n_items)
     )
     components: Rows = [
-        *({"component": name, "value": value} for name, value in spread.model_dump().items()),
         *(
-            {"component": f"slope:{name}", "value": float(value)}
+            {"component": name, "value": value, "_at": name, "_title": _COMPONENTS[name]}
+            for name, value in spread.model_dump().items()
+        ),
+        *(
+            {"component": f"slope:{name}", "value": float(value), "_at": f"slope_{name}",
+             "_title": f"λ of {name}"}
             for name, value in zip(table.judge_ids, by_judge, strict=True)
         ),
-    ]
+    ]  # fmt: skip
     context.told(steps, steps)
     first, last = (formula.needed(typical, at, options.powers[0]) for at in (0, len(sizes) - 1))
     values = {
@@ -221,9 +219,8 @@ def _result(context: PanelStudyContext, options: PowerOptions) -> PanelStudyResu
         "first": first,
         "last": last,
         "judges": options.judges,
-        "most_judges": max(options.judges),
         "real": len(table.judges),
-        "power": f"{100 * options.powers[0]:g}",
+        "powers": options.powers,
         "alpha": f"{options.alpha:g}",
         "paired": paired,
         "slope": shown_slope,
@@ -232,53 +229,32 @@ def _result(context: PanelStudyContext, options: PowerOptions) -> PanelStudyResu
         "own": _own_share(spread, facts),
         "far": max((abs(r["formula"] - r["value"].value) for r in simulated), default=0.0),
         "inside": sum(r["value"].low <= r["formula"] <= r["value"].high for r in simulated),
-        "simulated": len(simulated),
-        "compared": len(compared),
         "clear": sum(row["holm"] < options.alpha for row in compared),
-    }
-    return PanelStudyResult(
-        findings=sentences("power", "findings", values),
-        tables=tuple(
-            [
-                *(_needed(formula, facts, needed, power) for power in options.powers),
-                _by_judges(
-                    "detectable",
-                    "Smallest difference (points) that is found with "
-                    f"{100 * options.powers[0]:g} % power",
-                    ("Images of each model", "images", "{:,}", 1),
-                    smallest,
-                ),
-                _by_judges(
-                    "several_models",
-                    f"Images of each model to tell {100 * typical:g} points apart when every pair "
-                    "of several models is compared (Bonferroni; power of Holm's procedure with "
-                    "them)",
-                    ("Models", "models", "{}", 0),
-                    several,
-                ),
-                *([_checked(simulated)] if simulated else []),
-                *([_models(compared, slope)] if compared else []),
-                _components(components, shown_slope),
-            ]
-        ),
-        plots={"power": partial(_draw_power, formula, simulated)},
-        records={
-            "images_needed": records(needed),
-            "detectable": records(smallest),
-            "power_simulated": records(simulated),
-            "several_models": records(several),
-            "models_compared": records(compared),
-            "variance": records(components),
+        "facts": f"{facts:.1f}",
+        "needed": needed,
+        "needed_by_power": {
+            power: _by_judges([row for row in needed if row["power"] == power], "_points")
+            for power in options.powers
         },
-        figures={
-            f"images.{100 * row['effect']:g}_points.{row['judges']}_judges": bare(
-                "mean", row["value"]
-            )
-            for row in needed
-            if row["power"] == options.powers[0]
-        }
-        | {"slope": bare("mean", shown_slope)},
-        notes=sentences("power", "notes", values),
+        "smallest": _by_judges(smallest, "images"),
+        "several": _by_judges(several, "models"),
+        "simulated": simulated,
+        "compared": compared,
+        "components": [*components, {"_at": "slope", "_title": "λ, mean", "value": shown_slope}],
+        "corrected": 100.0 / slope,
+    }
+    return report(
+        "power",
+        values,
+        plots={"power": partial(_draw_power, formula, simulated)},
+        records_of={
+            "images_needed": needed,
+            "detectable": smallest,
+            "power_simulated": simulated,
+            "several_models": several,
+            "models_compared": compared,
+            "variance": components,
+        },
     )
 
 
@@ -324,6 +300,7 @@ def _simulated(
                     "judges": judges,
                     "images": n,
                     "formula": float(np.mean(powers)),
+                    "_title": f"{100 * effect:g} points, {counted(judges, 'judge')}",
                     "studies": total,
                     "value": _wilson(hits, total),
                 }
@@ -377,14 +354,11 @@ def _compared(table: AnswerTable, pairs: Sequence[Differences], seed: int) -> Ro
                 "value": Figure(value=test.mean, low=test.low, high=test.high),
                 "p": test.p,
                 "truth": _true_difference(table, pair),
+                "_true": Figure(value=test.mean, low=test.low, high=test.high),
             }
         )
-    names = [f"{row['first']}-{row['second']}" for row in found]
-    p_values = {
-        name: 1.0 if row["p"] is None else row["p"] for name, row in zip(names, found, strict=True)
-    }
-    corrected = holm(p_values)
-    return [row | {"holm": corrected[name]} for name, row in zip(names, found, strict=True)]
+    corrected = holm([1.0 if row["p"] is None else row["p"] for row in found])
+    return [row | {"holm": float(p)} for row, p in zip(found, corrected, strict=True)]
 
 
 def _true_difference(table: AnswerTable, pair: Differences) -> float | None:
@@ -392,138 +366,49 @@ def _true_difference(table: AnswerTable, pair: Differences) -> float | None:
     if np.isnan(table.truth).any():
         return None
     shares = table.image_means(table.truth)
-    found = []
-    for item in pair.items:
-        means = []
-        for model in pair.models:
-            mine = [
-                at for at in np.flatnonzero(table.item_of_image == item)
-                if table.images[at].model == model
-            ]  # fmt: skip
-            means.append(float(np.nanmean(shares[mine])))
-        found.append(means[0] - means[1])
-    return float(np.mean(found))
+    models = np.array([image.model for image in table.images])
+    first, second = (
+        [np.nanmean(shares[(table.item_of_image == item) & (models == model)])
+         for item in pair.items]
+        for model in pair.models
+    )  # fmt: skip
+    return float(np.mean(np.subtract(first, second)))
 
 
-def _by_judges(key: str, title: str, head: tuple[str, str, str, int], rows: Rows) -> Layout:
-    """One column a size of the panel.
-
-    ``head``: title, column and format of the rows, and decimal places.
-    """
-    name, column, form, digits = head
-    sizes = dict.fromkeys(row["judges"] for row in rows)
-    lines: dict[Any, dict[str, Any]] = {}
+def _by_judges(rows: Rows, by: str) -> Rows:
+    """Return one row a value of ``by``, with one column a size of the panel."""
+    found: dict[Any, dict[str, Any]] = {}
     for row in rows:
         shown = row.get("_cell", row.get("value"))
-        lines.setdefault(row[column], {})[f"judges_{row['judges']}"] = shown
-    return layout(
-        key,
-        title,
-        name,
-        {f"judges_{j}": (counted(j, "judge"), digits) for j in sizes},
-        [(f"{at:g}", form.format(at), cells) for at, cells in lines.items()],
-    )
-
-
-def _needed(formula: _Formula, facts: float, rows: Rows, power: float) -> Layout:
-    mine = [row | {"points": 100 * row["effect"]} for row in rows if row["power"] == power]
-    return _by_judges(
-        f"images_needed_{100 * power:.0f}",
-        f"Images of each model for {100 * power:g} % power (α = {formula.options.alpha:g}, "
-        f"{'paired' if formula.paired else 'unpaired'}, {facts:.1f} facts an image)",
-        ("Difference", "points", "{:g} points", 0),
-        mine,
-    )
-
-
-def _checked(rows: Rows) -> Layout:
-    return layout(
-        "simulated",
-        "Power (%) by the formula and by studies drawn from the table",
-        "Study",
-        {
-            "images": ("images of each model", 0),
-            "formula": ("formula", 1, 100.0),
-            "value": ("simulated", 1, 100.0),
-        },
-        [
-            (
-                f"{row['effect']:g}_{row['judges']}",
-                f"{100 * row['effect']:g} points, {counted(row['judges'], 'judge')}",
-                row,
-            )
-            for row in rows
-        ],
-    )
-
-
-def _models(rows: Rows, slope: float) -> Layout:
-    known = any(row["truth"] is not None for row in rows)
-    return layout(
-        "compared",
-        "The models of the table, by all its judges",
-        "Models",
-        {
-            "value": ("difference as seen (points)", 1, 100.0),
-            "true": ("corrected for the judges (points)", 1, 100.0 / slope),
-            **({"truth": ("truth (points)", 1, 100.0)} if known else {}),
-            "p": ("p", 4),
-            "holm": ("p (Holm)", 4),
-        },
-        [
-            (
-                f"{row['first']}-{row['second']}",
-                f"{row['first']} − {row['second']}",
-                row | {"true": row["value"]},
-            )
-            for row in rows
-        ],
-    )
-
-
-def _components(rows: Rows, slope: Figure) -> Layout:
-    shown = [
-        (
-            row["component"].replace(":", "_"),
-            _COMPONENTS.get(row["component"], "λ of " + row["component"].removeprefix("slope:")),
-            row,
-        )
-        for row in rows
-    ]
-    return layout(
-        "components",
-        "Variance of the difference of two images, by where it comes from, and λ",
-        "Component",
-        {"value": ("value", 4)},
-        [*shown, ("slope", "λ, mean", {"value": slope})],
-    )
+        found.setdefault(row[by], {by: row[by]})[f"judges_{row['judges']}"] = shown
+    return list(found.values())
 
 
 def _draw_power(formula: _Formula, simulated: Rows) -> Plot:
     """Power against images, one line a difference: with the smallest and the largest panel."""
     options = formula.options
     sizes = list(dict.fromkeys((0, len(options.judges) - 1)))
-    made, axes = charts.panes(len(sizes), (3.8 * len(sizes) + 0.4, 4.0))
+    made, axes = plots.panes(len(sizes), (3.8 * len(sizes) + 0.4, 4.0))
     ns = [int(n) for n in np.unique(np.geomspace(10, 20_000, 60).astype(int))]
     for axis, at in zip(axes, sizes, strict=True):
         for number, effect in enumerate(options.effects):
             points = [(float(n), Figure(value=formula.power(n, effect, at))) for n in ns]
             label = f"{100 * effect:g} points"
-            charts.curve(axis, number, label, points, 100.0, band=True, marker="")
+            plots.curve(axis, number, label, points, 100.0, band=True, marker="")
             for row in simulated:
                 if (row["effect"], row["judges"]) == (effect, options.judges[at]):
                     share = row["value"].times(100)
                     axis.errorbar(
                         row["images"], share.value, yerr=plots.errors([share]), capsize=2.5,
-                        markersize=5, **(charts.looks(number) | {"linestyle": "none"}),
+                        markersize=5, **(plots.looks(number) | {"linestyle": "none"}),
                     )  # fmt: skip
         axis.axhline(100 * options.powers[0], color="#555555", linewidth=0.9, linestyle=":")
         axis.set_xscale("log")
         axis.set_ylim(0, 102)
         title = counted(options.judges[at], "judge")
-        charts.labelled(axis, "images of each model", title=title)
+        plots.labelled(axis, "images of each model", title=title)
     axes[0].set_ylabel("power (%)")
-    return charts.finished(made, axes[0], 5, "Lines by the formula, marks by simulation")
+    return plots.legend(made, axes[0], 5, "Lines by the formula, marks by simulation")
 
 
 PART = PanelStudy(
@@ -532,5 +417,5 @@ PART = PanelStudy(
     about="How many images and judges does one need to tell two models apart?",
     needs=frozenset(),
     options=PowerOptions,
-    run=run,
+    run=in_thread(_result),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -12,10 +13,8 @@ from pydantic import Field
 
 from scenewright.core.facts import Fact
 from scenewright.evals.judge_reports.labelled_facts import ABSENT, LabelledFact
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.figures import Bootstrap, Figure
-from scenewright.evals.studies import plots
-from scenewright.evals.studies.layout import Layout
-from scenewright.evals.studies.panel import charts
 from scenewright.evals.studies.panel.live_queries import (
     PLAIN_FORM,
     AskingOptions,
@@ -40,12 +39,8 @@ from scenewright.evals.studies.panel.perturbations import (
 )
 from scenewright.evals.studies.panel.presentation import (
     bare,
-    estimate,
-    figures,
-    layout,
     percent,
-    records,
-    sentences,
+    report,
     short_name,
     side,
 )
@@ -181,7 +176,7 @@ def _result(
         if form != PLAIN_FORM
         for name, voter in there.items()
     ]  # fmt: skip
-    named = [(voter, name, one) for voter, of in voters.items() for name, one in of.named()]
+    of_voters = [{"voter": voter, **dict(of.named())} for voter, of in voters.items()]
     values = {
         "main": main,
         "panel": voters[main],
@@ -189,27 +184,37 @@ def _result(
         "made": made,
         "subjects": options.subjects,
         **_judges({name: one for name, one in voters.items() if name not in panels}),
+        "voters": of_voters,
+        "measures": [field.name for field in fields(Consistency)],
+        "shifted": [
+            row | {"_title": TITLES.get(row["form"], row["form"])}
+            for row in shifted
+            if row["voter"] == main
+        ],
     }
-    drawings: dict[str, Any] = {}
-    if any(one.steady.value is not None for one in voters.values()):
-        drawings["questions_forms"] = partial(_draw_forms, voters)
-    if panes := _panes(voters):
-        drawings["questions_consistency"] = partial(_draw_consistency, voters, panels, panes)
-    return PanelStudyResult(
-        findings=sentences("questions", "findings", values),
-        tables=tuple(_tables(voters, [row for row in shifted if row["voter"] == main], main)),
-        plots=drawings,
-        records={
+    panes = _panes(voters)
+    steady = any(one.steady.value is not None for one in voters.values())
+    return report(
+        "questions",
+        values,
+        plots={
+            "questions_forms": partial(_draw_forms, voters) if steady else None,
+            "questions_consistency": partial(_draw_consistency, voters, panels, panes)
+            if panes
+            else None,
+        },
+        records_of={
             "questions_voters": [
                 {"voter": voter, "panel": voter in panels, "measure": name, **bare("value", one),
                  "n": one.n}
-                for voter, name, one in named
+                for voter, of in voters.items()
+                for name, one in of.named()
             ],
-            "questions_shifts": records(shifted),
+            "questions_shifts": shifted,
             "questions_answers": answer_records(table, of_rows),
         },
-        figures=figures((f"questions.{voter}.{name}", one) for voter, name, one in named),
-        notes=(*sample.notes, *sentences("questions", "notes", values), *asking_notes(heard)),
+        before=sample.notes,
+        after=asking_notes(heard),
     )  # fmt: skip
 
 
@@ -228,15 +233,7 @@ def _premise(
         number = {of.picture.name: table.item_of[row] for row, of in enumerate(sample.facts)}
         items = np.array([number[of.picture.name] for of in forms[PREMISE] if of is not None])
         bootstrap = Bootstrap(int(table.item_of.max()) + 1, context.seed, context.resamples)
-        found = {}
-        for voter in voters:
-            known = ~np.isnan(voter.votes)
-            found[voter.name] = (
-                bootstrap.share(items[known], voter.votes[known])
-                if known.any()
-                else Figure(value=None)
-            )
-        return found, True
+        return {voter.name: bootstrap.share(items, voter.votes) for voter in voters}, True
     shifts = Shifts(table.item_of, table.truth, context.resamples, context.seed)
     absent = np.array([fact.group == ABSENT for fact in table.facts])
     if "premise" not in options.subjects:
@@ -292,48 +289,6 @@ def _judges(judges: Voters) -> dict[str, Any]:
     }
 
 
-def _tables(voters: Voters, shifted: list[dict[str, Any]], main: str) -> list[Layout]:
-    """By voter: right votes over forms, and consistency; by form for the panel."""
-
-    def by_voter(key: str, title: str, **heads: str) -> Layout:
-        return layout(
-            key, title, "Voter", {name: (head, 1, 100.0) for name, head in heads.items()},
-            [(name, name, dict(one.named())) for name, one in voters.items()], used_only=True,
-        )  # fmt: skip
-
-    found = [
-        by_voter(
-            "questions_forms", "Forms that ask the same; percent and points",
-            right="Right, plain", variant_right="Right, mean form", worst_right="Right in all",
-            averaged_right="Right, mean of forms", averaging_gain="Gain of the mean",
-            steady="Same vote in all",
-        ),
-        by_voter(
-            "questions_consistency", "Complements, false premises, pressure; percent and points",
-            inconsistency="|P(q) + P(not q) − 1|", contradictions="Contradictions",
-            both_yes="Two yeses", premise_yes="Yes to false premises", sway="Sway",
-            swayed="Swayed votes",
-        ),
-    ]  # fmt: skip
-    if shifted:
-        heads = {
-            "signed": "Mean score",
-            "absolute": "|Shift| a fact",
-            "flips": "Flipped votes",
-            "accuracy": "Right votes, change",
-        }
-        found.append(
-            layout(
-                "questions_shifts",
-                f"What each form does to the panel ({main}); percent and points",
-                "Form",
-                {name: (head, 1, 100.0) for name, head in heads.items()},
-                [(row["form"], TITLES.get(row["form"], row["form"]), row) for row in shifted],
-            )
-        )
-    return found
-
-
 def _draw_forms(voters: Voters) -> Plot:
     """Right votes of each voter, by form; without truth, how often all forms agree."""
     known = any(one.right.value is not None for one in voters.values())
@@ -344,7 +299,7 @@ def _draw_forms(voters: Voters) -> Plot:
     }
     if not known:
         names = {"same vote in every form": "steady"}
-    return charts.bar_chart(
+    return plots.bar_chart(
         [short_name(name) for name in voters],
         {title: [getattr(one, name) for one in voters.values()] for title, name in names.items()},
         x="Facts (%)",
@@ -369,16 +324,16 @@ def _panes(voters: Voters) -> dict[str, str]:
 def _draw_consistency(voters: Voters, panels: Sequence[str], titles: Mapping[str, str]) -> Plot:
     """Contradictions, false premises and sway of each voter, side by side."""
     size = (3.0 * len(titles) + 1.2, 1.4 + 0.34 * len(voters))
-    made, axes = charts.panes(len(titles), size)
+    made, axes = plots.panes(len(titles), size)
     for axis, (name, title) in zip(axes, titles.items(), strict=True):
         for place, (voter, one) in enumerate(voters.items()):
-            found = estimate(getattr(one, name), 100.0)
+            found = getattr(one, name).times(100.0)
             if found.value is not None:
                 at = int(voter in panels)
                 axis.barh(
                     place, found.value, 0.7, color=plots.COLORS[at], hatch=plots.HATCHES[at],
                     edgecolor="white", linewidth=0.4, xerr=plots.errors([found]),
-                    error_kw={"ecolor": charts.INK, "elinewidth": 0.9, "capsize": 2},
+                    error_kw={"ecolor": plots.INK, "elinewidth": 0.9, "capsize": 2},
                 )  # fmt: skip
         axis.axvline(0.0, color="black", linewidth=0.9)
         axis.set_yticks(range(len(voters)), [""] * len(voters))
@@ -386,7 +341,7 @@ def _draw_consistency(voters: Voters, panels: Sequence[str], titles: Mapping[str
         axis.grid(axis="y", visible=False)
         axis.set_title(title, fontsize=10)
     axes[0].set_yticklabels([short_name(voter) for voter in voters])
-    return charts.finished(made)
+    return plots.legend(made)
 
 
 PART = PanelStudy(

@@ -13,18 +13,10 @@ from pydantic import Field
 
 from scenewright.agents.panel.aggregation import expit
 from scenewright.agents.panel.rates import COLDEST, HOTTEST
+from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.statistics.figures import Figure
-from scenewright.evals.studies.layout import Layout
-from scenewright.evals.studies.panel import charts
-from scenewright.evals.studies.panel.presentation import (
-    figures,
-    layout,
-    plain,
-    records,
-    sentences,
-    side,
-)
+from scenewright.evals.studies.panel.presentation import plain, report, side
 from scenewright.evals.studies.panel.recovering import (
     ESTIMATORS,
     Recovered,
@@ -161,30 +153,32 @@ def result_of(
         for name in ESTIMATORS
         if (one := recovery([row for row in rows if row.estimator == name], seed)) is not None
     }
-    values = _values(found, rows, like, options)
-    return PanelStudyResult(
-        findings=sentences("recovery", "findings", values),
-        tables=(_table(found, options),),
+    each: list[dict[str, Any]] = [
+        {"estimator": name, "undefined": one.undefined, "bias": one.bias, "rmse": one.rmse,
+         "coverage": one.coverage, "width": one.width, "_title": ESTIMATORS[name],
+         "_undefined": Estimate(value=one.undefined, n=options.simulations)}
+        for name, one in found.items()
+    ]  # fmt: skip
+    for row in each:
+        for of in ("bias", "rmse", "coverage", "width"):
+            told = {**row[of].model_dump(), "n": options.simulations}
+            row[f"_{of}"] = (
+                Estimate(reason="undefined on this table") if row[of].value is None
+                else Estimate(**told)
+            )  # fmt: skip
+    return report(
+        "recovery",
+        _values(found, rows, like, options) | {"estimators": each},
         plots={
             "recovered": partial(_draw_estimates, rows),
             "coverage": partial(_draw_coverage, found),
             "errors_by_correlation": partial(_draw_errors, rows),
         },
-        records={
-            "estimates": records(asdict(row) for row in rows),
-            "estimators": records(
-                {"estimator": name, "undefined": one.undefined, "bias": one.bias, "rmse": one.rmse,
-                 "coverage": one.coverage, "width": one.width}
-                for name, one in found.items()
-            ),
+        records_of={
+            "estimates": [asdict(row) for row in rows],
+            "estimators": each,
             "judges": [judge.model_dump(exclude={"kinds"}) for judge in like.judges],
         },
-        figures=figures(
-            (f"{what}.{name}", getattr(one, what))
-            for name, one in found.items()
-            for what in ("bias", "rmse", "coverage")
-        ),
-        notes=sentences("recovery", "notes", values),
     )  # fmt: skip
 
 
@@ -263,35 +257,6 @@ def _middle(rows: Sequence[Recovered]) -> float:
     return float(np.median(list(each.values())))
 
 
-def _table(found: Found, options: RecoveryOptions) -> Layout:
-    def shown(figure: Figure) -> Estimate:
-        if figure.value is None:
-            return Estimate(reason="undefined on this table")
-        return Estimate(value=figure.value, low=figure.low, high=figure.high, n=options.simulations)
-
-    return layout(
-        "recovery",
-        f"Estimates against what was put in, {options.simulations} simulated tables",
-        "Estimator",
-        {
-            "bias": "bias (estimate − truth)",
-            "rmse": "RMSE ↓",
-            "coverage": "share of 95 % intervals that hold the truth",
-            "width": "mean width of the intervals",
-            "undefined": "undefined",
-        },
-        [
-            (
-                name,
-                ESTIMATORS[name],
-                {of: shown(getattr(one, of)) for of in ("bias", "rmse", "coverage", "width")}
-                | {"undefined": Estimate(value=one.undefined, n=options.simulations)},
-            )
-            for name, one in found.items()
-        ],
-    )
-
-
 def _way(estimator: str) -> int:
     """Return the number of an estimator's way in :data:`_WAYS`."""
     way = estimator.partition(".")[2]
@@ -300,7 +265,7 @@ def _way(estimator: str) -> int:
 
 def _draw_estimates(rows: Sequence[Recovered]) -> Plot:
     """Every estimate against its truth."""
-    made, axes = charts.panes(3, (9.0, 6.4), 2)
+    made, axes = plots.panes(3, (9.0, 6.4), 2)
     for axis, (part, title) in zip(axes, _PARTS.items(), strict=True):
         ends: list[float] = []
         for name in (name for name in ESTIMATORS if name.startswith(f"{part}.")):
@@ -310,19 +275,19 @@ def _draw_estimates(rows: Sequence[Recovered]) -> Plot:
                 if row.estimator == name and not np.isnan(row.estimate)
             ]
             if points:
-                charts.scatter(axis, _way(name), _WAYS[_way(name)], points, s=12, alpha=0.55)
+                plots.scatter(axis, _way(name), _WAYS[_way(name)], points, s=12, alpha=0.55)
             ends += [value for point in points for value in point]
         if ends:
             whole = [min(ends), max(ends)]
-            axis.plot(whole, whole, color=charts.INK, linewidth=0.9, linestyle="--")
-        charts.labelled(axis, "put in", "estimated", title, small=False)
-    return charts.finished(made, axes[0])
+            axis.plot(whole, whole, color=plots.INK, linewidth=0.9, linestyle="--")
+        axis.set(xlabel="put in", ylabel="estimated", title=title)
+    return plots.legend(made, axes[0])
 
 
 def _draw_coverage(found: Found) -> Plot:
     """Share of each estimator's intervals that hold."""
     kept = {name: one for name, one in found.items() if one.coverage.value is not None}
-    return charts.bar_chart(
+    return plots.bar_chart(
         [ESTIMATORS[name] for name in kept],
         {"coverage": [one.coverage for one in kept.values()]},
         x="95 % intervals that hold the truth, %",
@@ -334,17 +299,17 @@ def _draw_coverage(found: Found) -> Plot:
 
 def _draw_errors(rows: Sequence[Recovered]) -> Plot:
     """Errors of rates by the correlation of errors that was put in."""
-    made, axes = charts.panes(2, (8.5, 3.8))
+    made, axes = plots.panes(2, (8.5, 3.8))
     for axis, part in zip(axes, ("sensitivity", "specificity"), strict=True):
         for way in ("labelled", "dawid_skene", "families"):
             points = _by_simulation(rows, f"{part}.{way}")
             if points:
                 at = _way(f"{part}.{way}")
-                charts.scatter(axis, at, _WAYS[at], points)
-        axis.axhline(0.0, color=charts.INK, linewidth=0.9, linestyle="--")
+                plots.scatter(axis, at, _WAYS[at], points)
+        axis.axhline(0.0, color=plots.INK, linewidth=0.9, linestyle="--")
         x, y = "mean error correlation put in", "mean of estimate − truth"
-        charts.labelled(axis, x, y, part, small=False)
-    return charts.finished(made, axes[0])
+        axis.set(xlabel=x, ylabel=y, title=part)
+    return plots.legend(made, axes[0])
 
 
 def _by_simulation(rows: Sequence[Recovered], estimator: str) -> list[tuple[float, float]]:

@@ -147,7 +147,7 @@ def load_dsg_release(folder: Path, questions: Questions = "dsg") -> AnswerTable:
     judges that were not asked the same, and answers about an image that nobody rated.
     """
     if questions not in QUESTIONS:
-        raise PanelStudyError(f"there are no questions {questions!r}: use {', '.join(QUESTIONS)}")
+        raise PanelStudyError(f"unknown questions {questions!r}: use one of {', '.join(QUESTIONS)}")
     ratings = _ratings(folder / "tifa160-likert-anns.csv")
     prompts, categories = _prompts(folder / "dsg-1k-anns.csv")
     asked = _answered(folder / "vqa_answers_release", questions, prompts)
@@ -358,6 +358,6 @@ def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, A
                     raise PanelStudyError(f"{place} is cut off: it has too few fields")
                 yield place, row
     except (csv.Error, UnicodeDecodeError) as error:
-        raise PanelStudyError(f"{path} is no CSV file: {error}") from error
+        raise PanelStudyError(f"{path} is not a valid CSV file: {error}") from error
     except OSError as error:
         raise PanelStudyError(f"{path} cannot be read: {error.strerror or error}") from error

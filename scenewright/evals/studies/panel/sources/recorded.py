@@ -306,8 +306,8 @@ def _folders(folder: Path) -> list[Path]:
         raise PanelStudyError(f"{folder} cannot be read: {error.strerror or error}") from error
     if not found:
         raise PanelStudyError(
-            f"{folder} is no run and holds none: name a folder that `scenewright refine` wrote, or "
-            "one with such folders in it"
+            f"{folder} is not a run folder and contains none: name a folder that `scenewright "
+            "refine` wrote, or one with such folders in it"
         )
     return found
 

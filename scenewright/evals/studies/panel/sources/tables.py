@@ -406,7 +406,7 @@ class _Reader:
             for parent in parents:
                 if parent not in waiting:
                     row = image.facts[fact_id].cells["parents"][1]
-                    raise self._wrong(row, f"its parent {parent!r} is no fact of its image")
+                    raise self._wrong(row, f"its parent {parent!r} is not a fact of its image")
         while len(done) < len(waiting):
             before = len(done)
             for fact_id, parents in waiting.items():

@@ -7,12 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenewright.evals.studies.panel.aggregators.base import (
-    AGGREGATORS,
-    Aggregator,
-    aggregator_of,
-    known_truth,
-)
+from scenewright.evals.studies.panel.aggregators.base import Aggregator, known_truth
+from scenewright.evals.studies.panel.aggregators.registry import AGGREGATORS, aggregator_of
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
@@ -116,5 +112,5 @@ def test_one_truth_is_no_truth() -> None:
 
 
 def test_an_unknown_name_tells_the_known_ones() -> None:
-    with pytest.raises(PanelStudyError, match=r"there is no aggregator 'best'.*correlated"):
+    with pytest.raises(PanelStudyError, match=r"unknown aggregator 'best'.*correlated"):
         aggregator_of("best")

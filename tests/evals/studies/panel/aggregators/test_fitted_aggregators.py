@@ -12,16 +12,14 @@ from hypothesis.extra.numpy import arrays
 
 from scenewright.agents.panel.aggregation import Array, expit
 from scenewright.agents.panel.stacking import log_odds
-from scenewright.evals.studies.panel.aggregators.base import (
-    aggregator_of,
-    estimated,
-    folds_of,
-    mean_of_others,
-    out_of_fold,
-    questions_of,
-)
+from scenewright.evals.studies.panel.aggregators.base import folds_of, mean_of_others, questions_of
 from scenewright.evals.studies.panel.aggregators.fitted import Rated, stack_of
 from scenewright.evals.studies.panel.aggregators.pooling import drawn_to_others
+from scenewright.evals.studies.panel.aggregators.registry import (
+    aggregator_of,
+    estimated,
+    out_of_fold,
+)
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from scenewright.agents.panel.aggregation import Array, dawid_skene
-from scenewright.evals.studies.panel.aggregators.base import aggregator_of
 from scenewright.evals.studies.panel.aggregators.latent import (
     effective_weights,
     family_means,
@@ -20,6 +19,7 @@ from scenewright.evals.studies.panel.aggregators.latent import (
     pooling_strength,
     question_strength,
 )
+from scenewright.evals.studies.panel.aggregators.registry import aggregator_of
 from scenewright.evals.studies.panel.simulator import SimulatedJudge, SimulationSpec, simulate
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 

@@ -101,9 +101,9 @@ async def test_another_table_teaches(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"names": ("best",)}, "there is no aggregator 'best'"),
-        ({"base": "best"}, "there is no aggregator 'best'"),
-        ({"noise": ("clean",)}, "there is no noise model 'clean': use some of missing"),
+        ({"names": ("best",)}, "unknown aggregator 'best'"),
+        ({"base": "best"}, "unknown aggregator 'best'"),
+        ({"noise": ("clean",)}, "unknown noise model 'clean': use some of missing"),
         ({"folds": 1}, "greater than or equal to 2"),
     ],
 )

@@ -94,7 +94,7 @@ def test_without_truth_people_are_asked_and_without_both_it_is_no_quality() -> N
     table = random_table(3, truth=False)
     found = run(table)
     assert "mean human rating" in found.findings[0]
-    assert "calibrated is left out: there is no truth to learn from." in found.notes
+    assert "calibrated is left out: the table has no truth to learn from." in found.notes
     bare = run(random_table(3, truth=False, rated=False))
     assert "no quality" in bare.findings[0]
     assert "nothing here is quality" in bare.notes[1]

@@ -123,9 +123,9 @@ def test_words_that_claim_bring_the_neutral_ones_with_them() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (ImagesOptions(changes=("sepia",)), "no change 'sepia': use some of jpeg"),
+        (ImagesOptions(changes=("sepia",)), "unknown change 'sepia': use some of jpeg"),
         (ImagesOptions(severities=(0,)), "severity is 0"),
-        (ImagesOptions(changes=()), "nothing to change"),
+        (ImagesOptions(changes=()), "no changes are chosen"),
         (ImagesOptions(changes=(), texts=(" ",)), "write some words"),
     ],
 )
@@ -136,7 +136,7 @@ def test_wrong_options_say_what_to_use(options: ImagesOptions, reason: str) -> N
 
 async def test_an_unknown_aggregator_is_refused(tmp_path: Path) -> None:
     context = context_of(FACTS, [Looker("a", reads)], tmp_path)
-    with pytest.raises(PanelStudyError, match="no aggregator 'sum'"):
+    with pytest.raises(PanelStudyError, match="unknown aggregator 'sum'"):
         await PART.run(context, ImagesOptions(changes=("jpeg",), aggregators=("sum",)))
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from scenewright.config.settings import Settings
+from scenewright.evals.statistics.ranks import spearman
 from scenewright.evals.studies.panel.parts import people, power
 from scenewright.evals.studies.panel.power import images_needed
-from scenewright.evals.studies.panel.resampling import spearman
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from scenewright.evals.studies.panel.resampling import kendall, spearman
+from scenewright.evals.statistics.ranks import kendall, spearman
 from scenewright.evals.studies.panel.sources.dsg_release import (
     JUDGES,
     QUESTIONS,
@@ -170,7 +170,7 @@ def test_questions_that_do_not_fit_the_choices_are_refused(tmp_path: Path) -> No
 
 
 def test_unknown_questions_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(PanelStudyError, match="use dsg, tifa, vq2a"):
+    with pytest.raises(PanelStudyError, match="use one of dsg, tifa, vq2a"):
         load_dsg_release(tmp_path, "other")  # type: ignore[arg-type]
 
 

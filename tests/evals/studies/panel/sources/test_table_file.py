@@ -144,7 +144,7 @@ def test_facts_may_stand_before_their_parents_and_say_things_once(tmp_path: Path
         ("p,,a,yes,,,,,", "line 3: it names a judge but no fact"),
         ("p,f,,yes,,,,,", "line 3: it has an answer but names no judge"),
         ("p,f,a,yes,,2,,,", "line 3: the truth is '2': write 1 or 0"),
-        ("p,f,a,yes,,,,gone,", "line 3: its parent 'gone' is no fact of its image"),
+        ("p,f,a,yes,,,,gone,", "line 3: its parent 'gone' is not a fact of its image"),
         ("p,f,a,yes,,,,f,", "line 3: f depends on itself through its parents"),
         ("p,f,a,yes,,,,,thing", "line 3: the kind is 'thing': use one of object, attribute"),
     ],
