@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from benchmarks._commit import CommitError, measured_commit, tree_of
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from scenewright.evals.runner.progress import Progress as EvalProgress
 
 T = TypeVar("T")
+Array = NDArray[Any]
 RESULTS = Path(__file__).parent / "results"
 ASIDE = Path("out/benchmarks")
 """Folder of the figures of full runs that may not be published."""
@@ -164,29 +165,59 @@ def release(options: Namespace, name: str) -> Path:
     return place
 
 
-def spread(value: float, drawn: ArrayLike) -> dict[str, float]:
-    """Return ``value`` with the 95 % interval of its resamples; NaN ones are left out."""
-    low, high = np.nanpercentile(np.asarray(drawn, float), [2.5, 97.5])
-    return {"mean": float(value), "low": float(low), "high": float(high)}
+def totals(rows: ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> Array:
+    """Return the column sums of ``rows`` (n, columns) and of its bootstrap resamples.
+
+    (1 + resamples, columns): the first row is of all rows as they are.
+    """
+    table = np.asarray(rows, float)
+    if not len(table):
+        raise ValueError("no rows: nothing was measured")
+    picks = np.random.default_rng(seed).integers(0, len(table), (resamples, len(table)))
+    return np.vstack([table.sum(0), *(table[pick].sum(0) for pick in picks)])
 
 
-def interval(values: Sequence[float], seed: int = 0) -> dict[str, float]:
+def spread(values: ArrayLike) -> dict[str, float]:
+    """Return the first value with the 95 % interval of the others; NaN ones are left out."""
+    value, *drawn = np.asarray(values, float).tolist()
+    low, high = np.nanpercentile(drawn, [2.5, 97.5])
+    return {"mean": value, "low": float(low), "high": float(high)}
+
+
+def interval(values: ArrayLike, seed: int = 0) -> dict[str, float]:
     """Return the mean with its 95 % bootstrap interval."""
     data = np.asarray(values, float)
-    if not len(data):
-        raise ValueError("no values: nothing was measured")
-    picks = np.random.default_rng(seed).integers(0, len(data), (RESAMPLES, len(data)))
-    return spread(data.mean(), data[picks].mean(1))
+    return spread(totals(data[:, None], seed=seed)[:, 0] / len(data))
+
+
+def intervals(rows: Iterable[Mapping[str, Any]], prefix: str = "") -> dict[str, Any]:
+    """Return the mean of every column of ``rows`` with its interval; None is left out."""
+    columns: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if value is not None:
+                columns.setdefault(f"{prefix}{name}", []).append(value)
+    return {name: interval(values) for name, values in columns.items()}
 
 
 def ratio(rows: ArrayLike, resamples: int = RESAMPLES) -> dict[str, float]:
     """Return the ratio of the two column sums of ``rows`` (n, 2), with its interval over rows."""
-    table = np.asarray(rows, float)
-    picks = np.random.default_rng(0).integers(0, len(table), (resamples, len(table)))
-    above, below = table[picks].sum(1).T
-    top, bottom = table.sum(0)
+    above, below = totals(rows, resamples).T
     with np.errstate(all="ignore"):
-        return spread(top / bottom, above / below)
+        return spread(above / below)
+
+
+def micro(counts: ArrayLike, resamples: int = RESAMPLES) -> dict[str, Array]:
+    """Return precision, recall and F1 of all facts together, then of each resample of ``counts``.
+
+    ``counts`` (n, 3) are facts that are right, said and true; 0 where there are none.
+    """
+    right, said, true = totals(counts, resamples).T
+    return {
+        "f1": 2 * right / np.maximum(said + true, 1),
+        "precision": right / np.maximum(said, 1),
+        "recall": right / np.maximum(true, 1),
+    }
 
 
 def figure(found: Any) -> Any:
@@ -233,7 +264,13 @@ class Progress:
 
     def step(self, note: str = "") -> None:
         """Count one more step."""
-        self._done += 1
+        self.reach(self._done + 1, note)
+
+    def reach(self, done: int, note: str = "") -> None:
+        """Show that ``done`` steps are done."""
+        if done <= self._done:
+            return
+        self._done = done
         now = self._clock()
         terminal = self._out.isatty()
         if not terminal and self._done < self._of and now - self._shown < _QUIET_SECONDS:

@@ -28,18 +28,17 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from benchmarks._harness import DATA, Progress, benchmark, figure, folder
+from benchmarks._harness import DATA, benchmark, figure, folder
+from benchmarks.panels import labelled_table
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import Panel
-from scenewright.evals.judge_reports.labelled_facts import ABSENT
-from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.studies.panel.aggregators.base import AGGREGATORS, aggregator_of, out_of_fold
 from scenewright.evals.studies.panel.aggregators.pooling import measured_on
 from scenewright.evals.studies.panel.attacks import noisy
@@ -53,10 +52,8 @@ from scenewright.evals.studies.panel.simulator import (
     simulate,
 )
 from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
-from scenewright.evals.studies.panel.sources.live_judges import query_table
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from scenewright.providers import AnswerStore
-from scenewright.runs.model_factory.profiles import judge_of
 
 JUDGES = ("a", "b", "c", "d", "weak", "eager")
 SEEDS = {"learn": 7001, "test": 7003}
@@ -103,29 +100,11 @@ def miniature_tables(learn: int, test: int, folder: Path) -> dict[str, Pair]:
     Kept in ``folder``.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    store = AnswerStore(folder / "answers.sqlite")
-    judges = [judge_of(f"local:miniature/judge-{name}") for name in JUDGES]
-
-    async def ask(name: str, count: int) -> AnswerTable:
-        # As in a run: what lacks its object is not asked.
-        facts = tuple(
-            fact
-            for fact in synthetic_facts(count, SEEDS[name])
-            if fact.group != ABSENT or fact.fact.kind == "object"
-        )
-        progress = Progress(len(facts) * len(judges))
-        done = 0
-
-        def told(doing: str, at: int, total: int) -> None:
-            nonlocal done
-            for _ in range(at - done):
-                progress.step()
-            done = at
-
-        return (await query_table(f"miniature {name}", "", facts, judges, store, told=told)).table
 
     async def both() -> Pair:
-        return Pair(await ask("test", test), await ask("learn", learn))
+        with closing(AnswerStore(folder / "answers.sqlite")) as store:
+            test_table = await labelled_table(JUDGES, test, SEEDS["test"], store)
+            return Pair(test_table, await labelled_table(JUDGES, learn, SEEDS["learn"], store))
 
     pair = asyncio.run(both())
     return {name: _of_panel(pair, panel) for name, panel in PANELS.items()}
@@ -357,7 +336,6 @@ def remarks(figures: Mapping[str, Any]) -> list[str]:
 )
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure all aggregators on all tables."""
-    torch.set_num_threads(1)
     learn, test, items = (15, 20, 30) if options.quick else (LEARN, TEST, ITEMS)
     resamples = QUICK_RESAMPLES if options.quick else RESAMPLES
     pairs = miniature_tables(learn, test, options.folder or FOLDER)

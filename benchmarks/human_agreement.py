@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from benchmarks._harness import RESAMPLES, benchmark, folder, interval, release, spread
+from benchmarks._harness import RESAMPLES, benchmark, folder, interval, prefixed, release, spread
 from scenewright.agents.panel.aggregation import dawid_skene, majority_share, mean_probability
 from scenewright.agents.panel.panel import THRESHOLD
 from scenewright.core.facts import FACT_KINDS
@@ -48,8 +48,6 @@ from scenewright.evals.studies.peers.matrix import DSG as PUBLISHED
 from scenewright.evals.studies.peers.matrix import UNASKED, published_scores
 
 Array = NDArray[np.float64]
-Drawn = tuple[float, Array]
-"""A value, and that of each resample."""
 QUICK_RESAMPLES = 100
 FOLDS = 10
 _RIDGE = 10.0
@@ -224,19 +222,16 @@ def correlations(
     scores: Mapping[str, Array],
     draws: ItemResamples,
     correlation: Callable[[Array, Array], float],
-) -> dict[str, Drawn]:
-    """Return name → the correlation on all images, and on each resample."""
+) -> dict[str, Array]:
+    """Return name → the correlation on all images, then on each resample: (1 + resamples,)."""
 
-    def of(values: Array) -> Drawn:
-        drawn = draws.drawn(lambda images: correlation(values[images], table.ratings[images]))
-        return correlation(values, table.ratings), drawn
+    def of(values: Array) -> Array:
+        whole = correlation(values, table.ratings)
+        return np.array(
+            [whole, *draws.drawn(lambda at: correlation(values[at], table.ratings[at]))]
+        )
 
     return {name: of(values) for name, values in scores.items()}
-
-
-def gain(first: Drawn, second: Drawn) -> dict[str, float]:
-    """Return ``first − second``, paired on the same resamples."""
-    return spread(first[0] - second[0], first[1] - second[1])
 
 
 def within_prompt(scores: Array, ratings: Array, prompts: Sequence[str]) -> list[float]:
@@ -265,16 +260,18 @@ def measure(table: AnswerTable, count: int) -> dict[str, Any]:
     ranks = correlations(table, {**main, **attempts}, draws, spearman)
     taus = correlations(table, main, draws, kendall)
     best = max(JUDGES, key=lambda judge: ranks[judge][0])
-    figures: dict[str, Any] = {f"spearman.{name}": spread(*ranks[name]) for name in main}
-    figures |= {f"kendall.{name}": spread(*taus[name]) for name in main}
-    for kind, values in PUBLISHED.items():
-        figures |= {f"published.{kind}.{judge}": value for judge, value in values.items()}
-    figures |= {
-        "gain.mean_over_best_judge": gain(ranks["mean"], ranks[best]),
-        "gain.default_over_best_judge": gain(ranks["default"], ranks[best]),
-        "gain.mean_over_majority": gain(ranks["mean"], ranks["majority"]),
-        "gain.mean_over_dawid_skene": gain(ranks["mean"], ranks["dawid_skene"]),
+    gains = {
+        "mean_over_best_judge": ("mean", best),
+        "default_over_best_judge": ("default", best),
+        "mean_over_majority": ("mean", "majority"),
+        "mean_over_dawid_skene": ("mean", "dawid_skene"),
     }
+    figures: dict[str, Any] = {f"spearman.{name}": spread(ranks[name]) for name in main}
+    figures |= {f"kendall.{name}": spread(taus[name]) for name in main}
+    for kind, values in PUBLISHED.items():
+        figures |= prefixed(f"published.{kind}.", values)
+    for name, (first, second) in gains.items():
+        figures[f"gain.{name}"] = spread(ranks[first] - ranks[second])
     asked = asked_images(table)
     for name, scores in main.items():
         figures[f"asked.spearman.{name}"] = spearman(scores[asked], ratings[asked])
@@ -282,8 +279,8 @@ def measure(table: AnswerTable, count: int) -> dict[str, Any]:
     for name, scores in {**main, "same_question": attempts["same_question"]}.items():
         figures[f"within_prompt.{name}"] = interval(within_prompt(scores, ratings, prompts))
     for name in attempts:
-        figures[f"tried.{name}"] = spread(*ranks[name])
-        figures[f"tried_gain.{name}"] = gain(ranks[name], ranks["mean"])
+        figures[f"tried.{name}"] = spread(ranks[name])
+        figures[f"tried_gain.{name}"] = spread(ranks[name] - ranks["mean"])
     full = 1.0 - 10.0**-DECIMALS
     for name in ("mean", "majority"):
         figures[f"full_marks.{name}"] = float((main[name][asked] >= full).mean())

@@ -18,7 +18,6 @@ from benchmarks.human_agreement import (
     dawid_skene_posterior,
     default,
     folds_of,
-    gain,
     judge_scores,
     majority,
     mean,
@@ -185,9 +184,9 @@ def test_intervals_hold_the_value_and_gains_are_paired() -> None:
     images = made_up()
     scores = {"mean": mean(images), "same": 2 * mean(images)}
     found = correlations(images, scores, ItemResamples(images, 200), spearman)
-    shown = spread(*found["mean"])
+    shown = spread(found["mean"])
     assert shown["low"] < shown["mean"] < shown["high"]
-    assert gain(found["same"], found["mean"]) == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert spread(found["same"] - found["mean"]) == {"mean": 0.0, "low": 0.0, "high": 0.0}
 
 
 def test_within_a_prompt_equal_scores_count_nothing() -> None:
