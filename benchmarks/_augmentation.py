@@ -66,7 +66,7 @@ WORST = 3
 _APART = 2
 _P_ILLUSTRATION = 0.4
 _P_DAMAGED = 0.4
-_P_LEFT_OUT_augmentation_species = 0.35
+_P_PART_LEFT_OUT = 0.35
 _CONTACTS = {"hat": "wearing", "ball": "holding"}
 
 
@@ -180,7 +180,7 @@ def _candidate(species: Species, name: str, wrong: int, rng: random.Random) -> C
     drawn = dict(species.colors)
     spoilt = rng.sample(PARTS, wrong)
     for part in spoilt:
-        if part != PARTS[0] and rng.random() < _P_LEFT_OUT_augmentation_species:
+        if part != PARTS[0] and rng.random() < _P_PART_LEFT_OUT:
             del drawn[part]
         else:
             drawn[part] = rng.choice([c for c in sorted(COLORS) if c != species.colors[part]])
@@ -215,7 +215,7 @@ def damaged(painting: Painting, rng: random.Random) -> tuple[Painting, int]:
 THINGS, ASKED = 4, 3
 """Things and relations of a query."""
 _P_MISSING = 0.25
-_P_LEFT_OUT = 0.5
+_P_THING_LEFT_OUT = 0.5
 _TRIES = 200
 _TRIALS = 5
 
@@ -345,7 +345,7 @@ def _without(scene: SceneGraph, rng: random.Random) -> SceneGraph:
     """
     gone = rng.choice(scene.objects)
     kept = [item for item in scene.objects if item is not gone]
-    if rng.random() >= _P_LEFT_OUT:
+    if rng.random() >= _P_THING_LEFT_OUT:
         kinds = sorted(set(KINDS) - {item.name for item in scene.objects})
         kind = rng.choice(kinds)
         kept.append(gone.model_copy(update={"id": f"{kind}.1", "name": kind}))
@@ -499,18 +499,13 @@ async def scored(
         scorer = RealScorer(judges, store, wording="plain")
         for one, grade in progress(zip(pool, styles, strict=True), len(pool), "judged"):
             looked = await scorer.look(
-                hash_of_image(one.image), partial(_pixels, one), schemas[one.label]
+                hash_of_image(one.image), partial(getattr, one, "image"), schemas[one.label]
             )
-            score = looked.score.attributes or looked.score.relations
-            value = None if score is None else score.value
             attributes = looked.score.attributes
+            score = attributes or looked.score.relations
             hard = None if attributes is None else attributes.hard
-            found.append(Scored(one.name, one.label, value, grade, hard))
+            found.append(Scored(one.name, one.label, score and score.value, grade, hard))
     return found
-
-
-def _pixels(one: Named) -> Image.Image:
-    return one.image
 
 
 def agreement(rows: Sequence[Scored], truth: Mapping[str, float], seed: int = 0) -> Correlation:

@@ -93,13 +93,18 @@ class Main(Protocol):
 
 
 def benchmark(
-    quick: str, *, clean: bool = False, refused: tuple[type[Exception], ...] = (), **options: Option
+    quick: str,
+    *,
+    clean: bool = False,
+    trials: Sequence[str] = (),
+    refused: tuple[type[Exception], ...] = (),
+    **options: Option,
 ) -> Callable[[Callable[[Namespace], tuple[int, Mapping[str, Any]] | None]], Main]:
     """Make a function from options to ``(n, figures)`` the command of its module.
 
     ``quick`` describes ``--quick``. ``clean``: check the tree before a full run and not only when
-    its results are written. ``refused``: exceptions whose message ends the command. A function
-    that returns None has nothing to report.
+    its results are written. ``trials``: options with which nothing is published. ``refused``:
+    exceptions whose message ends the command. A function that returns None has nothing to report.
     """
 
     def wrap(measure: Callable[[Namespace], tuple[int, Mapping[str, Any]] | None]) -> Main:
@@ -121,7 +126,8 @@ def benchmark(
                 if option.least is not None and getattr(given, key) < option.least:
                     parser.error(f"--{key} must be {option.least} or more")
             given.refuse = parser.error
-            if clean and not given.quick:
+            given.unpublished = given.quick or any(getattr(given, key) for key in trials)
+            if clean and not given.unpublished:
                 require_commit()
             try:
                 found = measure(given)
@@ -135,7 +141,7 @@ def benchmark(
             except KeyboardInterrupt:
                 sys.exit("stopped: what was kept in a folder is not measured again")
             if found is not None:
-                report(name, *found, given.quick)
+                report(name, *found, given.unpublished)
 
         return main
 
@@ -241,6 +247,20 @@ def differences_shown(kind: str, calm: Mapping[str, Any], killed: Mapping[str, A
         found = "; ".join(differences(calm.get(key), killed.get(key)))
         print(f"{kind} {key} ended otherwise (undisturbed → disturbed): {found[:1000]}")
     return len(lost)
+
+
+class Clock:
+    """Adds up the time spent inside of it: seconds on the clock, and of the processor."""
+
+    def __init__(self) -> None:
+        self.wall = self.cpu = 0.0
+
+    def __enter__(self) -> None:
+        self._begun = time.perf_counter(), time.process_time()
+
+    def __exit__(self, *_: object) -> None:
+        self.wall += time.perf_counter() - self._begun[0]
+        self.cpu += time.process_time() - self._begun[1]
 
 
 class Progress:

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from torch.nn import functional
 from transformers import SegformerForSemanticSegmentation
 
-from benchmarks._harness import interval, progress
+from benchmarks._harness import interval, intervals, prefixed, progress
 from benchmarks._miniature_pictures import KeptTeam, short
 from benchmarks._scenes import held_out
 from scenewright.core.facts import FACT_KINDS, Fact
@@ -126,13 +126,13 @@ def autoencoder_figures(
 ) -> dict[str, Any]:
     """Return ``autoencoder.l1``, ``.l1.<region>``, ``.psnr``: means over held-out paintings."""
     vae = AutoencoderKL.from_pretrained(folder, torch_dtype=torch.float32).eval()
-    rows: dict[str, list[float]] = {}
     total = -(-count // _BATCH)
-    for batch in progress(_batches(count), total, "autoencoder, batches"):
-        for painting, made in zip(batch, _rebuilt(vae, [p.image for p in batch]), strict=True):
-            for key, value in errors_of(painting, made).items():
-                rows.setdefault(key, []).append(value)
-    return {f"autoencoder.{key}": interval(values) for key, values in rows.items()}
+    rows = [
+        errors_of(painting, made)
+        for batch in progress(_batches(count), total, "autoencoder, batches")
+        for painting, made in zip(batch, _rebuilt(vae, [p.image for p in batch]), strict=True)
+    ]
+    return intervals(rows, "autoencoder.")
 
 
 LIMIT_MIB = 80.0
@@ -365,17 +365,6 @@ class Labels(BaseModel):
     pictures: tuple[Picture, ...]
     """In the order of their numbers."""
 
-    def write(self, folder: Path) -> Path:
-        """Write ``labels.json``, one line a picture, so that changes are easy to read."""
-        rows = ",\n".join(
-            json.dumps(p.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False)
-            for p in self.pictures
-        )
-        head = json.dumps({"generator": self.generator, "seen_by": self.seen_by})[1:-1]
-        path = folder / FILE
-        path.write_text(f'{{{head}, "pictures": [\n{rows}\n]}}\n', encoding="utf-8")
-        return path
-
 
 def read_labels(folder: Path = FOLDER, labelled: bool = True) -> Labels:
     """Return the labels in ``folder``, checked against their pictures. Raises ``LabelError``.
@@ -454,7 +443,7 @@ def by_kind(prefix: str, clusters: Sequence[Sequence[Scored]]) -> dict[str, Any]
         own = [[s for s in cluster if s[0].fact.kind == kind] for cluster in clusters]
         asked = [cluster for cluster in own if cluster]
         if asked:
-            figures |= {f"{prefix}.{kind}.{key}": v for key, v in spread(asked).items()}
+            figures |= prefixed(f"{prefix}.{kind}.", spread(asked))
     return figures
 
 
@@ -510,12 +499,8 @@ async def label_figures(
         for judge in judges:
             row = await _scored(kept, judge, load_image(folder / picture.file), known)
             clusters.setdefault(short(judge), []).append(row)
-    figures: Mapping[str, Any] = {
-        "pictures": len(labels.pictures),
-        "seen_by": labels.seen_by,
-        **label_counts(labels),
-    }
-    found = {f"labels.{key}": value for key, value in figures.items()}
+    told = {"pictures": len(labels.pictures), "seen_by": labels.seen_by}
+    found = prefixed("labels.", {**told, **label_counts(labels)})
     for name, rows in clusters.items():
         found |= by_kind(f"labels.{name}", rows)
     return found

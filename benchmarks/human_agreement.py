@@ -39,7 +39,7 @@ from benchmarks._harness import RESAMPLES, benchmark, folder, interval, prefixed
 from scenewright.agents.panel.aggregation import dawid_skene, majority_share, mean_probability
 from scenewright.agents.panel.panel import THRESHOLD
 from scenewright.core.facts import FACT_KINDS
-from scenewright.evals.studies.panel.aggregators.base import questions_of
+from scenewright.evals.studies.panel.aggregators.base import folds_of, questions_of
 from scenewright.evals.studies.panel.aggregators.pooling import drawn_to_others
 from scenewright.evals.studies.panel.resampling import DECIMALS, ItemResamples, kendall, spearman
 from scenewright.evals.studies.panel.sources.dsg_release import JUDGES, load_dsg_release
@@ -49,7 +49,6 @@ from scenewright.evals.studies.peers.matrix import UNASKED, published_scores
 
 Array = NDArray[np.float64]
 QUICK_RESAMPLES = 100
-FOLDS = 10
 _RIDGE = 10.0
 
 
@@ -157,14 +156,6 @@ def same_question(table: AnswerTable, pull: float) -> Array:
     return per_image(table, drawn_to_others(table.said, questions_of(table), pull))
 
 
-def folds_of(prompts: Sequence[str], seed: int = 0) -> NDArray[np.int64]:
-    """Return the fold, 0 to ``FOLDS`` − 1, of each image; images of one prompt share theirs."""
-    names = sorted(set(prompts))
-    order = np.random.default_rng(seed).permutation(len(names))
-    fold = {name: int(place) % FOLDS for name, place in zip(names, order, strict=True)}
-    return np.array([fold[prompt] for prompt in prompts])
-
-
 def prompts_of(table: AnswerTable) -> list[str]:
     """Return the prompt of each image."""
     return [image.item for image in table.images]
@@ -175,7 +166,7 @@ def chosen_by_other_prompts(table: AnswerTable, candidates: Sequence[Array]) -> 
 
     ``candidates``: scores (n_images,) on one scale; the first of equally good ones is taken.
     """
-    folds, ratings = folds_of(prompts_of(table)), table.ratings
+    folds, ratings = folds_of(table), table.ratings
     result = np.empty(len(ratings))
     for fold in np.unique(folds):
         rest = folds != fold
@@ -191,7 +182,7 @@ def ridge(table: AnswerTable) -> Array:
     image has none of a kind), standardised, with the penalty ``_RIDGE``. Full marks score 0.
     """
     asked, ratings = asked_images(table), table.ratings
-    folds = folds_of(prompts_of(table))
+    folds = folds_of(table)
     features = _features(table)
     result = np.empty(len(ratings))
     for fold in np.unique(folds):

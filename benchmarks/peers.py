@@ -29,12 +29,10 @@ import json
 import tempfile
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from benchmarks._harness import benchmark, figure, folder, release
 from benchmarks.human_agreement import correlations
@@ -162,7 +160,7 @@ async def _compared(
     types: dict[str, list[float]] = {}
     for item in items:
         picture = load_image(folder / f"{item.id}.jpg")
-        shown = Sample(item, item.prompt, hash_of_image(picture), partial(_same, picture))
+        shown = Sample(item, item.prompt, hash_of_image(picture), lambda picture=picture: picture)
         scored = await metric.score(shown)
         if scored.value is None:
             raise PanelStudyError(f"{item.id} has no score: {scored.reason}")
@@ -186,10 +184,6 @@ async def _compared(
         figures[f"sample.type.{name}"] = float(np.mean(values))
         figures[f"sample.published_type.{name}"] = float(published["accuracy_by_type"][name])
     return figures
-
-
-def _same(picture: Image.Image) -> Image.Image:
-    return picture
 
 
 def remarks(figures: Mapping[str, Any]) -> list[str]:
