@@ -198,10 +198,7 @@ def _candidate(species: Species, name: str, wrong: int, rng: random.Random) -> C
 
 
 def damaged(painting: Painting, rng: random.Random) -> tuple[Painting, int]:
-    """Return ``painting``, in some cases with damage to its things, and the worst level (0.
-
-    None).
-    """
+    """Return ``painting``, sometimes with damaged things, and the level of the worst (0: none)."""
     if rng.random() >= _P_DAMAGED:
         return painting, 0
     things = [item.id for item in painting.scene.objects]
@@ -312,10 +309,7 @@ def drawings(queries: Sequence[Query], per_query: int, seed: str) -> list[Drawn]
 def _changed(
     scene: SceneGraph, wrong: int, rng: random.Random, style: str, p_missing: float
 ) -> Painting:
-    """Return a painting of ``scene`` in which ``wrong`` relations, and maybe a thing.
-
-    Are others.
-    """
+    """Return a painting of ``scene`` with ``wrong`` other relations, and maybe another thing."""
     for _ in range(_TRIES):
         relations = list(scene.relations)
         for at in rng.sample(range(len(relations)), min(wrong, len(relations))):
@@ -339,10 +333,7 @@ def _other(scene: SceneGraph, relation: Relation, rng: random.Random) -> Relatio
 
 
 def _without(scene: SceneGraph, rng: random.Random) -> SceneGraph:
-    """Return ``scene`` with one thing left out, or another in its stead.
-
-    Its relations go with it.
-    """
+    """Return ``scene`` without one thing and its relations, or with another in its stead."""
     gone = rng.choice(scene.objects)
     kept = [item for item in scene.objects if item is not gone]
     if rng.random() >= _P_THING_LEFT_OUT:
@@ -464,10 +455,7 @@ def query_schemas(queries: Sequence[Query]) -> dict[str, ClassSchema]:
 async def trained_style(
     folder: Path, n: int, plan: StylePlan = STYLE_PLAN
 ) -> tuple[StyleScorer, Mapping[str, float]]:
-    """Return a style scorer trained on ``n`` paintings a style in ``folder``.
-
-    And its held-out figures.
-    """
+    """Return a style scorer trained on ``n`` paintings a style, and its held-out figures."""
     out = folder / "style"
 
     def train() -> Mapping[str, float]:
@@ -511,9 +499,7 @@ async def scored(
 def agreement(rows: Sequence[Scored], truth: Mapping[str, float], seed: int = 0) -> Correlation:
     """Return how S_att or S_rel ranks pictures beside ``truth`` (name → number).
 
-    Intervals over pictures.
-
-    Pictures that could not be scored are left out.
+    Intervals are over pictures; those that could not be scored are left out.
     """
     values = {(row.name, "pool"): row.base for row in rows if row.base is not None}
     people = {(name, "pool"): value for name, value in truth.items()}

@@ -66,7 +66,7 @@ def opened(mask: Mask) -> Mask:
 
 
 def regions(painting: Painting) -> dict[str, Mask]:
-    """Boolean [128, 128] masks.
+    """Return boolean masks (128, 128).
 
     ``objects`` (inside their boxes), ``ground`` (outside), ``edges``, and of the things' visible
     pixels the ``thin`` and the ``pale``.
@@ -93,7 +93,7 @@ def regions(painting: Painting) -> dict[str, Mask]:
 
 
 def errors_of(painting: Painting, made: npt.NDArray[np.uint8]) -> dict[str, float]:
-    """L1 (8-bit values) of all and of each region that is there, and PSNR (dB)."""
+    """Return L1 (8-bit values) of all and of each region that is there, and PSNR (dB)."""
     difference = np.asarray(painting.image).astype(float) - made
     absolute = np.abs(difference).mean(-1)
     found = {"l1": float(absolute.mean())}
@@ -160,9 +160,7 @@ def judge_specs(root: Path = MINIATURE_WEIGHTS) -> list[str]:
 
 
 def models(root: Path = MINIATURE_WEIGHTS) -> dict[str, str]:
-    """Model → its folder below ``root``.
-
-    The parts of the generator, the segmenter, the judges, the BLIP and OLIP's heads.
+    """Return model → its folder below ``root``: generator, segmenter, judges, BLIP, OLIP's heads.
 
     A model's weights are the safetensors files right in its folder.
     """

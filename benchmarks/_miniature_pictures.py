@@ -207,9 +207,7 @@ async def level_figures(kept: KeptTeam, count: int) -> dict[str, Any]:
 def guidance_summary(
     facts: Mapping[int, Sequence[float]], suffix: str = ""
 ) -> dict[str, dict[str, float]]:
-    """Return ``facts<suffix>.<g>`` and, against the scale before scene by scene.
-
-    ``gain<suffix>.<g>``.
+    """Return ``facts<suffix>.<g>`` and ``gain<suffix>.<g>`` over the scale before, by scene.
 
     ``facts`` maps a guidance scale to the shares of facts of the same scenes in the same order.
     """
@@ -222,9 +220,9 @@ def guidance_summary(
 
 
 async def guidance_figures(kept: KeptTeam, count: int, scales: Sequence[int]) -> dict[str, Any]:
-    """Return ``guidance.facts.<g>`` and ``guidance.gain.<g>`` by the report judges (``_loop``.
+    """Return ``guidance.facts.<g>`` and ``guidance.gain.<g>``, with ``_loop`` by the loop's judges.
 
-    By the loop's) for ``count`` scenes a level, the same seeds at every scale.
+    The others are by the report judges; ``count`` scenes a level, the same seeds at every scale.
     """
     shares: dict[str, dict[int, list[float]]] = {role: {g: [] for g in scales} for role in ROLES}
     tasks = tasks_of(count)
@@ -288,7 +286,7 @@ def subject(at: int) -> Subject:
 def reference_of(case: Subject, target: str, unrelated: bool) -> Painting:
     """Return a painting of ``target`` alone in its place.
 
-    ``unrelated``: of a kind not in the scene.
+    ``unrelated``: of a kind that is not in the scene.
     """
     rng = random.Random(f"reference/{case.at}/{target}")
     item = case.scene.object(target)
@@ -347,9 +345,7 @@ async def _denied(kept: KeptTeam, case: Subject) -> list[Fact]:
 
 
 def summary(rows: Sequence[dict[str, Outcome]]) -> dict[str, Any]:
-    """Return ``<arm>.appears``, ``<arm>.facts``.
-
-    And the gains of ``shown`` over the other arms, paired.
+    """Return ``<arm>.appears``, ``<arm>.facts`` and the paired gains of ``shown`` over other arms.
 
     A case with an unscored arm is left out and counted in ``unscored``.
     """
@@ -393,7 +389,7 @@ class AdapterPlan:
 async def adapter_figures(kept: KeptTeam, plan: AdapterPlan) -> dict[str, Any]:
     """Return ``adapter.<set>.*`` for the sets of :class:`AdapterPlan` (see :func:`summary`).
 
-    And ``adapter.zero.same``, the share of pictures that λ = 0 left as they were.
+    ``adapter.zero.same`` is the share of pictures that λ = 0 left as they were.
     """
     rows: dict[str, list[dict[str, Outcome]]] = {
         title: [] for title in ("all", "absent", "miscoloured", "unnamed")

@@ -95,10 +95,7 @@ PANELS: Mapping[str, NoisyPanel] = {
 
 
 def miniature_tables(learn: int, test: int, folder: Path) -> dict[str, Pair]:
-    """Return every noise model's tables, from the answers to so many paintings.
-
-    Kept in ``folder``.
-    """
+    """Return every noise model's tables, from answers to so many paintings kept in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
 
     async def both() -> Pair:
@@ -199,7 +196,7 @@ def without_ratings() -> list[str]:
 
 
 def of_run(test: AnswerTable, learn: AnswerTable) -> Array:
-    """Return as a run with a calibration of the facts of ``learn``."""
+    """Return the probabilities of a run with a calibration on the facts of ``learn``."""
     panel = Panel("stacked", calibration=measured_on(learn))
     kinds = [fact.kind for fact in test.facts]
     return panel.combined(test.said, test.votes, kinds, test.judge_ids)
@@ -230,10 +227,7 @@ def pooled(tables: Sequence[Found], measure: Measure) -> Found:
 
 
 def told(key: str, found: Found, measure: Measure, n: int) -> dict[str, Any]:
-    """Return values, gains over the mean and over ``calibrated``.
-
-    And Holm's p-values of one measure.
-    """
+    """Return values of one measure, gains over mean and ``calibrated``, and Holm's p-values."""
     figures: dict[str, Any] = {}
     for name, drawn in found.items():
         one = drawn[measure.key]
@@ -264,8 +258,8 @@ def truth_figures(key: str, tables: Mapping[str, Pair], resamples: int) -> dict[
 def learning_figures(tables: Mapping[str, Pair], resamples: int) -> dict[str, Any]:
     """Return what fewer labelled paintings teach.
 
-    Accuracy of ``calibrated`` and of a stacked run, mean over the miniature's panels, and the gain
-    of the second over the first and over the mean.
+    Figures are the accuracy of ``calibrated`` and of a stacked run, mean over the miniature's
+    panels, and the gain of the second over the first and over the mean.
     """
     figures: dict[str, Any] = {}
     names = (BASE, SHIPPED, OF_RUN)

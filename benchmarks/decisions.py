@@ -212,10 +212,7 @@ async def moved(judge: Judge, case: Case, said: Sequence[Answer]) -> list[float]
 
 
 def calibration_errors(rows: Sequence[Row]) -> tuple[float, float]:
-    """Return the expected calibration error on the second half.
-
-    As given and with the temperatures of the first half.
-    """
+    """Return the second half's calibration error: as given, and with the first's temperatures."""
     middle = len(rows) // 2
     labelled = [
         LabelledAnswer.of(str(at), fact, answer, holds)

@@ -53,9 +53,9 @@ class Pair:
 
 
 def pair_of(kind: Kind, objects: int, seed: int) -> Pair:
-    """Return a pair of graphs with ``objects`` objects, half again as many relations.
+    """Return two graphs of ``objects`` objects, half again as many relations, and colours.
 
-    And a colour for two objects in three.
+    Two objects in three have one.
     """
     rng = random.Random(f"{kind} {objects} {seed}")
     first = _graph(objects, rng)

@@ -227,7 +227,7 @@ class Ours:
 
 
 def measure(side: str, folder: Path, device: str, dtype: torch.dtype, work: list[Job]) -> Outcome:
-    """Return ``side`` is ``script``, ``ours``, ``together`` or ``compiled``.
+    """Return what ``work`` takes one side: ``script``, ``ours``, ``together`` or ``compiled``.
 
     The first of ``work`` loads the model.
 
@@ -296,10 +296,7 @@ Runner = Callable[..., Outcome]
 
 
 def in_process(side: str, folder: Path, device: str, *given: Any) -> Outcome:
-    """Return ``measure`` in a process of its own.
-
-    Which has imported everything before the clock runs.
-    """
+    """Return ``measure`` in a process that has imported everything before the clock runs."""
     # One thread on a CPU: the ratio then depends less on what else runs there.
     threads = 1 if device == "cpu" else torch.get_num_threads()
     return apart(

@@ -269,10 +269,7 @@ def compared(
 
 
 def sentences(model: str, objects: int, pairs: int, repeats: int) -> dict[str, Any]:
-    """Return seconds with the sentence model.
-
-    The first time, and with every vector in the store.
-    """
+    """Return seconds with the sentence model: the first time, and with all vectors in the store."""
     first, kept = [], []
     loaded = SentenceSimilarity(model)
     loaded.similarities([("a", "b")])

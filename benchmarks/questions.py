@@ -191,9 +191,10 @@ def modal(scenes: Sequence[SceneGraph]) -> float:
 def offered(
     asked: Sequence[SceneQuestions], known: PredicateStatistics
 ) -> Iterator[tuple[str, bool]]:
-    """Yield (``mirror``, offered), (``pair`` or ``class``, held by the data), (``synonym``.
+    """Yield name and truth of each check of the offered options.
 
-    There).
+    ``mirror``: whether it is offered; ``pair`` and ``class``: whether the data holds the option;
+    ``synonym``: one for each.
     """
     ends: dict[tuple[int, str], set[str]] = {}
     for (source, predicate, target), _ in known.counts.items():
