@@ -66,7 +66,7 @@ WORST = 3
 _APART = 2
 _P_ILLUSTRATION = 0.4
 _P_DAMAGED = 0.4
-_P_LEFT_OUT_augmentation_species = 0.35
+_P_PART_LEFT_OUT = 0.35
 _CONTACTS = {"hat": "wearing", "ball": "holding"}
 
 
@@ -180,7 +180,7 @@ def _candidate(species: Species, name: str, wrong: int, rng: random.Random) -> C
     drawn = dict(species.colors)
     spoilt = rng.sample(PARTS, wrong)
     for part in spoilt:
-        if part != PARTS[0] and rng.random() < _P_LEFT_OUT_augmentation_species:
+        if part != PARTS[0] and rng.random() < _P_PART_LEFT_OUT:
             del drawn[part]
         else:
             drawn[part] = rng.choice([c for c in sorted(COLORS) if c != species.colors[part]])
@@ -198,10 +198,7 @@ def _candidate(species: Species, name: str, wrong: int, rng: random.Random) -> C
 
 
 def damaged(painting: Painting, rng: random.Random) -> tuple[Painting, int]:
-    """Return ``painting``, in some cases with damage to its things, and the worst level (0.
-
-    None).
-    """
+    """Return ``painting``, sometimes with damaged things, and the level of the worst (0: none)."""
     if rng.random() >= _P_DAMAGED:
         return painting, 0
     things = [item.id for item in painting.scene.objects]
@@ -215,7 +212,7 @@ def damaged(painting: Painting, rng: random.Random) -> tuple[Painting, int]:
 THINGS, ASKED = 4, 3
 """Things and relations of a query."""
 _P_MISSING = 0.25
-_P_LEFT_OUT = 0.5
+_P_THING_LEFT_OUT = 0.5
 _TRIES = 200
 _TRIALS = 5
 
@@ -312,10 +309,7 @@ def drawings(queries: Sequence[Query], per_query: int, seed: str) -> list[Drawn]
 def _changed(
     scene: SceneGraph, wrong: int, rng: random.Random, style: str, p_missing: float
 ) -> Painting:
-    """Return a painting of ``scene`` in which ``wrong`` relations, and maybe a thing.
-
-    Are others.
-    """
+    """Return a painting of ``scene`` with ``wrong`` other relations, and maybe another thing."""
     for _ in range(_TRIES):
         relations = list(scene.relations)
         for at in rng.sample(range(len(relations)), min(wrong, len(relations))):
@@ -339,13 +333,10 @@ def _other(scene: SceneGraph, relation: Relation, rng: random.Random) -> Relatio
 
 
 def _without(scene: SceneGraph, rng: random.Random) -> SceneGraph:
-    """Return ``scene`` with one thing left out, or another in its stead.
-
-    Its relations go with it.
-    """
+    """Return ``scene`` without one thing and its relations, or with another in its stead."""
     gone = rng.choice(scene.objects)
     kept = [item for item in scene.objects if item is not gone]
-    if rng.random() >= _P_LEFT_OUT:
+    if rng.random() >= _P_THING_LEFT_OUT:
         kinds = sorted(set(KINDS) - {item.name for item in scene.objects})
         kind = rng.choice(kinds)
         kept.append(gone.model_copy(update={"id": f"{kind}.1", "name": kind}))
@@ -464,10 +455,7 @@ def query_schemas(queries: Sequence[Query]) -> dict[str, ClassSchema]:
 async def trained_style(
     folder: Path, n: int, plan: StylePlan = STYLE_PLAN
 ) -> tuple[StyleScorer, Mapping[str, float]]:
-    """Return a style scorer trained on ``n`` paintings a style in ``folder``.
-
-    And its held-out figures.
-    """
+    """Return a style scorer trained on ``n`` paintings a style, and its held-out figures."""
     out = folder / "style"
 
     def train() -> Mapping[str, float]:
@@ -499,26 +487,19 @@ async def scored(
         scorer = RealScorer(judges, store, wording="plain")
         for one, grade in progress(zip(pool, styles, strict=True), len(pool), "judged"):
             looked = await scorer.look(
-                hash_of_image(one.image), partial(_pixels, one), schemas[one.label]
+                hash_of_image(one.image), partial(getattr, one, "image"), schemas[one.label]
             )
-            score = looked.score.attributes or looked.score.relations
-            value = None if score is None else score.value
             attributes = looked.score.attributes
+            score = attributes or looked.score.relations
             hard = None if attributes is None else attributes.hard
-            found.append(Scored(one.name, one.label, value, grade, hard))
+            found.append(Scored(one.name, one.label, score and score.value, grade, hard))
     return found
-
-
-def _pixels(one: Named) -> Image.Image:
-    return one.image
 
 
 def agreement(rows: Sequence[Scored], truth: Mapping[str, float], seed: int = 0) -> Correlation:
     """Return how S_att or S_rel ranks pictures beside ``truth`` (name → number).
 
-    Intervals over pictures.
-
-    Pictures that could not be scored are left out.
+    Intervals are over pictures; those that could not be scored are left out.
     """
     values = {(row.name, "pool"): row.base for row in rows if row.base is not None}
     people = {(name, "pool"): value for name, value in truth.items()}

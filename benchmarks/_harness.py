@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from benchmarks._commit import CommitError, measured_commit, tree_of
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from scenewright.evals.runner.progress import Progress as EvalProgress
 
 T = TypeVar("T")
+Array = NDArray[Any]
 RESULTS = Path(__file__).parent / "results"
 ASIDE = Path("out/benchmarks")
 """Folder of the figures of full runs that may not be published."""
@@ -92,13 +93,18 @@ class Main(Protocol):
 
 
 def benchmark(
-    quick: str, *, clean: bool = False, refused: tuple[type[Exception], ...] = (), **options: Option
+    quick: str,
+    *,
+    clean: bool = False,
+    trials: Sequence[str] = (),
+    refused: tuple[type[Exception], ...] = (),
+    **options: Option,
 ) -> Callable[[Callable[[Namespace], tuple[int, Mapping[str, Any]] | None]], Main]:
     """Make a function from options to ``(n, figures)`` the command of its module.
 
     ``quick`` describes ``--quick``. ``clean``: check the tree before a full run and not only when
-    its results are written. ``refused``: exceptions whose message ends the command. A function
-    that returns None has nothing to report.
+    its results are written. ``trials``: options with which nothing is published. ``refused``:
+    exceptions whose message ends the command. A function that returns None has nothing to report.
     """
 
     def wrap(measure: Callable[[Namespace], tuple[int, Mapping[str, Any]] | None]) -> Main:
@@ -120,7 +126,8 @@ def benchmark(
                 if option.least is not None and getattr(given, key) < option.least:
                     parser.error(f"--{key} must be {option.least} or more")
             given.refuse = parser.error
-            if clean and not given.quick:
+            given.unpublished = given.quick or any(getattr(given, key) for key in trials)
+            if clean and not given.unpublished:
                 require_commit()
             try:
                 found = measure(given)
@@ -134,7 +141,7 @@ def benchmark(
             except KeyboardInterrupt:
                 sys.exit("stopped: what was kept in a folder is not measured again")
             if found is not None:
-                report(name, *found, given.quick)
+                report(name, *found, given.unpublished)
 
         return main
 
@@ -164,29 +171,59 @@ def release(options: Namespace, name: str) -> Path:
     return place
 
 
-def spread(value: float, drawn: ArrayLike) -> dict[str, float]:
-    """Return ``value`` with the 95 % interval of its resamples; NaN ones are left out."""
-    low, high = np.nanpercentile(np.asarray(drawn, float), [2.5, 97.5])
-    return {"mean": float(value), "low": float(low), "high": float(high)}
+def totals(rows: ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> Array:
+    """Return the column sums of ``rows`` (n, columns) and of its bootstrap resamples.
+
+    (1 + resamples, columns): the first row is of all rows as they are.
+    """
+    table = np.asarray(rows, float)
+    if not len(table):
+        raise ValueError("no rows: nothing was measured")
+    picks = np.random.default_rng(seed).integers(0, len(table), (resamples, len(table)))
+    return np.vstack([table.sum(0), *(table[pick].sum(0) for pick in picks)])
 
 
-def interval(values: Sequence[float], seed: int = 0) -> dict[str, float]:
+def spread(values: ArrayLike) -> dict[str, float]:
+    """Return the first value with the 95 % interval of the others; NaN ones are left out."""
+    value, *drawn = np.asarray(values, float).tolist()
+    low, high = np.nanpercentile(drawn, [2.5, 97.5])
+    return {"mean": value, "low": float(low), "high": float(high)}
+
+
+def interval(values: ArrayLike, seed: int = 0) -> dict[str, float]:
     """Return the mean with its 95 % bootstrap interval."""
     data = np.asarray(values, float)
-    if not len(data):
-        raise ValueError("no values: nothing was measured")
-    picks = np.random.default_rng(seed).integers(0, len(data), (RESAMPLES, len(data)))
-    return spread(data.mean(), data[picks].mean(1))
+    return spread(totals(data[:, None], seed=seed)[:, 0] / len(data))
+
+
+def intervals(rows: Iterable[Mapping[str, Any]], prefix: str = "") -> dict[str, Any]:
+    """Return the mean of every column of ``rows`` with its interval; None is left out."""
+    columns: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if value is not None:
+                columns.setdefault(f"{prefix}{name}", []).append(value)
+    return {name: interval(values) for name, values in columns.items()}
 
 
 def ratio(rows: ArrayLike, resamples: int = RESAMPLES) -> dict[str, float]:
     """Return the ratio of the two column sums of ``rows`` (n, 2), with its interval over rows."""
-    table = np.asarray(rows, float)
-    picks = np.random.default_rng(0).integers(0, len(table), (resamples, len(table)))
-    above, below = table[picks].sum(1).T
-    top, bottom = table.sum(0)
+    above, below = totals(rows, resamples).T
     with np.errstate(all="ignore"):
-        return spread(top / bottom, above / below)
+        return spread(above / below)
+
+
+def micro(counts: ArrayLike, resamples: int = RESAMPLES) -> dict[str, Array]:
+    """Return precision, recall and F1 of all facts together, then of each resample of ``counts``.
+
+    ``counts`` (n, 3) are facts that are right, said and true; 0 where there are none.
+    """
+    right, said, true = totals(counts, resamples).T
+    return {
+        "f1": 2 * right / np.maximum(said + true, 1),
+        "precision": right / np.maximum(said, 1),
+        "recall": right / np.maximum(true, 1),
+    }
 
 
 def figure(found: Any) -> Any:
@@ -212,6 +249,20 @@ def differences_shown(kind: str, calm: Mapping[str, Any], killed: Mapping[str, A
     return len(lost)
 
 
+class Clock:
+    """Adds up the time spent inside of it: seconds on the clock, and of the processor."""
+
+    def __init__(self) -> None:
+        self.wall = self.cpu = 0.0
+
+    def __enter__(self) -> None:
+        self._begun = time.perf_counter(), time.process_time()
+
+    def __exit__(self, *_: object) -> None:
+        self.wall += time.perf_counter() - self._begun[0]
+        self.cpu += time.process_time() - self._begun[1]
+
+
 class Progress:
     """One line that shows how far a long work is and how long it will take."""
 
@@ -233,7 +284,13 @@ class Progress:
 
     def step(self, note: str = "") -> None:
         """Count one more step."""
-        self._done += 1
+        self.reach(self._done + 1, note)
+
+    def reach(self, done: int, note: str = "") -> None:
+        """Show that ``done`` steps are done."""
+        if done <= self._done:
+            return
+        self._done = done
         now = self._clock()
         terminal = self._out.isatty()
         if not terminal and self._done < self._of and now - self._shown < _QUIET_SECONDS:

@@ -304,8 +304,9 @@ def estimate(
     rng = np.random.default_rng(seed)
     picks = rng.multinomial(n, np.full(n, 1.0 / n), RESAMPLES) / n
     drawn = (picks @ shares.reshape(n, -1)).reshape(RESAMPLES, *shares.shape[1:])
+    whole = shares.mean(0)
     if accuracy is None:
-        found = spread(shares[..., 0].sum(-1).mean(), drawn[..., 0].sum(-1))
+        found = spread([whole[..., 0].sum(-1), *drawn[..., 0].sum(-1)])
     else:
         if not can_correct(shares, accuracy):
             raise ValueError("the judge's accuracy is unknown or near chance: do not correct")
@@ -314,9 +315,7 @@ def estimate(
         se_drawn, sp_drawn = np.array([judge.drawn(rng, RESAMPLES) for judge in judges]).T.swapaxes(
             0, 1
         )
-        found = spread(
-            float(_corrected(shares.mean(0), se, sp)), _corrected(drawn, se_drawn, sp_drawn)
-        )
+        found = spread([_corrected(whole, se, sp), *_corrected(drawn, se_drawn, sp_drawn)])
     return {k: min(1.0, max(0.0, v)) for k, v in found.items()} if bounded else found
 
 

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from torch.nn import functional
 from transformers import SegformerForSemanticSegmentation
 
-from benchmarks._harness import interval, progress
+from benchmarks._harness import interval, intervals, prefixed, progress
 from benchmarks._miniature_pictures import KeptTeam, short
 from benchmarks._scenes import held_out
 from scenewright.core.facts import FACT_KINDS, Fact
@@ -66,7 +66,7 @@ def opened(mask: Mask) -> Mask:
 
 
 def regions(painting: Painting) -> dict[str, Mask]:
-    """Boolean [128, 128] masks.
+    """Return boolean masks (128, 128).
 
     ``objects`` (inside their boxes), ``ground`` (outside), ``edges``, and of the things' visible
     pixels the ``thin`` and the ``pale``.
@@ -93,7 +93,7 @@ def regions(painting: Painting) -> dict[str, Mask]:
 
 
 def errors_of(painting: Painting, made: npt.NDArray[np.uint8]) -> dict[str, float]:
-    """L1 (8-bit values) of all and of each region that is there, and PSNR (dB)."""
+    """Return L1 (8-bit values) of all and of each region that is there, and PSNR (dB)."""
     difference = np.asarray(painting.image).astype(float) - made
     absolute = np.abs(difference).mean(-1)
     found = {"l1": float(absolute.mean())}
@@ -126,13 +126,13 @@ def autoencoder_figures(
 ) -> dict[str, Any]:
     """Return ``autoencoder.l1``, ``.l1.<region>``, ``.psnr``: means over held-out paintings."""
     vae = AutoencoderKL.from_pretrained(folder, torch_dtype=torch.float32).eval()
-    rows: dict[str, list[float]] = {}
     total = -(-count // _BATCH)
-    for batch in progress(_batches(count), total, "autoencoder, batches"):
-        for painting, made in zip(batch, _rebuilt(vae, [p.image for p in batch]), strict=True):
-            for key, value in errors_of(painting, made).items():
-                rows.setdefault(key, []).append(value)
-    return {f"autoencoder.{key}": interval(values) for key, values in rows.items()}
+    rows = [
+        errors_of(painting, made)
+        for batch in progress(_batches(count), total, "autoencoder, batches")
+        for painting, made in zip(batch, _rebuilt(vae, [p.image for p in batch]), strict=True)
+    ]
+    return intervals(rows, "autoencoder.")
 
 
 LIMIT_MIB = 80.0
@@ -160,9 +160,7 @@ def judge_specs(root: Path = MINIATURE_WEIGHTS) -> list[str]:
 
 
 def models(root: Path = MINIATURE_WEIGHTS) -> dict[str, str]:
-    """Model → its folder below ``root``.
-
-    The parts of the generator, the segmenter, the judges, the BLIP and OLIP's heads.
+    """Return model → its folder below ``root``: generator, segmenter, judges, BLIP, OLIP's heads.
 
     A model's weights are the safetensors files right in its folder.
     """
@@ -365,17 +363,6 @@ class Labels(BaseModel):
     pictures: tuple[Picture, ...]
     """In the order of their numbers."""
 
-    def write(self, folder: Path) -> Path:
-        """Write ``labels.json``, one line a picture, so that changes are easy to read."""
-        rows = ",\n".join(
-            json.dumps(p.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False)
-            for p in self.pictures
-        )
-        head = json.dumps({"generator": self.generator, "seen_by": self.seen_by})[1:-1]
-        path = folder / FILE
-        path.write_text(f'{{{head}, "pictures": [\n{rows}\n]}}\n', encoding="utf-8")
-        return path
-
 
 def read_labels(folder: Path = FOLDER, labelled: bool = True) -> Labels:
     """Return the labels in ``folder``, checked against their pictures. Raises ``LabelError``.
@@ -454,7 +441,7 @@ def by_kind(prefix: str, clusters: Sequence[Sequence[Scored]]) -> dict[str, Any]
         own = [[s for s in cluster if s[0].fact.kind == kind] for cluster in clusters]
         asked = [cluster for cluster in own if cluster]
         if asked:
-            figures |= {f"{prefix}.{kind}.{key}": v for key, v in spread(asked).items()}
+            figures |= prefixed(f"{prefix}.{kind}.", spread(asked))
     return figures
 
 
@@ -510,12 +497,8 @@ async def label_figures(
         for judge in judges:
             row = await _scored(kept, judge, load_image(folder / picture.file), known)
             clusters.setdefault(short(judge), []).append(row)
-    figures: Mapping[str, Any] = {
-        "pictures": len(labels.pictures),
-        "seen_by": labels.seen_by,
-        **label_counts(labels),
-    }
-    found = {f"labels.{key}": value for key, value in figures.items()}
+    told = {"pictures": len(labels.pictures), "seen_by": labels.seen_by}
+    found = prefixed("labels.", {**told, **label_counts(labels)})
     for name, rows in clusters.items():
         found |= by_kind(f"labels.{name}", rows)
     return found

@@ -23,8 +23,8 @@ import io
 import itertools
 import random
 import textwrap
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from benchmarks._harness import interval, progress
+from benchmarks._harness import interval, intervals, prefixed, progress
 from benchmarks._scenes import LEVELS, held_out, painting_of_level
 from scenewright.agents.composers.rules import setting_of
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
@@ -162,16 +162,6 @@ def scores_of(card: ScoreCard) -> dict[str, float | None]:
     return dict(zip(SCORES, values, strict=True))
 
 
-def averaged(prefix: str, rows: Iterable[Mapping[str, float | None]]) -> dict[str, Any]:
-    """Return ``<prefix>.<score>`` with its interval, for every score that some row has."""
-    columns: dict[str, list[float]] = {}
-    for row in rows:
-        for key, value in row.items():
-            if value is not None:
-                columns.setdefault(key, []).append(value)
-    return {f"{prefix}.{key}": interval(values) for key, values in columns.items()}
-
-
 def request_at(prompt: str, seed: int, guidance: float | None) -> GenerationRequest:
     """Return the drawing of ``prompt`` at a guidance scale; None: the backend's own.
 
@@ -197,31 +187,27 @@ async def level_figures(kept: KeptTeam, count: int) -> dict[str, Any]:
 
     ``.prompts_cut`` (share) and ``.n`` for ``count`` scenes a level, drawn as the profile draws.
     """
-    cards: dict[tuple[Level, str], list[dict[str, float | None]]] = {}
-    cut: dict[Level, list[float]] = {level: [] for level in LEVELS}
-    tasks = tasks_of(count)
-    for task in progress(tasks, note="levels"):
+    cards: dict[tuple[Level, str], list[dict[str, float | None]]] = defaultdict(list)
+    cut: dict[Level, list[bool]] = defaultdict(list)
+    for task in progress(tasks_of(count), note="levels"):
         image, dropped = await _draw(kept, task, None)
-        cut[task.level].append(float(dropped > 0))
+        cut[task.level].append(dropped > 0)
         facts = kept.profile.form().facts(task.scene)
         for role in ROLES:
-            card = await kept.card(image, facts, role)
-            cards.setdefault((task.level, role), []).append(scores_of(card))
+            cards[task.level, role].append(scores_of(await kept.card(image, facts, role)))
     figures: dict[str, Any] = {}
     for level in LEVELS:
         figures[f"levels.{level}.n"] = len(cut[level])
         figures[f"levels.{level}.prompts_cut"] = sum(cut[level]) / len(cut[level])
         for role in ROLES:
-            figures |= averaged(f"levels.{level}.{role}", cards[level, role])
+            figures |= intervals(cards[level, role], f"levels.{level}.{role}.")
     return figures
 
 
 def guidance_summary(
     facts: Mapping[int, Sequence[float]], suffix: str = ""
 ) -> dict[str, dict[str, float]]:
-    """Return ``facts<suffix>.<g>`` and, against the scale before scene by scene.
-
-    ``gain<suffix>.<g>``.
+    """Return ``facts<suffix>.<g>`` and ``gain<suffix>.<g>`` over the scale before, by scene.
 
     ``facts`` maps a guidance scale to the shares of facts of the same scenes in the same order.
     """
@@ -234,15 +220,14 @@ def guidance_summary(
 
 
 async def guidance_figures(kept: KeptTeam, count: int, scales: Sequence[int]) -> dict[str, Any]:
-    """Return ``guidance.facts.<g>`` and ``guidance.gain.<g>`` by the report judges (``_loop``.
+    """Return ``guidance.facts.<g>`` and ``guidance.gain.<g>``, with ``_loop`` by the loop's judges.
 
-    By the loop's) for ``count`` scenes a level, the same seeds at every scale.
+    The others are by the report judges; ``count`` scenes a level, the same seeds at every scale.
     """
     shares: dict[str, dict[int, list[float]]] = {role: {g: [] for g in scales} for role in ROLES}
     tasks = tasks_of(count)
     own = kept.run_models.backend.features.default_guidance
-    drawn = [(task, g) for task in tasks for g in scales]
-    for task, g in progress(drawn, note="guidance"):
+    for task, g in progress(list(itertools.product(tasks, scales)), note="guidance"):
         # At the backend's own scale the picture is that of the levels.
         image, _ = await _draw(kept, task, None if g == own else float(g))
         facts = kept.profile.form().facts(task.scene)
@@ -251,15 +236,8 @@ async def guidance_figures(kept: KeptTeam, count: int, scales: Sequence[int]) ->
             if share is None:
                 raise RuntimeError(f"the {role} judges scored no fact of {task.scene.digest[:12]}")
             shares[role][g].append(share)
-    found: dict[str, Any] = {}
-    for role in ROLES:
-        suffix = "" if role == "report" else f"_{role}"
-        found |= guidance_summary(shares[role], suffix)
-    return {
-        "guidance.n": len(tasks),
-        "guidance.default": own,
-        **{f"guidance.{key}": v for key, v in found.items()},
-    }
+    figures = guidance_summary(shares["report"]) | guidance_summary(shares["loop"], "_loop")
+    return prefixed("guidance.", {"n": len(tasks), "default": own, **figures})
 
 
 WEIGHT = LoopOptions().weight_missing
@@ -308,7 +286,7 @@ def subject(at: int) -> Subject:
 def reference_of(case: Subject, target: str, unrelated: bool) -> Painting:
     """Return a painting of ``target`` alone in its place.
 
-    ``unrelated``: of a kind not in the scene.
+    ``unrelated``: of a kind that is not in the scene.
     """
     rng = random.Random(f"reference/{case.at}/{target}")
     item = case.scene.object(target)
@@ -367,27 +345,29 @@ async def _denied(kept: KeptTeam, case: Subject) -> list[Fact]:
 
 
 def summary(rows: Sequence[dict[str, Outcome]]) -> dict[str, Any]:
-    """Return ``<arm>.appears``, ``<arm>.facts``.
-
-    And the gains of ``shown`` over the other arms, paired.
+    """Return ``<arm>.appears``, ``<arm>.facts`` and the paired gains of ``shown`` over other arms.
 
     A case with an unscored arm is left out and counted in ``unscored``.
     """
     whole = [
         row for row in rows if not any(o.appears is None or o.facts is None for o in row.values())
     ]
-    found: dict[str, Any] = {"n": len(whole), "unscored": len(rows) - len(whole)}
-    if not whole:
-        return found
-    for measure in ("appears", "facts"):
-        columns = {arm: [float(getattr(row[arm], measure)) for row in whole] for arm in whole[0]}
-        for arm, values in columns.items():
-            found[f"{arm}.{measure}"] = interval(values)
-        for arm in columns:
-            if arm != "shown":
-                pairs = zip(columns["shown"], columns[arm], strict=True)
-                found[f"gain_over_{arm}.{measure}"] = interval([now - then for now, then in pairs])
-    return found
+    found = [
+        {
+            f"{name}.{measure}": value
+            for measure in ("appears", "facts")
+            for name, value in _gains({arm: float(getattr(o, measure)) for arm, o in row.items()})
+        }
+        for row in whole
+    ]
+    return {"n": len(whole), "unscored": len(rows) - len(whole), **intervals(found)}
+
+
+def _gains(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    for arm, value in values.items():
+        yield arm, value
+        if arm != "shown":
+            yield f"gain_over_{arm}", values["shown"] - value
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +389,7 @@ class AdapterPlan:
 async def adapter_figures(kept: KeptTeam, plan: AdapterPlan) -> dict[str, Any]:
     """Return ``adapter.<set>.*`` for the sets of :class:`AdapterPlan` (see :func:`summary`).
 
-    And ``adapter.zero.same``, the share of pictures that λ = 0 left as they were.
+    ``adapter.zero.same`` is the share of pictures that λ = 0 left as they were.
     """
     rows: dict[str, list[dict[str, Outcome]]] = {
         title: [] for title in ("all", "absent", "miscoloured", "unnamed")
@@ -441,10 +421,10 @@ async def adapter_figures(kept: KeptTeam, plan: AdapterPlan) -> dict[str, Any]:
                 rows[title].append(await _outcomes(kept, case, goal))
     figures: dict[str, Any] = {"weight": WEIGHT}
     for title, outcomes in rows.items():
-        figures |= {f"{title}.{key}": value for key, value in summary(outcomes).items()}
+        figures |= prefixed(f"{title}.", summary(outcomes))
     figures["zero.n"] = len(same)
     figures["zero.same"] = sum(same) / len(same) if same else 0.0
-    return {f"adapter.{key}": value for key, value in figures.items()}
+    return prefixed("adapter.", figures)
 
 
 _INK = (30, 30, 34)

@@ -14,13 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx2
 import openai
@@ -33,6 +34,7 @@ from scenewright.mock_providers.accounts import Request, read_requests
 from scenewright.mock_providers.serving import serving_thread
 from scenewright.mock_providers.settings import MockSettings
 
+T = TypeVar("T")
 THINGS = ("ball", "dog", "table", "lamp", "house", "car", "tree", "boat", "person", "umbrella")
 COLORS = ("red", "green", "blue", "yellow", "purple", "black")
 PREDICATES = ("on", "left of", "right of", "above", "near")
@@ -56,6 +58,23 @@ def _serve(pipe: Connection, settings: MockSettings) -> None:
             while True:
                 key = pipe.recv()
                 pipe.send(lab.report()["accounts"].get(key, {}))
+
+
+def spawned(target: Callable[..., None], *arguments: Any) -> tuple[BaseProcess, Connection]:
+    """Start ``target(pipe, *arguments)`` in a new process; return it with our end of the pipe."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=target, args=(theirs, *arguments), daemon=True)
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def apart(work: Callable[..., T], *arguments: Any, prepare: Callable[[], Any] | None = None) -> T:
+    """Return ``work(*arguments)`` of a new process, in which ``prepare`` ran before."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context, prepare) as pool:
+        return pool.submit(work, *arguments).result()
 
 
 class MockServer:
@@ -83,11 +102,7 @@ class MockServer:
 
     def start(self) -> None:
         """Start it and wait until it serves."""
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._settings), daemon=True)
-        self._process.start()
-        theirs.close()
+        self._process, self._pipe = spawned(_serve, self._settings)
         self.url = self._pipe.recv()
         self._settings = replace(self._settings, port=int(self.url.rpartition(":")[2]))
 

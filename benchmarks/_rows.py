@@ -30,6 +30,7 @@ import scenewright
 from benchmarks._harness import BenchmarkError, Progress
 from scenewright.config.settings import Profile
 from scenewright.core.scene import SceneGraph
+from scenewright.evals.store.json_lines import append_lines, read_lines
 from scenewright.runs.model_factory.profiles import RunModels, build_run_models, warm
 
 # Parts of the package that decide a score; a change of them makes older rows another benchmark.
@@ -96,7 +97,7 @@ class Rows(Generic[R]):
     """Rows of one fingerprint in a file that may hold others; one process writes at a time."""
 
     def __init__(self, path: Path, kind: type[R], fingerprint: str) -> None:
-        """Open or make ``path``, read it and cut off a torn last line.
+        """Open or make ``path`` and read it.
 
         Raises ``RowsError`` if another process writes there or a line is not a row.
         """
@@ -104,22 +105,39 @@ class Rows(Generic[R]):
         self.fingerprint = fingerprint
         self.stale = 0
         """Rows of other fingerprints."""
-        self._kind = kind
         self._rows: dict[int, R] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = path.open("a")
         try:
-            self._lock()
-            self._read()
-        except BaseException:
-            self.close()
-            raise
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Takes out a last line that a kill cut off.
+            append_lines(path, [])
+            for number, data in read_lines(path):
+                if data.get("fingerprint") != fingerprint:
+                    self.stale += 1
+                    continue
+                try:
+                    row = kind.model_validate(data)
+                except ValidationError as error:
+                    raise ValueError(f"line {number}: {str(error).splitlines()[0]}") from error
+                self._rows[row.at] = row
+        except BlockingIOError:
+            self._file.close()
+            raise RowsError(
+                f"another process writes to {path}: wait for it, or name another --work folder"
+            ) from None
+        except ValueError as error:
+            self._file.close()
+            raise RowsError(
+                f"{path}, {error}: not a row of this benchmark. Delete the line, or name another "
+                "--work folder"
+            ) from error
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._file.close()
 
     def get(self, at: int) -> R | None:
         """Return the newest row of scene ``at``; None if it was not measured."""
@@ -129,46 +147,8 @@ class Rows(Generic[R]):
         """Store ``row`` durably; raises ``ValueError`` if it is not of this fingerprint."""
         if row.fingerprint != self.fingerprint:
             raise ValueError(f"a row of {row.fingerprint} among rows of {self.fingerprint}")
-        rest = memoryview(row.model_dump_json().encode() + b"\n")
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
-        os.fsync(self._file)
+        append_lines(self.path, [row.model_dump_json()])
         self._rows[row.at] = row
-
-    def close(self) -> None:
-        """Close the file and free it for others."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RowsError(
-                f"another process writes to {self.path}: wait for it, or name another --work folder"
-            ) from None
-
-    def _read(self) -> None:
-        whole = 0
-        for number, line in enumerate(self.path.read_bytes().splitlines(keepends=True), start=1):
-            if not line.endswith(b"\n"):
-                break
-            try:
-                data = json.loads(line)
-                if data["fingerprint"] == self.fingerprint:
-                    row = self._kind.model_validate(data)
-                    self._rows[row.at] = row
-                else:
-                    self.stale += 1
-            except (ValueError, KeyError, TypeError, ValidationError) as error:
-                reason = str(error).splitlines()[0]
-                raise RowsError(
-                    f"{self.path}, line {number}: not a row of this benchmark ({reason}). "
-                    "Delete the line, or name another --work folder"
-                ) from error
-            whole += len(line)
-        os.ftruncate(self._file, whole)
 
 
 @dataclasses.dataclass(frozen=True)

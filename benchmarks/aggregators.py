@@ -28,18 +28,17 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from benchmarks._harness import DATA, Progress, benchmark, figure, folder
+from benchmarks._harness import DATA, benchmark, figure, folder
+from benchmarks.panels import labelled_table
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import Panel
-from scenewright.evals.judge_reports.labelled_facts import ABSENT
-from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.statistics.figures import summary
 from scenewright.evals.studies.panel.aggregators.pooling import measured_on
 from scenewright.evals.studies.panel.aggregators.registry import (
@@ -58,10 +57,8 @@ from scenewright.evals.studies.panel.simulator import (
     simulate,
 )
 from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
-from scenewright.evals.studies.panel.sources.live_judges import query_table
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from scenewright.providers import AnswerStore
-from scenewright.runs.model_factory.profiles import judge_of
 
 JUDGES = ("a", "b", "c", "d", "weak", "eager")
 SEEDS = {"learn": 7001, "test": 7003}
@@ -103,34 +100,13 @@ PANELS: Mapping[str, NoisyPanel] = {
 
 
 def miniature_tables(learn: int, test: int, folder: Path) -> dict[str, Pair]:
-    """Return every noise model's tables, from the answers to so many paintings.
-
-    Kept in ``folder``.
-    """
+    """Return every noise model's tables, from answers to so many paintings kept in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    store = AnswerStore(folder / "answers.sqlite")
-    judges = [judge_of(f"local:miniature/judge-{name}") for name in JUDGES]
-
-    async def ask(name: str, count: int) -> AnswerTable:
-        # As in a run: what lacks its object is not asked.
-        facts = tuple(
-            fact
-            for fact in synthetic_facts(count, SEEDS[name])
-            if fact.group != ABSENT or fact.fact.kind == "object"
-        )
-        progress = Progress(len(facts) * len(judges))
-        done = 0
-
-        def told(doing: str, at: int, total: int) -> None:
-            nonlocal done
-            for _ in range(at - done):
-                progress.step()
-            done = at
-
-        return (await query_table(f"miniature {name}", "", facts, judges, store, told=told)).table
 
     async def both() -> Pair:
-        return Pair(await ask("test", test), await ask("learn", learn))
+        with closing(AnswerStore(folder / "answers.sqlite")) as store:
+            test_table = await labelled_table(JUDGES, test, SEEDS["test"], store)
+            return Pair(test_table, await labelled_table(JUDGES, learn, SEEDS["learn"], store))
 
     pair = asyncio.run(both())
     return {name: _of_panel(pair, panel) for name, panel in PANELS.items()}
@@ -225,7 +201,7 @@ def without_ratings() -> list[str]:
 
 
 def of_run(test: AnswerTable, learn: AnswerTable) -> Array:
-    """Return as a run with a calibration of the facts of ``learn``."""
+    """Return the probabilities of a run with a calibration on the facts of ``learn``."""
     panel = Panel("stacked", calibration=measured_on(learn))
     kinds = [fact.kind for fact in test.facts]
     return panel.combined(test.said, test.votes, kinds, test.judge_ids)
@@ -256,10 +232,7 @@ def pooled(tables: Sequence[Found], measure: Measure) -> Found:
 
 
 def told(key: str, found: Found, measure: Measure, n: int) -> dict[str, Any]:
-    """Return values, gains over the mean and over ``calibrated``.
-
-    And Holm's p-values of one measure.
-    """
+    """Return values of one measure, gains over mean and ``calibrated``, and Holm's p-values."""
     figures: dict[str, Any] = {}
     for name, drawn in found.items():
         one = drawn[measure.key]
@@ -290,8 +263,8 @@ def truth_figures(key: str, tables: Mapping[str, Pair], resamples: int) -> dict[
 def learning_figures(tables: Mapping[str, Pair], resamples: int) -> dict[str, Any]:
     """Return what fewer labelled paintings teach.
 
-    Accuracy of ``calibrated`` and of a stacked run, mean over the miniature's panels, and the gain
-    of the second over the first and over the mean.
+    Figures are the accuracy of ``calibrated`` and of a stacked run, mean over the miniature's
+    panels, and the gain of the second over the first and over the mean.
     """
     figures: dict[str, Any] = {}
     names = (BASE, SHIPPED, OF_RUN)
@@ -362,7 +335,6 @@ def remarks(figures: Mapping[str, Any]) -> list[str]:
 )
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure all aggregators on all tables."""
-    torch.set_num_threads(1)
     learn, test, items = (15, 20, 30) if options.quick else (LEARN, TEST, ITEMS)
     resamples = QUICK_RESAMPLES if options.quick else RESAMPLES
     pairs = miniature_tables(learn, test, options.folder or FOLDER)

@@ -40,6 +40,7 @@ import os
 import random
 import time
 from argparse import Namespace
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -47,7 +48,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks._harness import Option, Progress, benchmark, figure, folder, work_folder
+import numpy as np
+
+from benchmarks._harness import (
+    Array,
+    Option,
+    benchmark,
+    folder,
+    prefixed,
+    spread,
+    totals,
+    work_folder,
+)
 from benchmarks._mock import MockServer
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.judges.models import caps_of
@@ -64,7 +76,6 @@ from scenewright.evals.annotation.panel_queries import (
 )
 from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.datasets.base import DatasetSpec, Item
-from scenewright.evals.statistics.figures import Array, Bootstrap
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting, Truth
 from scenewright.miniature.world import CONTACTS
@@ -94,52 +105,28 @@ def truth_of(at: int) -> Truth:
 class PaintedPhotos:
     """Dataset of ``count`` paintings as PNG files, with detections in the painted scene's order."""
 
+    name, source, licence = "painted", "painted scenes of the miniature world", ""
+    left_out: Mapping[str, int] = {}
+
     def __init__(self, folder: Path, count: int) -> None:
         """Paints what is not there yet."""
-        self.folder = folder
         self.count = count
+        self.fingerprint = json.dumps([_SEEDS, SIZES, count])
         folder.mkdir(parents=True, exist_ok=True)
-        for at in range(count):
-            if not self._file(at).exists():
-                painting_of(at).image.save(self._file(at))
-
-    def _file(self, at: int) -> Path:
-        return self.folder / f"{at:06d}.png"
-
-    @property
-    def name(self) -> str:
-        """``painted``."""
-        return "painted"
-
-    @property
-    def source(self) -> str:
-        """The miniature world."""
-        return "painted scenes of the miniature world"
-
-    @property
-    def licence(self) -> str:
-        """As the package."""
-        return ""
-
-    @property
-    def fingerprint(self) -> str:
-        """Seeds and count."""
-        return json.dumps([_SEEDS, SIZES, self.count])
-
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        """Nothing is."""
-        return {}
+        self._files = [folder / f"{at:06d}.png" for at in range(count)]
+        for at, file in enumerate(self._files):
+            if not file.exists():
+                painting_of(at).image.save(file)
 
     def __iter__(self) -> Iterator[Item]:
-        for at in range(self.count):
+        for at, file in enumerate(self._files):
             truth = truth_of(at)
             found = []
             for item in truth.scene.objects:
                 box = truth.boxes[item.id]
                 left, top = float(box.left), float(box.top)
                 found.append(Detection(item.name, (left, top, left + box.width, top + box.height)))
-            yield Item(id=f"{at:06d}", image=str(self._file(at)), detections=tuple(found))
+            yield Item(id=file.stem, image=str(file), detections=tuple(found))
 
 
 def names_of(truth: Truth) -> dict[str, str]:
@@ -158,9 +145,15 @@ def related_pairs(truth: Truth) -> set[frozenset[str]]:
     }
 
 
-PARTS = ("right", "named", "found", "related", "asked_found", "asked",
-         "contact_right", "contact_named", "clear_right", "clear_named")  # fmt: skip
-_AT = {name: at for at, name in enumerate(PARTS)}
+MEASURES = {
+    "precision": ("right", "named"),
+    "recall": ("found", "related"),
+    "asked_recall": ("asked_found", "asked"),
+    "contact_precision": ("contact_right", "contact_named"),
+    "clear_precision": ("clear_right", "clear_named"),
+}
+"""Measure → the counts whose ratio it is."""
+PARTS = tuple(part for pair in MEASURES.values() for part in pair)
 
 
 def score(triples: Sequence[Triple], truth: Truth) -> list[int]:
@@ -175,84 +168,49 @@ def score(triples: Sequence[Triple], truth: Truth) -> list[int]:
     found = {frozenset((s, t)) for s, _, t in true}
     forms = {*mine, *((t, CONVERSES[p], s) for s, p, t in mine if p in CONVERSES)}
     asked = [(r.source, r.predicate, r.target) for r in truth.scene.relations]
+    contacts = [sum(p in CONTACTS for _, p, _ in some) for some in (true, mine)]
+    clear = [sum(not truth.is_ambiguous(s, t) for s, _, t in some) for some in (true, mine)]
     return [
-        len(true),
-        len(mine),
-        len(found & related),
-        len(related),
-        sum(one in forms for one in asked),
-        len(asked),
-        sum(t[1] in CONTACTS for t in true),
-        sum(t[1] in CONTACTS for t in mine),
-        sum(not truth.is_ambiguous(t[0], t[2]) for t in true),
-        sum(not truth.is_ambiguous(t[0], t[2]) for t in mine),
+        *(len(true), len(mine)),
+        *(len(found & related), len(related)),
+        *(sum(one in forms for one in asked), len(asked)),
+        *contacts,
+        *clear,
     ]
 
 
 @dataclass
 class Scores:
-    """Counts of all photos, by who annotated."""
+    """Counts of all photos, by annotator: a row of :data:`PARTS` a photo."""
 
-    photos: int
-    """How many."""
-    by: dict[str, list[list[int]]] = field(default_factory=dict)
-    """Annotator → a row a photo."""
+    by: dict[str, list[list[int]]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, name: str, row: list[int]) -> None:
-        """Return the next photo of ``name``."""
-        self.by.setdefault(name, []).append(row)
+    def _values(self, names: Sequence[str], measure: str) -> Array:
+        """Return a measure of all photos, then of resamples, of annotators taken together."""
+        columns = [PARTS.index(part) for part in MEASURES[measure]]
+        above, below = totals(sum(np.array(self.by[name]) for name in names)[:, columns]).T
+        with np.errstate(all="ignore"):
+            found: Array = above / below
+        return found
 
     def figures(self) -> dict[str, dict[str, float]]:
         """Return ``MEASURE.NAME`` for ``precision``, ``recall`` and their kin."""
-        boot = Bootstrap(self.photos)
-        found: dict[str, dict[str, float]] = {}
-        for name, rows in self.by.items():
-            columns = list(zip(*rows, strict=True))
-            for measure, (part, whole) in _MEASURES.items():
-                value = boot.figure(
-                    range(self.photos), [columns[_AT[part]], columns[_AT[whole]]], _ratio
-                )
-                if value.value is not None:
-                    found[f"{measure}.{name}"] = figure(value)
-        return found
+        found = {
+            f"{measure}.{name}": self._values([name], measure)
+            for name in self.by
+            for measure in MEASURES
+        }
+        return {key: spread(values) for key, values in found.items() if np.isfinite(values[0])}
 
     def gains(self, ours: str, theirs: Mapping[str, Sequence[str]]) -> dict[str, dict[str, float]]:
         """Return ``gain.MEASURE.over_NAME`` of ``ours`` over the pooled annotators of each name."""
-        boot = Bootstrap(self.photos)
-        mine = list(zip(*self.by[ours], strict=True))
-        found: dict[str, dict[str, float]] = {}
-        for name, group in theirs.items():
-            pooled = [
-                [sum(values) for values in zip(*rows, strict=True)]
-                for rows in zip(*(self.by[one] for one in group), strict=True)
-            ]
-            other = list(zip(*pooled, strict=True))
-            for measure in ("precision", "recall"):
-                part, whole = (_AT[one] for one in _MEASURES[measure])
-                columns = [mine[part], mine[whole], other[part], other[whole]]
-                value = boot.figure(range(self.photos), columns, _difference)
-                if value.value is not None:
-                    found[f"gain.{measure}.over_{name}"] = figure(value)
-        return found
-
-
-_MEASURES: Mapping[str, tuple[str, str]] = {
-    "precision": ("right", "named"),
-    "recall": ("found", "related"),
-    "asked_recall": ("asked_found", "asked"),
-    "contact_precision": ("contact_right", "contact_named"),
-    "clear_precision": ("clear_right", "clear_named"),
-}
-
-
-def _ratio(sums: Array) -> Array:
-    found: Array = sums[:, 0] / sums[:, 1]
-    return found
-
-
-def _difference(sums: Array) -> Array:
-    found: Array = sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
-    return found
+        return {
+            f"gain.{measure}.over_{name}": spread(
+                self._values([ours], measure) - self._values(group, measure)
+            )
+            for name, group in theirs.items()
+            for measure in ("precision", "recall")
+        }
 
 
 PANEL = {
@@ -292,13 +250,7 @@ async def measure(count: int, folder: Path) -> dict[str, Any]:
             parser = PictureParser(chat, caps_of(provider, model).preparation)
             voters.append(Voter(f"{provider}:{model}", parser))
         text = TextModel(voters[0].name, voters[0].parser.chat)
-        shown = Progress(count * len(voters))
-
-        def told(stage: str, done: int, of: int | None) -> None:
-            if stage == "annotate":
-                shown.step()
-
-        building = Building(config, dataset, folder / "built", voters, text, told=told)
+        building = Building(config, dataset, folder / "built", voters, text)
         try:
             plan = building.plan()
             begun = time.monotonic()
@@ -337,7 +289,7 @@ async def _verified(
         for row in building.ledger.graphs():
             kept = [row.claims[at] for at in row.kept]
             triples = [(one["source"], one["relation"], one["target"]) for one in kept]
-            scores.add("verified", score(triples, truth_of(int(row.photo.id))))
+            scores.by["verified"].append(score(triples, truth_of(int(row.photo.id))))
     finally:
         building.close()
 
@@ -345,17 +297,17 @@ async def _verified(
 async def _scored(
     building: Building, folder: Path, dataset: PaintedPhotos, voters: Sequence[Voter]
 ) -> dict[str, Any]:
-    scores = Scores(dataset.count)
+    scores = Scores()
     names = dict(zip((voter.name for voter in voters), PANEL, strict=True))
     for photo in building.ledger.photos():
         truth = truth_of(int(photo.id))
         replies = replies_of(building.ledger, photo, voters, 1)
         for voter, triples in replies.items():
-            scores.add(names[voter], score(triples, truth))
+            scores.by[names[voter]].append(score(triples, truth))
         claims = claims_of(replies, {}, CONVERSES)
         for name, threshold in THRESHOLDS.items():
             kept = [claim.triple for claim in claims if claim.share > threshold]
-            scores.add(name, score(kept, truth))
+            scores.by[name].append(score(kept, truth))
     await _verified(folder, dataset, voters, scores)
     figures: dict[str, Any] = dict(scores.figures())
     singles = {one: (one,) for one in PANEL}
@@ -370,7 +322,7 @@ async def _scored(
 def _spent(building: Building, count: int) -> dict[str, Any]:
     prices = PriceTable.load()
     figures: dict[str, Any] = {}
-    totals = {"usd_per_1000": 0.0, "usd_per_1000.photo_1024": 0.0}
+    sums = {"usd_per_1000": 0.0, "usd_per_1000.photo_1024": 0.0}
     spent = building.ledger.spent()
     for name, (provider, model, named) in PANEL.items():
         used = spent["photo", f"{provider}:{model}"]
@@ -384,10 +336,10 @@ def _spent(building: Building, count: int) -> dict[str, Any]:
             if usd is None:
                 raise RuntimeError(f"no price of {provider}:{named}")
             figures[f"{key}.{named}"] = 1000 * usd / count
-            totals[key] += 1000 * usd / count
+            sums[key] += 1000 * usd / count
         figures[f"tokens_in.{name}"] = used["tokens_in"] / count
         figures[f"tokens_out.{name}"] = used["tokens_out"] / count
-    return figures | totals | {f"paper.{key}": value for key, value in PAPER.items()}
+    return figures | sums | prefixed("paper.", PAPER)
 
 
 @benchmark(

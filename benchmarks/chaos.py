@@ -218,20 +218,15 @@ def measured(
     folder: Path, server: str | None, kills: int, at_once: int, seed: int
 ) -> dict[str, float]:
     """Return the figures of a database on ``server``; None: SQLite."""
-    own = nullcontext() if server is None else database(server)
-    with own as url:
-        killed = asyncio.run(
-            endured(folder / "killed", kills=kills, at_once=at_once, database=url, seed=seed)
-        )
+
+    def run(name: str, kills: int, numbers: Sequence[int] | None = None) -> Chaos:
+        with nullcontext() if server is None else database(server) as url:
+            common: dict[str, Any] = {"at_once": at_once, "database": url, "seed": seed}
+            return asyncio.run(endured(folder / name, kills=kills, numbers=numbers, **common))
+
+    killed = run("killed", kills)
     numbers = sorted(int(key.rpartition("-")[2]) for key in killed.ends)
-    own = nullcontext() if server is None else database(server)
-    with own as url:
-        calm = asyncio.run(
-            endured(
-                folder / "calm", kills=0, at_once=at_once, numbers=numbers, database=url, seed=seed
-            )
-        )
-    return figures_of(killed, calm)
+    return figures_of(killed, run("calm", 0, numbers))
 
 
 def figures_of(killed: Chaos, calm: Chaos) -> dict[str, float]:

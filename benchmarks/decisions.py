@@ -38,7 +38,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from benchmarks._harness import Option, benchmark, interval, prefixed, progress
+from benchmarks._harness import Option, benchmark, interval, intervals, prefixed, progress
 from benchmarks._mock import MockServer, picture
 from benchmarks._scenes import balanced_scenes
 from benchmarks.throughput import FULL, QUICK, Plan, limit_figures, ours
@@ -168,8 +168,17 @@ async def compared(wire: Wire, url: str, cases: Sequence[Case]) -> dict[str, Any
     prices = PriceTable.load()
     for name, mine in rows.items():
         front = f"{name}." if name else ""
-        figures[f"{front}tokens.input"] = interval([row.usage.tokens_in for row in mine])
-        figures[f"{front}tokens.output"] = interval([row.usage.tokens_out for row in mine])
+        figures |= intervals(
+            [
+                {
+                    "tokens.input": row.usage.tokens_in,
+                    "tokens.output": row.usage.tokens_out,
+                    "accuracy": row.right,
+                }
+                for row in mine
+            ],
+            front,
+        )
         total = sum((row.usage for row in mine), Usage())
         priced = (
             ("decision", f"{wire.provider}/{wire.model}")
@@ -179,9 +188,7 @@ async def compared(wire: Wire, url: str, cases: Sequence[Case]) -> dict[str, Any
         usd = prices.usd(*priced, total)
         if usd is not None:
             figures[f"{front}usd_per_1000_images"] = 1000.0 * usd / len(mine)
-        figures[f"{front}accuracy"] = interval([row.right for row in mine])
-        raw, scaled = calibration_errors(mine)
-        figures[f"{front}ece.raw"], figures[f"{front}ece"] = raw, scaled
+        figures[f"{front}ece.raw"], figures[f"{front}ece"] = calibration_errors(mine)
     for name, found in bias.items():
         figures[f"{name}.order_bias" if name else "order_bias"] = interval(found)
     held = [holds for case in cases for holds in case.holds]
@@ -205,10 +212,7 @@ async def moved(judge: Judge, case: Case, said: Sequence[Answer]) -> list[float]
 
 
 def calibration_errors(rows: Sequence[Row]) -> tuple[float, float]:
-    """Return the expected calibration error on the second half.
-
-    As given and with the temperatures of the first half.
-    """
+    """Return the second half's calibration error: as given, and with the first's temperatures."""
     middle = len(rows) // 2
     labelled = [
         LabelledAnswer.of(str(at), fact, answer, holds)

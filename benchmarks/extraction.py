@@ -34,16 +34,16 @@ import random
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks._harness import RESAMPLES, benchmark, interval, progress, ratio
+from benchmarks._harness import RESAMPLES, benchmark, intervals, progress, ratio
 from benchmarks._models import SharedJudge
 from scenewright.core.ports.vision import Box, Detection, Detector, Extraction, GraphExtractor
-from scenewright.core.scene import Relation
+from scenewright.core.scene import Relation, SceneGraph
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import CONTACTS
@@ -63,11 +63,11 @@ from scenewright.tools.vision.extraction.world import miniature_world
 
 TURNED = {"left of": "right of", "right of": "left of", "above": "below", "below": "above"}
 KINDS = ("objects", "attributes", "relations", "contacts", "clear_relations", "placed_objects")
+KINDS_WITH_RECALL = tuple(kind for kind in KINDS if kind != "clear_relations")
 _PLACED = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(NamedTuple):
     """Facts of one kind in one picture."""
 
     right: int = 0
@@ -88,56 +88,44 @@ def true_box(painting: Painting, object_id: str) -> Box:
     return float(max(0, box.left)), float(max(0, box.top)), float(right), float(bottom)
 
 
-def aligned(found: Extraction, painting: Painting) -> dict[str, str]:
-    """Return id in the extraction → id in the painting, within classes.
+def aligned(said: SceneGraph, painting: Painting) -> dict[str, str]:
+    """Return id in the graph that was read → id in the painting, within classes.
 
     As many equal colours as can be, then, exchanging pairs, as many true relations as can be.
     """
-    truth = painting.scene
     match: dict[str, str] = {}
-    for name in sorted({item.name for item in found.scene.objects}):
-        ours = [item for item in found.scene.objects if item.name == name]
-        theirs = [item for item in truth.objects if item.name == name]
-        if not theirs:
-            continue
-        same = np.array(
-            [
-                [float(a.attributes.get("color") == b.attributes["color"]) for b in theirs]
-                for a in ours
-            ]
+    for name in sorted({item.name for item in said.objects}):
+        ours, theirs = (
+            [item for item in scene.objects if item.name == name]
+            for scene in (said, painting.scene)
         )
-        for row, column in zip(*linear_sum_assignment(-same), strict=True):
-            match[ours[row].id] = theirs[column].id
-    return _exchanged(match, found, painting)
+        same = [[a.attributes.get("color") == b.attributes["color"] for b in theirs] for a in ours]
+        rows, columns = linear_sum_assignment(np.array(same, float), maximize=True)
+        match |= {ours[a].id: theirs[b].id for a, b in zip(rows, columns, strict=True)}
+    return _exchanged(match, said, painting)
 
 
-def _exchanged(match: dict[str, str], found: Extraction, painting: Painting) -> dict[str, str]:
-    names = {item.id: item.name for item in found.scene.objects}
-    told = {item.id: item.attributes.get("color") for item in found.scene.objects}
-    best = _true_relations(match, found, painting)
-    better = True
+def _exchanged(match: dict[str, str], said: SceneGraph, painting: Painting) -> dict[str, str]:
+    def true_relations(match: Mapping[str, str]) -> int:
+        return sum(holds(relation, match, painting) for relation in said.relations)
+
+    looks = {item.id: (item.name, item.attributes.get("color")) for item in said.objects}
+    twins = [(a, b) for a, b in combinations(sorted(match), 2) if looks[a] == looks[b]]
+    best, better = true_relations(match), True
     while better:
         better = False
-        for a in match:
-            for b in match:
-                if a >= b or names[a] != names[b] or told[a] != told[b]:
-                    continue
-                tried = {**match, a: match[b], b: match[a]}
-                value = _true_relations(tried, found, painting)
-                if value > best:
-                    match, best, better = tried, value, True
+        for a, b in twins:
+            tried = {**match, a: match[b], b: match[a]}
+            value = true_relations(tried)
+            if value > best:
+                match, best, better = tried, value, True
     return match
 
 
-def _true_relations(match: Mapping[str, str], found: Extraction, painting: Painting) -> int:
-    return sum(_holds(relation, match, painting) for relation in found.scene.relations)
-
-
-def _holds(relation: Relation, match: Mapping[str, str], painting: Painting) -> bool:
-    source, target = match.get(relation.source), match.get(relation.target)
-    if source is None or target is None:
-        return False
-    return relation.predicate in painting.truth.relations_between(source, target)
+def holds(relation: Relation, match: Mapping[str, str], painting: Painting) -> bool:
+    """Return whether a relation that was read holds between the painted things."""
+    ends = match.get(relation.source), match.get(relation.target)
+    return None not in ends and relation.predicate in painting.truth.relations_between(*ends)
 
 
 def counted(found: Extraction, painting: Painting) -> dict[str, Count]:
@@ -146,39 +134,37 @@ def counted(found: Extraction, painting: Painting) -> dict[str, Count]:
     The kinds are those of :data:`KINDS`, as the benchmark defines them.
     """
     scene, truth = found.scene, painting.truth
-    match = aligned(found, painting)
-    relations = scene.relations
+    match = aligned(scene, painting)
     said = {
         (match[r.source], r.predicate, match[r.target])
-        for r in relations
+        for r in scene.relations
         if r.source in match and r.target in match
     }
     said |= {(t, TURNED[p], s) for s, p, t in said if p in TURNED}
     asked = [
         (r.source, r.predicate, r.target) for r in painting.scene.relations if r.predicate != "near"
     ]
-    colors = [
+    colors = sum(
         painting.scene.object(match[item.id]).attributes["color"] == item.attributes["color"]
         for item in scene.objects
         if item.id in match and "color" in item.attributes
-    ]
+    )
+    colored = sum(len(item.attributes) for item in scene.objects)
     n = len(painting.scene.objects)
 
     def related(some: list[Relation], true: list[tuple[str, str, str]]) -> Count:
-        right = sum(_holds(relation, match, painting) for relation in some)
+        right = sum(holds(relation, match, painting) for relation in some)
         return Count(right, len(some), sum(one in said for one in true), len(true))
 
     def clear(relation: Relation) -> bool:
         ends = match.get(relation.source), match.get(relation.target)
-        diagonal = None not in ends and truth.is_ambiguous(str(ends[0]), str(ends[1]))
-        return not (relation.predicate in TURNED and diagonal)
+        return relation.predicate not in TURNED or None in ends or not truth.is_ambiguous(*ends)
 
+    relations = list(scene.relations)
     counts = {
         "objects": Count(len(match), len(scene.objects), len(match), n),
-        "attributes": Count(
-            sum(colors), sum(len(item.attributes) for item in scene.objects), sum(colors), n
-        ),
-        "relations": related(list(relations), asked),
+        "attributes": Count(colors, colored, colors, n),
+        "relations": related(relations, asked),
         "contacts": related(
             [r for r in relations if r.predicate in CONTACTS], sorted(truth.contacts)
         ),
@@ -258,24 +244,24 @@ async def measure(n: int) -> dict[str, Any]:
     """Return all figures over ``n`` paintings."""
     rng = random.Random(SEED)
     detector = detector_of(MINIATURE.detector)
-    rows: dict[str, list[Mapping[str, Count]]] = {}
-    seconds: dict[str, list[float]] = {}
     first = sample_painting(random.Random(f"{SEED}: warm up"))
     for reader in readers(first, detector).values():
         await reader.extract(first.image)
+    rows: dict[str, list[Mapping[str, Count]]] = {}
+    seconds: list[dict[str, float]] = []
     for _ in progress(range(n)):
         painting = sample_painting(rng)
+        seconds.append({})
         for name, reader in readers(painting, detector).items():
             began = time.perf_counter()
             found = await reader.extract(painting.image)
-            seconds.setdefault(name, []).append(time.perf_counter() - began)
+            seconds[-1][name] = time.perf_counter() - began
             rows.setdefault(name, []).append(counted(found, painting))
     figures: dict[str, Any] = {}
     for name, counts in rows.items():
         figures |= figures_of(name, counts)
-    for name in TIMED:
-        figures[f"seconds.{name}"] = interval(seconds[name])
-    return figures
+    timed = [{name: row[name] for name in TIMED} for row in seconds]
+    return figures | intervals(timed, "seconds.")
 
 
 def figures_of(
@@ -286,20 +272,12 @@ def figures_of(
     A value is left out if nothing was said, or nothing was there. Raises ``ValueError`` without
     pictures.
     """
-    if not rows:
-        raise ValueError("no pictures: nothing was measured")
     figures: dict[str, Any] = {}
-    for kind in KINDS:
-        counts = [row.get(kind, Count()) for row in rows]
-        values = {
-            "precision": [(count.right, count.said) for count in counts],
-            "recall": [(count.found, count.true) for count in counts],
-        }
-        if kind == "clear_relations":
-            del values["recall"]
-        for measure_, pairs in values.items():
-            if any(below for _, below in pairs):
-                figures[f"{measure_}.{kind}.{name}"] = ratio(pairs, resamples)
+    for measure, (part, whole) in {"precision": (0, 1), "recall": (2, 3)}.items():
+        for kind in KINDS if measure == "precision" else KINDS_WITH_RECALL:
+            counts = np.array([row.get(kind, Count()) for row in rows]).reshape(-1, 4)
+            if not len(counts) or counts[:, whole].any():
+                figures[f"{measure}.{kind}.{name}"] = ratio(counts[:, [part, whole]], resamples)
     return dict(sorted(figures.items()))
 
 

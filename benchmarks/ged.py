@@ -24,7 +24,7 @@ from typing import Any, Literal
 import networkx as nx
 import numpy as np
 
-from benchmarks._harness import Progress, benchmark, interval, ratio
+from benchmarks._harness import Progress, benchmark, interval, intervals, ratio
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.graph_edit import EditDistance, EditLimits, edit_distance
 
@@ -53,9 +53,9 @@ class Pair:
 
 
 def pair_of(kind: Kind, objects: int, seed: int) -> Pair:
-    """Return a pair of graphs with ``objects`` objects, half again as many relations.
+    """Return two graphs of ``objects`` objects, half again as many relations, and colours.
 
-    And a colour for two objects in three.
+    Two objects in three have one.
     """
     rng = random.Random(f"{kind} {objects} {seed}")
     first = _graph(objects, rng)
@@ -221,27 +221,26 @@ def against_networkx(
 
 def bounds(objects: int, count: int, limit: float, progress: Progress) -> dict[str, Any]:
     """Return figures of the bounds at one size."""
-    found: dict[str, list[float]] = {}
+    figures: dict[str, Any] = {}
     for kind in KINDS:
+        suffix = "" if kind == "unrelated" else f".{kind}"
+        found: list[dict[str, float]] = []
         for at in range(count):
             pair = pair_of(kind, objects, at)
             exact, seconds = timed(pair, EditLimits(seconds=limit))
             quick, at_once = timed(pair, EditLimits(seconds=0.0))
-            rows = {"exact": float(exact.exact), "seconds": seconds}
+            row = {"exact": float(exact.exact), "seconds": seconds}
             if kind == "unrelated":
-                rows |= {
+                row |= {
                     "gap": exact.gap / exact.upper,
                     "gap_at_once": quick.gap / quick.upper,
                     "seconds_at_once": at_once,
                 }
-            for name, value in rows.items():
-                suffix = "" if kind == "unrelated" else f".{kind}"
-                found.setdefault(f"{name}.{objects}{suffix}", []).append(value)
+            found.append(row)
             progress.step()
-    return {
-        name: sum(values) / len(values) if name.startswith("exact") else interval(values)
-        for name, values in found.items()
-    }
+        figures |= {f"{name}.{objects}{suffix}": v for name, v in intervals(found).items()}
+        figures[f"exact.{objects}{suffix}"] = figures[f"exact.{objects}{suffix}"]["mean"]
+    return figures
 
 
 @benchmark("few pairs")

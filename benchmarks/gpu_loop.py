@@ -23,15 +23,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import multiprocessing
 import resource
 import sys
-import time
 from argparse import BooleanOptionalAction, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +38,8 @@ import torch
 from PIL import Image
 
 from benchmarks._gpu_models import FULL, SMALL, Sizes, build
-from benchmarks._harness import Option, benchmark, folder, interval, work_folder
+from benchmarks._harness import Clock, Option, benchmark, folder, interval, work_folder
+from benchmarks._mock import apart
 from scenewright.core.ports.backend import GenerationRequest, Reference
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
@@ -88,20 +87,6 @@ class Outcome:
     """Device memory at the peak; without a GPU, what the process grew by."""
     pictures: list[np.ndarray] = field(repr=False)
     """Three of each refinement, ``[height, width, 3]`` of bytes."""
-
-
-class Clock:
-    """Adds up the time spent inside of it."""
-
-    def __init__(self) -> None:
-        self.wall = self.cpu = 0.0
-
-    def __enter__(self) -> None:
-        self._begun = time.perf_counter(), time.process_time()
-
-    def __exit__(self, *_: object) -> None:
-        self.wall += time.perf_counter() - self._begun[0]
-        self.cpu += time.process_time() - self._begun[1]
 
 
 def jobs(count: int, pixels: int, steps: int) -> list[Job]:
@@ -242,7 +227,7 @@ class Ours:
 
 
 def measure(side: str, folder: Path, device: str, dtype: torch.dtype, work: list[Job]) -> Outcome:
-    """Return ``side`` is ``script``, ``ours``, ``together`` or ``compiled``.
+    """Return what ``work`` takes one side: ``script``, ``ours``, ``together`` or ``compiled``.
 
     The first of ``work`` loads the model.
 
@@ -250,24 +235,23 @@ def measure(side: str, folder: Path, device: str, dtype: torch.dtype, work: list
     """
     if len(work) < 2:
         raise ValueError("one refinement tells nothing of the later ones: give two or more")
-    makers: dict[str, Callable[[], Script | Ours]] = {
-        "script": lambda: Script(folder, device, dtype),
-        "ours": lambda: Ours(folder, device, dtype),
-        "together": lambda: Ours(folder, device, dtype, together=True),
-        "compiled": lambda: Ours(folder, device, dtype, compiled=True),
+    makers: dict[str, Callable[..., Script | Ours]] = {
+        "script": Script,
+        "ours": Ours,
+        "together": partial(Ours, together=True),
+        "compiled": partial(Ours, compiled=True),
     }
+    loading = Clock()
     wholes: list[Clock] = []
     drawings: list[Clock] = []
     pictures: list[np.ndarray] = []
     with quiet(), _peak(device) as peak:
-        loading = Clock()
         with loading:
-            one = makers[side]()
+            one = makers[side](folder, device, dtype)
         for job in work:
-            whole = Clock()
-            with whole:
+            wholes.append(Clock())
+            with wholes[-1]:
                 drawn, calls = one.refine(job)
-            wholes.append(whole)
             drawings.append(calls)
             pictures += [np.asarray(picture) for picture in drawn]
         one.close()
@@ -312,17 +296,12 @@ Runner = Callable[..., Outcome]
 
 
 def in_process(side: str, folder: Path, device: str, *given: Any) -> Outcome:
-    """Return ``measure`` in a process of its own.
-
-    Which has imported everything before the clock runs.
-    """
-    context = multiprocessing.get_context("spawn")
+    """Return ``measure`` in a process that has imported everything before the clock runs."""
     # One thread on a CPU: the ratio then depends less on what else runs there.
     threads = 1 if device == "cpu" else torch.get_num_threads()
-    with ProcessPoolExecutor(
-        1, mp_context=context, initializer=torch.set_num_threads, initargs=(threads,)
-    ) as pool:
-        return pool.submit(measure, side, folder, device, *given).result()
+    return apart(
+        measure, side, folder, device, *given, prepare=partial(torch.set_num_threads, threads)
+    )
 
 
 def compare(
@@ -361,18 +340,13 @@ def figures(outcomes: Sequence[Mapping[str, Outcome]]) -> dict[str, Any]:
         pairs = [(one["script"], one[side]) for one in outcomes if side in one]
         if not pairs:
             continue
-        for name, seconds in READINGS.items():
-            for clock in ("wall", "cpu"):
-                kind = "" if clock == "wall" else "_cpu"
-                found[f"{name}{kind}{suffix}"] = interval(
-                    [
-                        seconds(getattr(script, clock)) / seconds(getattr(ours, clock))
-                        for script, ours in pairs
-                    ]
-                )
-        apart = [_apart(script, ours) for script, ours in pairs]
-        found[f"max_abs_diff{suffix}"] = max(far for far, _ in apart)
-        found[f"mean_abs_diff{suffix}"] = mean = max(mean for _, mean in apart)
+        for clock, kind in (("wall", ""), ("cpu", "_cpu")):
+            for name, reading in READINGS.items():
+                taken = [[getattr(getattr(o, clock), reading) for o in pair] for pair in pairs]
+                found[f"{name}{kind}{suffix}"] = interval([a / b for a, b in taken])
+        most, means = zip(*(_apart(*pair) for pair in pairs), strict=True)
+        found[f"max_abs_diff{suffix}"] = max(most)
+        found[f"mean_abs_diff{suffix}"] = mean = max(means)
         found[f"peak_mib{suffix}"] = max(ours.peak_mib for _, ours in pairs)
         if not mean <= LIMIT:
             raise RuntimeError(
@@ -381,18 +355,14 @@ def figures(outcomes: Sequence[Mapping[str, Outcome]]) -> dict[str, Any]:
             )
     found["script_peak_mib"] = max(one["script"].peak_mib for one in outcomes)
     for side in ("script", *SUFFIXES):
-        runs = [one[side] for one in outcomes if side in one]
-        if runs:
-            found[f"{side}_first_seconds"] = interval([one.wall.first for one in runs])
-            found[f"{side}_next_seconds"] = interval([one.wall.later for one in runs])
+        if runs := [one[side].wall for one in outcomes if side in one]:
+            found[f"{side}_first_seconds"] = interval([wall.first for wall in runs])
+            found[f"{side}_next_seconds"] = interval([wall.later for wall in runs])
     return found
 
 
-READINGS: dict[str, Callable[[Times], float]] = {
-    "speedup": lambda times: times.first,
-    "speedup_next": lambda times: times.later,
-    "speedup_drawing": lambda times: times.drawing,
-}
+READINGS = {"speedup": "first", "speedup_next": "later", "speedup_drawing": "drawing"}
+"""Figure → the field of :class:`Times` that is compared."""
 
 
 def _apart(one: Outcome, other: Outcome) -> tuple[int, float]:

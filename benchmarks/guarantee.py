@@ -26,15 +26,13 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
+import pandas as pd
 
-from benchmarks._harness import benchmark
-from benchmarks.panels import ask_all, name_of
+from benchmarks._harness import benchmark, prefixed
+from benchmarks.panels import labelled_table
 from scenewright.agents.panel.aggregation import mean_probability
 from scenewright.agents.panel.guarantee import CascadeGuarantee, LabelledVerdicts, guarantee_of
 from scenewright.core.facts import FACT_KINDS
@@ -45,10 +43,8 @@ from scenewright.evals.studies.panel.simulator import (
     VoteRates,
     simulate,
 )
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.evals.studies.panel.table import AnswerTable, Mask
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 RISK = 0.05
 JUDGES = ("b", "a", "weak", "eager")
 """The miniature's, the first one first."""
@@ -82,53 +78,28 @@ SHOWN = ("share", "coverage", "calls_per_image", "accuracy", "first_alone.risk")
 """Figures of these."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Answered:
-    """Facts of known truth and what four judges say of them."""
-
-    said: Array
-    """Probability against the strongest rival, (n_facts, 4), the first judge's first."""
-    holds: Mask
-    """The truth, (n_facts,)."""
-    kinds: NDArray[np.str_]
-    """Kind of each fact."""
-    pictures: NDArray[np.intp]
-    """Number of each fact's picture."""
-
-    @property
-    def everybody(self) -> Array:
-        """Mean of all judges, (n_facts,)."""
-        return mean_probability(self.said)
-
-    def judged(self, rows: Mask) -> LabelledVerdicts:
-        """Return the first judge's verdicts on some facts."""
-        lead = self.said[rows, 0]
-        return LabelledVerdicts(
-            self.kinds[rows], lead, lead > 0.5, self.holds[rows], self.pictures[rows]
-        )
-
-
-def accepted(answered: Answered, bounds: CascadeGuarantee | tuple[float, float]) -> Mask:
+def accepted(table: AnswerTable, bounds: CascadeGuarantee | tuple[float, float]) -> Mask:
     """Return the facts whose verdict by the first judge stands."""
-    found = np.zeros(len(answered.holds), bool)
+    found = np.zeros(len(table.facts), bool)
+    lead = table.said[:, 0]
     for kind in FACT_KINDS:
         low, high = bounds if isinstance(bounds, tuple) else bounds.bounds(kind)
-        lead = answered.said[:, 0]
         with np.errstate(invalid="ignore"):
-            found |= (answered.kinds == kind) & ((lead < low) | (lead > high))
+            found |= (table.kinds == kind) & ((lead < low) | (lead > high))
     return found
 
 
-def outcome(answered: Answered, rows: Mask, settled: Mask) -> dict[str, float]:
+def outcome(table: AnswerTable, rows: Mask, settled: Mask) -> dict[str, float]:
     """Return what came of asking the others about those of ``rows`` that are not ``settled``."""
-    right = (answered.said[:, 0] > 0.5) == answered.holds
-    both = np.where(settled, right, (answered.everybody > 0.5) == answered.holds)
-    pictures = len(np.unique(answered.pictures[rows]))
-    torn = len(np.unique(answered.pictures[rows & ~settled]))
-    others = answered.said.shape[1] - 1
+    first, everybody = (
+        (likely > 0.5) == table.truth for likely in (table.said[:, 0], mean_probability(table.said))
+    )
+    both = np.where(settled, first, everybody)
+    pictures, torn = (len(np.unique(table.image_of[at])) for at in (rows, rows & ~settled))
+    others = len(table.judges) - 1
     kept = rows & settled
     return {
-        "risk": float((~right[kept]).mean()) if kept.any() else 0.0,
+        "risk": float((~first[kept]).mean()) if kept.any() else 0.0,
         "coverage": float(settled[rows].mean()),
         "calls_per_image": 1.0 + others * torn / pictures,
         "answers_per_fact": 1.0 + others * float((~settled[rows]).mean()),
@@ -136,48 +107,31 @@ def outcome(answered: Answered, rows: Mask, settled: Mask) -> dict[str, float]:
     }
 
 
-def figures_of(answered: Answered, resamples: int) -> dict[str, float]:
-    """Return all figures of one set of answers."""
-    n = int(answered.pictures.max()) + 1
+def figures_of(table: AnswerTable, resamples: int) -> dict[str, float]:
+    """Return all figures of one set of answers, the first judge's first."""
+    n = len(table.images)
     rng = np.random.default_rng(SEED)
-    ways: dict[str, list[dict[str, float]]] = {"": [], "fixed.": [], "first_alone.": []}
+    found: dict[str, list[dict[str, float]]] = {"": [], "fixed.": [], "first_alone.": []}
     for _ in range(resamples):
         learnt = np.zeros(n, bool)
         learnt[rng.permutation(n)[: n // 2]] = True
-        rows = ~learnt[answered.pictures]
-        made = guarantee_of(
-            answered.judged(~rows), first=("first",), aggregation="mean", quorum=1, risk=RISK
+        rows = ~learnt[table.image_of]
+        lead = table.said[~rows, 0]
+        known = LabelledVerdicts(
+            table.kinds[~rows], lead, lead > 0.5, table.truth[~rows] == 1.0, table.image_of[~rows]
         )
-        ways[""].append(outcome(answered, rows, accepted(answered, made)))
-        ways["fixed."].append(outcome(answered, rows, accepted(answered, (0.1, 0.9))))
-        ways["first_alone."].append(outcome(answered, rows, accepted(answered, (0.5, 0.5))))
+        made = guarantee_of(known, first=("first",), aggregation="mean", quorum=1, risk=RISK)
+        for way, bounds in zip(found, (made, (0.1, 0.9), (0.5, 0.5)), strict=True):
+            found[way].append(outcome(table, rows, accepted(table, bounds)))
     figures: dict[str, float] = {}
-    for way, found in ways.items():
-        figures[f"{way}share"] = float(np.mean([one["risk"] <= RISK for one in found]))
-        for name in found[0]:
-            figures[way + name] = float(np.mean([one[name] for one in found]))
-    figures["ask_all.calls_per_image"] = float(answered.said.shape[1])
-    right = (answered.everybody > 0.5) == answered.holds
-    figures["ask_all.accuracy"] = float(right.mean())
+    for way, outcomes in found.items():
+        frame = pd.DataFrame(outcomes)
+        figures[f"{way}share"] = float((frame["risk"] <= RISK).mean())
+        figures |= prefixed(way, frame.mean().to_dict())
+    everybody = (mean_probability(table.said) > 0.5) == table.truth
+    figures["ask_all.calls_per_image"] = float(len(table.judges))
+    figures["ask_all.accuracy"] = float(everybody.mean())
     return figures
-
-
-def miniature(paintings: int) -> Answered:
-    """Return the miniature's judges on paintings that no training saw."""
-    torch.set_num_threads(1)
-    judges = [judge_of(name_of(judge)) for judge in JUDGES]
-    asked = asyncio.run(ask_all(judges, paintings, SEED))
-    number = np.empty(len(asked.facts), np.intp)
-    for at, rows in enumerate(asked.groups()):
-        number[rows] = at
-    said = asked.values([judge.id for judge in judges])
-    return Answered(said, asked.labels == 1.0, np.array(asked.kinds), number)
-
-
-def simulated(spec: SimulationSpec) -> Answered:
-    """Return judges of known errors."""
-    table = simulate(spec)
-    return Answered(table.said, table.truth == 1.0, table.kinds, table.image_of)
 
 
 def with_first(error: float, spec: SimulationSpec) -> SimulationSpec:
@@ -191,22 +145,17 @@ def with_first(error: float, spec: SimulationSpec) -> SimulationSpec:
 
 def measure(paintings: int, images: int, resamples: int) -> dict[str, Any]:
     """Return all figures."""
-    painted = figures_of(miniature(paintings), resamples)
+    asked = asyncio.run(labelled_table(JUDGES, paintings, SEED))
     spec = SIMULATION.model_copy(update={"n_items": images})
-    drawn = figures_of(simulated(spec), resamples)
-    tried: dict[str, float] = {}
+    painted, drawn = (figures_of(table, resamples) for table in (asked, simulate(spec)))
+    figures: dict[str, Any] = dict(painted)
+    for name, found in (("miniature", painted), ("simulation", drawn)):
+        figures |= {f"{key}.{name}": value for key, value in found.items()}
     for error in FIRST_ERRORS:
-        found = figures_of(simulated(with_first(error, spec)), resamples)
-        tried |= {f"first_{error:g}.{name}": found[name] for name in SHOWN}
-    return {
-        **painted,
-        **{f"{name}.miniature": value for name, value in painted.items()},
-        **{f"{name}.simulation": value for name, value in drawn.items()},
-        **tried,
-        "pictures.miniature": paintings,
-        "pictures.simulation": images,
-        "resamples": resamples,
-    }
+        found = figures_of(simulate(with_first(error, spec)), resamples)
+        figures |= {f"first_{error:g}.{name}": found[name] for name in SHOWN}
+    sizes = {"pictures.miniature": paintings, "pictures.simulation": images}
+    return figures | sizes | {"resamples": resamples}
 
 
 @benchmark("few paintings")

@@ -27,18 +27,18 @@ drawn. Requests are counted as above. This part needs PostgreSQL on port 5432 an
 
 from __future__ import annotations
 
-import asyncio
 import io
 import logging
 import re
 import shutil
+import socket
+import socketserver
 import subprocess
 import sys
 import threading
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -325,47 +325,40 @@ class Served:
     """Runs that the host which was cut off had at work, and others ended."""
 
 
+class _Forwarding(socketserver.ThreadingTCPServer):
+    """Server whose connections lead to another address."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], to: tuple[str, int]) -> None:
+        super().__init__(address, _Forwarded)
+        self.to = to
+
+
+class _Forwarded(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        server: Any = self.server
+        with socket.create_connection(server.to) as there:
+            back = threading.Thread(target=_pump, args=(there, self.request), daemon=True)
+            back.start()
+            _pump(self.request, there)
+            back.join()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
 @contextmanager
 def forwarded(address: str, port: int, to: tuple[str, int]) -> Iterator[int]:
     """Yield a port of ``address`` whose connections lead ``to`` where only this machine reaches."""
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
-
-    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(*to)
-        # Its end is that of the block: streams would complain of a connection cut off then.
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(pump(reader, back), pump(there, writer))
-
-    async def serve() -> None:
-        server = await asyncio.start_server(connect, address, port)
-        stop = asyncio.Event()
-        listening.set_result(
-            (int(server.sockets[0].getsockname()[1]), asyncio.get_running_loop(), stop)
-        )
-        await stop.wait()
-        server.close()
-
-    def run() -> None:
-        try:
-            asyncio.run(serve())
-        except OSError as error:
-            listening.set_exception(error)
-
-    listening: Future[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    number, loop, stop = listening.result(30)
-    try:
-        yield number
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
+    with _Forwarding((address, port), to) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield int(server.server_address[1])
+        server.shutdown()
 
 
 @contextmanager

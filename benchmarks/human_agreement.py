@@ -35,12 +35,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from benchmarks._harness import RESAMPLES, benchmark, folder, interval, release, spread
+from benchmarks._harness import RESAMPLES, benchmark, folder, interval, prefixed, release, spread
 from scenewright.agents.panel.aggregation import dawid_skene, majority_share, mean_probability
 from scenewright.agents.panel.panel import THRESHOLD
 from scenewright.core.facts import FACT_KINDS
 from scenewright.evals.statistics.ranks import DECIMALS, kendall, spearman
-from scenewright.evals.studies.panel.aggregators.base import questions_of
+from scenewright.evals.studies.panel.aggregators.base import folds_of, questions_of
 from scenewright.evals.studies.panel.aggregators.pooling import drawn_to_others
 from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.sources.dsg_release import JUDGES, load_dsg_release
@@ -49,10 +49,7 @@ from scenewright.evals.studies.peers.matrix import DSG as PUBLISHED
 from scenewright.evals.studies.peers.matrix import UNASKED, published_scores
 
 Array = NDArray[np.float64]
-Drawn = tuple[float, Array]
-"""A value, and that of each resample."""
 QUICK_RESAMPLES = 100
-FOLDS = 10
 _RIDGE = 10.0
 
 
@@ -160,14 +157,6 @@ def same_question(table: AnswerTable, pull: float) -> Array:
     return per_image(table, drawn_to_others(table.said, questions_of(table), pull))
 
 
-def folds_of(prompts: Sequence[str], seed: int = 0) -> NDArray[np.int64]:
-    """Return the fold, 0 to ``FOLDS`` − 1, of each image; images of one prompt share theirs."""
-    names = sorted(set(prompts))
-    order = np.random.default_rng(seed).permutation(len(names))
-    fold = {name: int(place) % FOLDS for name, place in zip(names, order, strict=True)}
-    return np.array([fold[prompt] for prompt in prompts])
-
-
 def prompts_of(table: AnswerTable) -> list[str]:
     """Return the prompt of each image."""
     return [image.item for image in table.images]
@@ -178,7 +167,7 @@ def chosen_by_other_prompts(table: AnswerTable, candidates: Sequence[Array]) -> 
 
     ``candidates``: scores (n_images,) on one scale; the first of equally good ones is taken.
     """
-    folds, ratings = folds_of(prompts_of(table)), table.ratings
+    folds, ratings = folds_of(table), table.ratings
     result = np.empty(len(ratings))
     for fold in np.unique(folds):
         rest = folds != fold
@@ -194,7 +183,7 @@ def ridge(table: AnswerTable) -> Array:
     image has none of a kind), standardised, with the penalty ``_RIDGE``. Full marks score 0.
     """
     asked, ratings = asked_images(table), table.ratings
-    folds = folds_of(prompts_of(table))
+    folds = folds_of(table)
     features = _features(table)
     result = np.empty(len(ratings))
     for fold in np.unique(folds):
@@ -225,19 +214,16 @@ def correlations(
     scores: Mapping[str, Array],
     draws: ItemResamples,
     correlation: Callable[[Array, Array], float],
-) -> dict[str, Drawn]:
-    """Return name → the correlation on all images, and on each resample."""
+) -> dict[str, Array]:
+    """Return name → the correlation on all images, then on each resample: (1 + resamples,)."""
 
-    def of(values: Array) -> Drawn:
-        drawn = draws.drawn(lambda images: correlation(values[images], table.ratings[images]))
-        return correlation(values, table.ratings), drawn
+    def of(values: Array) -> Array:
+        whole = correlation(values, table.ratings)
+        return np.array(
+            [whole, *draws.drawn(lambda at: correlation(values[at], table.ratings[at]))]
+        )
 
     return {name: of(values) for name, values in scores.items()}
-
-
-def gain(first: Drawn, second: Drawn) -> dict[str, float]:
-    """Return ``first − second``, paired on the same resamples."""
-    return spread(first[0] - second[0], first[1] - second[1])
 
 
 def within_prompt(scores: Array, ratings: Array, prompts: Sequence[str]) -> list[float]:
@@ -266,16 +252,18 @@ def measure(table: AnswerTable, count: int) -> dict[str, Any]:
     ranks = correlations(table, {**main, **attempts}, draws, spearman)
     taus = correlations(table, main, draws, kendall)
     best = max(JUDGES, key=lambda judge: ranks[judge][0])
-    figures: dict[str, Any] = {f"spearman.{name}": spread(*ranks[name]) for name in main}
-    figures |= {f"kendall.{name}": spread(*taus[name]) for name in main}
-    for kind, values in PUBLISHED.items():
-        figures |= {f"published.{kind}.{judge}": value for judge, value in values.items()}
-    figures |= {
-        "gain.mean_over_best_judge": gain(ranks["mean"], ranks[best]),
-        "gain.default_over_best_judge": gain(ranks["default"], ranks[best]),
-        "gain.mean_over_majority": gain(ranks["mean"], ranks["majority"]),
-        "gain.mean_over_dawid_skene": gain(ranks["mean"], ranks["dawid_skene"]),
+    gains = {
+        "mean_over_best_judge": ("mean", best),
+        "default_over_best_judge": ("default", best),
+        "mean_over_majority": ("mean", "majority"),
+        "mean_over_dawid_skene": ("mean", "dawid_skene"),
     }
+    figures: dict[str, Any] = {f"spearman.{name}": spread(ranks[name]) for name in main}
+    figures |= {f"kendall.{name}": spread(taus[name]) for name in main}
+    for kind, values in PUBLISHED.items():
+        figures |= prefixed(f"published.{kind}.", values)
+    for name, (first, second) in gains.items():
+        figures[f"gain.{name}"] = spread(ranks[first] - ranks[second])
     asked = asked_images(table)
     for name, scores in main.items():
         figures[f"asked.spearman.{name}"] = spearman(scores[asked], ratings[asked])
@@ -283,8 +271,8 @@ def measure(table: AnswerTable, count: int) -> dict[str, Any]:
     for name, scores in {**main, "same_question": attempts["same_question"]}.items():
         figures[f"within_prompt.{name}"] = interval(within_prompt(scores, ratings, prompts))
     for name in attempts:
-        figures[f"tried.{name}"] = spread(*ranks[name])
-        figures[f"tried_gain.{name}"] = gain(ranks[name], ranks["mean"])
+        figures[f"tried.{name}"] = spread(ranks[name])
+        figures[f"tried_gain.{name}"] = spread(ranks[name] - ranks["mean"])
     full = 1.0 - 10.0**-DECIMALS
     for name in ("mean", "majority"):
         figures[f"full_marks.{name}"] = float((main[name][asked] >= full).mean())

@@ -34,7 +34,6 @@ from benchmarks._harness import (
     folder,
     interval,
     report,
-    require_commit,
     work_folder,
 )
 from benchmarks._loop import (
@@ -264,6 +263,8 @@ def draw(figures: Mapping[str, Any], path: Path) -> None:
 
 @benchmark(
     "6 scenes",
+    clean=True,
+    trials=["set"],
     scenes=Option(300, "scenes", least=1),
     processes=PROCESSES,
     work=folder(f"folder of the rows (default: {WORK})"),
@@ -285,9 +286,6 @@ def main(options: Namespace) -> None:
         )
     except ValueError as error:
         options.refuse(str(error))
-    unpublished = options.quick or bool(options.set)
-    if not unpublished:
-        require_commit()
     count = 6 if options.quick else options.scenes + -options.scenes % len(LEVELS)
     study = SceneStudy.of(SceneRow, measure_scene, profile, runs=RUNS, readings=READINGS)
     with work_folder(options, WORK) as work:
@@ -297,9 +295,9 @@ def main(options: Namespace) -> None:
     figures = figures_of(rows, accuracy)
     if lacking:
         print(f"Not all is corrected: {lacking}.")
-    report("loop", len(rows), figures, unpublished)
+    report("loop", len(rows), figures, options.unpublished)
     print(markdown(figures, len(rows), "now"))
-    if not unpublished:
+    if not options.unpublished:
         draw(figures, PICTURE)
         print(f"written to {PICTURE}; make results writes the pages")
 

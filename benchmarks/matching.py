@@ -24,18 +24,15 @@ from __future__ import annotations
 
 import random
 import tempfile
-import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable
-from functools import partial
-from itertools import permutations
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks._harness import Option, benchmark, interval
+from benchmarks._harness import Clock, Option, benchmark, interval, intervals
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.metrics.graph_matching.embeddings import (
     DEFAULT_MODEL,
@@ -139,25 +136,6 @@ def plain_match(
     return found
 
 
-def best_by_trying(a: SceneGraph, b: SceneGraph, alike: Alike, published: bool = True) -> float:
-    """Return the largest total of likeness over all ways to match equal labels; tries every one."""
-    total = 0.0
-    for label in {folded(item.name) for item in a.objects}:
-        ours = [item for item in a.objects if folded(item.name) == label]
-        theirs = [item for item in b.objects if folded(item.name) == label]
-        table = [[of_objects(a, u, b, v, alike, published) for v in theirs] for u in ours]
-        if len(ours) > len(theirs):
-            table = [list(column) for column in zip(*table, strict=True)]
-        total += max(_totals(table), default=0.0)
-    return total
-
-
-def _totals(table: list[list[float]]) -> Iterable[float]:
-    columns = len(table[0]) if table else 0
-    for order in permutations(range(columns), len(table)):
-        yield sum(row[column] for row, column in zip(table, order, strict=True))
-
-
 LABELS = (
     *("person", "person", "person", "dog", "cat", "car", "chair", "chair", "table", "bottle"),
     *("cup", "tree", "tree", "bench", "bicycle", "umbrella", "book", "ball", "boat", "horse"),
@@ -255,25 +233,24 @@ def plainly(pairs: Pairs, similarity: TextSimilarity) -> list[float]:
     return [sum(value for *_, value in plain_match(*pair, alike)) for pair in pairs]
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+def timed(work: Callable[..., Any], *given: Any) -> tuple[float, Any]:
     """Return seconds, and what came of it."""
-    start = time.perf_counter()
-    found = work()
-    return time.perf_counter() - start, found
+    with (clock := Clock()):
+        found = work(*given)
+    return clock.wall, found
 
 
 def compared(
     make: Callable[[], TextSimilarity], objects: int, pairs: int, plain: int, repeats: int
 ) -> dict[str, Any]:
     """Return figures of one similarity and size."""
-    seconds, ratios, differences, otherwise = [], [], [0.0], []
+    rows: list[dict[str, float]] = []
+    differences = [0.0]
     for seed in range(repeats):
         given = scenes(objects, pairs, seed)
-        took, matches = timed(partial(match_many, given, make()))
-        seconds.append(took * 1000 / pairs)
-        ours, _ = timed(partial(match_many, given[:plain], make()))
-        theirs, totals = timed(partial(plainly, given[:plain], make()))
-        ratios.append(theirs / ours)
+        took, matches = timed(match_many, given, make())
+        ours, _ = timed(match_many, given[:plain], make())
+        theirs, totals = timed(plainly, given[:plain], make())
         differences += [
             abs(total - sum(node.similarity for node in match.nodes))
             for total, match in zip(totals, matches, strict=False)
@@ -281,20 +258,18 @@ def compared(
         others = match_many(given, make(), edges="directed")
         maps = [(one.mapping, other.mapping) for one, other in zip(matches, others, strict=True)]
         changed = sum(there.get(key) != seen for here, there in maps for key, seen in here.items())
-        otherwise.append(changed / sum(len(match.nodes) for match in matches))
-    return {
-        "seconds_per_1000_pairs": interval(seconds),
-        "ratio": interval(ratios),
-        "difference": max(differences),
-        "otherwise_directed": interval(otherwise),
-    }
+        rows.append(
+            {
+                "seconds_per_1000_pairs": took * 1000 / pairs,
+                "ratio": theirs / ours,
+                "otherwise_directed": changed / sum(len(match.nodes) for match in matches),
+            }
+        )
+    return intervals(rows) | {"difference": max(differences)}
 
 
 def sentences(model: str, objects: int, pairs: int, repeats: int) -> dict[str, Any]:
-    """Return seconds with the sentence model.
-
-    The first time, and with every vector in the store.
-    """
+    """Return seconds with the sentence model: the first time, and with all vectors in the store."""
     first, kept = [], []
     loaded = SentenceSimilarity(model)
     loaded.similarities([("a", "b")])
@@ -305,10 +280,10 @@ def sentences(model: str, objects: int, pairs: int, repeats: int) -> dict[str, A
             fresh = SentenceSimilarity(model, store=store)
             # The network is loaded once in a process, and not what is measured.
             fresh.__dict__["_model"] = loaded._model
-            first.append(timed(partial(match_many, given, fresh))[0] * 1000 / pairs)
+            first.append(timed(match_many, given, fresh)[0] * 1000 / pairs)
             again = SentenceSimilarity(model, store=store)
             _ = again.id
-            kept.append(timed(partial(match_many, given, again))[0] * 1000 / pairs)
+            kept.append(timed(match_many, given, again)[0] * 1000 / pairs)
     return {"first": interval(first), "kept": interval(kept)}
 
 

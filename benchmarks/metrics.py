@@ -55,10 +55,7 @@ PAINTING_TEXTS = ("composed", "relations", "things")
 
 
 async def classes(count: int) -> dict[str, Any]:
-    """Return accuracy of the head on paintings of one thing.
-
-    And the Inception Score of what has many kinds, one kind, or none.
-    """
+    """Return the head's accuracy on single things, and Inception Scores of many kinds and none."""
     extractor = extractor_of("is", "miniature", "logits", {})
     found: dict[str, Any] = {"miniature.chance.class": 1 / len(CLASSES)}
     score: Any = metric_of("is", {"extractor": "miniature"})
@@ -78,10 +75,7 @@ async def classes(count: int) -> dict[str, Any]:
 
 
 async def retrieval(count: int) -> dict[str, Any]:
-    """Return how often a text's own painting is the nearest of ``count``.
-
-    And its CLIPScore there.
-    """
+    """Return how often a text's own painting is the nearest of ``count``, and its CLIPScore."""
     encoder = encoder_of("clipscore", "miniature", {})
     paintings: list[Painting] = []
     at = 0
@@ -104,9 +98,9 @@ async def retrieval(count: int) -> dict[str, Any]:
 
 
 async def small_samples(sizes: tuple[int, ...]) -> dict[str, Any]:
-    """Distances of paintings to other paintings of the same sort, by their number.
+    """Return distances of paintings to others of the same sort, by their number.
 
-    What is left of them is the bias of small sets. And to pencil drawings, for comparison.
+    They are the bias of small sets; distances to pencil drawings stand beside them.
     """
     largest = max(sizes)
     metrics: dict[str, Any] = {

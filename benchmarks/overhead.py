@@ -30,7 +30,7 @@ from typing import Any
 import torch
 from PIL import Image
 
-from benchmarks._harness import Option, benchmark, interval, progress
+from benchmarks._harness import Clock, Option, benchmark, intervals, progress
 from benchmarks._models import instant_models
 from benchmarks._scenes import held_out_scene
 from scenewright.config.settings import BUILT_IN
@@ -152,21 +152,12 @@ ENGINE_ROUNDS = 6
 MEMORY = Path("/dev/shm")
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
-    """What something took."""
-
-    wall: float
-    """Seconds on the clock."""
-    cpu: float
-    """Seconds of processor time, all threads together."""
-
-
-async def timed(call: Awaitable[Any]) -> Times:
+async def timed(call: Awaitable[Any]) -> Clock:
     """Return what it takes until ``call`` is done."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    await call
-    return Times(time.perf_counter() - wall, time.process_time() - cpu)
+    clock = Clock()
+    with clock:
+        await call
+    return clock
 
 
 def flush_seconds(folder: Path, times: int = 50) -> float:
@@ -186,7 +177,7 @@ async def measure_ratio(scenes: Sequence[SceneGraph], pairs: int, folder: Path) 
     profile = BUILT_IN["miniature"]
     run_models = await build_run_models(profile)
     await warm(run_models)
-    values: dict[str, list[float]] = {}
+    rows: list[dict[str, float]] = []
     peak = 0.0
     for at, scene in enumerate(progress(scenes)):
 
@@ -198,8 +189,8 @@ async def measure_ratio(scenes: Sequence[SceneGraph], pairs: int, folder: Path) 
         rounds = await run("first")
         stages = calls_of(folder / f"{at}-first")
         peak = peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        runs: list[Times] = []
-        bare: list[Times] = []
+        runs: list[Clock] = []
+        bare: list[Clock] = []
         for pair in range(pairs):
             for turn in (0, 1):
                 if (turn + pair + at) % 2:
@@ -207,17 +198,16 @@ async def measure_ratio(scenes: Sequence[SceneGraph], pairs: int, folder: Path) 
                 else:
                     bare.append(await timed(replay(stages, run_models)))
         both = list(zip(runs, bare, strict=True))
-        for name, value in (
-            ("overhead_ratio", statistics.median(a.wall / b.wall for a, b in both)),
-            ("overhead_cpu_ratio", statistics.median(a.cpu / b.cpu for a, b in both)),
-            (
-                "overhead_seconds_per_round",
-                statistics.median(a.wall - b.wall for a, b in both) / rounds,
-            ),
-            ("seconds_per_round", statistics.median(a.wall for a in runs) / rounds),
-        ):
-            values.setdefault(name, []).append(value)
-    return {name: interval(found) for name, found in values.items()} | {"peak_mib": peak}
+        extra = statistics.median(a.wall - b.wall for a, b in both)
+        rows.append(
+            {
+                "overhead_ratio": statistics.median(a.wall / b.wall for a, b in both),
+                "overhead_cpu_ratio": statistics.median(a.cpu / b.cpu for a, b in both),
+                "overhead_seconds_per_round": extra / rounds,
+                "seconds_per_round": statistics.median(a.wall for a in runs) / rounds,
+            }
+        )
+    return intervals(rows) | {"peak_mib": peak}
 
 
 async def measure_engine(scene: SceneGraph, count: int, folder: Path) -> dict[str, Any]:
@@ -236,7 +226,7 @@ async def measure_engine(scene: SceneGraph, count: int, folder: Path) -> dict[st
             raise RuntimeError(f"the run took {len(result.rounds)} rounds instead of {rounds}")
 
     await run("first", 1)
-    found: dict[str, list[float]] = {}
+    found: list[dict[str, float]] = []
     for at in range(count):
         short = await timed(run(f"{at}-short", 1))
         long = await timed(run(f"{at}-long", ENGINE_ROUNDS))
@@ -244,13 +234,9 @@ async def measure_engine(scene: SceneGraph, count: int, folder: Path) -> dict[st
             (getattr(long, clock) - getattr(short, clock)) / (ENGINE_ROUNDS - 1)
             for clock in ("wall", "cpu")
         )
-        for name, value in (
-            ("seconds_per_round", wall),
-            ("cpu_seconds_per_round", cpu),
-            ("seconds_per_run", short.wall - wall),
-        ):
-            found.setdefault(name, []).append(value)
-    return {name: interval(values) for name, values in found.items()}
+        row = {"seconds_per_round": wall, "cpu_seconds_per_round": cpu}
+        found.append({**row, "seconds_per_run": short.wall - wall})
+    return intervals(found)
 
 
 def measure(count: int, pairs: int, engine_runs: int) -> dict[str, Any]:

@@ -18,27 +18,26 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from benchmarks._harness import benchmark, interval, progress
-from scenewright.agents.panel.aggregation import dawid_skene, majority_share
-from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
-from scenewright.agents.panel.cascade import pooled, replay_cascade
-from scenewright.agents.panel.panel import Panel, lead_of
+from benchmarks._harness import Progress, benchmark, interval
+from scenewright.agents.panel.aggregation import Array, cohen_kappa
+from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import Calibration
-from scenewright.config.settings import CascadeSpec
-from scenewright.core.facts import Answer, Fact, FactKind
-from scenewright.core.ports.judge import Judge
-from scenewright.evals.judge_reports.labelled_facts import ABSENT, LabelledFact
+from scenewright.core.facts import FactKind
+from scenewright.evals.judge_reports.labelled_facts import ABSENT
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
+from scenewright.evals.studies.panel.aggregators.base import aggregator_of
+from scenewright.evals.studies.panel.aggregators.pooling import measured_on
+from scenewright.evals.studies.panel.cascades import COSTS, CascadeReplayer, Plan
+from scenewright.evals.studies.panel.sources.live_judges import query_table
+from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.providers import AnswerStore
 from scenewright.runs.model_factory.profiles import judge_of
-
-Array = NDArray[np.float64]
 
 JUDGES = ("a", "b", "weak", "eager")
 PANELS: Mapping[str, tuple[str, ...]] = {
@@ -48,159 +47,104 @@ PANELS: Mapping[str, tuple[str, ...]] = {
     "bad": ("weak", "eager"),
     "all": JUDGES,
 }
-CASCADE = CascadeSpec(first=("local:miniature/judge-weak", "local:miniature/judge-b"))
+WAYS = ("mean", "dawid_skene", "majority")
+FIRST, THEN = ("weak", "b"), ("a",)
+"""Judges of the cascade."""
 LEARN, TEST = 60, 150
 """Paintings to calibrate on, and to measure on."""
 SEEDS = {"learn": 7001, "test": 7002}
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The facts of some paintings and what every judge said of them."""
-
-    facts: tuple[LabelledFact, ...]
-    """The facts, painting by painting."""
-    answers: Mapping[str, tuple[Answer, ...]]
-    """Judge's id → its answers, in the order of the facts."""
-
-    @property
-    def labels(self) -> Array:
-        """1 where a fact holds, else 0, (n_facts,)."""
-        return np.array([fact.holds for fact in self.facts], float)
-
-    @property
-    def kinds(self) -> list[FactKind]:
-        """Kind of each fact."""
-        return [fact.fact.kind for fact in self.facts]
-
-    def groups(self) -> list[list[int]]:
-        """Return rows of the facts of each painting."""
-        found: dict[str, list[int]] = {}
-        for at, fact in enumerate(self.facts):
-            found.setdefault(fact.picture.name, []).append(at)
-        return list(found.values())
-
-    def values(self, judges: Sequence[str]) -> Array:
-        """Return probabilities, of choices against the strongest rival, (n_facts, n_judges).
-
-        NaN without an answer.
-        """
-        rows = [zip(self.facts, self.answers[judge], strict=True) for judge in judges]
-        return np.array([[_value(one.fact, said) for one, said in row] for row in rows]).T
-
-
-def _value(fact: Fact, answer: Answer) -> float:
-    # Above ½ where the judge's choice says that the fact holds, whatever the number of options.
-    lead = lead_of(fact, answer)
-    return float("nan") if lead is None else lead
-
-
-def name_of(judge: str) -> str:
-    """Return the id of a miniature judge."""
-    return f"local:miniature/judge-{judge}"
-
-
-async def ask_all(judges: Sequence[Judge], count: int, seed: int) -> Asked:
-    """Return ``count`` paintings put to all ``judges``."""
+async def labelled_table(
+    judges: Sequence[str], paintings: int, seed: int, store: AnswerStore | None = None
+) -> AnswerTable:
+    """Return what judges of the miniature say of labelled facts of paintings."""
+    torch.set_num_threads(1)
+    asked = [judge_of(f"local:miniature/judge-{name}") for name in judges]
     # As in a run: what lacks its object is not asked.
-    facts = tuple(
+    facts = [
         fact
-        for fact in synthetic_facts(count, seed)
+        for fact in synthetic_facts(paintings, seed)
         if fact.group != ABSENT or fact.fact.kind == "object"
+    ]
+    shown = Progress(len(facts) * len(asked))
+    loaded = await query_table(
+        "miniature",
+        "",
+        facts,
+        asked,
+        store or AnswerStore(None),
+        told=lambda doing, done, of: shown.reach(done),
     )
-    asked = Asked(facts, {})
-    answers: dict[str, list[Answer]] = {judge.id: [] for judge in judges}
-    groups = asked.groups()
-    for rows in progress(groups):
-        image = facts[rows[0]].picture.load()
-        for judge in judges:
-            answers[judge.id] += await judge.answer(image, [facts[at].fact for at in rows])
-    return Asked(facts, {judge: tuple(given) for judge, given in answers.items()})
+    return loaded.table
 
 
-def ways_of(asked: Asked, judges: Sequence[str], calibration: Calibration) -> dict[str, Array]:
+def ways_of(table: AnswerTable, calibration: Calibration) -> dict[str, Array]:
     """Return way → probability of each fact, (n_facts,)."""
-    values = asked.values(judges)
-    votes = np.where(np.isnan(values), np.nan, values > 0.5)
-    panel = {
-        way: Panel(way, calibration=calibration).combined(values, votes, asked.kinds, judges)
-        for way in ("mean", "calibrated")
-    }
-    right = [((values[:, at] > 0.5) == asked.labels).mean() for at in range(len(judges))]
+    found = {way: aggregator_of(way).combine(table) for way in WAYS}
+    panel = Panel("calibrated", calibration=calibration)
+    kinds: list[FactKind] = [fact.kind for fact in table.facts]
+    right = ((table.said > 0.5) == table.truth[:, None]).mean(0)
     return {
-        **panel,
-        "dawid_skene": dawid_skene(values).probabilities,
-        "majority": majority_share(values),
-        "best_single": values[:, int(np.argmax(right))],
+        **found,
+        "calibrated": panel.combined(table.said, table.votes, kinds, table.judge_ids),
+        "best_single": table.said[:, int(np.argmax(right))],
     }
 
 
-def per_painting(values: Array, groups: Sequence[Sequence[int]]) -> list[float]:
+def per_painting(table: AnswerTable, values: Array) -> Array:
     """Return mean of each painting's facts, weighted so that their mean is that of all facts."""
-    total = sum(len(rows) for rows in groups) / len(groups)
-    return [float(values[list(rows)].sum() / total) for rows in groups]
+    sums = np.bincount(table.image_of, values, len(table.images))
+    return sums * len(table.images) / len(values)
 
 
-def figures_of(asked: Asked, calibration: Calibration) -> dict[str, Any]:
+def figures_of(test: AnswerTable, learn: AnswerTable) -> dict[str, Any]:
     """Return the figures of every panel."""
-    labels, groups = asked.labels, asked.groups()
+    labels, spread_of = test.truth, partial(per_painting, test)
+    calibration = measured_on(learn)
     figures: dict[str, Any] = {"facts": len(labels), "share_that_holds": float(labels.mean())}
     for name, members in PANELS.items():
-        found = ways_of(asked, [name_of(member) for member in members], calibration)
+        columns = [JUDGES.index(member) for member in members]
+        found = ways_of(test.with_judges(columns), calibration)
         right = {way: ((p > 0.5) == labels).astype(float) for way, p in found.items()}
         for way, likely in found.items():
-            figures[f"{name}.{way}.accuracy"] = interval(per_painting(right[way], groups))
-            figures[f"{name}.{way}.brier"] = interval(per_painting((likely - labels) ** 2, groups))
+            figures[f"{name}.{way}.accuracy"] = interval(spread_of(right[way]))
+            figures[f"{name}.{way}.brier"] = interval(spread_of((likely - labels) ** 2))
             if way != "mean":
-                gain = right[way] - right["mean"]
-                figures[f"{name}.gain.{way}"] = interval(per_painting(gain, groups))
-    return figures | cascade_figures(asked)
+                figures[f"{name}.gain.{way}"] = interval(spread_of(right[way] - right["mean"]))
+    return figures | cascade_figures(test)
 
 
-def cascade_figures(asked: Asked) -> dict[str, Any]:
+def cascade_figures(table: AnswerTable) -> dict[str, Any]:
     """Return what a cascade saves and how often it agrees with everybody asked."""
-    judges = [*CASCADE.first, name_of("a")]
-    reports = []
-    for rows in asked.groups():
-        facts = [asked.facts[at].fact for at in rows]
-        given = {judge: [asked.answers[judge][at] for at in rows] for judge in judges}
-        reports.append(replay_cascade(facts, given, CASCADE, Panel()))
-    whole = pooled(reports)
-    saved = {f"cascade.{name}_saved": share for name, share in whole.saved.items()}
-    agreement = {"cascade.agreement": whole.agreement(), "cascade.kappa": whole.kappa()}
-    return {name: share for name, share in (saved | agreement).items() if share is not None}
-
-
-def measure(learn: int, test: int) -> dict[str, Any]:
-    """Return all figures."""
-    torch.set_num_threads(1)
-    judges = [judge_of(name_of(judge)) for judge in JUDGES]
-
-    async def both() -> tuple[Asked, Asked]:
-        return (
-            await ask_all(judges, learn, SEEDS["learn"]),
-            await ask_all(judges, test, SEEDS["test"]),
-        )
-
-    learnt, tested = asyncio.run(both())
-    labelled = [
-        LabelledAnswer.of(known.picture.name, known.fact, answer, known.holds)
-        for given in learnt.answers.values()
-        for known, answer in zip(learnt.facts, given, strict=True)
-    ]
-    calibration = calibrate(
-        labelled,
-        judges={judge.id: judge.fingerprint for judge in judges},
-        about=f"{learn} paintings",
+    first, then = (tuple(map(JUDGES.index, names)) for names in (FIRST, THEN))
+    by_first, by_all = (
+        aggregator_of("mean").combine(table.with_judges(columns))
+        for columns in (first, (*first, *then))
     )
-    return figures_of(tested, calibration)
+    replayer = CascadeReplayer(table)
+    full = replayer.walk(Plan((*first, *then)), by_all, by_all)
+    cascade = replayer.walk(Plan(first, then), by_first, by_all)
+    figures: dict[str, Any] = {}
+    for name in COSTS:
+        if whole := float(full.cost(name).sum()):
+            figures[f"cascade.{name}_saved"] = 1.0 - float(cascade.cost(name).sum()) / whole
+    verdicts = [(one.likely > 0.5).astype(float) for one in (full, cascade)]
+    figures["cascade.agreement"] = float((verdicts[0] == verdicts[1]).mean())
+    return figures | {"cascade.kappa": cohen_kappa(*verdicts)}
+
+
+async def measure(learn: int, test: int) -> dict[str, Any]:
+    """Return all figures."""
+    learnt = await labelled_table(JUDGES, learn, SEEDS["learn"])
+    return figures_of(await labelled_table(JUDGES, test, SEEDS["test"]), learnt)
 
 
 @benchmark("few paintings")
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure the panels."""
     learn, test = (12, 15) if options.quick else (LEARN, TEST)
-    return test, measure(learn, test)
+    return test, asyncio.run(measure(learn, test))
 
 
 if __name__ == "__main__":

@@ -62,9 +62,8 @@ with one other at most; equal ones first, then in the order of the caption. Two 
 
 from __future__ import annotations
 
-import csv
 import re
-import time
+import timeit
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,25 +72,21 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from benchmarks._harness import RESAMPLES, benchmark, folder, release, spread
+from benchmarks._harness import RESAMPLES, benchmark, folder, micro, release, spread
 from scenewright.agents.parsers.rules import CaptionError, parse_caption
 from scenewright.agents.parsers.tagging import NUMBERS, PREPOSITIONS, rough
 from scenewright.core.formats.published_questions import ASIDE, label, owner, read_tuple
 from scenewright.core.inflection import singular, verb_base
 from scenewright.core.layout import canonical_predicate
 from scenewright.core.scene import SceneGraph
+from scenewright.evals.datasets.base import DatasetError
+from scenewright.evals.datasets.reading import rows_of
 
 TABLE = "dsg-1k-anns.csv"
-_COLUMNS = ("item_id", "text", "tuple")
 
 Pair = tuple[str, str]
 Triple = tuple[str, str, str]
-
-
-class DataError(ValueError):
-    """A table that cannot be used; names the file and the fault."""
 
 
 @dataclass(slots=True)
@@ -131,28 +126,17 @@ class Prompt:
 def load(folder: Path) -> list[Prompt]:
     """Return all prompts, in the order of the table.
 
-    Raises ``DataError`` for a table of another form.
+    Raises ``DatasetError`` for a table of another form.
     """
     path = folder / TABLE
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-            if missing:
-                raise DataError(f"{path}: no column {', '.join(missing)}: take the released table")
-            rows = list(reader)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
     prompts: dict[str, Prompt] = {}
-    for line, row in enumerate(rows, 2):
-        if not re.fullmatch(r".+_[0-9]+", row["item_id"] or ""):
-            raise DataError(f"{path}, row {line}: item id {row['item_id']!r} ends in no number")
-        prompt = prompts.setdefault(
-            row["item_id"], Prompt(row["item_id"], row["text"] or "", Facts())
-        )
-        add_tuple(prompt.facts, row["tuple"] or "")
+    for place, row in rows_of(path, ("item_id", "text", "tuple")):
+        name = row["item_id"]
+        if not re.fullmatch(r".+_[0-9]+", name):
+            raise DatasetError(f"{place}: item id {name!r} does not end in a number")
+        add_tuple(prompts.setdefault(name, Prompt(name, row["text"], Facts())).facts, row["tuple"])
     if not prompts:
-        raise DataError(f"{path} holds no prompts")
+        raise DatasetError(f"{path} holds no prompts")
     return list(prompts.values())
 
 
@@ -259,18 +243,20 @@ def said_by(scene: SceneGraph) -> Facts:
 def compare(said: Facts, true: Facts, rule: Rule = "headline") -> dict[str, Count]:
     """Return kind → how many facts are right, said and true."""
     if rule == "exact":
-        return {
-            "objects": _count(list(said.objects), list(true.objects), _same_label),
-            "attributes": _count(list(said.attributes), list(true.attributes), _same_attribute),
-            "relations": _count(list(said.relations), list(true.relations), _same_relation),
-        }
-    close = _close_relation if rule == "headline" else _close_ends
-    matched, kept = _without_parts(said, true, close)
-    attributes, asked = _attributes(said, true)
+        parts = (said.attributes, true.attributes)
+        relations = _count(said.relations, true.relations, _same_relation)
+        same_label, same_attribute = _same_label, _same_attribute
+    else:
+        parts = _attributes(said, true)
+        matched, kept = _without_parts(
+            said, true, _close_relation if rule == "headline" else _close_ends
+        )
+        relations = (matched, kept, len(true.relations))
+        same_label, same_attribute = _close_label, _close_attribute
     return {
-        "objects": _count(list(said.objects), list(true.objects), _close_label),
-        "attributes": _count(attributes, asked, _close_attribute),
-        "relations": (matched, kept, len(true.relations)),
+        "objects": _count(said.objects, true.objects, same_label),
+        "attributes": _count(*parts, same_attribute),
+        "relations": relations,
     }
 
 
@@ -291,15 +277,14 @@ def aside(said: Facts, true: Facts) -> int:
 
 def with_parts(said: Facts, true: Facts) -> Count:
     """Return relations by the headline rule, where a part counts as the relation ``has``."""
-    relations = [*true.relations, *((owner, "has", part) for owner, part in true.parts)]
-    parts = {(owner, "has", part) for owner, part in true.parts}
+    parts = [(owner, "has", part) for owner, part in true.parts]
 
     def close(said: Triple, true: Triple) -> bool:
         if true in parts:
             return _is_pair(said, true[0], true[2])
         return _close_relation(said, true)
 
-    return _count(list(said.relations), relations, close)
+    return _count(said.relations, [*true.relations, *parts], close)
 
 
 def right_counts(said: Facts, true: Facts) -> Count:
@@ -360,8 +345,9 @@ def _matching(said: Sequence[_T], true: Sequence[_T], same: Callable[[_T, _T], b
     return found
 
 
-def _count(said: Sequence[_T], true: Sequence[_T], same: Callable[[_T, _T], bool]) -> Count:
-    return len(_matching(said, true, same)), len(said), len(true)
+def _count(said: Iterable[_T], true: Iterable[_T], same: Callable[[_T, _T], bool]) -> Count:
+    one, other = list(said), list(true)
+    return len(_matching(one, other, same)), len(one), len(other)
 
 
 @lru_cache(maxsize=65536)
@@ -442,13 +428,6 @@ def _close_relation(a: Triple, b: Triple) -> bool:
 
 
 QUICK_RESAMPLES = 200
-Array = NDArray[np.float64]
-MEASURES: dict[str, Callable[[Array], Array]] = {
-    "f1": lambda c: 2 * c[..., 0] / np.maximum(c[..., 1] + c[..., 2], 1),
-    "precision": lambda c: c[..., 0] / np.maximum(c[..., 1], 1),
-    "recall": lambda c: c[..., 0] / np.maximum(c[..., 2], 1),
-}
-"""Of sums (…, 3) of facts that are right, said and true."""
 
 
 def read(text: str) -> Facts | None:
@@ -459,73 +438,52 @@ def read(text: str) -> Facts | None:
         return None
 
 
-def micro(counts: Sequence[Count], resamples: int, seed: int = 0) -> dict[str, Array]:
-    """Return measure → its value over all prompts, then over each of ``resamples``.
-
-    (1 + resamples,).
-
-    ``counts`` are the right, said and true facts of each prompt. Raises ``ValueError`` without
-    prompts.
-    """
-    if not counts:
-        raise ValueError("no prompts: nothing was measured")
-    table = np.asarray(counts, float)
-    rng = np.random.default_rng(seed)
-    sums = [table.sum(0)]
-    for _ in range(resamples):
-        sums.append(table[rng.integers(0, len(table), len(table))].sum(0))
-    stacked = np.stack(sums)
-    return {name: measure(stacked) for name, measure in MEASURES.items()}
-
-
-def figure(values: Array) -> dict[str, float]:
-    """Return the value with the 95% interval of its resamples."""
-    return spread(values[0], values[1:])
-
-
 def measure(prompts: Sequence[Prompt], resamples: int) -> dict[str, Any]:
     """Return all figures but the speed."""
     said = [read(prompt.text) for prompt in prompts]
     facts = [one if one is not None else Facts() for one in said]
     counted = [compare(one, p.facts) for one, p in zip(facts, prompts, strict=True)]
     held = [at for at, prompt in enumerate(prompts) if prompt.held_out]
-    tuned = [at for at, prompt in enumerate(prompts) if not prompt.held_out]
     figures: dict[str, Any] = {}
 
-    def put(prefix: str, rows: Sequence[Mapping[str, Count]], only: Sequence[str] = KINDS) -> None:
-        for kind in only:
+    base = {at: compare(nearest_pairs(prompts[at].text), prompts[at].facts) for at in held}
+
+    def put(prefix: str, rows: Sequence[Mapping[str, Count]]) -> None:
+        for kind in rows[0]:
             for name, values in micro([row[kind] for row in rows], resamples).items():
-                figures[f"{prefix}{name}.{kind}"] = figure(values)
+                figures[f"{prefix}{name}.{kind}"] = spread(values)
 
-    def of_held(compared: Callable[[Facts, Facts], Mapping[str, Count]]) -> list[Any]:
-        return [compared(facts[at], prompts[at].facts) for at in held]
+    def of(
+        places: Sequence[int], compared: Callable[[Facts, Facts], Mapping[str, Count]]
+    ) -> list[Mapping[str, Count]]:
+        return [compared(facts[at], prompts[at].facts) for at in places]
 
-    rows = [counted[at] for at in held]
-    base = [compare(nearest_pairs(prompts[at].text), prompts[at].facts) for at in held]
-    put("", rows)
-    put("baseline.", base)
+    def relations(rows: Iterable[Mapping[str, Count]]) -> list[Mapping[str, Count]]:
+        return [{"relations": row["relations"]} for row in rows]
+
+    put("", [counted[at] for at in held])
+    put("baseline.", list(base.values()))
     for kind in KINDS:
         ours, theirs = (
-            micro([row[kind] for row in half], resamples)["f1"] for half in (rows, base)
+            micro([row[kind] for row in half], resamples)["f1"]
+            for half in ([counted[at] for at in held], base.values())
         )
-        figures[f"gain.f1.{kind}"] = figure(ours - theirs)
-    put("exact.", of_held(lambda a, b: compare(a, b, "exact")))
-    put("pairs.", of_held(lambda a, b: compare(a, b, "pairs")), ["relations"])
-    put("parts.", of_held(lambda a, b: {"relations": with_parts(a, b)}), ["relations"])
-    prose = [at for at in held if prompts[at].category != "vrd"]
-    if prose:
-        exact = [compare(facts[at], prompts[at].facts, "exact") for at in prose]
-        plain = [compare(nearest_pairs(prompts[at].text), prompts[at].facts) for at in prose]
-        put("prose.", [counted[at] for at in prose], ["relations"])
-        put("prose.exact.", exact, ["relations"])
-        put("prose.baseline.", plain, ["relations"])
-    put("tuned.", [counted[at] for at in tuned])
+        figures[f"gain.f1.{kind}"] = spread(ours - theirs)
+    put("exact.", of(held, lambda a, b: compare(a, b, "exact")))
+    put("pairs.", relations(of(held, lambda a, b: compare(a, b, "pairs"))))
+    put("parts.", of(held, lambda a, b: {"relations": with_parts(a, b)}))
+    if prose := [at for at in held if prompts[at].category != "vrd"]:
+        put("prose.", relations(counted[at] for at in prose))
+        put("prose.exact.", relations(of(prose, lambda a, b: compare(a, b, "exact"))))
+        put("prose.baseline.", relations(base[at] for at in prose))
+    put("tuned.", [counted[at] for at, prompt in enumerate(prompts) if not prompt.held_out])
     put("all.", counted)
     for split in sorted({prompt.category for prompt in prompts}):
         some = [c for c, p in zip(counted, prompts, strict=True) if p.category == split]
         for kind in KINDS:
-            value = micro([row[kind] for row in some], resamples)["f1"]
-            figures[f"{split}.f1.{kind}"] = figure(value)
+            figures[f"{split}.f1.{kind}"] = spread(
+                micro([row[kind] for row in some], resamples)["f1"]
+            )
     numbers = np.sum([right_counts(facts[at], prompts[at].facts) for at in held], axis=0)
     figures["counts.right"] = float(numbers[0] / max(numbers[1], 1))
     figures["counts.asked"] = int(numbers[1])
@@ -538,21 +496,13 @@ def measure(prompts: Sequence[Prompt], resamples: int) -> dict[str, Any]:
 
 def captions_per_second(prompts: Sequence[Prompt], passes: int = 3) -> float:
     """Return captions read in a second by one process: the best of ``passes``."""
-    best = float("inf")
-    for _ in range(passes):
-        began = time.perf_counter()
-        for prompt in prompts:
-            try:
-                parse_caption(prompt.text)
-            except CaptionError:
-                continue
-        best = min(best, time.perf_counter() - began)
-    return len(prompts) / best
+    took = timeit.repeat(lambda: [read(prompt.text) for prompt in prompts], number=1, repeat=passes)
+    return len(prompts) / min(took)
 
 
 @benchmark(
     f"{QUICK_RESAMPLES} resamples",
-    refused=(DataError,),
+    refused=(DatasetError,),
     data=folder("folder of the DSG release, if not beside the repository"),
 )
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:

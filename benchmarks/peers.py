@@ -29,14 +29,13 @@ import json
 import tempfile
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from benchmarks._harness import benchmark, figure, folder, release
+from benchmarks.human_agreement import correlations
 from scenewright.agents.panel.aggregation import Array
 from scenewright.core.facts import Fact
 from scenewright.core.images import hash_of_image, load_image
@@ -53,7 +52,7 @@ from scenewright.evals.studies.panel.sources.dsg_release import (
     Questions,
     load_dsg_release,
 )
-from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from scenewright.evals.studies.peers.matrix import PUBLISHED, published_scores
 from scenewright.evals.studies.peers.panel_metric import UNLABELLED
 from scenewright.evals.studies.peers.question_metrics import QuestionMetric, dsg_score, tifa_score
@@ -101,47 +100,34 @@ def _facts(table: AnswerTable, rows: Sequence[int]) -> tuple[Fact, ...]:
 def measure(tables: Tables, resamples: int) -> dict[str, Any]:
     """Return all figures of the DSG release."""
     figures: dict[str, Any] = {}
-    drawn: dict[str, tuple[float, Array]] = {}
+    drawn: dict[str, Array] = {}
     for questions, table in tables.items():
         draws = ItemResamples(table, resamples)
-        every = np.arange(len(table.images))
-        by = {"spearman": spearman, "kendall": kendall}
-        for at, judge in enumerate(JUDGES):
-            scores = published_scores(table, at)
-            for name, correlation in by.items():
-                statistic = partial(_correlation, correlation, scores, table.ratings)
-                values = statistic(every), draws.drawn(statistic)
+        published = {judge: published_scores(table, at) for at, judge in enumerate(JUDGES)}
+        for name, correlation in {"spearman": spearman, "kendall": kendall}.items():
+            for judge, values in correlations(table, published, draws, correlation).items():
                 key = f"{name}.{questions}.{judge}"
                 drawn[key] = values
-                figures[key] = _shown(*values)
                 figures[f"published.{key}"] = PUBLISHED[questions][name][judge]
                 figures[f"off.{key}"] = values[0] - PUBLISHED[questions][name][judge]
+        for at, judge in enumerate(JUDGES):
             figures[f"empty.{questions}.{judge}"] = float(np.isnan(table.said[:, at]).mean())
         if questions == "vq2a":
             continue
-        for voter, scores in metric_scores(questions, table).items():
-            statistic = partial(_correlation, spearman, scores, table.ratings)
-            key = f"metric.{questions}.{voter}"
-            drawn[key] = statistic(every), draws.drawn(statistic)
-            figures[key] = _shown(*drawn[key])
-            figures[f"n.{questions}.{voter}"] = int((~np.isnan(scores)).sum())
-    for kind, counted in {"gain": "spearman", "metric_gain": "metric"}.items():
-        for judge in JUDGES:
-            one, other = (drawn[f"{counted}.{questions}.{judge}"] for questions in ("dsg", "tifa"))
-            figures[f"{kind}.dsg_over_tifa.{judge}"] = _shown(one[0] - other[0], one[1] - other[1])
+        scores = metric_scores(questions, table)
+        for voter, values in correlations(table, scores, draws, spearman).items():
+            drawn[f"metric.{questions}.{voter}"] = values
+            figures[f"n.{questions}.{voter}"] = int((~np.isnan(scores[voter])).sum())
     figures["off.largest"] = max(
         abs(value) for key, value in figures.items() if key.startswith("off.")
     )
-    figures["resamples"] = resamples
-    return figures
-
-
-def _correlation(correlation: Any, scores: Array, ratings: Array, images: Places) -> float:
-    return float(correlation(scores[images], ratings[images]))
-
-
-def _shown(value: float, drawn: Array) -> Any:
-    return figure(summary(value, drawn, len(drawn)))
+    for kind, counted in {"gain": "spearman", "metric_gain": "metric"}.items():
+        for judge in JUDGES:
+            one, other = (drawn[f"{counted}.{questions}.{judge}"] for questions in ("dsg", "tifa"))
+            drawn[f"{kind}.dsg_over_tifa.{judge}"] = one - other
+    for key, values in drawn.items():
+        figures[key] = figure(summary(float(values[0]), values[1:], resamples))
+    return figures | {"resamples": resamples}
 
 
 async def sample(folder: Path) -> dict[str, Any]:
@@ -176,7 +162,7 @@ async def _compared(
     types: dict[str, list[float]] = {}
     for item in items:
         picture = load_image(folder / f"{item.id}.jpg")
-        shown = Sample(item, item.prompt, hash_of_image(picture), partial(_same, picture))
+        shown = Sample(item, item.prompt, hash_of_image(picture), lambda picture=picture: picture)
         scored = await metric.score(shown)
         if scored.value is None:
             raise PanelStudyError(f"{item.id} has no score: {scored.reason}")
@@ -200,10 +186,6 @@ async def _compared(
         figures[f"sample.type.{name}"] = float(np.mean(values))
         figures[f"sample.published_type.{name}"] = float(published["accuracy_by_type"][name])
     return figures
-
-
-def _same(picture: Image.Image) -> Image.Image:
-    return picture
 
 
 def remarks(figures: Mapping[str, Any]) -> list[str]:

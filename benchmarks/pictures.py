@@ -21,10 +21,11 @@ import random
 import time
 from argparse import Namespace
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
-from benchmarks._harness import RESAMPLES, benchmark
-from benchmarks.parser import Count, figure, micro
+from benchmarks._harness import benchmark, micro, spread
+from benchmarks.extraction import aligned, holds
 from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import SceneGraph
 from scenewright.miniature.sampler import sample_painting
@@ -51,56 +52,34 @@ def paintings(n: int) -> list[Painting]:
     return made
 
 
-def paired(said: SceneGraph, painting: Painting) -> dict[str, str]:
-    """Return id in ``said`` → painted thing of the same kind.
-
-    Of the same colour where there is one.
-    """
-    pairs: dict[str, str] = {}
-    for same_color in (True, False):
-        for item in said.objects:
-            for thing in painting.scene.objects:
-                fits = thing.name == item.name and (
-                    not same_color or thing.attributes == item.attributes
-                )
-                if fits and item.id not in pairs and thing.id not in pairs.values():
-                    pairs[item.id] = thing.id
-    return pairs
-
-
-def counted(said: SceneGraph, painting: Painting) -> dict[str, Count]:
+def counted(said: SceneGraph, painting: Painting) -> tuple[tuple[int, int, int], ...]:
     """Return facts that are right, said and true, of each of :data:`FACTS`."""
     truth, scene = painting.truth, painting.scene
-    pairs = paired(said, painting)
+    match = aligned(said, painting)
     colored = sum(
         said.object(own).attributes == scene.object(other).attributes
-        for own, other in pairs.items()
+        for own, other in match.items()
     )
-    ids = [item.id for item in scene.objects]
-    clear = {
-        frozenset((a, b))
-        for a in ids
-        for b in ids
-        if a < b
-        and not truth.is_ambiguous(a, b)
-        and (truth.relations_between(a, b) | truth.relations_between(b, a)) - {"near"}
-    }
-    right = claimed = 0
-    for relation in said.relations:
-        source, target = pairs.get(relation.source), pairs.get(relation.target)
-        if source is None or target is None:
-            claimed += 1
-        elif frozenset((source, target)) in clear or not truth.is_ambiguous(source, target):
-            claimed += 1
-            right += relation.predicate in truth.relations_between(source, target)
-    return {
-        "things": (len(pairs), len(said.objects), len(ids)),
-        "attributes": (colored, sum(bool(o.attributes) for o in said.objects), len(ids)),
-        "relations": (right, claimed, len(clear)),
-    }
+    related = [
+        (a.id, b.id)
+        for a, b in combinations(scene.objects, 2)
+        if not truth.is_ambiguous(a.id, b.id)
+        and (truth.relations_between(a.id, b.id) | truth.relations_between(b.id, a.id)) - {"near"}
+    ]
+    claims = [
+        relation
+        for relation in said.relations
+        if not {relation.source, relation.target} <= match.keys()
+        or not truth.is_ambiguous(match[relation.source], match[relation.target])
+    ]
+    return (
+        (len(match), len(said.objects), len(scene.objects)),
+        (colored, sum(bool(item.attributes) for item in said.objects), len(scene.objects)),
+        (sum(holds(one, match, painting) for one in claims), len(claims), len(related)),
+    )
 
 
-async def read(judges: Sequence[Judge], pictures: Sequence[Painting]) -> list[dict[str, Count]]:
+async def read(judges: Sequence[Judge], pictures: Sequence[Painting]) -> list[Any]:
     """Return the counts of each painting."""
     parser = JudgedPictureParser(judges, WORDS)
     return [counted(await parser.parse(one.image), one) for one in pictures]
@@ -116,21 +95,15 @@ def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     began = time.perf_counter()
     rows = asyncio.run(read(judges, pictures))
     seconds = (time.perf_counter() - began) / len(pictures)
-    alone = {
-        name: asyncio.run(read([judge], pictures))
-        for name, judge in zip(JUDGES, judges, strict=True)
-    }
+    alone = [asyncio.run(read([judge], pictures)) for judge in judges]
     figures: dict[str, Any] = {}
-    for kind in FACTS:
-        both = micro([row[kind] for row in rows], RESAMPLES)
-        figures |= {f"{name}.{kind}": figure(values) for name, values in both.items()}
-        single = {
-            name: micro([row[kind] for row in found], RESAMPLES)["f1"]
-            for name, found in alone.items()
-        }
-        figures |= {f"{name}.f1.{kind}": figure(values) for name, values in single.items()}
-        best = max(single.values(), key=lambda values: float(values[0]))
-        figures[f"gain.f1.{kind}"] = figure(both["f1"] - best)
+    for at, kind in enumerate(FACTS):
+        both, *singles = (micro([row[at] for row in found]) for found in (rows, *alone))
+        figures |= {f"{name}.{kind}": spread(values) for name, values in both.items()}
+        for name, single in zip(JUDGES, singles, strict=True):
+            figures[f"{name}.f1.{kind}"] = spread(single["f1"])
+        best = max((single["f1"] for single in singles), key=lambda values: float(values[0]))
+        figures[f"gain.f1.{kind}"] = spread(both["f1"] - best)
     return len(pictures), figures | {"seconds": seconds}
 
 

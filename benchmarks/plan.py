@@ -22,17 +22,15 @@ these tokens at the price of gpt-4o-mini, pictures not counted; nothing of that 
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import time
 from argparse import Namespace
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks._harness import benchmark, prefixed, work_folder
-from benchmarks._mock import MockServer, account, lab_profile
+from benchmarks._mock import MockServer, account, apart, lab_profile
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.runner.config import EvalConfig
@@ -115,13 +113,6 @@ def studied(case: Case, url: str, folder: Path) -> float:
     if states.count("done") < case.items:
         raise RuntimeError(f"{case.name}: only {states.count('done')} pictures were drawn")
     return seconds
-
-
-def apart(work: Any, *arguments: Any) -> Any:
-    """Return what ``work`` gives in a new process."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(work, *arguments).result()
 
 
 def measure(case: Case, folder: Path) -> dict[str, Any]:

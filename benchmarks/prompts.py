@@ -79,22 +79,18 @@ def bag_of_words(scene: SceneGraph, text: str) -> tuple[LostFact, ...]:
 def _statements(scene: SceneGraph) -> Iterator[tuple[FactKind, str, str]]:
     """Yield (kind, statement, its words) of every tuple, each wording once."""
     items = {item.id: item for item in scene.objects}
-    seen: set[tuple[str, str]] = set()
+    found: dict[tuple[FactKind, str], str] = {}
     for item in scene.objects:
-        if ("object", item.name) not in seen:
-            seen.add(("object", item.name))
-            yield "object", item.name, item.name
+        found.setdefault(("object", item.name), item.name)
     for item in scene.objects:
         for value in item.attributes.values():
-            if ("attribute", f"{item.name} is {value}") not in seen:
-                seen.add(("attribute", f"{item.name} is {value}"))
-                yield "attribute", f"{item.name} is {value}", f"{item.name} {value}"
+            found.setdefault(("attribute", f"{item.name} is {value}"), f"{item.name} {value}")
     for one in scene.relations:
         source, target = items[one.source], items[one.target]
         said = f"{noun_phrase(source)} {one.predicate} {noun_phrase(target)}"
-        if ("relation", said) not in seen:
-            seen.add(("relation", said))
-            yield "relation", said, f"{source.name} {one.predicate} {target.name}"
+        found.setdefault(("relation", said), f"{source.name} {one.predicate} {target.name}")
+    for (kind, statement), words in found.items():
+        yield kind, statement, words
 
 
 class Exchanges:

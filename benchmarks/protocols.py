@@ -184,7 +184,7 @@ def ways(asked: SceneGraph) -> dict[str, tuple[Fact, ...]]:
 async def scores(judges: Mapping[str, Judge], asked: Sequence[Case]) -> dict[str, list[float]]:
     """Return ``PROTOCOL.NAME`` → score of each case, for each judge and all together.
 
-    And ``questions`` of each protocol → facts put to a judge about each case.
+    ``questions.PROTOCOL`` → facts put to a judge about each case.
     """
     judge_panels = {name: JudgePanel(name, (judge,), Panel()) for name, judge in judges.items()}
     judge_panels[ALL] = JudgePanel(ALL, tuple(judges.values()), Panel())

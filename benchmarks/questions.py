@@ -155,33 +155,33 @@ def evenly(
     return found
 
 
-def rarest(asked: Sequence[SceneQuestions], folds: int = FOLDS) -> float:
+def other_folds(scenes: Sequence[SceneGraph]) -> list[PredicateStatistics]:
+    """Return for each scene the predicates of the scenes in other folds."""
+    parts = [
+        PredicateStatistics.of(scene for at, scene in enumerate(scenes) if at % FOLDS != fold)
+        for fold in range(FOLDS)
+    ]
+    return [parts[at % FOLDS] for at in range(len(scenes))]
+
+
+def rarest(asked: Sequence[SceneQuestions]) -> float:
     """Return how often the offered predicate that is least frequent is the right one."""
     right: list[float] = []
-    parts = [
-        PredicateStatistics.of(one.scene for at, one in enumerate(asked) if at % folds != fold)
-        for fold in range(folds)
-    ]
-    for at, one in enumerate(asked):
+    for one, known in zip(asked, other_folds([one.scene for one in asked]), strict=True):
         names = {item.id: item.name for item in one.scene.objects}
         for fact in one.facts:
             options = [fact.expected, *wrong_options(fact)]
             ends = (names[fact.subject], names[str(fact.target)])
-            scores = {o: parts[at % folds].likelihood(ends[0], o, ends[1]) for o in options}
-            least = [o for o in options if scores[o] == min(scores.values())]
+            scores = {option: known.likelihood(ends[0], option, ends[1]) for option in options}
+            least = [option for option in options if scores[option] == min(scores.values())]
             right.append((fact.expected in least) / len(least))
     return float(np.mean(right))
 
 
-def modal(scenes: Sequence[SceneGraph], folds: int = FOLDS) -> float:
+def modal(scenes: Sequence[SceneGraph]) -> float:
     """Return how often the most frequent predicate between the two classes is the right one."""
     right: list[bool] = []
-    parts = [
-        PredicateStatistics.of(s for at, s in enumerate(scenes) if at % folds != fold)
-        for fold in range(folds)
-    ]
-    for at, scene in enumerate(scenes):
-        known = parts[at % folds]
+    for scene, known in zip(scenes, other_folds(scenes), strict=True):
         for source, predicate, target in triples_of(scene):
             best = max(known.totals, key=lambda name: known.likelihood(source, name, target))
             right.append(best == predicate)
@@ -191,9 +191,10 @@ def modal(scenes: Sequence[SceneGraph], folds: int = FOLDS) -> float:
 def offered(
     asked: Sequence[SceneQuestions], known: PredicateStatistics
 ) -> Iterator[tuple[str, bool]]:
-    """Yield (``mirror``, offered), (``pair`` or ``class``, held by the data), (``synonym``.
+    """Yield name and truth of each check of the offered options.
 
-    There).
+    ``mirror``: whether it is offered; ``pair`` and ``class``: whether the data holds the option;
+    ``synonym``: one for each.
     """
     ends: dict[tuple[int, str], set[str]] = {}
     for (source, predicate, target), _ in known.counts.items():

@@ -26,7 +26,6 @@ from benchmarks._harness import (
     eval_progress,
     figure,
     folder,
-    report,
     require_commit,
     work_folder,
 )
@@ -85,13 +84,14 @@ def figures_of(done: Sequence[Finished]) -> dict[str, Any]:
 
 @benchmark(
     f"{QUICK_SCENES} scenes",
+    trials=["only", "out"],
     refused=(DatasetError, EvalError),
     scenes=Option(SCENES[MINIATURE], "scenes", least=2),
     only=Option(None, f"some of {', '.join(STUDIES)}", more={"nargs": "+", "metavar": "STUDY"}),
     work=folder(f"folder of the pictures (default: {WORK})"),
     out=folder("folder of the tables (default: the results)"),
 )
-def main(options: Namespace) -> None:
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Run the studies."""
     try:
         chosen = studies_named(*(options.only or [ALL]))
@@ -111,8 +111,7 @@ def main(options: Namespace) -> None:
     figures = figures_of(done)
     if not options.quick:
         print(f"tables, plots and index.md are in {out}")
-    part = bool(options.only) or options.out is not None
-    report("reproduce", setup.scenes, figures, options.quick or part)
+    return setup.scenes, figures
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from benchmarks._harness import BenchmarkError, benchmark, interval, work_folder
+from benchmarks._harness import BenchmarkError, benchmark, interval, intervals, work_folder
 from scenewright.config.settings import find_profile
 from scenewright.miniature.sampler import sample_painting
 from scenewright.runs.api import refine
@@ -34,7 +34,7 @@ async def measure(count: int, folder: Path) -> tuple[int, dict[str, Any]]:
     rng = random.Random("held-out rounds")
     runs: list[float] = []
     first: list[float] = []
-    scores: dict[str, list[float]] = {}
+    scores: list[dict[str, float]] = []
     for at in range(count):
         scene = sample_painting(rng, n_objects=6, n_relations=8).scene
         begun = time.perf_counter()
@@ -44,9 +44,9 @@ async def measure(count: int, folder: Path) -> tuple[int, dict[str, Any]]:
             card = kept.report_card if role == "report" else kept.loop_card
             if gained is None or card is None or card.sgscore is None:
                 continue
-            scores.setdefault(f"{role}_sgscore_kept", []).append(card.sgscore)
-            scores.setdefault(f"{role}_gain", []).append(gained)
-            scores.setdefault(f"{role}_sgscore_round_0", []).append(card.sgscore - gained)
+            row = {"sgscore_kept": card.sgscore, "gain": gained}
+            row["sgscore_round_0"] = card.sgscore - gained
+            scores.append({f"{role}_{name}": value for name, value in row.items()})
         if len(result.rounds) == ROUNDS:
             runs.append(time.perf_counter() - begun)
             first.append(result.rounds[0].seconds)
@@ -61,7 +61,7 @@ async def measure(count: int, folder: Path) -> tuple[int, dict[str, Any]]:
             "first_round_seconds": interval(first),
             "loading_seconds": loading,
             "scenes": count,
-            **{key: interval(values) for key, values in sorted(scores.items())},
+            **intervals(scores),
         },
     )
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import multiprocessing
 import time
 from argparse import Namespace
 from dataclasses import dataclass, field
@@ -23,8 +22,10 @@ from typing import Any
 
 import httpx2
 import numpy as np
+import psutil
 
 from benchmarks._harness import Option, benchmark, interval, work_folder
+from benchmarks._mock import spawned
 from benchmarks._models import instant_models
 from scenewright.service.api.socket_server import Server, address_of, bind
 from scenewright.service.app import create_app
@@ -46,12 +47,6 @@ class Load:
     """Seconds of each run from its first to its last event."""
     memory: list[tuple[int, float]] = field(default_factory=list)
     """(runs ended, MiB resident)."""
-
-
-def resident_mib(pid: int) -> float:
-    """Resident memory of a process, MiB."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * 4096 / 2**20
 
 
 async def _post(client: httpx2.AsyncClient, number: int) -> str:
@@ -104,7 +99,7 @@ async def load(url: str, pid: int, runs: int, streams: int) -> Load:
             while run := await waiting.get():
                 await watch(client, run, seen)
                 ended += 1
-                seen.memory.append((ended, resident_mib(pid)))
+                seen.memory.append((ended, psutil.Process(pid).memory_info().rss / 2**20))
 
         for number in range(runs):
             waiting.put_nowait(await _post(client, number))
@@ -114,7 +109,7 @@ async def load(url: str, pid: int, runs: int, streams: int) -> Load:
     return seen
 
 
-def _serve(folder: Path, running: int, pipe: Any) -> None:
+def _serve(pipe: Any, folder: Path, running: int) -> None:
     """Serve models that take a fixed short time until the process is ended."""
     models = instant_models(drawing=0.05, judging=0.02)
 
@@ -132,10 +127,7 @@ def _serve(folder: Path, running: int, pipe: Any) -> None:
 
 def measure(folder: Path, runs: int, streams: int, running: int) -> dict[str, Any]:
     """Return all figures."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(folder, running, theirs), daemon=True)
-    process.start()
+    process, ours = spawned(_serve, folder, running)
     try:
         url, pid = ours.recv(), int(process.pid or 0)
         # Alone, after a first one that loads what is loaded once.

@@ -19,17 +19,16 @@ minute, so that one late request weighs 15 times as much.
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import time
 from argparse import Namespace
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from typing import Any
 
-from benchmarks._harness import SERVER, benchmark, prefixed
-from benchmarks._mock import MockServer, account, database, picture
+from benchmarks._harness import SERVER, benchmark
+from benchmarks._mock import MockServer, account, database, picture, spawned
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.settings import load_settings
 from scenewright.core.formats import load_scene
@@ -120,25 +119,13 @@ async def _asked(work: Work, pipe: Any, start: Any) -> Did:
     return Did(sum(good for good, _ in found), sum(paid for _, paid in found), seconds)
 
 
-def _process(work: Work, pipe: Any, start: Any) -> None:
+def _process(pipe: Any, work: Work, start: Any) -> None:
     pipe.send(asyncio.run(_asked(work, pipe, start)))
-
-
-def spawned(target: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
-    """Start a process and return it with our end of a pipe whose other end it gets as well."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(
-        target=target, args=(arguments[0], theirs, *arguments[1:]), daemon=True
-    )
-    process.start()
-    theirs.close()
-    return process, ours
 
 
 def together(work: Work, firsts: list[int]) -> list[Did]:
     """Return what processes that begin together do, each from another first image on."""
-    start = multiprocessing.get_context("spawn").Event()
+    start = get_context("spawn").Event()
     running = [spawned(_process, replace(work, first=first), start) for first in firsts]
     for _, pipe in running:
         pipe.recv()
@@ -155,7 +142,7 @@ def _limits(url: str) -> Any:
     return SharedLimits(url, "held", Limits(concurrent=1), Backoff())
 
 
-def _hold(url: str, pipe: Any) -> None:
+def _hold(pipe: Any, url: str) -> None:
     async def main() -> None:
         await _limits(url).enter(0, ahead=False, max_wait=1)
         pipe.send("holds")
@@ -196,15 +183,8 @@ def measure(plan: Plan, server: str) -> dict[str, Any]:
         def done(work: Work, firsts: list[int]) -> tuple[list[Did], dict[str, Any]]:
             did, seen = together(work, firsts), lab.account(work.key)
             print(f"{work.key}: {did}, {seen}", flush=True)
-            figures.update(
-                prefixed(
-                    f"{work.key}.",
-                    {
-                        "lost": PROCESSES * work.images - sum(one.answered for one in did),
-                        "seconds": max(one.seconds for one in did),
-                    },
-                )
-            )
+            figures[f"{work.key}.lost"] = PROCESSES * work.images - sum(one.answered for one in did)
+            figures[f"{work.key}.seconds"] = max(one.seconds for one in did)
             return did, seen
 
         for way, shared in (("shared", url), ("separate", None)):

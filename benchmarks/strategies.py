@@ -27,8 +27,6 @@ from benchmarks._harness import (
     benchmark,
     folder,
     interval,
-    report,
-    require_commit,
     work_folder,
 )
 from benchmarks._loop import (
@@ -163,6 +161,8 @@ def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
 
 @benchmark(
     "3 scenes",
+    clean=True,
+    trials=["tuning"],
     scenes=Option(120, "scenes", least=1),
     processes=PROCESSES,
     work=folder(f"folder of the rows (default: {WORK})"),
@@ -172,11 +172,8 @@ def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
         more={"action": "store_true"},
     ),
 )
-def main(options: Namespace) -> None:
-    """Measure, and write the results of a full run."""
-    unpublished = options.quick or options.tuning
-    if not unpublished:
-        require_commit()
+def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure all strategies."""
     count = 3 if options.quick else options.scenes + -options.scenes % len(LEVELS)
     first = TUNING if options.tuning else 0
     profile = miniature(options.quick)
@@ -185,8 +182,8 @@ def main(options: Namespace) -> None:
         scenes = dict(enumerate(balanced_scenes(first + count)[first:], first))
         rows = study.rows(scenes, work / "rows.jsonl", options.processes)
     figures = figures_of(rows)
-    report("strategies", len(rows), figures, unpublished)
     print(markdown(figures, len(rows), "now"))
+    return len(rows), figures
 
 
 if __name__ == "__main__":

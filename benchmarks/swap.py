@@ -29,9 +29,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import tempfile
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from pathlib import Path
@@ -59,7 +61,6 @@ from scenewright.evals.runner.sentinels import (
     DriftTest,
     SentinelPicture,
 )
-from scenewright.evals.store.files import SqliteFile
 from scenewright.evals.store.results import SENTINELS
 from scenewright.mock_providers import MockSettings
 from scenewright.runs.model_factory.profiles import judge_of
@@ -270,23 +271,20 @@ def simulated(pairs: Sequence[Pair], sizes: Sizes) -> dict[str, Any]:
     ):
         raised = {form: 1000.0 * (alarm(one) != NEVER) for form, one in still.items()}
         delays = {form: delays_of(alarm(one), one) for form, one in moved.items()}
-        every = np.concatenate(list(delays.values()))
-        rates = np.concatenate(list(raised.values()))
-        figures |= {
-            f"{front}delay_facts.median": _median(every),
-            f"{front}false_alarms_per_1000": float(rates.mean()),
-            f"{front}false_alarms_per_1000.worst": max(float(r.mean()) for r in raised.values()),
-            f"{front}missed": float(np.isinf(every).mean()) if len(every) else 1.0,
-        }
-        for form in FORMS:
-            figures[f"{front}delay_facts.median.{form}"] = _median(delays[form])
-            figures[f"{front}missed.{form}"] = (
-                float(np.isinf(delays[form]).mean()) if len(delays[form]) else 1.0
+        for form in ("", *FORMS):
+            found, alarms = (
+                rows[form] if form else np.concatenate(list(rows.values()))
+                for rows in (delays, raised)
             )
-            figures[f"{front}false_alarms_per_1000.{form}"] = float(raised[form].mean())
-    delays = np.concatenate([delays_of(one.alarm, one) for one in moved.values()])
+            end = f".{form}" if form else ""
+            figures[f"{front}delay_facts.median{end}"] = _median(found)
+            figures[f"{front}missed{end}"] = float(np.isinf(found).mean()) if len(found) else 1.0
+            figures[f"{front}false_alarms_per_1000{end}"] = float(alarms.mean())
+        worst = max(float(alarms.mean()) for alarms in raised.values())
+        figures[f"{front}false_alarms_per_1000.worst"] = worst
+    every = np.concatenate([delays_of(one.alarm, one) for one in moved.values()])
     for name, share in (("p10", 10), ("p75", 75)):
-        value = float(np.percentile(delays, share, method="higher"))
+        value = float(np.percentile(every, share, method="higher"))
         figures[f"delay_facts.{name}"] = value if np.isfinite(value) else f"over {WITHIN}"
     median = figures["delay_facts.median"]
     figures["delay_questions.median"] = median / SHARE if isinstance(median, float) else median
@@ -311,20 +309,6 @@ def _median(delays: Array) -> float | str:
     """Median of delays, of which some may be infinite."""
     value = float(np.percentile(delays, 50, method="higher")) if len(delays) else np.inf
     return value if np.isfinite(value) else f"over {WITHIN}"
-
-
-class _Asked(SqliteFile):
-    """Counts the sentinel questions that an evaluation has kept."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, "", synchronous="NORMAL", kept="what is judged")
-
-    def count(self) -> tuple[int, int]:
-        """Return pictures and answered questions."""
-        found = self._db.execute(
-            "SELECT count(*), coalesce(sum((SELECT count(*) FROM json_each(places))), 0) FROM asked"
-        ).fetchone()
-        return int(found[0]), int(found[1])
 
 
 def mocked(sizes: Sizes) -> dict[str, Any]:
@@ -385,8 +369,10 @@ async def _exchanged(url: str, folder: Path, first: str, second: str, before: in
     try:
         await run_eval(config, folder / "e", settings=settings, on_progress=show)
     except ModelChangedError:
-        with _Asked(folder / "e" / SENTINELS) as file:
-            _, asked = file.count()
+        with closing(sqlite3.connect(folder / "e" / SENTINELS)) as kept:
+            (asked,) = kept.execute(
+                "SELECT total((SELECT count(*) FROM json_each(places))) FROM asked"
+            ).fetchone()
         return float(asked - at[0]) if at else -1.0
     return float("inf")
 

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import openai
+import psutil
 
 from benchmarks._harness import benchmark, prefixed, work_folder
 from benchmarks._mock import MockServer, account, picture, plain_answers
@@ -196,7 +197,8 @@ async def gathered(url: str, plan: Plan, facts: Sequence[Fact]) -> Outcome:
 def resident() -> int:
     """Return the bytes of this process in memory."""
     gc.collect()
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    found: int = psutil.Process().memory_info().rss
+    return found
 
 
 async def waiting(url: str, plan: Plan, facts: Sequence[Fact]) -> dict[str, float]:

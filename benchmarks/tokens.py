@@ -32,7 +32,7 @@ from typing import Any, Literal, get_args
 
 from PIL import Image
 
-from benchmarks._harness import Option, benchmark, interval, progress
+from benchmarks._harness import Option, benchmark, intervals, progress
 from benchmarks._scenes import balanced_scenes
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
@@ -168,13 +168,20 @@ async def measure(cases: Sequence[Case]) -> dict[str, Any]:
             await caller.aclose()
             for way, rows in spent.items():
                 name = way if provider == PROVIDERS[0] else f"{provider}.{way}"
-                figures[f"{name}.input"] = interval([row.tokens_in for row in rows])
-                figures[f"{name}.output"] = interval([row.tokens_out for row in rows])
-                figures[f"{name}.accuracy"] = interval([row.right for row in rows])
-                figures[f"{name}.calls"] = interval([row.calls for row in rows])
-                alone = spent["one_by_one"]
-                changed = [row.changed(one) for row, one in zip(rows, alone, strict=True)]
-                figures[f"{name}.changed"] = interval(changed)
+                pairs = zip(rows, spent["one_by_one"], strict=True)
+                figures |= intervals(
+                    [
+                        {
+                            "input": row.tokens_in,
+                            "output": row.tokens_out,
+                            "accuracy": row.right,
+                            "calls": row.calls,
+                            "changed": row.changed(alone),
+                        }
+                        for row, alone in pairs
+                    ],
+                    f"{name}.",
+                )
     for part, paper in PAPER.items():
         for way in WAYS:
             figures[f"{way}.{part}_over_paper"] = figures[f"{way}.{part}"]["mean"] / paper

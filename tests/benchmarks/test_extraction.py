@@ -82,7 +82,7 @@ def test_a_turned_relation_is_wrong_and_its_converse_is_found() -> None:
 def test_twins_are_paired_by_their_relations() -> None:
     for painting in paintings(60):
         full = perfect(painting)
-        match = aligned(full, painting)
+        match = aligned(full.scene, painting)
         assert len(set(match.values())) == len(match) == len(painting.scene.objects)
         for item in full.scene.objects:
             assert painting.scene.object(match[item.id]).name == item.name
@@ -112,5 +112,5 @@ def test_figures_are_of_all_facts_together() -> None:
     assert figures["recall.objects.mine"]["mean"] == 3 / 6
     for value in figures.values():
         assert value["low"] <= value["mean"] <= value["high"]
-    with pytest.raises(ValueError, match="no pictures"):
+    with pytest.raises(ValueError, match="nothing was measured"):
         figures_of("mine", [])

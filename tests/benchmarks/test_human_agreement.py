@@ -12,13 +12,10 @@ import pytest
 
 from benchmarks._harness import DATA, spread
 from benchmarks.human_agreement import (
-    FOLDS,
     chosen_by_other_prompts,
     correlations,
     dawid_skene_posterior,
     default,
-    folds_of,
-    gain,
     judge_scores,
     majority,
     mean,
@@ -33,6 +30,7 @@ from benchmarks.human_agreement import (
 )
 from benchmarks.human_agreement import main as command
 from scenewright.evals.statistics.ranks import kendall, spearman
+from scenewright.evals.studies.panel.aggregators.base import FOLDS, folds_of
 from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.sources.dsg_release import JUDGES, load_dsg_release
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
@@ -129,8 +127,8 @@ def test_the_same_question_about_other_images_pulls() -> None:
 
 
 def test_folds_keep_prompts_together() -> None:
-    prompts = [str(at // 5) for at in range(200)]
-    folds = folds_of(prompts)
+    images = table(*(Shown([[1, 1, 1]], prompt=str(at // 5)) for at in range(200)))
+    folds = folds_of(images)
     assert set(folds) == set(range(FOLDS))
     assert all(len(set(folds[at : at + 5])) == 1 for at in range(0, 200, 5))
 
@@ -149,7 +147,7 @@ def made_up(seed: int = 1) -> AnswerTable:
 
 def test_what_is_fitted_never_sees_the_ratings_it_is_scored_on() -> None:
     images = made_up()
-    folds = folds_of([one.item for one in images.images])
+    folds = folds_of(images)
     others = tuple(
         replace(one, ratings=(6.0 - one.rating,)) if fold == 0 else one
         for one, fold in zip(images.images, folds, strict=True)
@@ -186,9 +184,9 @@ def test_intervals_hold_the_value_and_gains_are_paired() -> None:
     images = made_up()
     scores = {"mean": mean(images), "same": 2 * mean(images)}
     found = correlations(images, scores, ItemResamples(images, 200), spearman)
-    shown = spread(*found["mean"])
+    shown = spread(found["mean"])
     assert shown["low"] < shown["mean"] < shown["high"]
-    assert gain(found["same"], found["mean"]) == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert spread(found["same"] - found["mean"]) == {"mean": 0.0, "low": 0.0, "high": 0.0}
 
 
 def test_within_a_prompt_equal_scores_count_nothing() -> None:

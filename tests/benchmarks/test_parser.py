@@ -9,19 +9,17 @@ import numpy as np
 import pytest
 
 from benchmarks._harness import DATA as RELEASES
+from benchmarks._harness import micro, spread
 from benchmarks.parser import (
     TABLE,
-    DataError,
     Facts,
     Prompt,
     add_tuple,
     aside,
     captions_per_second,
     compare,
-    figure,
     load,
     measure,
-    micro,
     nearest_pairs,
     read,
     right_counts,
@@ -31,6 +29,7 @@ from benchmarks.parser import (
 from benchmarks.parser import main as command
 from scenewright.agents.parsers.rules import parse_caption
 from scenewright.core.formats.published_questions import label
+from scenewright.evals.datasets.base import DatasetError
 
 DATA = RELEASES / "dsg"
 
@@ -98,16 +97,16 @@ def test_a_table_is_read_by_prompt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [("item_id,text\n", "no column tuple"), ("item_id,text,tuple\n", "no prompts"),
-     ("item_id,text,tuple\nx,y,z\n", "row 2: item id 'x'")],
+     ("item_id,text,tuple\nx,y,z\n", "line 2: item id 'x'")],
 )  # fmt: skip
 def test_another_table_is_a_clear_error(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / TABLE).write_text(content, encoding="utf-8")
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DatasetError, match=message):
         load(tmp_path)
 
 
 def test_a_missing_table_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DatasetError, match="cannot be read"):
         load(tmp_path / "nowhere")
 
 
@@ -201,9 +200,9 @@ def test_micro_averages_weigh_facts_not_prompts() -> None:
     assert found["recall"][0] == pytest.approx(0.25)
     assert found["f1"][0] == pytest.approx(2 / 14)
     assert found["f1"].shape == (51,)
-    shown = figure(found["f1"])
+    shown = spread(found["f1"])
     assert shown["low"] <= shown["mean"] <= shown["high"]
-    with pytest.raises(ValueError, match="no prompts"):
+    with pytest.raises(ValueError, match="nothing was measured"):
         micro([], 5)
 
 

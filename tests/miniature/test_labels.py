@@ -62,7 +62,7 @@ def drawn(folder: Path, marks: Mapping[int, Mark] | None = None) -> Labels:
     digest = hashlib.sha256((folder / "01.png").read_bytes()).hexdigest()
     whole = picture().model_copy(update={"sha256": digest, "facts": filled(picture(), marks or {})})
     labels = Labels(generator="g", seen_by="me", pictures=(whole,))
-    labels.write(folder)
+    (folder / FILE).write_text(labels.model_dump_json(exclude_defaults=True), encoding="utf-8")
     return labels
 
 

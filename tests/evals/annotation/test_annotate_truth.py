@@ -40,10 +40,10 @@ def test_what_does_not_hold_is_wrong(at: int) -> None:
 
 
 def test_a_gain_is_the_difference_over_the_same_photos() -> None:
-    scores = Scores(2)
+    scores = Scores()
     for at in range(2):
-        scores.add("all", score(true_triples(at), truth_of(at)))
-        scores.add("none", [0 if name in ("right", "found") else 1 for name in PARTS])
+        scores.by["all"].append(score(true_triples(at), truth_of(at)))
+        scores.by["none"].append([0 if name in ("right", "found") else 1 for name in PARTS])
     gain = scores.gains("all", {"none": ("none",)})["gain.precision.over_none"]
     assert gain == {"mean": 1.0, "low": 1.0, "high": 1.0}
     assert scores.figures()["recall.all"]["mean"] == 1.0
