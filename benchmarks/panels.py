@@ -31,7 +31,7 @@ from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.cascade import pooled, replay_cascade
 from scenewright.agents.panel.panel import Panel, lead_of
 from scenewright.agents.panel.rates import Calibration
-from scenewright.config.settings import CascadeSpec
+from scenewright.config.profiles import CascadeSpec
 from scenewright.core.facts import Answer, Fact, FactKind
 from scenewright.core.ports.judge import Judge
 from scenewright.evals.judge_reports.labelled_facts import ABSENT, LabelledFact

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    clear_errors,
     console,
     fail,
+    give,
     note,
     print_json,
     print_table,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from scenewright.evals.annotation.panel_queries import TextModel, Voter
     from scenewright.evals.annotation.pipeline import Plan, Summary
 
-app = typer.Typer(help="Build data sets of scene graphs from photos, and measure them.")
+app = App(help="Build data sets of scene graphs from photos, and measure them.")
 
 BuiltArgument = Annotated[
     Path,
@@ -55,6 +56,7 @@ BuiltArgument = Annotated[
 
 
 @app.command()
+@resumable("the same command goes on: what was paid for is kept")
 def annotate(
     config: Annotated[
         Path | None,
@@ -93,7 +95,7 @@ def annotate(
     engine: EngineOption = "local",
     workers: WorkersOption = None,
     address: AddressOption = "",
-) -> None:
+) -> Exit:
     """Build scene graphs from photos with detections, by a panel of language models.
 
     Shows photos, calls, tokens and dollars first, and asks above the limit. The same command
@@ -111,51 +113,46 @@ def annotate(
     Exit codes: 0 built; 1 built, but some replies failed; 2 wrong input; 3 could not run;
     4 no photo got a graph; 130 interrupted.
     """
-    with clear_errors("the same command goes on: what was paid for is kept"):
-        from scenewright.evals.annotation.engine import engine_of
-        from scenewright.evals.annotation.pipeline import Building
-        from scenewright.evals.datasets.registry import open_dataset
+    from scenewright.evals.annotation.engine import engine_of
+    from scenewright.evals.annotation.pipeline import Building
+    from scenewright.evals.datasets.registry import open_dataset
 
-        place = engine_of(engine, workers, address)
-        with _wrong_input():
-            asked, root = _asked(config, photos, detections, panel, rare, limit_usd)
-            voters, text, judges = _models(asked)
-            dataset = open_dataset(asked.dataset, root)
-        folder = out if out is not None else Path("built") / asked.name
-        where = console(stderr=True)
-        with show_progress(where, "", quiet) as show:
-            building = Building(
-                asked,
-                dataset,
-                folder,
-                voters,
-                text,
-                judges,
-                retry=retry,
-                told=lambda stage, done, of: show(done, of, STAGES.get(stage, stage)),
-                engine=place,
-            )
-            try:
-                found = building.plan()
-                if plan_only and as_json:
-                    print_json(_plan_data(found))
-                    return
-                if plan_only or not quiet:
-                    _print_plan(found, asked, console() if plan_only else where)
-                if plan_only:
-                    return
-                agree(found.usd, asked.limit_usd, yes, "raise --limit-usd")
-                made = run_and_free(building.run(found))
-            finally:
-                building.close()
-        if as_json:
-            print_json(_summary_data(made))
-        else:
-            _print_summary(made)
-        if not made.graphs:
-            raise typer.Exit(int(Exit.UNJUDGED))
-        if made.problems:
-            raise typer.Exit(int(Exit.MISSING))
+    place = engine_of(engine, workers, address)
+    with _wrong_input():
+        asked, root = _asked(config, photos, detections, panel, rare, limit_usd)
+        voters, text, judges = _models(asked)
+        dataset = open_dataset(asked.dataset, root)
+    folder = out if out is not None else Path("built") / asked.name
+    where = console(stderr=True)
+    with show_progress(where, "", quiet) as show:
+        building = Building(
+            asked,
+            dataset,
+            folder,
+            voters,
+            text,
+            judges,
+            retry=retry,
+            told=lambda stage, done, of: show(done, of, STAGES.get(stage, stage)),
+            engine=place,
+        )
+        try:
+            found = building.plan()
+            if plan_only and as_json:
+                print_json(_plan_data(found))
+                return Exit.OK
+            if plan_only or not quiet:
+                _print_plan(found, asked, console() if plan_only else where)
+            if plan_only:
+                return Exit.OK
+            agree(found.usd, asked.limit_usd, yes, "raise --limit-usd")
+            made = run_and_free(building.run(found))
+        finally:
+            building.close()
+    give(as_json, _summary_data(made), _print_summary, made)
+    if not made.graphs:
+        return Exit.UNJUDGED
+    return Exit.MISSING if made.problems else Exit.OK
 
 
 @contextmanager
@@ -166,7 +163,7 @@ def _wrong_input() -> Iterator[None]:
     try:
         yield
     except AnnotationError as error:
-        raise fail(str(error), Exit.USAGE) from None
+        raise fail(str(error)) from None
 
 
 @app.command()
@@ -190,18 +187,18 @@ def quality(
 
     Exit codes: 0 measured; 2 wrong input; 3 could not run.
     """
-    with clear_errors(), _wrong_input():
+    with _wrong_input():
         from scenewright.evals.annotation.graph_sets import read_graphs
         from scenewright.evals.annotation.quality import as_rows, by_id, read_answers, spot_check
         from scenewright.evals.annotation.quality import quality as measured
 
         if (reference is None) == (spotcheck is None):
-            raise fail("name a REFERENCE, or --spotcheck with answers", Exit.USAGE)
+            raise fail("name a REFERENCE, or --spotcheck with answers")
         where = console()
         if spotcheck is not None:
             checked = spot_check(read_answers(spotcheck))
             if as_json:
-                print_json(checked.model_dump(mode="json"))
+                print_json(checked)
                 return
             say(f"precision  {checked.precision.text()}", "bold")
             where.print(f"{checked.answers} relations on {checked.photos} photos; "
@@ -212,7 +209,7 @@ def quality(
         assert reference is not None
         found = measured(read_graphs(built), by_id(read_graphs(reference)))
         if as_json:
-            print_json(found.model_dump(mode="json"))
+            print_json(found)
             return
         for name, value in as_rows(found):
             say(f"{name:<24}{value}")
@@ -240,7 +237,7 @@ def spotcheck(
 
     Exit codes: 0 made; 2 wrong input; 3 could not run.
     """
-    with clear_errors(), _wrong_input():
+    with _wrong_input():
         from scenewright.evals.annotation.graph_sets import graphs_file, read_graphs
         from scenewright.evals.annotation.quality import sample, write_page
 
@@ -292,11 +289,11 @@ def _asked(
                 raise fail("CONFIG names the photos: leave --photos and --detections out",
                            Exit.USAGE)  # fmt: skip
             if not config.exists():
-                raise fail(f"there is no file {config}", Exit.USAGE)
+                raise fail(f"there is no file {config}")
             made = load_annotate_config(config)
             return AnnotateConfig.model_validate({**made.model_dump(), **changes}), config.parent
         if photos is None or detections is None or not named:
-            raise fail("name a CONFIG, or --photos, --detections and --panel", Exit.USAGE)
+            raise fail("name a CONFIG, or --photos, --detections and --panel")
         dataset = {
             "name": "coco",
             "path": str(detections.absolute()),
@@ -306,12 +303,10 @@ def _asked(
         given = {"name": name or "photos", "dataset": dataset, **changes}
         return AnnotateConfig.model_validate(given), Path()
     except ValidationError as error:
-        raise fail(first_problem(error), Exit.USAGE) from None
+        raise fail(first_problem(error)) from None
 
 
-def _models(
-    asked: AnnotateConfig,
-) -> tuple[tuple[Voter, ...], TextModel | None, tuple[Judge, ...]]:
+def _models(asked: AnnotateConfig) -> tuple[tuple[Voter, ...], TextModel | None, tuple[Judge, ...]]:
     from scenewright.evals.annotation.panel_queries import text_model_of, voters_of
     from scenewright.runs.model_factory.profiles import judge_of
 

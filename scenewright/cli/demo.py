@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from scenewright.cli.console import (
-    Exit,
-    clear_errors,
-    console,
-    print_json,
-    print_table,
-    say,
-)
+from scenewright.cli.app import resumable
+from scenewright.cli.console import Exit, console, give, print_table, say
 from scenewright.cli.options import JsonOption, ProfileOption, QuietOption, chosen_profile
 from scenewright.cli.refine import exit_code, run_json
 
@@ -41,6 +35,7 @@ SCENES: dict[str, str] = {
 """Scenes by level, in the words of the miniature world."""
 
 
+@resumable("The same command continues the demo.")
 def demo(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder of the three runs and the page.")
@@ -52,7 +47,7 @@ def demo(
     seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the runs.")] = 0,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
-) -> None:
+) -> Exit:
     """Draw, verify and repair three scenes (simple, medium, hard), and write one page of all.
 
     The last line is the path of the page; nothing is opened. The same command continues an
@@ -61,26 +56,26 @@ def demo(
     Exit codes: 0 the page is written (the scenes may have missing facts, the page shows them);
     2 wrong input or usage; 3 could not run; 130 interrupted.
     """
-    with clear_errors("The same command continues the demo."):
-        folders = asyncio.run(_draw(out, profile, rounds, seed, console(stderr=True), quiet))
-        from scenewright.runs.report import read_run, write_index, write_page
+    folders = asyncio.run(_draw(out, profile, rounds, seed, console(stderr=True), quiet))
+    from scenewright.runs.report import read_run, write_index, write_page
 
-        views = {level: read_run(folder) for level, folder in folders.items()}
-        pages = {level: write_page(folder) for level, folder in folders.items()}
-        index = write_index(out, list(folders.values()), "Three scenes")
-        if as_json:
-            print_json(
-                {
-                    "page": str(index),
-                    "runs": {
-                        level: run_json(view, pages[level], exit_code(view.card("loop")))
-                        for level, view in views.items()
-                    },
-                }
-            )
-        else:
-            _print(views, index)
-    raise typer.Exit(int(Exit.OK))
+    views = {level: read_run(folder) for level, folder in folders.items()}
+    pages = {level: write_page(folder) for level, folder in folders.items()}
+    index = write_index(out, list(folders.values()), "Three scenes")
+    give(
+        as_json,
+        {
+            "page": str(index),
+            "runs": {
+                level: run_json(view, pages[level], exit_code(view.card("loop")))
+                for level, view in views.items()
+            },
+        },
+        _print,
+        views,
+        index,
+    )
+    return Exit.OK
 
 
 async def _draw(

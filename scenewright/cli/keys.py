@@ -10,22 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from scenewright.cli.console import (
-    Exit,
-    clear_errors,
-    fail,
-    note,
-    print_json,
-    print_table,
-    say,
-)
+from scenewright.cli.app import App
+from scenewright.cli.console import fail, note, print_json, print_table, say
 from scenewright.cli.options import JsonOption, given
 from scenewright.cli.serve import DatabaseOption, DataOption
 
 if TYPE_CHECKING:
     from scenewright.service.core.keys import ApiKey, KeyStore
 
-app = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys of the service.")
+app = App(help="Create, list and revoke API keys of the service.")
 T = TypeVar("T")
 
 
@@ -62,37 +55,36 @@ def create(
     as_json: JsonOption = False,
 ) -> None:
     """Create a key. It is shown only once: the service keeps its hash."""
-    with clear_errors():
-        from scenewright.service.core.identity import SCOPES
-        from scenewright.service.core.keys import USUAL
+    from scenewright.service.core.identity import SCOPES
+    from scenewright.service.core.keys import USUAL
 
-        unknown = sorted(set(scope or ()) - set(SCOPES))
-        if unknown:
-            names = ", ".join(map(repr, unknown))
-            raise fail(f"no scope {names}: use one of {', '.join(SCOPES)}", Exit.USAGE)
-        scopes = tuple(known for known in SCOPES if known in scope) if scope else USUAL
-        key, text = _with_keys(
-            data,
-            database,
-            lambda keys: keys.create(
-                tenant,
-                label=label,
-                scopes=scopes,
-                requests_per_minute=requests_per_minute,
-                usd=usd,
-                images=images,
-                running=running,
-                days=days,
-            ),
-        )
-        if as_json:
-            print_json({"key": text, **_row(key)})
-            return
-        say(text)
-        note(
-            f"The key of {key.tenant} ({', '.join(key.scopes)}). Keep it now: it is not shown "
-            f"again. `scenewright keys revoke {key.id}` ends it."
-        )
+    unknown = sorted(set(scope or ()) - set(SCOPES))
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise fail(f"no scope {names}: use one of {', '.join(SCOPES)}")
+    scopes = tuple(known for known in SCOPES if known in scope) if scope else USUAL
+    key, text = _with_keys(
+        data,
+        database,
+        lambda keys: keys.create(
+            tenant,
+            label=label,
+            scopes=scopes,
+            requests_per_minute=requests_per_minute,
+            usd=usd,
+            images=images,
+            running=running,
+            days=days,
+        ),
+    )
+    if as_json:
+        print_json({"key": text, **_row(key)})
+        return
+    say(text)
+    note(
+        f"The key of {key.tenant} ({', '.join(key.scopes)}). Keep it now: it is not shown "
+        f"again. `scenewright keys revoke {key.id}` ends it."
+    )
 
 
 @app.command(name="list")
@@ -103,21 +95,20 @@ def listed(
     as_json: JsonOption = False,
 ) -> None:
     """List the keys with their permissions, limits and spending."""
-    with clear_errors():
-        rows = _with_keys(data, database, lambda keys: _rows(keys, tenant))
-        if as_json:
-            print_json({"keys": rows})
-            return
-        if not rows:
-            note("there are no keys: make one with `scenewright keys create TENANT`")
-        print_table(
-            ("id", "tenant", "label", "scopes", "limits", "spent", "state"),
-            [
-                (row["id"], row["tenant"], row["label"], " ".join(row["scopes"]), _limits(row),
-                 f"{row['spent_usd']:.2f} USD, {row['spent_images']} images", row["state"])
-                for row in rows
-            ],
-        )  # fmt: skip
+    rows = _with_keys(data, database, lambda keys: _rows(keys, tenant))
+    if as_json:
+        print_json({"keys": rows})
+        return
+    if not rows:
+        note("there are no keys: make one with `scenewright keys create TENANT`")
+    print_table(
+        ("id", "tenant", "label", "scopes", "limits", "spent", "state"),
+        [
+            (row["id"], row["tenant"], row["label"], " ".join(row["scopes"]), _limits(row),
+             f"{row['spent_usd']:.2f} USD, {row['spent_images']} images", row["state"])
+            for row in rows
+        ],
+    )  # fmt: skip
 
 
 @app.command()
@@ -127,10 +118,9 @@ def revoke(
     database: DatabaseOption = None,
 ) -> None:
     """Revoke a key. Its runs and its spending stay on record."""
-    with clear_errors():
-        number = key.split("_")[1] if key.startswith("sw_") and key.count("_") == 2 else key
-        found = _with_keys(data, database, lambda keys: keys.revoke(number))
-        say(f"{found.id} of {found.tenant} is revoked.")
+    number = key.split("_")[1] if key.startswith("sw_") and key.count("_") == 2 else key
+    found = _with_keys(data, database, lambda keys: keys.revoke(number))
+    say(f"{found.id} of {found.tenant} is revoked.")
 
 
 def _with_keys(

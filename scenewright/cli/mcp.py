@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenewright.cli.console import clear_errors, debugging, stop_on_signal
+from scenewright.cli.console import debugging, stop_on_signal
 from scenewright.cli.options import given
 from scenewright.cli.serve import DatabaseOption, DataOption, check_profiles
 
@@ -53,12 +53,11 @@ def mcp(
         level=logging.INFO if debugging() else logging.WARNING,
         format="%(levelname)s %(name)s: %(message)s",
     )
-    with clear_errors():
-        from scenewright.service.core.settings import service_settings
+    from scenewright.service.core.settings import service_settings
 
-        profiles = tuple(profile) if profile else None
-        options = given(data=data, database=database, profiles=profiles)
-        asyncio.run(_serve(service_settings(**options)))
+    profiles = tuple(profile) if profile else None
+    options = given(data=data, database=database, profiles=profiles)
+    asyncio.run(_serve(service_settings(**options)))
 
 
 async def _serve(settings: ServiceSettings) -> None:

@@ -11,11 +11,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    clear_errors,
     console,
     fail,
+    give,
     note,
     print_json,
     say,
@@ -34,16 +35,8 @@ if TYPE_CHECKING:
     from scenewright.service.model_serving.args import ServingArgs
     from scenewright.service.model_serving.running import Place
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="List, fetch and serve models of the Hugging Face hub.",
-)
+app = App(help="List, fetch and serve models of the Hugging Face hub.")
 _AGAIN = "Fetched files stay: the same command goes on from there."
-
-
-@app.callback()
-def models() -> None:
-    """List, fetch and serve models of the Hugging Face hub."""
 
 
 @app.command(name="list")
@@ -57,32 +50,33 @@ def list_(
         ),
     ] = None,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Show which models are on this machine: repository, part, size, licence, and what is missing.
 
     Uses no network. Exit codes: 0 all of it is here; 1 something is missing; 2 wrong input.
     """
-    with clear_errors():
-        from scenewright.providers.hub.cache import cache_folder, survey
+    from scenewright.providers.hub.cache import cache_folder, survey
 
-        found = {title: [survey(need) for need in needs] for title, needs in _needs(name).items()}
-        lost = any(not present.complete for group in found.values() for present in group)
-        if as_json:
-            print_json(
-                {
-                    "folder": str(cache_folder()),
-                    "profiles": {
-                        title: [present_json(present) for present in group]
-                        for title, group in found.items()
-                    },
-                }
-            )
-        else:
-            _print_list(found, console())
-    raise typer.Exit(int(Exit.MISSING if lost else Exit.OK))
+    found = {title: [survey(need) for need in needs] for title, needs in _needs(name).items()}
+    lost = any(not present.complete for group in found.values() for present in group)
+    give(
+        as_json,
+        {
+            "folder": str(cache_folder()),
+            "profiles": {
+                title: [present_json(present) for present in group]
+                for title, group in found.items()
+            },
+        },
+        _print_list,
+        found,
+        console(),
+    )
+    return Exit.MISSING if lost else Exit.OK
 
 
 @app.command()
+@resumable(_AGAIN)
 def pull(
     name: Annotated[
         str,
@@ -103,48 +97,40 @@ def pull(
     where it stopped. Exit codes: 0 all is here and whole; 2 wrong input; 3 could not be fetched;
     130 interrupted.
     """
-    with clear_errors(_AGAIN):
-        from scenewright.providers.hub.pull import bytes_left, check_disk, plan_of
-        from scenewright.providers.hub.pull import pull as fetch
+    from scenewright.providers.hub.pull import bytes_left, check_disk, plan_of
+    from scenewright.providers.hub.pull import pull as fetch
 
-        needs = [need for group in _needs(name).values() for need in group]
-        where = console(stderr=True)
-        if not needs:
-            if as_json:
-                print_json(_report(name, (), None))
-            else:
-                console().print(f"{name} needs nothing from the hub.")
-            return
-        with _asking(where) as show:
-            plans = plan_of(needs, show)
-        if not as_json:
-            _print_plan(plans, console())
-        rest = bytes_left(plans)
-        refused = [plan.refusal for plan in plans if plan.refusal is not None]
-        if dry_run:
-            if as_json:
-                print_json(_report(name, plans, None))
-            return
-        if refused:
-            raise fail("\n".join(refused), Exit.FAILED)
-        check_disk(plans)
-        if rest and not yes:
-            confirm_transfer(rest, as_json)
-        with show_transfer(rest, sum(plan.size for plan in plans), where) as watch:
-            done = fetch(plans, watch)
+    needs = [need for group in _needs(name).values() for need in group]
+    where = console(stderr=True)
+    if not needs:
         if as_json:
-            print_json(_report(name, plans, done))
+            print_json(_report(name, (), None))
         else:
-            _print_done(plans, done, console())
+            console().print(f"{name} needs nothing from the hub.")
+        return
+    with _asking(where) as show:
+        plans = plan_of(needs, show)
+    if not as_json:
+        _print_plan(plans, console())
+    rest = bytes_left(plans)
+    refused = [plan.refusal for plan in plans if plan.refusal is not None]
+    if dry_run:
+        if as_json:
+            print_json(_report(name, plans, None))
+        return
+    if refused:
+        raise fail("\n".join(refused), Exit.FAILED)
+    check_disk(plans)
+    if rest and not yes:
+        confirm_transfer(rest, as_json)
+    with show_transfer(rest, sum(plan.size for plan in plans), where) as watch:
+        done = fetch(plans, watch)
+    give(as_json, _report(name, plans, done), _print_done, plans, done, console())
 
 
 def _needs(name: str | None) -> dict[str, tuple[Need, ...]]:
-    from scenewright.config.settings import (
-        SettingsError,
-        find_profile,
-        load_profiles,
-        load_settings,
-    )
+    from scenewright.config.profiles import SettingsError
+    from scenewright.config.settings import find_profile, load_profiles, load_settings
     from scenewright.providers.hub.needs import needs_of, needs_of_spec
 
     settings = load_settings()
@@ -342,16 +328,15 @@ def serve(
 
     Example: scenewright models serve local:miniature/judge-a diffusers:miniature --replicas 2
     """
-    with clear_errors():
-        from scenewright.service.model_serving.args import serving_args
-        from scenewright.service.model_serving.running import Place
+    from scenewright.service.model_serving.args import serving_args
+    from scenewright.service.model_serving.running import Place
 
-        placing = {
-            "replicas": replicas, "max_replicas": max_replicas, "gpus": gpus, "cpus": cpus,
-            "batch": batch,
-        }  # fmt: skip
-        args = serving_args({**placing, "profile": profile, "models": models or []})
-        asyncio.run(_serve(args, Place(address, host, port)))
+    placing = {
+        "replicas": replicas, "max_replicas": max_replicas, "gpus": gpus, "cpus": cpus,
+        "batch": batch,
+    }  # fmt: skip
+    args = serving_args({**placing, "profile": profile, "models": models or []})
+    asyncio.run(_serve(args, Place(address, host, port)))
 
 
 async def _serve(args: ServingArgs, place: Place) -> None:
@@ -366,10 +351,7 @@ async def _serve(args: ServingArgs, place: Place) -> None:
 
     async def served() -> None:
         async with serving(
-            args,
-            place,
-            lambda model, text: note(f"{model}: {text}"),
-            listen,
+            args, place, lambda model, text: note(f"{model}: {text}"), listen
         ) as url:
             up.set()
             _print_account(url, [spec.model for spec in specs_of(args)])

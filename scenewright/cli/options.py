@@ -10,7 +10,8 @@ import typer
 from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
-    from scenewright.config.settings import Profile, Settings
+    from scenewright.config.profiles import Profile
+    from scenewright.config.settings import Settings
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON on standard output, nothing else.")
@@ -82,7 +83,7 @@ OnModelChangeOption = Annotated[
     typer.Option(
         help="If a judge is served by another version than before: stop with an error (what is "
         "judged is kept), split the tables by version, or accept the mixture and note it. "
-        "Default: what CONFIG says, else stop.",
+        "Default: what CONFIG says, else stop."
     ),
 ]
 SentinelsOption = Annotated[

@@ -188,10 +188,7 @@ def confirm_transfer(rest: int, as_json: bool) -> None:
     from scenewright.providers.hub.needs import size_words
 
     if as_json or not sys.stdin.isatty():
-        raise fail(
-            f"{size_words(rest)} would be fetched: add --yes to do so without being asked",
-            Exit.USAGE,
-        )
+        raise fail(f"{size_words(rest)} would be fetched: add --yes to do so without being asked")
     if not typer.confirm(f"Fetch {size_words(rest)}?", default=True, err=True):
         raise typer.Exit(int(Exit.OK))
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from scenewright.cli import costs
+from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    clear_errors,
     console,
     fail,
+    give,
     note,
     print_json,
     print_table,
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
     from scenewright.evals.studies.real.real_scorer import Picture, RealRow, RealScorer, Style
     from scenewright.evals.studies.real.schema import ClassSchema
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = App(
     help="Score whether pictures are real enough to train on: attributes, relations and style "
     "(REAL).",
 )
@@ -62,6 +62,7 @@ _SHOWN = 40
 
 
 @app.command()
+@resumable("the same command goes on: answers are kept")
 def score(
     pictures: Annotated[
         list[Path],
@@ -128,7 +129,7 @@ def score(
     yes: YesOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Score pictures by the attributes and relations of their class.
 
     A picture's class is the name of its folder, or --class. The judges of the profile, or --judges,
@@ -146,29 +147,25 @@ def score(
 
     Exit codes: 0 scored; 2 wrong input; 3 could not run; 4 some pictures have no score.
     """
-    with clear_errors("the same command goes on: answers are kept"):
-        rows = scored_rows(
-            pictures,
-            schema_file,
-            out,
-            label=label,
-            profile=profile,
-            judges=judges or (),
-            wording=wording,
-            asking=asking,
-            weighting=weighting,
-            style=style,
-            store=store,
-            at_once=at_once,
-            confirm=lambda usd: costs.agree(usd, limit_usd, yes, "raise --limit-usd"),
-            quiet=quiet,
-        )
-        if as_json:
-            print_json([row.model_dump(mode="json") for row in rows])
-        else:
-            _print(rows, out)
-        unjudged = any(row.base is None for row in rows)
-    raise typer.Exit(int(Exit.UNJUDGED if unjudged else Exit.OK))
+    rows = scored_rows(
+        pictures,
+        schema_file,
+        out,
+        label=label,
+        profile=profile,
+        judges=judges or (),
+        wording=wording,
+        asking=asking,
+        weighting=weighting,
+        style=style,
+        store=store,
+        at_once=at_once,
+        confirm=lambda usd: costs.agree(usd, limit_usd, yes, "raise --limit-usd"),
+        quiet=quiet,
+    )
+    give(as_json, rows, _print, rows, out)
+    unjudged = any(row.base is None for row in rows)
+    return Exit.UNJUDGED if unjudged else Exit.OK
 
 
 def scored_rows(
@@ -202,9 +199,9 @@ def scored_rows(
     from scenewright.runs.model_factory.profiles import panel_of
 
     if judges and profile:
-        raise fail("give --judges or --profile, not both", Exit.USAGE)
+        raise fail("give --judges or --profile, not both")
     if out is not None and out.suffix not in (".jsonl", PARQUET):
-        raise fail(f"--out {out}: name a file that ends in .jsonl or .parquet", Exit.USAGE)
+        raise fail(f"--out {out}: name a file that ends in .jsonl or .parquet")
     schemas = read_schemas(schema_file)
     found = _pictures(pictures, label, schemas, schema_file)
     settings, chosen = (load_settings(), None) if judges else chosen_profile(profile)
@@ -264,7 +261,7 @@ def agree(
         ),
     ],
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Compare scores with people's labels: Spearman's and Kendall's rank correlations.
 
     Pictures are matched by their path as in SCORES, or by their file name where it is unique.
@@ -275,40 +272,36 @@ def agree(
 
     Exit codes: 0 compared; 2 wrong input; 4 nothing to compare.
     """
-    with clear_errors():
-        from scenewright.evals.studies.real.ranking import agreement, read_labels
-        from scenewright.evals.studies.real.real_scorer import read_rows
-        from scenewright.evals.studies.real.schema import SchemaError
+    from scenewright.evals.studies.real.ranking import agreement, read_labels
+    from scenewright.evals.studies.real.real_scorer import read_rows
+    from scenewright.evals.studies.real.schema import SchemaError
 
-        rows, people = read_rows(scores), read_labels(labels)
-        names = Counter(Path(row.image).name for row in rows)
-        keys = {row.image: row.image for row in rows}
-        keys |= {
-            Path(row.image).name: row.image for row in rows if names[Path(row.image).name] == 1
-        }
-        if unknown := [image for image in people if image not in keys]:
-            raise SchemaError(
-                f"{labels}: {len(unknown)} pictures are not in {scores}, such as {unknown[0]}"
-            )
-        columns: dict[str, dict[str, Any]] = {
-            name: {row.image: getattr(row, name) for row in rows}
-            for name in ("s_att", "s_rel", "s_style", "combined")
-        }
-        known = {name: v for name, v in columns.items() if any(x is not None for x in v.values())}
-        found = agreement(known, {keys[image]: label for image, label in people.items()})
-        if as_json:
-            print_json([one.model_dump(mode="json") for one in found])
-            return
-        print_table(
-            ("score", "Spearman", "Kendall", "pictures", "unscored"),
-            [
-                (one.name, one.spearman.text(), one.kendall.text(), str(one.spearman.n),
-                 str(one.unscored))
-                for one in found
-            ],
-        )  # fmt: skip
-        if not found:
-            raise typer.Exit(int(Exit.UNJUDGED))
+    rows, people = read_rows(scores), read_labels(labels)
+    names = Counter(Path(row.image).name for row in rows)
+    keys = {row.image: row.image for row in rows}
+    keys |= {Path(row.image).name: row.image for row in rows if names[Path(row.image).name] == 1}
+    if unknown := [image for image in people if image not in keys]:
+        raise SchemaError(
+            f"{labels}: {len(unknown)} pictures are not in {scores}, such as {unknown[0]}"
+        )
+    columns: dict[str, dict[str, Any]] = {
+        name: {row.image: getattr(row, name) for row in rows}
+        for name in ("s_att", "s_rel", "s_style", "combined")
+    }
+    known = {name: v for name, v in columns.items() if any(x is not None for x in v.values())}
+    found = agreement(known, {keys[image]: label for image, label in people.items()})
+    if as_json:
+        print_json(found)
+        return Exit.OK
+    print_table(
+        ("score", "Spearman", "Kendall", "pictures", "unscored"),
+        [
+            (one.name, one.spearman.text(), one.kendall.text(), str(one.spearman.n),
+             str(one.unscored))
+            for one in found
+        ],
+    )  # fmt: skip
+    return Exit.UNJUDGED if not found else Exit.OK
 
 
 def _pictures(

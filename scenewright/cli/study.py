@@ -12,11 +12,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    clear_errors,
     console,
     fail,
+    give,
     note,
     print_json,
     print_table,
@@ -51,9 +52,7 @@ if TYPE_CHECKING:
     )
     from scenewright.evals.studies.study import Setup, StudyDefinition, TrialCost
 
-app = typer.Typer(
-    name="study",
-    no_args_is_help=True,
+app = App(
     help="Run the studies of the Scene-Bench and XTC-Bench papers, or study a panel of judges: "
     "its size, its aggregator, attacks, agreement with people, power.",
 )
@@ -71,6 +70,7 @@ Kind = Literal["painted", "dsg", "table", "evaluation", "runs", "live", "labels"
 
 
 @app.command()
+@resumable("the same command goes on from there")
 def run(
     context: typer.Context,
     studies: Annotated[
@@ -221,89 +221,89 @@ def run(
     if config is not None:
         _run_panel(config, out, only, path, plan_only, yes, quiet, as_json)
         return
-    with clear_errors("the same command goes on from there"):
-        from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
-        from scenewright.evals.studies.running import run_studies
+    from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
+    from scenewright.evals.studies.running import run_studies
 
-        studies_named(*studies)
-        setup = _setup(
-            profile=profile,
-            dataset=_spec(dataset),
-            n=n,
-            seeds=_seeds(seeds),
-            judges=split_list(judges),
-            instances=None if instances is None else str(instances),
-            extractor=extractor,
-            understanders=split_list(understanders),
-            steps=steps,
-            concurrency=concurrency,
-            metrics_of_sets=not no_sets,
-            on_model_change=on_model_change,
-            **given(sentinels=sentinels),
-        )
-        chosen = studies_named(*studies, setup=setup)
-        folder = out if out is not None else Path("studies") / profile
-        found, own, prices = asyncio.run(_estimated(chosen, setup, folder))
-        where = console(stderr=not plan_only)
-        if plan_only or not quiet:
-            _print_plan(where, found, own, prices, setup)
-            if ALL in studies:
-                for one in STUDIES.values():
-                    if why := one.unsupported_reason(setup):
-                        say(f"note: {one.name} is left out: {why}", "", where)
-        if plan_only:
-            return
-        usd = sum((estimate.most.usd or 0.0) * estimate.remaining for _, estimate in found)
-        usd += sum(price.usd for price in prices)
-        agree(usd, LIMIT_USD, yes, "take a smaller --n")
-        totals = [estimate.items for _, estimate in found] + [one.trial.items for one in own]
+    studies_named(*studies)
+    setup = _setup(
+        profile=profile,
+        dataset=_spec(dataset),
+        n=n,
+        seeds=_seeds(seeds),
+        judges=split_list(judges),
+        instances=None if instances is None else str(instances),
+        extractor=extractor,
+        understanders=split_list(understanders),
+        steps=steps,
+        concurrency=concurrency,
+        metrics_of_sets=not no_sets,
+        on_model_change=on_model_change,
+        **given(sentinels=sentinels),
+    )
+    chosen = studies_named(*studies, setup=setup)
+    folder = out if out is not None else Path("studies") / profile
+    found, own, prices = asyncio.run(_estimated(chosen, setup, folder))
+    where = console(stderr=not plan_only)
+    if plan_only or not quiet:
+        _print_plan(where, found, own, prices, setup)
+        if ALL in studies:
+            for one in STUDIES.values():
+                if why := one.unsupported_reason(setup):
+                    say(f"note: {one.name} is left out: {why}", "", where)
+    if plan_only:
+        return
+    usd = sum((estimate.most.usd or 0.0) * estimate.remaining for _, estimate in found)
+    usd += sum(price.usd for price in prices)
+    agree(usd, LIMIT_USD, yes, "take a smaller --n")
+    totals = [estimate.items for _, estimate in found] + [one.trial.items for one in own]
 
-        @contextmanager
-        def watch(job: Job, number: int, of: int) -> Iterator[OnProgress | None]:
-            if not quiet:
-                note(f"{number} of {of}: {_job_name(job)}")
-            with show_eval_progress(console(stderr=True), totals[number - 1], quiet) as show:
-                yield show
+    @contextmanager
+    def watch(job: Job, number: int, of: int) -> Iterator[OnProgress | None]:
+        if not quiet:
+            note(f"{number} of {of}: {_job_name(job)}")
+        with show_eval_progress(console(stderr=True), totals[number - 1], quiet) as show:
+            yield show
 
-        done = asyncio.run(run_studies(chosen, setup, folder, retry=retry, watch=watch))
-        if as_json:
-            print_json({"folder": str(folder), "studies": [_study_json(one) for one in done]})
-        else:
-            _show(done, folder)
+    done = asyncio.run(run_studies(chosen, setup, folder, retry=retry, watch=watch))
+    give(
+        as_json,
+        {"folder": str(folder), "studies": [_study_json(one) for one in done]},
+        _show,
+        done,
+        folder,
+    )
 
 
 @app.command("list")
 def list_studies(as_json: JsonOption = False) -> None:
     """List the studies of the papers; `study parts` lists those of a panel."""
-    with clear_errors():
-        from scenewright.evals.studies.registry import STUDIES
+    from scenewright.evals.studies.registry import STUDIES
 
-        if as_json:
-            print_json({s.name: {"of": s.number, "about": s.title} for s in STUDIES.values()})
-            return
-        rows = [(one.name, one.number, one.title) for one in STUDIES.values()]
-        print_table(("name", "in the paper", "what it measures"), rows)
+    if as_json:
+        print_json({s.name: {"of": s.number, "about": s.title} for s in STUDIES.values()})
+        return
+    rows = [(one.name, one.number, one.title) for one in STUDIES.values()]
+    print_table(("name", "in the paper", "what it measures"), rows)
 
 
 @app.command()
 def parts(as_json: JsonOption = False) -> None:
     """List the parts of a panel study: question, requirements and options of each."""
-    with clear_errors():
-        from scenewright.evals.studies.panel.study import PARTS, part_of
+    from scenewright.evals.studies.panel.study import PARTS, part_of
 
-        found = [part_of(name) for name in PARTS]
-        if as_json:
-            print_json({part.name: _part_json(part) for part in found})
-            return
-        for part in found:
-            say(Text.assemble((f"{part.name:<12} ", "bold"), part.title))
-            say(f"{'':<12} {part.about}")
-            needs = ", ".join(sorted(part.needs))
-            say(f"{'':<12} needs: {needs or 'nothing more than answers'}", "dim")
-            for name, about in _part_json(part)["options"].items():
-                line = f"{'':<12}   {name} = {about['default']}"
-                said = f"  {about['about']}" if about["about"] else ""
-                say(Text.assemble(line, (said, "dim")))
+    found = [part_of(name) for name in PARTS]
+    if as_json:
+        print_json({part.name: _part_json(part) for part in found})
+        return
+    for part in found:
+        say(Text.assemble((f"{part.name:<12} ", "bold"), part.title))
+        say(f"{'':<12} {part.about}")
+        needs = ", ".join(sorted(part.needs))
+        say(f"{'':<12} needs: {needs or 'nothing more than answers'}", "dim")
+        for name, about in _part_json(part)["options"].items():
+            line = f"{'':<12}   {name} = {about['default']}"
+            said = f"  {about['about']}" if about["about"] else ""
+            say(Text.assemble(line, (said, "dim")))
 
 
 @app.command()
@@ -331,7 +331,7 @@ def _config_of(studies: list[str]) -> Path | None:
         if name.endswith(".toml") or (name not in STUDIES and Path(name).is_file())
     ]
     if files and len(studies) > 1:
-        raise fail(f"{files[0]} is a panel study: run it by itself", Exit.USAGE)
+        raise fail(f"{files[0]} is a panel study: run it by itself")
     return files[0] if files else None
 
 
@@ -344,9 +344,10 @@ def _check_options(context: typer.Context, config: Path | None) -> None:
             continue
         if (name in _OF_PANELS) != (config is not None):
             whose = "a paper's studies" if config is not None else "a panel study"
-            raise fail(f"{param.opts[0]} is an option of {whose}", Exit.USAGE)
+            raise fail(f"{param.opts[0]} is an option of {whose}")
 
 
+@resumable("The same command goes on; the page shows what is done.")
 def _run_panel(
     config: Path,
     out: Path | None,
@@ -356,58 +357,57 @@ def _run_panel(
     yes: bool,
     quiet: bool,
     as_json: bool,
-) -> None:
-    with clear_errors("The same command goes on; the page shows what is done."):
-        from scenewright.config.settings import load_settings
-        from scenewright.evals.studies.panel.page import PAGE, rows_of, summary, write_study
-        from scenewright.evals.studies.panel.running import chosen_parts, run_study
-        from scenewright.evals.studies.panel.sources.loading import plan_source
-        from scenewright.evals.studies.panel.study import load_study
+) -> Exit:
+    from scenewright.config.settings import load_settings
+    from scenewright.evals.studies.panel.page import PAGE, rows_of, summary, write_study
+    from scenewright.evals.studies.panel.running import chosen_parts, run_study
+    from scenewright.evals.studies.panel.sources.loading import plan_source
+    from scenewright.evals.studies.panel.study import load_study
 
-        asked = _source_at(load_study(config), path)
-        folder = out if out is not None else Path("studies") / asked.name
-        settings = load_settings()
-        chosen = chosen_parts(asked, only or ())
-        for part in chosen:
-            asked.options_of(part)
+    asked = _source_at(load_study(config), path)
+    folder = out if out is not None else Path("studies") / asked.name
+    settings = load_settings()
+    chosen = chosen_parts(asked, only or ())
+    for part in chosen:
+        asked.options_of(part)
 
-        async def planned() -> list[SourcePlan]:
-            sources = [s for s in (asked.source, asked.learn) if s is not None]
-            return [
-                await plan_source(source, root=config.parent, folder=folder, settings=settings)
-                for source in sources
-            ]
+    async def planned() -> list[SourcePlan]:
+        sources = [s for s in (asked.source, asked.learn) if s is not None]
+        return [
+            await plan_source(source, root=config.parent, folder=folder, settings=settings)
+            for source in sources
+        ]
 
-        plans = asyncio.run(planned())
-        again = _asks_again(asked, chosen, only or (), plans)
-        where = console(stderr=not plan_only)
-        if plan_only and as_json:
-            print_json(_panel_plan_data(chosen, plans, again, folder))
-            return
-        if plan_only or not quiet:
-            _print_panel_plan(where, asked, chosen, plans, again, folder)
-        if plan_only:
-            return
-        agree(sum(one.usd for one in plans) + again, asked.limit_usd, yes, "raise limit_usd")
-        with show_study_progress(console(stderr=True), quiet) as watch:
-            study = run_and_free(
-                run_study(
-                    asked,
-                    folder,
-                    root=config.parent,
-                    settings=settings,
-                    only=only or (),
-                    watch=watch,
-                    write=write_study,
-                )
+    plans = asyncio.run(planned())
+    again = _asks_again(asked, chosen, only or (), plans)
+    where = console(stderr=not plan_only)
+    if plan_only and as_json:
+        print_json(_panel_plan_data(chosen, plans, again, folder))
+        return Exit.OK
+    if plan_only or not quiet:
+        _print_panel_plan(where, asked, chosen, plans, again, folder)
+    if plan_only:
+        return Exit.OK
+    agree(sum(one.usd for one in plans) + again, asked.limit_usd, yes, "raise limit_usd")
+    with show_study_progress(console(stderr=True), quiet) as watch:
+        study = run_and_free(
+            run_study(
+                asked,
+                folder,
+                root=config.parent,
+                settings=settings,
+                only=only or (),
+                watch=watch,
+                write=write_study,
             )
-        if as_json:
-            print_json(summary(study))
-        else:
-            print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)
-            say(f"page      {folder / PAGE}")
-        failed = any(one.state == "failed" for one in study.outcomes)
-    raise typer.Exit(int(Exit.MISSING if failed else Exit.OK))
+        )
+    if as_json:
+        print_json(summary(study))
+    else:
+        print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)
+        say(f"page      {folder / PAGE}")
+    failed = any(one.state == "failed" for one in study.outcomes)
+    return Exit.MISSING if failed else Exit.OK
 
 
 def _source_at(config: StudyConfig, path: Path | None) -> StudyConfig:
@@ -415,7 +415,7 @@ def _source_at(config: StudyConfig, path: Path | None) -> StudyConfig:
     if path is None:
         return config
     if "path" not in type(config.source).model_fields:
-        raise fail(f"a source of the kind {config.source.kind} has no --path", Exit.USAGE)
+        raise fail(f"a source of the kind {config.source.kind} has no --path")
     # Paths of the command line are relative to the working folder.
     source = config.source.model_copy(update={"path": str(path.expanduser().absolute())})
     return config.model_copy(update={"source": source})
@@ -499,9 +499,9 @@ def _seeds(text: str) -> tuple[int, ...]:
     try:
         numbers = tuple(int(seed) for seed in text.split(","))
     except ValueError:
-        raise fail(f"--seeds is {text!r}: write numbers, as in 0,1,2", Exit.USAGE) from None
+        raise fail(f"--seeds is {text!r}: write numbers, as in 0,1,2") from None
     if min(numbers) < 0:
-        raise fail(f"--seeds is {text!r}: write numbers from 0", Exit.USAGE)
+        raise fail(f"--seeds is {text!r}: write numbers from 0")
     return numbers
 
 
@@ -514,7 +514,7 @@ def _spec(text: str | None) -> DatasetSpec | None:
     name, _, path = text.partition(":")
     if name not in LOADERS:
         known = ", ".join(sorted(LOADERS))
-        raise fail(f"--dataset: unknown set {name!r}: use one of {known}", Exit.USAGE)
+        raise fail(f"--dataset: unknown set {name!r}: use one of {known}")
     return DatasetSpec(name=name, path=path or None)
 
 
@@ -527,7 +527,7 @@ def _setup(**fields: Any) -> Setup:
         return Setup(**fields)
     except ValidationError as error:
         said = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise fail(said, Exit.USAGE) from None
+        raise fail(said) from None
 
 
 async def _estimated(

@@ -17,7 +17,7 @@ from typing import Any, Unpack
 from langgraph.graph.state import CompiledStateGraph
 
 from scenewright.agents.panel.panel import Panel
-from scenewright.config.settings import DIRECTOR, Profile
+from scenewright.config.profiles import DIRECTOR, Profile
 from scenewright.core.flushing import Flusher, in_thread, write_text
 from scenewright.core.images import ImageError, ImageStore
 from scenewright.core.ports.backend import ImageBackend

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict
 
 from scenewright.agents.panel.cascade import check_cascade, guarantee_in
 from scenewright.agents.panel.panel import Panel, able_judges, check_apart
+from scenewright.config.profiles import Profile
 from scenewright.config.settings import (
-    Profile,
     Settings,
     find_profile,
     load_settings,

@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scenewright.config.profiles import BUILT_IN, BackendSpec, Profile, SettingsError, account_of
 from scenewright.config.settings import (
-    BUILT_IN,
-    BackendSpec,
-    Profile,
     Settings,
-    SettingsError,
-    account_of,
     find_profile,
     load_profiles,
     load_settings,

@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scenewright.config.settings import (
-    CHAT_KINDS,
-    Settings,
-    SettingsError,
-    load_settings,
-    split_judge,
-)
+from scenewright.config.profiles import CHAT_KINDS, SettingsError, split_judge
+from scenewright.config.settings import Settings, load_settings
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.ports.vision import RealismError, RealismScorer
 from scenewright.runs.model_factory.local_models import (

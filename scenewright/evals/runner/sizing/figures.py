@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.config.accounts import DECISION_KIND
-from scenewright.config.settings import JUDGE_KINDS, LOCAL_BACKEND
+from scenewright.config.profiles import JUDGE_KINDS, LOCAL_BACKEND
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.store.files import read_toml

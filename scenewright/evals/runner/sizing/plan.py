@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scenewright.config.accounts import AccountSpec
-from scenewright.config.settings import Settings, SettingsError
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import Settings
 from scenewright.evals.runner.sizing.figures import (
     NOTHING,
     End,
