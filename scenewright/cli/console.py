@@ -163,6 +163,11 @@ def _plain(value: Any) -> Any:
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
 
 
+def fields_of(found: object, *names: str, **more: Any) -> dict[str, Any]:
+    """Return attributes of ``found`` by name and ``more``, as JSON data."""
+    return {name: getattr(found, name) for name in names} | more
+
+
 def give(
     as_json: bool, data: Any, show: Callable[P, object], *args: P.args, **kwargs: P.kwargs
 ) -> None:

@@ -13,11 +13,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from scenewright.cli import options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.console import console, fail, give, note, print_json, print_table, say
 from scenewright.cli.data_annotate import app as building
 from scenewright.cli.data_synthesize import classify, synthesize
-from scenewright.cli.options import DryRunOption, JsonOption, NoQuestionOption
 from scenewright.cli.progress import confirm_transfer, show_progress, show_transfer
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ SetOption = Annotated[
 
 
 @app.command("list")
-def list_sets(as_json: JsonOption = False) -> None:
+def list_sets(as_json: options.Json = False) -> None:
     """List all data sets: contents, source, and whether they are on this machine."""
     if as_json:
         print_json(set_entries())
@@ -64,8 +64,8 @@ def list_sets(as_json: JsonOption = False) -> None:
     say(f"\n{hint}", "dim")
 
 
-@app.command()
-def options(name: NameArgument, as_json: JsonOption = False) -> None:
+@app.command("options")
+def list_options(name: NameArgument, as_json: options.Json = False) -> None:
     """List the options of a set, for --set and for a configuration's dataset."""
     from scenewright.evals.datasets.registry import loader_of
 
@@ -86,7 +86,7 @@ def show(
     path: PathOption = None,
     set_: SetOption = None,
     count: Annotated[int, typer.Option("-n", "--count", min=1, help="How many items.")] = 5,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show the first items of a set: prompt, scene and questions."""
     from scenewright.evals.datasets.tables import row_of
@@ -109,20 +109,20 @@ def stats(
     name: NameArgument,
     path: PathOption = None,
     set_: SetOption = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N items.")] = None,
+    limit: options.Limit = None,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out", "-o", metavar="FOLDER", help="Write plots and word clouds to this folder."
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show statistics of a set: sizes, vocabulary, levels and classes, as tables and plots."""
     from scenewright.evals.datasets.statistics import collect
 
     dataset = _open(name, path, set_, limit=limit)
-    with show_progress(console(stderr=True), "counting items", False, lines=False) as show:
+    with show_progress("counting items", False, lines=False) as show:
         done = itertools.count(1)
         found = collect(dataset, lambda _: show(next(done), None))
     written: list[Path] = []
@@ -144,7 +144,7 @@ def predicates(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="JSON file to write.")],
     path: PathOption = None,
     set_: SetOption = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N items.")] = None,
+    limit: options.Limit = None,
     alone: Annotated[
         bool, typer.Option("--alone", help="Leave out the general counts of the package.")
     ] = False,
@@ -196,17 +196,17 @@ def sample(
         float,
         typer.Option(min=0.0, max=1.0, help="γ of complexity: 0 counts relations, 1 objects."),
     ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    seed: options.Seed = 0,
     limit: Annotated[
         int | None, typer.Option(min=1, help="At most this many items, after the draw.")
     ] = None,
     short: Annotated[
-        str,
+        Literal["error", "take"],
         typer.Option(
             help="For a class with too few items: error ends the command, take takes all it has."
         ),
     ] = "error",
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Draw a balanced sample of a set and write it as a table."""
     from scenewright.evals.datasets.base import SampleSpec
@@ -215,21 +215,12 @@ def sample(
 
     if out.suffix.lower() not in (".jsonl", ".ndjson"):
         raise fail(f"{out} must end in .jsonl: samples are JSON lines")
-    if short not in ("error", "take"):
-        raise fail(f"--short {short!r}: use error or take")
-    spec = SampleSpec(
-        by=by,
-        counts=_counts(counts),
-        each=each,
-        gamma=gamma,
-        seed=seed,
-        short="take" if short == "take" else "error",
-    )
+    spec = SampleSpec(by=by, counts=_counts(counts), each=each, gamma=gamma, seed=seed, short=short)
     chosen = sampled(_open(name, path, set_), spec)
     if limit is not None:
         chosen = limited(chosen, limit)
     held: Counter[str] = Counter()
-    with show_progress(console(stderr=True), "writing items", False, lines=False) as show:
+    with show_progress("writing items", False, lines=False) as show:
 
         def counted() -> Iterator[Item]:
             for item in chosen:
@@ -481,9 +472,9 @@ def get(
         list[str] | None,
         typer.Option(help="Only this file, extras included; can be given several times."),
     ] = None,
-    yes: NoQuestionOption = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    yes: options.NoQuestion = False,
+    dry_run: options.DryRun = False,
+    as_json: options.Json = False,
 ) -> None:
     """Fetch a public data set: show its licence and size, then fetch its files and check each.
 
@@ -515,7 +506,7 @@ def get(
     sizes = [wanted.size for wanted in plan.files]
     known = not plan.open_sizes
     rest, size = (plan.rest, sum(s or 0 for s in sizes)) if known else (None, None)
-    with show_transfer(rest, size, where) as watch:
+    with show_transfer(rest, size) as watch:
         done = download(plan, watch)
     give(as_json, _report(plan, done), _print_done, plan, done, console())
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from scenewright.cli import options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
     console,
     fail,
+    fields_of,
     give,
     note,
     print_json,
@@ -24,16 +26,7 @@ from scenewright.cli.console import (
     split_list,
 )
 from scenewright.cli.costs import COST_HEADS, agree, cost_cells, cost_data, print_cost_notes
-from scenewright.cli.options import (
-    AddressOption,
-    EngineOption,
-    JsonOption,
-    PlanOption,
-    QuietOption,
-    RetryOption,
-    WorkersOption,
-    YesOption,
-)
+from scenewright.cli.options import given
 from scenewright.cli.progress import show_progress
 from scenewright.evals.reporting.words import dollars
 
@@ -83,18 +76,18 @@ def annotate(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder; by default built/NAME.")
     ] = None,
-    plan_only: PlanOption = False,
+    plan_only: options.Plan = False,
     limit_usd: Annotated[
         float | None,
         typer.Option(min=0.0, help="Ask before work that costs more than this many dollars."),
     ] = None,
-    yes: YesOption = False,
-    retry: RetryOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-    engine: EngineOption = "local",
-    workers: WorkersOption = None,
-    address: AddressOption = "",
+    yes: options.Yes = False,
+    retry: options.Retry = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+    engine: options.Engine = "local",
+    workers: options.Workers = None,
+    address: options.Address = "",
 ) -> Exit:
     """Build scene graphs from photos with detections, by a panel of language models.
 
@@ -124,7 +117,7 @@ def annotate(
         dataset = open_dataset(asked.dataset, root)
     folder = out if out is not None else Path("built") / asked.name
     where = console(stderr=True)
-    with show_progress(where, "", quiet) as show:
+    with show_progress("", quiet) as show:
         building = Building(
             asked,
             dataset,
@@ -178,7 +171,7 @@ def quality(
             help="Answers exported from the page of `scenewright data spotcheck` (CSV or JSON)."
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Measure a built set: R@K and mR@K against a REFERENCE, or precision by a spot check.
 
@@ -227,8 +220,8 @@ def spotcheck(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the page.")] = Path(
         "spotcheck"
     ),
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the sample.")] = 0,
-    as_json: JsonOption = False,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
 ) -> None:
     """Make a page for people to check a random sample of a built set.
 
@@ -275,21 +268,15 @@ def _asked(
     from scenewright.core.validation import first_problem
     from scenewright.evals.annotation.config import AnnotateConfig, load_annotate_config
 
-    changes: dict[str, Any] = {}
     named = split_list(panel)
-    if named:
-        changes["panel"] = named
-    if rare is not None:
-        changes["rare"] = rare
-    if limit_usd is not None:
-        changes["limit_usd"] = limit_usd
+    changes = given(panel=named or None, rare=rare, limit_usd=limit_usd)
     try:
         if config is not None:
             if photos is not None or detections is not None:
                 raise fail("CONFIG names the photos: leave --photos and --detections out",
                            Exit.USAGE)  # fmt: skip
             if not config.exists():
-                raise fail(f"there is no file {config}")
+                raise fail(f"{config} does not exist: check the path of CONFIG")
             made = load_annotate_config(config)
             return AnnotateConfig.model_validate({**made.model_dump(), **changes}), config.parent
         if photos is None or detections is None or not named:
@@ -300,8 +287,8 @@ def _asked(
             "options": {"images": str(photos.absolute())},
         }
         name = "".join(c if c.isalnum() else "-" for c in photos.absolute().name).strip("-")
-        given = {"name": name or "photos", "dataset": dataset, **changes}
-        return AnnotateConfig.model_validate(given), Path()
+        fields = {"name": name or "photos", "dataset": dataset, **changes}
+        return AnnotateConfig.model_validate(fields), Path()
     except ValidationError as error:
         raise fail(first_problem(error)) from None
 
@@ -382,20 +369,13 @@ def _print_summary(made: Summary) -> None:
     say(f"paid so far: {dollars(made.usd)}")
 
 
+_PROBLEM = ("kind", "model", "reason", "count")
+
+
 def _summary_data(made: Summary) -> dict[str, Any]:
-    return {
-        "folder": str(made.folder),
-        "graphs": made.graphs,
-        "photos": made.photos,
-        "below_quorum": made.below_quorum,
-        "parts": made.parts,
-        "dropped": made.dropped,
-        "synonyms": made.synonyms,
-        "statistics": made.statistics,
-        "problems": [
-            {"kind": kind, "model": model, "reason": reason, "count": count}
-            for kind, model, reason, count in made.problems
-        ],
-        "usd": made.usd,
-        "model_changes": list(made.model_changes),
-    }
+    return fields_of(
+        made,
+        *("folder", "graphs", "photos", "below_quorum", "parts", "dropped", "synonyms"),
+        *("statistics", "usd", "model_changes"),
+        problems=[dict(zip(_PROBLEM, problem, strict=True)) for problem in made.problems],
+    )

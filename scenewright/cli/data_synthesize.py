@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenewright.cli import options
 from scenewright.cli.app import resumable
 from scenewright.cli.console import (
     Exit,
-    console,
     fail,
     note,
     print_json,
@@ -21,7 +21,6 @@ from scenewright.cli.console import (
     split_list,
 )
 from scenewright.cli.costs import agree, cost_line
-from scenewright.cli.options import JsonOption, LimitUsdOption, QuietOption, RetryOption, YesOption
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -72,13 +71,13 @@ def synthesize(
             help="Draw left, right, top and bottom in pairs with swapped nouns.",
         ),
     ] = True,
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the draw.")] = 0,
+    seed: options.Seed = 0,
     chat: ChatOption = None,
-    retry: RetryOption = False,
-    limit_usd: LimitUsdOption = 5.0,
-    yes: YesOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    retry: options.Retry = False,
+    limit_usd: options.LimitUsd = 5.0,
+    yes: options.Yes = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> Exit:
     """Make prompts with scene graphs like those of PSG-Bench: templates × challenges.
 
@@ -110,12 +109,11 @@ def synthesize(
     model = _model(chat)
     file = RowFile(out)
     work = making.plan(spec, n, file, model, retry)
-    where = console(stderr=True)
     if not quiet:
         kept = f", {len(work.kept):,} are there" if work.kept else ""
         note(f"{len(work.lacking):,} prompts to be written{kept}")
     _confirm_costs(work.expected, model, limit_usd, yes, quiet)
-    with show_progress(where, "writing", quiet, lines=False) as show:
+    with show_progress("writing", quiet, lines=False) as show:
         made = run_and_free(making.synthesize(work, spec, file, model, show))
     found = statistics_of(made)
     failed = [item for item in made if "problem" in item.meta and _by_rules(item)]
@@ -149,10 +147,10 @@ def classify(
         ),
     ] = None,
     chat: ChatOption = None,
-    limit_usd: LimitUsdOption = 5.0,
-    yes: YesOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    limit_usd: options.LimitUsd = 5.0,
+    yes: options.Yes = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> Exit:
     """Classify prompts into the categories and challenges of PSG-Bench's Table 6.
 
@@ -174,11 +172,10 @@ def classify(
         raise fail(f"{file} is the input: name another file with --out")
     kept = kept_in.read()
     lacking, expected = making.unclassified(items, kept, model)
-    where = console(stderr=True)
     if not quiet:
         note(f"{len(lacking):,} of {len(items):,} prompts to be classified")
     _confirm_costs(expected, model, limit_usd, yes, quiet)
-    with show_progress(where, "classifying", quiet, lines=False) as show:
+    with show_progress("classifying", quiet, lines=False) as show:
         done = run_and_free(making.classify_items(items, lacking, kept, kept_in, model, show))
     found = statistics_of(done)
     open_ = [item for item in done if not item.group]

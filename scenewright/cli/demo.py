@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from scenewright.cli import options
 from scenewright.cli.app import resumable
 from scenewright.cli.console import Exit, console, give, print_table, say
-from scenewright.cli.options import JsonOption, ProfileOption, QuietOption, chosen_profile
+from scenewright.cli.options import chosen_profile
 from scenewright.cli.refine import exit_code, run_json
 
 if TYPE_CHECKING:
@@ -40,13 +41,11 @@ def demo(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder of the three runs and the page.")
     ] = Path("out/demo"),
-    profile: ProfileOption = None,
-    rounds: Annotated[
-        int, typer.Option("--rounds", "-r", min=1, max=100, help="Most rounds of each run.")
-    ] = 3,
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the runs.")] = 0,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    profile: options.ProfileName = None,
+    rounds: options.Rounds = 3,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> Exit:
     """Draw, verify and repair three scenes (simple, medium, hard), and write one page of all.
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from scenewright.cli import options
 from scenewright.cli.console import Exit, console, describe, give, say
-from scenewright.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,7 +51,7 @@ GIB = 2**30
 
 
 def doctor(
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
     profile: Annotated[
         str | None, typer.Option("--profile", "-p", help="Check only this profile.")
     ] = None,

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.text import Text
 
+from scenewright.cli import options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.console import Exit, console, give, print_json, print_table, say
 from scenewright.cli.costs import agree
-from scenewright.cli.eval_plan import ConfigArgument, OutOption, asked_in, plan, print_estimate
+from scenewright.cli.eval_plan import ConfigArgument, asked_in, plan, print_estimate
 from scenewright.cli.eval_report import compare, peers, report
 from scenewright.cli.eval_xtc import app as xtc
-from scenewright.cli.options import (
-    AddressOption,
-    EngineOption,
-    JsonOption,
-    OnModelChangeOption,
-    QuietOption,
-    RetryOption,
-    SentinelsOption,
-    WorkersOption,
-    YesOption,
-    given,
-)
+from scenewright.cli.options import given
 from scenewright.cli.progress import show_eval_progress
 
 if TYPE_CHECKING:
@@ -41,16 +29,16 @@ if TYPE_CHECKING:
 )
 def run(
     config: ConfigArgument,
-    out: OutOption = None,
-    yes: YesOption = False,
-    retry: RetryOption = False,
-    on_model_change: OnModelChangeOption = None,
-    sentinels: SentinelsOption = None,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-    engine: EngineOption = "local",
-    workers: WorkersOption = None,
-    address: AddressOption = "",
+    out: options.EvalOut = None,
+    yes: options.Yes = False,
+    retry: options.Retry = False,
+    on_model_change: options.ModelChange = None,
+    sentinels: options.Sentinels = None,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+    engine: options.Engine = "local",
+    workers: options.Workers = None,
+    address: options.Address = "",
 ) -> Exit:
     """Run the evaluation that CONFIG describes, or continue it.
 
@@ -76,7 +64,7 @@ def run(
         print_estimate(found, asked, folder, where)
     rest = (found.most.usd or 0.0) * found.remaining
     agree(rest, asked.limit_usd, yes, "raise limit_usd")
-    with show_eval_progress(where, found.items, quiet) as show:
+    with show_eval_progress(found.items, quiet) as show:
         results = asyncio.run(
             run_eval(
                 asked,
@@ -95,7 +83,7 @@ def run(
     )
 
 
-def export(folder: Annotated[Path, typer.Argument(metavar="FOLDER")]) -> None:
+def export(folder: options.EvalFolder) -> None:
     """Write the tables of the finished items in FOLDER, for an interrupted evaluation."""
     from scenewright.evals.runner.runner import export_folder
     from scenewright.evals.store.results import TABLES
@@ -105,7 +93,7 @@ def export(folder: Annotated[Path, typer.Argument(metavar="FOLDER")]) -> None:
         say(f"{results.path(table)}: {results.table(table).num_rows} rows")
 
 
-def metrics(as_json: JsonOption = False) -> None:
+def metrics(as_json: options.Json = False) -> None:
     """List the metrics that a configuration can name, with their options."""
     from scenewright.evals.metrics.registry import METRICS
 
@@ -229,7 +217,7 @@ def _show_summary(results: Results, summary: dict[str, Any]) -> None:
 
 app = App(
     help="Evaluate text-to-image models on facts: a data set × models and strategies × judges × "
-    "metrics, as configured in a TOML file.",
+    "metrics, as configured in a TOML file."
 )
 for _command in (run, report, compare, metrics, export, peers, plan):
     app.command()(_command)

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from scenewright.cli import options
 from scenewright.cli.console import Exit, console, fail, give, print_table, say
 from scenewright.cli.costs import (
     COST_HEADS,
@@ -23,7 +24,6 @@ from scenewright.cli.costs import (
     day_notes,
     print_cost_notes,
 )
-from scenewright.cli.options import JsonOption
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
@@ -41,9 +41,6 @@ ConfigArgument = Annotated[
         show_default=False,
     ),
 ]
-OutOption = Annotated[
-    Path | None, typer.Option("--out", "-o", help="The folder; by default evals/NAME.")
-]
 
 
 _OF_COUNTS = frozenset({"config", "out", "as_json"})
@@ -54,7 +51,7 @@ def plan(
     config: Annotated[
         Path | None, typer.Argument(metavar="[CONFIG]", help="As for `eval run`.")
     ] = None,
-    out: OutOption = None,
+    out: options.EvalOut = None,
     images: Annotated[int | None, typer.Option(min=1, help="Scenes, in place of CONFIG.")] = None,
     backends: Annotated[
         int, typer.Option(min=1, help="With --images: pictures of each scene.")
@@ -89,7 +86,7 @@ def plan(
     disk: Annotated[
         float | None, typer.Option(min=0.0, help="GiB of disk; by default what is free here.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> Exit:
     """Estimate what an evaluation will take: pictures, calls, tokens, dollars.
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import console, give, note, print_json, print_table, say
-from scenewright.cli.options import JsonOption, QuietOption
+from scenewright.cli.console import give, note, print_json, print_table, say
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
 Classes = Literal["level", "group", "category", "complexity", "none"]
 """Classes of items to compare within."""
-ResamplesOption = Annotated[int, typer.Option(min=100, max=1_000_000, help="Bootstrap resamples.")]
 
 
 @resumable("The old report is unchanged; the same command goes on with the thumbnails.")
 def report(
-    folder: Annotated[Path, typer.Argument(help="Folder that `scenewright eval run` wrote.")],
+    folder: options.EvalFolder,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the report; default: report in FOLDER.")
     ] = None,
@@ -34,9 +33,9 @@ def report(
             "--copy-pictures", help="Copy full pictures into the report, so that it can be moved."
         ),
     ] = False,
-    resamples: ResamplesOption = 10_000,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    resamples: options.Resamples = 10_000,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> None:
     """Make the static HTML report of an evaluation: tables, plots, and every item with its facts.
 
@@ -46,8 +45,7 @@ def report(
     from scenewright.evals.reporting.report import build_report
     from scenewright.evals.store.results import Results
 
-    where = console(stderr=True)
-    with show_progress(where, "items", quiet or as_json, lines=False) as show:
+    with show_progress("items", quiet or as_json, lines=False) as show:
         built = build_report(
             Results(folder), out, copy_pictures=copy_pictures, resamples=resamples,
             progress=show,
@@ -86,11 +84,11 @@ def compare(
         bool,
         typer.Option("--force", help="Also compare what was measured differently, with a note."),
     ] = False,
-    resamples: ResamplesOption = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
+    resamples: options.Resamples = 10_000,
+    seed: options.Seed = 0,
     html: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Test the differences of arms on the items that both have scored.
 
@@ -188,7 +186,7 @@ def _remarks(rows: list[Difference]) -> list[str]:
 
 
 def peers(
-    folder: Annotated[Path, typer.Argument(help="Folder that `scenewright eval run` wrote.")],
+    folder: options.EvalFolder,
     ratings: Annotated[
         Path | None,
         typer.Option(
@@ -199,12 +197,10 @@ def peers(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder of the files; default: FOLDER.")
     ] = None,
-    resamples: Annotated[
-        int, typer.Option(min=100, max=100_000, help="Resamples behind the correlations.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    resamples: options.Resamples = 1000,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> None:
     """Compare every metric of an evaluation with the others: by judge, by aggregator, by arm.
 
@@ -225,7 +221,7 @@ def peers(
 
     scores = peer_scores(Results(folder))
     off = quiet or as_json
-    with show_progress(console(stderr=True), "voters", off, lines=False) as show:
+    with show_progress("voters", off, lines=False) as show:
         found = matrix_of(scores, ratings, resamples=resamples, seed=seed, on_progress=show)
     written = write(found, out or folder)
     if as_json:

@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import Exit, console, give, print_json, print_table, say
+from scenewright.cli.console import Exit, console, fields_of, give, print_json, print_table, say
 from scenewright.cli.costs import COST_HEADS, agree, cost_cells, cost_data, print_cost_notes
-from scenewright.cli.options import JsonOption, PlanOption, QuietOption, RetryOption, YesOption
 from scenewright.cli.progress import show_eval_progress
 from scenewright.config import OnModelChange
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 app = App(
     help="XTC-Bench: does a model understand what it draws, and draw what it understands? One "
-    "scene graph gives the prompt and the questions; every fact is graded for both.",
+    "scene graph gives the prompt and the questions; every fact is graded for both."
 )
 
 ConfigArgument = Annotated[
@@ -44,14 +44,10 @@ ConfigArgument = Annotated[
 @resumable("the same command goes on: what is done is kept")
 def run(
     config: ConfigArgument,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The folder; by default evals/NAME.")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="Only the first N scenes.")
-    ] = None,
-    yes: YesOption = False,
-    retry: RetryOption = False,
+    out: options.EvalOut = None,
+    limit: options.Limit = None,
+    yes: options.Yes = False,
+    retry: options.Retry = False,
     on_model_change: Annotated[
         OnModelChange | None,
         typer.Option(
@@ -60,9 +56,9 @@ def run(
             "says, else stop."
         ),
     ] = None,
-    dry: PlanOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    dry: options.Plan = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> Exit:
     """Run the evaluation that CONFIG describes, or continue it.
 
@@ -111,7 +107,7 @@ def run(
     if dry:
         return Exit.OK
     agree(plan.usd, asked.limit_usd, yes, "raise limit_usd")
-    with show_eval_progress(console(stderr=True), len(items.found), quiet) as show:
+    with show_eval_progress(len(items.found), quiet) as show:
         results = asyncio.run(
             run_xtc(
                 asked,
@@ -152,7 +148,7 @@ def report(
     facts: Annotated[
         int | None, typer.Option(min=0, help="How many differing facts to show; default 24.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write the report: XTC-Bench's Tables 2 to 4, plots, and facts of the largest difference.
 
@@ -222,29 +218,22 @@ def _print_plan(where: Console, plan: XtcPlan, config: XtcConfig, folder: Path) 
 
 
 def _plan_data(plan: XtcPlan) -> dict[str, Any]:
-    return {
-        "items": plan.items,
-        "questions": plan.questions,
-        "unasked": plan.unasked,
-        "models": plan.models,
-        "pictures": plan.pictures,
-        "left_out": plan.left_out,
-        "outside": plan.outside,
-        "usd": plan.usd,
-        "lines": [
+    return fields_of(
+        plan,
+        *("items", "questions", "unasked", "models", "pictures", "left_out", "outside", "usd"),
+        lines=[
             {"model": n.who, "does": n.what, "times": n.times, **cost_data(n.expected)}
             for n in plan.lines
         ],
-    }
+    )
 
 
 def _results_data(results: XtcResults, scores: dict[str, XtcScores]) -> dict[str, Any]:
+    told: dict[str, Any] = {"totals": {}, "left_out": {}, "model_changes": []}
     return {
-        "folder": str(results.folder),
-        "models": {name: found.model_dump(mode="json") for name, found in scores.items()},
-        "totals": results.manifest.get("totals", {}),
-        "left_out": results.manifest.get("left_out", {}),
-        "model_changes": results.manifest.get("model_changes", []),
+        "folder": results.folder,
+        "models": scores,
+        **{name: results.manifest.get(name, empty) for name, empty in told.items()},
     }
 
 

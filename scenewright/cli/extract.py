@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenewright.cli import options
 from scenewright.cli.console import Exit, fail, note, print_table, say, split_list, write_file
-from scenewright.cli.options import DetectorOption, LabelsOption, QuietOption
 from scenewright.cli.progress import each_picture
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def extract(
             "two-stage:ACCOUNT:MODEL, or a TOML file of its parts (docs/graphs.md).",
         ),
     ] = "miniature",
-    detector: DetectorOption = None,
-    labels: LabelsOption = None,
+    detector: options.Detector = None,
+    labels: options.Labels = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -71,7 +71,7 @@ def extract(
             "--json", help="Print one JSON object a picture on standard output, nothing else."
         ),
     ] = False,
-    quiet: QuietOption = False,
+    quiet: options.Quiet = False,
 ) -> Exit:
     """Read pictures as scene graphs: objects with places, attributes, relations.
 
@@ -172,7 +172,7 @@ def _write(out: Path, read: Sequence[Read], to: str | None) -> None:
     else:
         seen = [found.scene for _, _, found in read if found.scene]
         if not seen:
-            raise fail("nothing was seen: there is no scene to write", Exit.FAILED)
+            raise fail("no objects were found in the pictures: no file is written", Exit.FAILED)
         for path, _, found in read:
             for unread in found.unread:
                 note(f"note: {out} lacks what is unknown of {path}: {unread}")

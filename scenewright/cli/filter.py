@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import Exit, console, fail, give, print_table, say
+from scenewright.cli.console import Exit, fail, fields_of, give, print_table, say
 from scenewright.cli.costs import agree
-from scenewright.cli.options import (
-    JsonOption,
-    JudgesOption,
-    LimitUsdOption,
-    ProfileOption,
-    QuietOption,
-    YesOption,
-)
 from scenewright.cli.progress import Counter, show_progress
 from scenewright.cli.real_bench import WordingOption, scored_rows
 
@@ -68,11 +61,11 @@ def filter_pictures(
             help="Schemas of the classes; SCORES is then a folder of pictures to score first.",
         ),
     ] = None,
-    profile: ProfileOption = None,
-    judges: JudgesOption = None,
+    profile: options.ProfileName = None,
+    judges: options.Judges = None,
     wording: WordingOption = "published",
-    limit_usd: LimitUsdOption = 5.0,
-    yes: YesOption = False,
+    limit_usd: options.LimitUsd = 5.0,
+    yes: options.Yes = False,
     pictures: Annotated[
         Literal["link", "copy", "none"], typer.Option(help="How OUT/kept holds the kept pictures.")
     ] = "link",
@@ -80,8 +73,8 @@ def filter_pictures(
         bool, typer.Option("--parquet", help="Also write manifest.parquet.")
     ] = False,
     page: Annotated[bool, typer.Option("--page/--no-page", help="Write index.html.")] = True,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> Exit:
     """Keep the best pictures of each class by their REAL scores.
 
@@ -134,7 +127,7 @@ def filter_pictures(
         )
     rows = read_rows(table)
     files = {row.image: file_of(row, table) for row in rows}
-    with show_progress(console(stderr=True), "", quiet) as show:
+    with show_progress("", quiet) as show:
         contents = _contents(files, show)
         if style is not None:
             rows = asyncio.run(_styled(style, out, rows, files, contents, show))
@@ -162,7 +155,7 @@ def _table(scores: Path) -> Path:
             f"{scores} holds neither {' nor '.join(TABLES)}: to score its pictures first, add "
             "--schema FILE"
         )
-    raise FilterError(f"there are no scores {scores}: `scenewright real-bench score` makes them")
+    raise FilterError(f"{scores} does not exist: make scores with `scenewright real-bench score`")
 
 
 def _score_folder(scores: Path, out: Path) -> Path:
@@ -224,10 +217,9 @@ def _as_json(filtered: Sequence[Filtered], plan: FilterPlan, out: Path) -> dict[
         "kept": sum(one.kept for one in filtered),
         "classes": {
             one.label: {
-                "pictures": one.pictures,
+                **fields_of(one, "pictures", "mean_kept"),
                 "counts": dict(one.counts),
                 "lowest_kept": one.lowest,
-                "mean_kept": one.mean_kept,
                 "mean_ranked": one.mean_scored,
                 "tied_at_the_cut": one.tied,
             }

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from scenewright.cli import options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    console,
     describe,
     fail,
     note,
@@ -24,14 +24,7 @@ from scenewright.cli.console import (
     say,
     split_list,
 )
-from scenewright.cli.options import (
-    JsonOption,
-    JudgesOption,
-    ProfileOption,
-    QuietOption,
-    answers_file,
-    chosen_profile,
-)
+from scenewright.cli.options import answers_file, chosen_profile
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -45,9 +38,7 @@ if TYPE_CHECKING:
     from scenewright.evals.judge_reports.labelled_facts import LabelledFact
     from scenewright.evals.statistics.figures import Figure
 
-app = App(
-    help="Measure judges on facts whose truth is known: report card and calibration.",
-)
+app = App(help="Measure judges on facts whose truth is known: report card and calibration.")
 EMBEDDED = "local:miniature/"
 LabelsFileOption = Annotated[
     Path | None,
@@ -62,21 +53,18 @@ StoreOption = Annotated[
     Path | None,
     typer.Option(help="File of answers; by default in --out, or else in your settings folder."),
 ]
-SeedOption = Annotated[
-    int, typer.Option("--seed", "-s", min=0, help="Seed of the painted scenes and the intervals.")
-]
 
 
 @app.command()
 @resumable(lambda options: _continues(answers_file(options["store"], options["out"])))
 def report(
-    judges: JudgesOption = None,
-    profile: ProfileOption = None,
+    judges: options.Judges = None,
+    profile: options.ProfileName = None,
     scenes: Annotated[
         int | None, typer.Option(min=1, help="Painted scenes; default 20, or 6 with --quick.")
     ] = None,
     labels: LabelsFileOption = None,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for report.json and report.md.")
     ] = None,
@@ -100,8 +88,8 @@ def report(
             "others only in doubt.",
         ),
     ] = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> Exit:
     """Make a report card for each judge.
 
@@ -159,11 +147,11 @@ def report(
 @app.command()
 @resumable(lambda options: _continues(answers_file(options["store"])))
 def calibrate(
-    judges: JudgesOption = None,
-    profile: ProfileOption = None,
+    judges: options.Judges = None,
+    profile: options.ProfileName = None,
     scenes: Annotated[int, typer.Option(min=1, help="Painted scenes.")] = 60,
     labels: LabelsFileOption = None,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="File of the calibration to write.")
     ] = Path("calibration.json"),
@@ -182,8 +170,8 @@ def calibrate(
     confidence: Annotated[
         float, typer.Option(help="Probability that the bounds keep to the risk.")
     ] = 0.95,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> Exit:
     """Measure error rates and temperatures of judges, for a profile to use.
 
@@ -253,8 +241,8 @@ def list_judges(
     specs: Annotated[
         list[str] | None, typer.Argument(metavar="[JUDGE]…", help="Judges to look at.")
     ] = None,
-    judges: JudgesOption = None,
-    as_json: JsonOption = False,
+    judges: options.Judges = None,
+    as_json: options.Json = False,
 ) -> Exit:
     """List judges and their abilities.
 
@@ -323,7 +311,7 @@ def _task(
     known = embedded()
     for spec in specs:
         if spec.startswith(EMBEDDED) and spec not in known:
-            raise fail(f"there is no judge {spec!r}: use one of {', '.join(known)}")
+            raise fail(f"unknown judge {spec!r}: use one of {', '.join(known)}")
     if labels is not None:
         facts = read_labels(labels)
         about = f"labels of {labels.name}"
@@ -334,7 +322,9 @@ def _task(
         about = f"painted scenes of the miniature world, seed {seed}"
     kept = tuple(fact for fact in facts if keep(fact))
     if not kept:
-        raise fail("none of the labelled facts is one that a run would ask")
+        raise fail(
+            "a run would ask none of the labelled facts: label objects, or facts about present ones"
+        )
     store.parent.mkdir(parents=True, exist_ok=True)
     return _Task(specs, kept, about, settings, chosen, store)
 
@@ -381,7 +371,7 @@ def _asked(
             note(f"{total} questions to {len(made)} judges; answers are kept in {task.store}")
         with (
             closing(AnswerStore(task.store)) as store,
-            show_progress(console(stderr=True), "asking", quiet, tenths=True) as show,
+            show_progress("asking", quiet, tenths=True) as show,
         ):
 
             def answered(judge: str, count: int) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from scenewright.cli import options
 from scenewright.cli.app import App
-from scenewright.cli.console import fail, note, print_json, print_table, say
-from scenewright.cli.options import JsonOption, given
+from scenewright.cli.console import fail, fields_of, note, print_json, print_table, say
+from scenewright.cli.options import given
 from scenewright.cli.serve import DatabaseOption, DataOption
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def create(
     ] = None,
     data: DataOption = None,
     database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Create a key. It is shown only once: the service keeps its hash."""
     from scenewright.service.core.identity import SCOPES
@@ -61,7 +62,7 @@ def create(
     unknown = sorted(set(scope or ()) - set(SCOPES))
     if unknown:
         names = ", ".join(map(repr, unknown))
-        raise fail(f"no scope {names}: use one of {', '.join(SCOPES)}")
+        raise fail(f"unknown scope {names}: use one of {', '.join(SCOPES)}")
     scopes = tuple(known for known in SCOPES if known in scope) if scope else USUAL
     key, text = _with_keys(
         data,
@@ -92,7 +93,7 @@ def listed(
     tenant: Annotated[str | None, typer.Option(help="Only keys of this tenant.")] = None,
     data: DataOption = None,
     database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """List the keys with their permissions, limits and spending."""
     rows = _with_keys(data, database, lambda keys: _rows(keys, tenant))
@@ -100,7 +101,7 @@ def listed(
         print_json({"keys": rows})
         return
     if not rows:
-        note("there are no keys: make one with `scenewright keys create TENANT`")
+        note("no keys yet: make one with `scenewright keys create TENANT`")
     print_table(
         ("id", "tenant", "label", "scopes", "limits", "spent", "state"),
         [
@@ -155,20 +156,13 @@ def _row(key: ApiKey) -> dict[str, Any]:
     else:
         ends = datetime.fromtimestamp(key.expires, UTC)
         state = "expired" if ends <= now else f"open until {ends:%Y-%m-%d %H:%M} UTC"
-    return {
-        "id": key.id,
-        "tenant": key.tenant,
-        "label": key.label,
-        "scopes": list(key.scopes),
-        "requests_per_minute": key.requests_per_minute,
-        "running": key.running,
-        "usd": key.usd,
-        "images": key.images,
-        "created": key.created,
-        "expires": key.expires,
-        "revoked": key.revoked,
-        "state": state,
-    }
+    return fields_of(
+        key,
+        *("id", "tenant", "label", "requests_per_minute", "running", "usd", "images"),
+        *("created", "expires", "revoked"),
+        scopes=list(key.scopes),
+        state=state,
+    )
 
 
 def _limits(row: dict[str, Any]) -> str:

@@ -6,29 +6,18 @@ import asyncio
 import logging
 import sys
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from scenewright.cli.console import debugging, stop_on_signal
 from scenewright.cli.options import given
-from scenewright.cli.serve import DatabaseOption, DataOption, check_profiles
+from scenewright.cli.serve import DatabaseOption, DataOption, ProfilesOption, check_profiles
 
 if TYPE_CHECKING:
     from scenewright.service.core.settings import ServiceSettings
 
 
 def mcp(
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--profile",
-            "-p",
-            help="Only these profiles, the first is the default; can be given several times.",
-        ),
-    ] = None,
+    data: DataOption = None, database: DatabaseOption = None, profile: ProfilesOption = None
 ) -> None:
     """Serve MCP on standard input and output, for an agent's client that starts it.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenewright.cli import options
 from scenewright.cli.app import App
 from scenewright.cli.console import fail, note, say, stop_on_signal
 from scenewright.core.sockets import is_loopback
@@ -15,9 +16,7 @@ from scenewright.core.sockets import is_loopback
 if TYPE_CHECKING:
     from scenewright.mock_providers.settings import MockSettings
 
-app = App(
-    help="Run a local server that speaks the formats of OpenAI, Anthropic and Gemini.",
-)
+app = App(help="Run a local server that speaks the formats of OpenAI, Anthropic and Gemini.")
 
 _FAULTS = (
     "500, 503, 529, rate_limited, timeout, drop, slow_drip, truncated_json, invalid_json, "
@@ -27,10 +26,8 @@ _FAULTS = (
 
 @app.command()
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
-    ] = 8765,
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 8765,
     requests_per_minute: Annotated[
         int | None,
         typer.Option(

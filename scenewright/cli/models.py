@@ -11,11 +11,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from scenewright.cli import options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
     console,
     fail,
+    fields_of,
     give,
     note,
     print_json,
@@ -23,7 +25,6 @@ from scenewright.cli.console import (
     stop_on_signal,
     table_of,
 )
-from scenewright.cli.options import DryRunOption, JsonOption, NoQuestionOption
 from scenewright.cli.progress import confirm_transfer, show_transfer
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def list_(
             "transformers:OWNER/NAME (a detector); by default all profiles.",
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> Exit:
     """Show which models are on this machine: repository, part, size, licence, and what is missing.
 
@@ -86,9 +87,9 @@ def pull(
             "transformers:OWNER/NAME (a detector).",
         ),
     ],
-    yes: NoQuestionOption = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    yes: options.NoQuestion = False,
+    dry_run: options.DryRun = False,
+    as_json: options.Json = False,
 ) -> None:
     """Fetch the models that a profile needs: only the files that are used, each checked.
 
@@ -123,7 +124,7 @@ def pull(
     check_disk(plans)
     if rest and not yes:
         confirm_transfer(rest, as_json)
-    with show_transfer(rest, sum(plan.size for plan in plans), where) as watch:
+    with show_transfer(rest, sum(plan.size for plan in plans)) as watch:
         done = fetch(plans, watch)
     give(as_json, _report(name, plans, done), _print_done, plans, done, console())
 
@@ -150,15 +151,9 @@ def _needs(name: str | None) -> dict[str, tuple[Need, ...]]:
 def present_json(present: Present) -> dict[str, Any]:
     """Return how much of a needed repository is here; sizes in bytes."""
     return {
-        "repository": present.need.repository,
-        "parts": list(present.need.parts),
-        "complete": present.complete,
-        "bytes_here": present.bytes_here,
-        "bytes_needed": present.bytes_needed,
-        "missing": list(present.missing),
-        "licence": present.licence,
-        "gated": present.gated,
-        "folder": str(present.folder) if present.folder is not None else None,
+        **fields_of(present.need, "repository", "parts"),
+        **fields_of(present, "complete", "bytes_here", "bytes_needed", "missing", "licence"),
+        **fields_of(present, "gated", "folder"),
         "state": present.state(),
     }
 
@@ -247,12 +242,8 @@ def _report(name: str, plans: Iterable[RepositoryPlan], done: Pulled | None) -> 
         "bytes_here": sum(plan.size_here for plan in plans),
         "repositories": [
             {
-                "repository": plan.need.repository,
-                "parts": list(plan.need.parts),
-                "commit": plan.commit,
-                "licence": plan.licence,
-                "gated": plan.gated,
-                "refusal": plan.refusal,
+                **fields_of(plan.need, "repository", "parts"),
+                **fields_of(plan, "commit", "licence", "gated", "refusal"),
                 "bytes": plan.size,
                 "bytes_here": plan.size_here,
                 "files": {file.name: file.size for file in plan.files},
@@ -303,15 +294,9 @@ def serve(
     batch: Annotated[
         int, typer.Option(min=1, max=256, help="Pictures that a judge sees in one batch.")
     ] = 8,
-    address: Annotated[
-        str, typer.Option(help="The Ray cluster, as HOST:PORT or auto; empty: this machine.")
-    ] = "",
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 for other machines.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
-    ] = 8001,
+    address: options.Address = "",
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 8001,
 ) -> None:
     """Serve models on this machine or a Ray cluster, for any number of runs and services.
 

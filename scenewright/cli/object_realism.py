@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
+from scenewright.cli import options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    console,
     debugging,
     fail,
     give,
@@ -23,13 +22,6 @@ from scenewright.cli.console import (
     run_and_free,
     say,
     split_list,
-)
-from scenewright.cli.options import (
-    DetectorOption,
-    DeviceOption,
-    JsonOption,
-    LabelsOption,
-    QuietOption,
 )
 from scenewright.cli.progress import each_picture, show_progress
 
@@ -47,7 +39,7 @@ if TYPE_CHECKING:
 
 app = App(
     help="Object-centric realism: score objects, train OLIP on rated ones, and measure scorers "
-    "against people.",
+    "against people."
 )
 SetArgument = Annotated[
     Path,
@@ -87,9 +79,6 @@ WidthsOption = Annotated[
     str, typer.Option(metavar="A,B,…", help="Hidden layers of the MLPs; default the paper's.")
 ]
 HeadsOption = Annotated[int, typer.Option(min=1, help="Heads of the attention.")]
-SeedOption = Annotated[
-    int, typer.Option("--seed", "-s", min=0, help="Seed of the parts, the weights and the order.")
-]
 _AGAIN = "Finished work is kept: the same command goes on from there."
 
 
@@ -108,8 +97,8 @@ def score(
             "blip:MODEL, vqa:JUDGE, judge:JUDGE (docs/realism.md).",
         ),
     ] = "olip:miniature/olip-a",
-    detector: DetectorOption = "miniature",
-    labels: LabelsOption = None,
+    detector: options.Detector = "miniature",
+    labels: options.Labels = None,
     most: Annotated[
         int, typer.Option(min=1, help="Score a picture by this many of its largest objects.")
     ] = 5,
@@ -122,7 +111,7 @@ def score(
             "nothing else is then printed.",
         ),
     ] = None,
-    quiet: QuietOption = False,
+    quiet: options.Quiet = False,
 ) -> Exit:
     """Score the realism of the objects in pictures: shape and texture from 1 to 5.
 
@@ -235,11 +224,11 @@ def train(
             "--literal", help="Attention as the paper writes it, which ignores the full image."
         ),
     ] = False,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     work: WorkOption = None,
-    device: DeviceOption = "auto",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    device: options.Device = "auto",
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train OLIP on a set of rated objects.
 
@@ -263,15 +252,15 @@ def train(
 
     blip = _encoder(encoder, device)
     options = TrainingOptions(epochs=epochs, batch=batch, rate=rate, patience=patience, seed=seed)
-    kept, where = work or out / ".work", console(stderr=True)
-    prepared = _prepared(rated, blip, kept, seed, where, quiet)
+    kept = work or out / ".work"
+    prepared = _prepared(rated, blip, kept, seed, quiet)
     config = OlipConfig(
         embedding=prepared.features.full.shape[1],
         heads=heads,
         widths=_widths(widths),
         residual=not literal,
     )
-    with show_progress(where, "epoch", quiet) as show:
+    with show_progress("epoch", quiet) as show:
 
         def epoch_ends(epoch: Epoch) -> None:
             losses = f"loss {epoch.loss:.4f}  validation {epoch.validation:.4f}"
@@ -315,11 +304,11 @@ def ablate(
     patience: PatienceOption = 10,
     widths: WidthsOption = "1024,768,384",
     heads: HeadsOption = 8,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     work: WorkOption = None,
-    device: DeviceOption = "auto",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    device: options.Device = "auto",
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Measure the effect of each part of OLIP (Table 3b), on the test part of a set.
 
@@ -336,12 +325,12 @@ def ablate(
     from scenewright.tools.vision.realism.olip_training import TrainingOptions
 
     blip = _encoder(encoder, device)
-    kept, where = work or out / ".work", console(stderr=True)
-    prepared = _prepared(rated, blip, kept, seed, where, quiet)
+    kept = work or out / ".work"
+    prepared = _prepared(rated, blip, kept, seed, quiet)
 
     def begins(variant: str, number: int) -> None:
         if not quiet:
-            say(f"{training.TITLES[variant]}, seed {number}", "", where)
+            note(f"{training.TITLES[variant]}, seed {number}")
 
     rows = training.ablate(
         prepared,
@@ -389,10 +378,10 @@ def evaluate(
             "used; the table says so.",
         ),
     ] = False,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     work: WorkOption = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Measure scorers against a set's ratings: MAE, 5-class accuracy (Table 3a), and ranks.
 
@@ -413,7 +402,7 @@ def evaluate(
     from scenewright.runs.folder import write_json
 
     kept = work or (out / ".work" if out is not None else None)
-    with show_progress(console(stderr=True), "objects scored", quiet) as show:
+    with show_progress("objects scored", quiet) as show:
         rows = run_and_free(
             evaluate_scorers(
                 rated,
@@ -443,12 +432,10 @@ def evaluate(
 _SAVED_PARTS = "parts: as saved with the heads; --seed has no effect on them"
 
 
-def _prepared(
-    rated: Path, blip: BlipEncoder, kept: Path, seed: int, where: Console, quiet: bool
-) -> Prepared:
+def _prepared(rated: Path, blip: BlipEncoder, kept: Path, seed: int, quiet: bool) -> Prepared:
     from scenewright.evals.studies.olip.training import prepare
 
-    with show_progress(where, "features of objects", quiet) as show:
+    with show_progress("features of objects", quiet) as show:
         return asyncio.run(
             prepare(rated, blip, cache=kept / "features", seed=seed, on_features=show)
         )
@@ -513,13 +500,7 @@ def _print_ablations(rows: Sequence[Ablation]) -> None:
 
 
 @app.command()
-def analyse(
-    rated: SetArgument,
-    seed: Annotated[
-        int, typer.Option("--seed", "-s", min=0, help="Seed of the resamples and the folds.")
-    ] = 0,
-    as_json: JsonOption = False,
-) -> None:
+def analyse(rated: SetArgument, seed: options.Seed = 0, as_json: options.Json = False) -> None:
     """Analyse a set of rated objects: image realism by objects, discrepancy, agreement.
 
     Table 2 (rank correlation of object and image realism), Figure 8 (how many of the largest
@@ -543,7 +524,9 @@ def analyse(
 
     objects = read_objects(rated)
     if not objects:
-        raise RealismError(f"{rated} holds no objects: there is nothing to analyse")
+        raise RealismError(
+            f"{rated} holds no objects: name a set of rated objects (docs/realism.md)"
+        )
 
     def apart() -> dict[str, dict[str, Group]]:
         keys: dict[str, Callable[[RatedObject], str] | None] = {

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.text import Text
 
+from scenewright.cli import options
 from scenewright.cli.console import Exit, console, debugging, fail, give, note, say, write_file
-from scenewright.cli.options import IndexOption, JsonOption, chosen_profile
+from scenewright.cli.options import chosen_profile
 from scenewright.cli.refine import read_scene
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def parse(
             help="Protocol of the questions: grounded or scene-bench; by default the profile's."
         ),
     ] = None,
-    index: IndexOption = None,
-    as_json: JsonOption = False,
+    index: options.Index = None,
+    as_json: options.Json = False,
 ) -> None:
     """Read a SCENE in any format, a caption or an image; show the scene graph, or convert it.
 
@@ -111,7 +112,8 @@ def parse(
         note(f"note: {warning.message}")
     if to is not None:
         _give(text, out)
-    give(as_json, _as_json(graph, asked), _describe, graph, asked, facts)
+    else:
+        give(as_json, _as_json(graph, asked), _describe, graph, asked, facts)
 
 
 def _read(

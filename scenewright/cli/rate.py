@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenewright.cli import options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     console,
@@ -21,7 +22,6 @@ from scenewright.cli.console import (
     split_list,
     stop_on_signal,
 )
-from scenewright.cli.options import DetectorOption, JsonOption, LabelsOption, QuietOption
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scenewright.evals.human_ratings.table import Rating
 
 app = App(
-    help="Let people rate pictures: pages, tables, agreement, and labels to calibrate judges with.",
+    help="Let people rate pictures: pages, tables, agreement, and labels to calibrate judges with."
 )
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="RATINGS", help="Folder of `scenewright rate make`.")
@@ -44,9 +44,6 @@ ArmsOption = Annotated[
         metavar="ARM[,ARM…]",
         help="Arms, as backend/condition/seed or a part that only one has; default all.",
     ),
-]
-SeedOption = Annotated[
-    int, typer.Option("--seed", "-s", min=0, help="Seed of the draw and of all orders.")
 ]
 QuestionOption = Annotated[
     str, typer.Option(help="Your own question to raters.", show_default=False)
@@ -84,7 +81,7 @@ def make(
     ] = "choice",
     arms: ArmsOption = None,
     n: Annotated[int | None, typer.Option("--n", "-n", min=1, help="Tasks; default all.")] = None,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     repeats: Annotated[
         float,
         typer.Option(min=0.0, max=1.0, help="Share of the tasks that every rater gets twice."),
@@ -96,8 +93,8 @@ def make(
     name: TitleOption = "Rating pictures",
     side: SideOption = None,
     out: OutOption = Path("ratings"),
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Make a study of pictures: draw items, copy their pictures, write the tasks.
 
@@ -132,8 +129,7 @@ def make(
         side=side,
     )
     found = read_source(source)
-    where = console(stderr=True)
-    with show_progress(where, "copying pictures", quiet or as_json, lines=False) as show:
+    with show_progress("copying pictures", quiet or as_json, lines=False) as show:
         study = make_study(found, spec, out, show)
     if as_json:
         fields = {"name", "kind", "arms", "seed", "repeats", "source", "left_out"}
@@ -156,8 +152,8 @@ def objects(
             "objects, whose ratings are ignored.",
         ),
     ],
-    detector: DetectorOption = None,
-    labels: LabelsOption = None,
+    detector: options.Detector = None,
+    labels: options.Labels = None,
     images: Annotated[
         Path | None,
         typer.Option(help="Folder of the pictures of a file of detections; default its own."),
@@ -180,13 +176,13 @@ def objects(
     least_score: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Least confidence of a detection.")
     ] = 0.5,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     question: QuestionOption = "",
     name: TitleOption = "Rating objects",
     side: SideOption = None,
     out: OutOption = Path("ratings"),
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Make a study of objects: people rate how real the shape and the texture of each look.
 
@@ -215,10 +211,10 @@ def objects(
         name=name.strip() or "Rating objects",
         side=side,
     )
-    where, off = console(stderr=True), quiet or as_json
-    with show_progress(where, "finding objects", off, lines=False) as show:
+    off = quiet or as_json
+    with show_progress("finding objects", off, lines=False) as show:
         found = _object_source(source, detector, labels, images, arms, out, show)
-    with show_progress(where, "copying pictures", off, lines=False) as show:
+    with show_progress("copying pictures", off, lines=False) as show:
         study = make_object_study(found, spec, out, show)
     data = _object_study_data(study, out)
     if as_json:
@@ -319,10 +315,8 @@ def _object_study_data(study: RatingStudy, out: Path) -> dict[str, object]:
 @resumable("All ratings are kept.")
 def serve(
     folder: FolderArgument = Path("ratings"),
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
-    ] = 8650,
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 8650,
     token: Annotated[
         str | None,
         typer.Option(
@@ -364,7 +358,7 @@ def labels(
         "labels.csv"
     ),
     fewest: Annotated[int, typer.Option(min=1, help="Votes for yes or no that a label needs.")] = 1,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write the raters' majority for each fact as labels for `scenewright judges`.
 
@@ -389,7 +383,7 @@ def labels(
         return
     say(f"{made.labels} labels written to {out}; {made.holds} hold")
     say(
-        f"left out: {made.ties} ties, {made.undecided} nobody could tell, {made.too_few} with "
+        f"left out: {made.ties} ties, {made.undecided} that nobody could tell, {made.too_few} with "
         f"too few votes, {made.absent} about absent objects"
     )
     say(f"use them  scenewright judges calibrate --labels {out}")
@@ -435,9 +429,9 @@ def report(
         ),
     ] = None,
     resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = 1000,
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the bootstrap.")] = 0,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Report on ratings: agreement, arms, consistency, and people against metrics and panels.
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from scenewright.cli import costs
+from scenewright.cli import costs, options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    console,
     fail,
     give,
     note,
@@ -24,16 +23,7 @@ from scenewright.cli.console import (
     say,
     split_list,
 )
-from scenewright.cli.options import (
-    JsonOption,
-    JudgesOption,
-    LimitUsdOption,
-    ProfileOption,
-    QuietOption,
-    YesOption,
-    answers_file,
-    chosen_profile,
-)
+from scenewright.cli.options import answers_file, chosen_profile
 from scenewright.cli.progress import show_progress
 from scenewright.cli.real_bench_schema import app as schema
 from scenewright.cli.real_bench_style import app as style
@@ -46,7 +36,7 @@ if TYPE_CHECKING:
 
 app = App(
     help="Score whether pictures are real enough to train on: attributes, relations and style "
-    "(REAL).",
+    "(REAL)."
 )
 app.add_typer(schema, name="schema")
 app.add_typer(style, name="style")
@@ -64,12 +54,7 @@ _SHOWN = 40
 @app.command()
 @resumable("the same command goes on: answers are kept")
 def score(
-    pictures: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PICTURE...", help="Picture files, or folders of them.", show_default=False
-        ),
-    ],
+    pictures: options.Pictures,
     schema_file: Annotated[
         Path,
         typer.Option(
@@ -89,8 +74,8 @@ def score(
             help="Class of all pictures; default: each picture's folder.",
         ),
     ] = None,
-    profile: ProfileOption = None,
-    judges: JudgesOption = None,
+    profile: options.ProfileName = None,
+    judges: options.Judges = None,
     wording: WordingOption = "published",
     asking: Annotated[
         Literal["waves", "together"] | None,
@@ -125,10 +110,10 @@ def score(
         typer.Option(metavar="FILE", help="File of answers; default: in your settings folder."),
     ] = None,
     at_once: Annotated[int, typer.Option(min=1, help="Concurrent pictures.")] = 16,
-    limit_usd: LimitUsdOption = 5.0,
-    yes: YesOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    limit_usd: options.LimitUsd = 5.0,
+    yes: options.Yes = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> Exit:
     """Score pictures by the attributes and relations of their class.
 
@@ -222,7 +207,7 @@ def scored_rows(
                 limit=settings.judge_timeout,
             )
             confirm(_forecast(scorer, found, schemas, place, quiet))
-            with show_progress(console(stderr=True), "scoring", quiet, lines=False) as show:
+            with show_progress("scoring", quiet, lines=False) as show:
                 done, spent = 0, 0.0
 
                 def scored_one(row: RealRow, kept: bool) -> None:
@@ -260,7 +245,7 @@ def agree(
             "(yes or no), one line a person.",
         ),
     ],
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> Exit:
     """Compare scores with people's labels: Spearman's and Kendall's rank correlations.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenewright.cli import options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
@@ -19,15 +20,12 @@ from scenewright.cli.console import (
     say,
 )
 from scenewright.cli.costs import agree, cost_line
-from scenewright.cli.options import JsonOption, LimitUsdOption, QuietOption, RetryOption, YesOption
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from scenewright.evals.studies.real.schema_making import ClassText, Made
 
-app = App(
-    help="Make and check schemas: the parts of each class and their appearance.",
-)
+app = App(help="Make and check schemas: the parts of each class and their appearance.")
 
 OutOption = Annotated[
     Path, typer.Option("--out", "-o", metavar="FILE.json", help="File of the schemas.")
@@ -57,10 +55,10 @@ def make(
     chat: Annotated[str, typer.Option(metavar="ACCOUNT:MODEL", help="Language model.")],
     out: OutOption,
     existence: ExistenceOption = None,
-    retry: RetryOption = False,
-    limit_usd: LimitUsdOption = 5.0,
-    yes: YesOption = False,
-    quiet: QuietOption = False,
+    retry: options.Retry = False,
+    limit_usd: options.LimitUsd = 5.0,
+    yes: options.Yes = False,
+    quiet: options.Quiet = False,
 ) -> Exit:
     """Make schemas by a language model over a text of each class.
 
@@ -81,14 +79,13 @@ def make(
     found = _texts(texts)
     model = text_model_of(chat)
     asked = EXISTENCE if existence is None else existence.strip() or None
-    where = console(stderr=True)
     costs = expected(model, found)
     if not quiet:
         note(f"{len(found)} classes; at most {cost_line(model.name, costs)}")
     agree(costs.usd or 0.0, limit_usd, yes, "raise --limit-usd")
     with (
         Ledger(out.with_name(f"{out.name}.replies.db")) as ledger,
-        show_progress(where, "asking", quiet, lines=False) as show,
+        show_progress("asking", quiet, lines=False) as show,
     ):
         work = make_schemas(ledger, model, found, existence=asked, retry=retry, on_progress=show)
         made = run_and_free(work)
@@ -113,7 +110,7 @@ def cub(
         int, typer.Option(min=1, max=4, help="Least certainty of a mark that counts.")
     ] = 3,
     existence: ExistenceOption = None,
-    quiet: QuietOption = False,
+    quiet: options.Quiet = False,
 ) -> Exit:
     """Make schemas from annotations in the format of CUB-200-2011.
 
@@ -151,7 +148,7 @@ def cub(
 @app.command()
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Schemas, JSON or TOML.")],
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> Exit:
     """Check a file of schemas and list every fault.
 
@@ -212,7 +209,11 @@ def _texts(places: list[Path]) -> list[ClassText]:
     names = [one.name for one in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or not found:
-        raise SchemaError(f"the classes {twice} are given twice" if twice else "there are no texts")
+        raise SchemaError(
+            f"texts for {', '.join(twice)} are given twice: keep one of each"
+            if twice
+            else "no texts found: name files CLASS.txt or a folder of them"
+        )
     if empty := [one.name for one in found if not one.text.strip()]:
         raise SchemaError(f"the texts of {', '.join(empty[:8])} are empty")
     return found

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import Exit, console, give, print_table, say
-from scenewright.cli.options import DeviceOption, JsonOption, QuietOption
+from scenewright.cli.console import Exit, give, print_table, say
 from scenewright.cli.progress import Counter, show_progress
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
 
 app = App(
-    help="Style realism: train a CLIP on photos and illustrations, and score pictures with it.",
+    help="Style realism: train a CLIP on photos and illustrations, and score pictures with it."
 )
 
 MINIATURE = "miniature"
@@ -67,13 +67,13 @@ def train(
     held_out: Annotated[
         float, typer.Option(help="Share held out for the test, if SET defines no parts.")
     ] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the parts and of the order.")] = 0,
+    seed: options.Seed = 0,
     save_seconds: Annotated[
         float, typer.Option(min=1.0, help="Save a checkpoint at least this often, in seconds.")
     ] = 120.0,
-    device: DeviceOption = "auto",
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    device: options.Device = "auto",
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> None:
     """Train a style scorer, and measure it on held-out pictures before and after.
 
@@ -92,7 +92,7 @@ def train(
     from scenewright.evals.studies.real.style_training import StylePlan, train_style
 
     pictures = read_labelled(data)
-    with show_progress(console(stderr=True), "", quiet) as show:
+    with show_progress("", quiet) as show:
         total = len(pictures)
         found = checked(
             pictures, held_out, seed, lambda done: show(done, total, "reading the pictures")
@@ -118,9 +118,7 @@ def train(
 @app.command()
 @resumable("with --store the same command goes on")
 def score(
-    pictures: Annotated[
-        list[Path], typer.Argument(metavar="PICTURE...", help="Picture files, or folders of them.")
-    ],
+    pictures: options.Pictures,
     model: ModelOption,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="JSON lines to write.")
@@ -132,9 +130,9 @@ def score(
         ),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Pictures in one pass.")] = 32,
-    device: DeviceOption = "auto",
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    device: options.Device = "auto",
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> Exit:
     """Score pictures: P(photo), from 0 to 1.
 
@@ -146,8 +144,8 @@ def score(
     scorer = StyleScorer(model, device=device, batch=batch, store=store)
     files = _files(pictures)
     if not files:
-        raise StyleError("there are no pictures: name files, or folders that hold some")
-    with show_progress(console(stderr=True), "", quiet) as show:
+        raise StyleError("no pictures found: name picture files, or folders of them")
+    with show_progress("", quiet) as show:
         found = asyncio.run(_scored(scorer, files, show))
     rows = [{"image": str(one.file), "s_style": one.score, "reason": one.reason} for one in found]
     if out is not None:
@@ -168,7 +166,7 @@ def score(
 def paint(
     out: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the set.")],
     n: Annotated[int, typer.Option("--n", "-n", min=1, help="Pictures of each class.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same pictures.")] = 0,
+    seed: options.Seed = 0,
 ) -> None:
     """Paint a set of the miniature world: paintings as photos, pencil drawings as illustrations.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from scenewright.cli import options
 from scenewright.cli.app import resumable
 from scenewright.cli.console import (
     EXIT_HELP,
@@ -22,13 +23,7 @@ from scenewright.cli.console import (
     print_table,
     say,
 )
-from scenewright.cli.options import (
-    IndexOption,
-    JsonOption,
-    ProfileOption,
-    QuietOption,
-    chosen_profile,
-)
+from scenewright.cli.options import chosen_profile
 from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
@@ -97,11 +92,9 @@ def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
 @resumable("The same command continues the run.")
 def refine(
     scene: SceneArgument,
-    profile: ProfileOption = None,
-    rounds: Annotated[
-        int, typer.Option("--rounds", "-r", min=1, max=100, help="Most rounds, the first included.")
-    ] = 3,
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the run.")] = 0,
+    profile: options.ProfileName = None,
+    rounds: options.Rounds = 3,
+    seed: options.Seed = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The run folder; by default one below runs/.")
     ] = None,
@@ -143,7 +136,7 @@ def refine(
     max_tool_calls: Annotated[
         int, typer.Option(min=1, max=1000, help="Most tool calls of a director.")
     ] = 24,
-    index: IndexOption = None,
+    index: options.Index = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin a new run instead of continuing this one.")
     ] = False,
@@ -175,8 +168,8 @@ def refine(
             help="Show the prompt, its tokens, the questions and the models; draw nothing.",
         ),
     ] = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> Exit:
     """Draw SCENE, verify every fact, repair what is missing, and write a page of all rounds.
 
@@ -283,13 +276,13 @@ def score(
         Path, typer.Argument(metavar="IMAGE", help="An image file.", show_default=False)
     ],
     scene: SceneArgument,
-    profile: ProfileOption = None,
-    index: IndexOption = None,
+    profile: options.ProfileName = None,
+    index: options.Index = None,
     realism: Annotated[
         bool, typer.Option("--realism", help="Also judge how real each object looks.")
     ] = False,
     self_report: SelfReportOption = False,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> Exit:
     """Ask the judges about every fact of SCENE in IMAGE."""
     from scenewright.cli.run_display import card_lines, legend, score_table, unscored_lines
@@ -386,7 +379,7 @@ def _tokens(found: RunPreview) -> str:
     return f"{count}, {_READ_WHOLE}" if found.chunked else f"{count}, no limit known"
 
 
-def strategies(profile: ProfileOption = None, as_json: JsonOption = False) -> None:
+def strategies(profile: options.ProfileName = None, as_json: options.Json = False) -> None:
     """List the strategies of `refine --strategy`, and what the profile's backend lacks for each.
 
     Packages can add strategies with an entry point of the group scenewright.strategies.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenewright.cli import options
 from scenewright.cli.app import resumable
 from scenewright.cli.console import EXIT_HELP, Exit, fail, give, say, write_file
-from scenewright.cli.options import JsonOption, QuietOption
 from scenewright.cli.refine import carried_out, exit_code, read_scene, run_json, show_run
 
 if TYPE_CHECKING:
@@ -61,14 +61,12 @@ def edit(
             help="Continue from the picture of this round; by default from the kept one.",
         ),
     ] = None,
-    rounds: Annotated[
-        int, typer.Option("--rounds", "-r", min=1, max=100, help="Most further rounds.")
-    ] = 3,
+    rounds: options.Rounds = 3,
     note: Annotated[
         str, typer.Option("--note", "-n", help="A comment, kept with the run.", show_default=False)
     ] = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> Exit:
     """Correct the run in RUN_DIR and continue it.
 
@@ -155,7 +153,7 @@ def page(
         say(str(sheet))
 
 
-def show(run_dir: RunArgument, as_json: JsonOption = False) -> None:
+def show(run_dir: RunArgument, as_json: options.Json = False) -> None:
     """Show the facts by round and the result of a run, and each fact's id for `edit`."""
     from scenewright.runs.report import read_run
     from scenewright.runs.report.render import PAGE_FILE

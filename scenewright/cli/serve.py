@@ -35,6 +35,14 @@ if TYPE_CHECKING:
 DataOption = Annotated[
     Path | None, typer.Option(help="Folder of the runs and the database.", file_okay=False)
 ]
+ProfilesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--profile",
+        "-p",
+        help="Only these profiles, the first is the default; can be given several times.",
+    ),
+]
 RunningOption = Annotated[int | None, typer.Option(min=1, help="Most runs executed at once.")]
 LogFormatOption = Annotated[
     str | None, typer.Option(help="Format of the log: text for people, json for machines.")
@@ -77,10 +85,7 @@ def serve(
         ),
     ] = None,
     queue: Annotated[int | None, typer.Option(min=1, help="Most runs that may wait.")] = None,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option("--profile", "-p", help="Only these profiles; can be given several times."),
-    ] = None,
+    profile: ProfilesOption = None,
     keys: Annotated[
         bool | None, typer.Option("--keys/--no-keys", help="Require API keys on loopback too.")
     ] = None,

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from scenewright.cli import options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
@@ -26,14 +27,7 @@ from scenewright.cli.console import (
     split_list,
 )
 from scenewright.cli.costs import agree, cost_data, cost_line, count_range, print_cost_notes
-from scenewright.cli.options import (
-    JsonOption,
-    PlanOption,
-    QuietOption,
-    SentinelsOption,
-    YesOption,
-    given,
-)
+from scenewright.cli.options import given
 from scenewright.cli.progress import show_eval_progress, show_study_progress
 from scenewright.config import OnModelChange
 from scenewright.evals.reporting.words import dollars
@@ -54,7 +48,7 @@ if TYPE_CHECKING:
 
 app = App(
     help="Run the studies of the Scene-Bench and XTC-Bench papers, or study a panel of judges: "
-    "its size, its aggregator, attacks, agreement with people, power.",
+    "its size, its aggregator, attacks, agreement with people, power."
 )
 
 LIMIT_USD = 5.0
@@ -63,6 +57,14 @@ _PAPERS = "Studies of the papers"
 _PANEL = "Studies of a panel"
 _BOTH = frozenset({"studies", "out", "plan_only", "yes", "quiet", "as_json"})
 _OF_PANELS = frozenset({"only", "path"})
+
+
+def _of_papers(*names: str, **how: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=_PAPERS, **how)
+
+
+def _of_panels(*names: str, **how: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=_PANEL, **how)
 
 
 Kind = Literal["painted", "dsg", "table", "evaluation", "runs", "live", "labels", "simulation"]
@@ -88,110 +90,83 @@ def run(
             "--out", "-o", help="Folder; by default studies/PROFILE, of a panel study studies/NAME."
         ),
     ] = None,
-    plan_only: PlanOption = False,
-    yes: YesOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    plan_only: options.Plan = False,
+    yes: options.Yes = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
     profile: Annotated[
-        str,
-        typer.Option(
-            "--profile", "-p", help="Models that draw, steer and report.", rich_help_panel=_PAPERS
-        ),
+        str, _of_papers("--profile", "-p", help="Models that draw, steer and report.")
     ] = "miniature",
     dataset: Annotated[
         str | None,
-        typer.Option(
+        _of_papers(
             metavar="NAME[:PATH]",
             help="Scenes; by default painted ones for the miniature, else visual-genome.",
-            rich_help_panel=_PAPERS,
         ),
     ] = None,
     n: Annotated[
         int | None,
-        typer.Option(
+        _of_papers(
             min=2,
             help="Scenes (of attributes: classes); by default 100 for the miniature, else 5,000.",
-            rich_help_panel=_PAPERS,
         ),
     ] = None,
-    seeds: Annotated[
-        str, typer.Option(help="Seeds, with commas between.", rich_help_panel=_PAPERS)
-    ] = "0,1,2",
+    seeds: Annotated[str, _of_papers(help="Seeds, with commas between.")] = "0,1,2",
     judges: Annotated[
         str | None,
-        typer.Option(
+        _of_papers(
             "--judges",
             "-j",
             metavar="JUDGE[,JUDGE…]",
             help="Judges that the study of judges compares; by default those of the profile.",
-            rich_help_panel=_PAPERS,
         ),
     ] = None,
     instances: Annotated[
         Path | None,
-        typer.Option(
-            help='Objects of the study of attributes: {"apple": ["red apple", …]}, JSON or TOML.',
-            rich_help_panel=_PAPERS,
+        _of_papers(
+            help='Objects of the study of attributes: {"apple": ["red apple", …]}, JSON or TOML.'
         ),
     ] = None,
     extractor: Annotated[
         str | None,
-        typer.Option(
+        _of_papers(
             help="Extractor of scene graphs, as in `scenewright extract`; by default the "
-            "miniature's own for the miniature.",
-            rich_help_panel=_PAPERS,
+            "miniature's own for the miniature."
         ),
     ] = None,
     understanders: Annotated[
         str | None,
-        typer.Option(
+        _of_papers(
             metavar="MODEL[,MODEL…]",
             help="Models that answer XTC-Bench's questions: judge:KIND:MODEL or "
             "chat:ACCOUNT:MODEL; by default three judges of the miniature for the miniature.",
-            rich_help_panel=_PAPERS,
         ),
     ] = None,
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="Denoising steps.", rich_help_panel=_PAPERS)
-    ] = None,
-    concurrency: Annotated[
-        int, typer.Option(min=1, help="Concurrent scenes.", rich_help_panel=_PAPERS)
-    ] = 4,
+    steps: Annotated[int | None, _of_papers(min=1, help="Denoising steps.")] = None,
+    concurrency: Annotated[int, _of_papers(min=1, help="Concurrent scenes.")] = 4,
     no_sets: Annotated[
         bool,
-        typer.Option(
-            "--no-sets",
-            help="Leave out IS, FID and CLIPScore, which need more models.",
-            rich_help_panel=_PAPERS,
-        ),
+        _of_papers("--no-sets", help="Leave out IS, FID and CLIPScore, which need more models."),
     ] = False,
-    retry: Annotated[
-        bool,
-        typer.Option(
-            "--retry", help="Try again what failed or was left unscored.", rich_help_panel=_PAPERS
-        ),
-    ] = False,
+    retry: options.Retry = False,
     on_model_change: Annotated[
         OnModelChange,
-        typer.Option(
+        _of_papers(
             help="If a judge is served by another version than before: stop with an error "
-            "(what is judged is kept), or accept the mixture and note it.",
-            rich_help_panel=_PAPERS,
+            "(what is judged is kept), or accept the mixture and note it."
         ),
     ] = "stop",
-    sentinels: SentinelsOption = None,
+    sentinels: options.Sentinels = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(
+        _of_panels(
             "--part",
             metavar="NAME",
             help="Run only this part; can be given several times. Others keep their results.",
-            rich_help_panel=_PANEL,
         ),
     ] = None,
     path: Annotated[
-        Path | None,
-        typer.Option(help="Path of the source, in place of CONFIG's.", rich_help_panel=_PANEL),
+        Path | None, _of_panels(help="Path of the source, in place of CONFIG's.")
     ] = None,
 ) -> None:
     """Run or continue studies of the papers, or the panel study that CONFIG describes.
@@ -261,7 +236,7 @@ def run(
     def watch(job: Job, number: int, of: int) -> Iterator[OnProgress | None]:
         if not quiet:
             note(f"{number} of {of}: {_job_name(job)}")
-        with show_eval_progress(console(stderr=True), totals[number - 1], quiet) as show:
+        with show_eval_progress(totals[number - 1], quiet) as show:
             yield show
 
     done = asyncio.run(run_studies(chosen, setup, folder, retry=retry, watch=watch))
@@ -275,7 +250,7 @@ def run(
 
 
 @app.command("list")
-def list_studies(as_json: JsonOption = False) -> None:
+def list_studies(as_json: options.Json = False) -> None:
     """List the studies of the papers; `study parts` lists those of a panel."""
     from scenewright.evals.studies.registry import STUDIES
 
@@ -287,7 +262,7 @@ def list_studies(as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def parts(as_json: JsonOption = False) -> None:
+def parts(as_json: options.Json = False) -> None:
     """List the parts of a panel study: question, requirements and options of each."""
     from scenewright.evals.studies.panel.study import PARTS, part_of
 
@@ -389,7 +364,7 @@ def _run_panel(
     if plan_only:
         return Exit.OK
     agree(sum(one.usd for one in plans) + again, asked.limit_usd, yes, "raise limit_usd")
-    with show_study_progress(console(stderr=True), quiet) as watch:
+    with show_study_progress(quiet) as watch:
         study = run_and_free(
             run_study(
                 asked,

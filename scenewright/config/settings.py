@@ -126,7 +126,7 @@ class Settings(BaseSettings):
         if name not in known:
             raise SettingsError(
                 f"no kind of {of} and no account {name!r}: there are "
-                f"{', '.join((*kinds, *known))}; yours stand in [accounts.NAME] of "
+                f"{', '.join((*kinds, *known))}; add your own as [accounts.NAME] in "
                 f"{SETTINGS_FILE}"
             )
         return known[name]
@@ -291,7 +291,9 @@ def _read_tables(path: Path) -> dict[str, dict[str, Any]]:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SettingsError(f"there is no profiles file {path}: check profiles_file") from None
+        raise SettingsError(
+            f"the profiles file {path} does not exist: check profiles_file"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from error
     except OSError as error:
@@ -347,7 +349,7 @@ def _own(
     except ValidationError as error:
         if missing := missing_fields(error):
             raise SettingsError(
-                f"profile {name!r} names no {' and no '.join(missing)}: add them, or begin from a "
+                f"profile {name!r} names no {' and no '.join(missing)}: add them, or start from a "
                 f'profile that has them, for example extends = "{PLAINEST}"'
             ) from error
         raise SettingsError(f"profile {name!r}: {first_problem(error)}") from error
