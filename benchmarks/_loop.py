@@ -39,7 +39,7 @@ from benchmarks._harness import RESAMPLES, spread
 from benchmarks._models import shared
 from benchmarks._scenes import LEVELS
 from scenewright.agents.panel.intervals import LEAST_YOUDEN, rogan_gladen
-from scenewright.config.settings import BUILT_IN, Profile
+from scenewright.config.profiles import BUILT_IN, Profile
 from scenewright.core.facts import FACT_KINDS, Fact, FactKind, Recall, ScoreCard
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import improves

@@ -36,7 +36,7 @@ from benchmarks._harness import interval, intervals, prefixed, progress
 from benchmarks._scenes import LEVELS, held_out, painting_of_level
 from scenewright.agents.composers.rules import setting_of
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
-from scenewright.config.settings import Profile
+from scenewright.config.profiles import Profile
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
 from scenewright.core.images import ImageStore

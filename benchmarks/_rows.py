@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import scenewright
 from benchmarks._harness import BenchmarkError, Progress
-from scenewright.config.settings import Profile
+from scenewright.config.profiles import Profile
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.store.json_lines import append_lines, read_lines
 from scenewright.runs.model_factory.profiles import RunModels, build_run_models, warm

@@ -55,7 +55,7 @@ from benchmarks._loop import (
 from benchmarks._rows import MeasuredScene, SceneStudy
 from benchmarks._scenes import LEVELS, balanced_scenes
 from benchmarks._templates import template
-from scenewright.config.settings import Profile
+from scenewright.config.profiles import Profile
 from scenewright.core.facts import FactKind
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.reporting import plots

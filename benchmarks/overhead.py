@@ -33,7 +33,7 @@ from PIL import Image
 from benchmarks._harness import Clock, Option, benchmark, intervals, progress
 from benchmarks._models import instant_models
 from benchmarks._scenes import held_out_scene
-from scenewright.config.settings import BUILT_IN
+from scenewright.config.profiles import BUILT_IN
 from scenewright.core.facts import Fact
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import GenerationRequest

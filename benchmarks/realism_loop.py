@@ -31,7 +31,7 @@ from benchmarks._loop import miniature, refined
 from benchmarks._models import shared
 from benchmarks._rows import MeasuredScene, SceneStudy
 from benchmarks._scenes import LEVELS, held_out_scene, sayable_paintings
-from scenewright.config.settings import Profile
+from scenewright.config.profiles import Profile
 from scenewright.core.facts import ScoreCard
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.scene import SceneGraph

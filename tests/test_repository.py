@@ -24,14 +24,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import scenewright
-from scenewright.config.settings import (
-    BUILT_IN,
-    SETTINGS_FILE,
-    Profile,
-    Settings,
-    load_profiles,
-    load_settings,
-)
+from scenewright.config.profiles import BUILT_IN, Profile
+from scenewright.config.settings import SETTINGS_FILE, Settings, load_profiles, load_settings
 from scenewright.prompts import load_prompt
 
 ROOT = Path(__file__).resolve().parent.parent

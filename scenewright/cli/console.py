@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
 import typer
 from rich.console import Console
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 120
 """Columns of output that goes into a file or a pipe."""
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -152,9 +153,29 @@ def quiet_libraries() -> None:
 
 
 def print_json(data: Any) -> None:
-    """Print one JSON object on standard output."""
-    sys.stdout.write(json.dumps(data, ensure_ascii=True, indent=2, allow_nan=False) + "\n")
+    """Print one JSON object on standard output; ``data`` may hold paths and pydantic models."""
+    text = json.dumps(data, ensure_ascii=True, indent=2, allow_nan=False, default=_plain)
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
+
+
+def fields_of(found: object, *names: str, **more: Any) -> dict[str, Any]:
+    """Return attributes of ``found`` by name and ``more``, as JSON data."""
+    return {name: getattr(found, name) for name in names} | more
+
+
+def give(
+    as_json: bool, data: Any, show: Callable[P, object], *args: P.args, **kwargs: P.kwargs
+) -> None:
+    """Print a command's result: ``data`` as JSON, or by ``show`` with its arguments."""
+    if as_json:
+        print_json(data)
+    else:
+        show(*args, **kwargs)
 
 
 def table_of(*heads: str, wraps: bool = False) -> Table:
@@ -233,12 +254,10 @@ def write_file(path: Path, write: Callable[[Path], object], kind: str = "file") 
         if describe(error)[1] is Exit.USAGE:
             raise
         why = getattr(error, "strerror", None) or error
-        raise fail(
-            f"{path} cannot be written: {why}; name a writable {kind}", Exit.USAGE
-        ) from error
+        raise fail(f"{path} cannot be written: {why}; name a writable {kind}") from error
 
 
-def fail(message: str, code: Exit) -> typer.Exit:
+def fail(message: str, code: Exit = Exit.USAGE) -> typer.Exit:
     """Print ``message`` in red on standard error and return the exception to raise."""
     where = console(stderr=True)
     red = "red" if where.is_terminal else ""
@@ -255,7 +274,7 @@ def clear_errors(again: str = "") -> Iterator[None]:
     quiet_libraries()
     try:
         yield
-    except (typer.Exit, typer.Abort):
+    except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except (KeyboardInterrupt, asyncio.CancelledError):
         note("interrupted." + (f" {again}" if again else ""))

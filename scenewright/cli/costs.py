@@ -27,7 +27,7 @@ def agree(usd: float, limit: float | None, yes: bool, cheaper: str) -> None:
         return
     text = f"it may cost {dollars(usd)}, the limit is {dollars(limit)}"
     if not sys.stdin.isatty():
-        raise fail(f"{text}: add --yes, or {cheaper}", Exit.USAGE)
+        raise fail(f"{text}: add --yes, or {cheaper}")
     if not typer.confirm(f"{text}. Go on?", default=False, err=True):
         raise typer.Exit(int(Exit.USAGE))
 

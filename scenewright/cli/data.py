@@ -13,18 +13,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from scenewright.cli.console import (
-    Exit,
-    clear_errors,
-    console,
-    fail,
-    note,
-    print_json,
-    print_table,
-    say,
-)
+from scenewright.cli import options
+from scenewright.cli.app import App, resumable
+from scenewright.cli.console import console, fail, give, note, print_json, print_table, say
+from scenewright.cli.data_annotate import app as building
 from scenewright.cli.data_synthesize import classify, synthesize
-from scenewright.cli.options import DryRunOption, JsonOption, NoQuestionOption
 from scenewright.cli.progress import confirm_transfer, show_progress, show_transfer
 
 if TYPE_CHECKING:
@@ -32,12 +25,11 @@ if TYPE_CHECKING:
     from scenewright.evals.datasets.downloads import Done, Plan
     from scenewright.evals.datasets.statistics import Statistics
 
-app = typer.Typer(
-    help="List, show, count, sample, fetch and build data sets.", no_args_is_help=True
-)
+app = App(help="List, show, count, sample, fetch and build data sets.")
 
 app.command()(synthesize)
 app.command()(classify)
+app.add_typer(building)
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A data set of `scenewright data list`.")
@@ -61,30 +53,31 @@ SetOption = Annotated[
 
 
 @app.command("list")
-def list_sets(as_json: JsonOption = False) -> None:
+def list_sets(as_json: options.Json = False) -> None:
     """List all data sets: contents, source, and whether they are on this machine."""
-    with clear_errors():
-        if as_json:
-            print_json(set_entries())
-            return
-        for line in set_blocks(set_entries()):
-            say(line)
-        hint = "`scenewright data show NAME` shows items, `data options NAME` what --set can say."
-        say(f"\n{hint}", "dim")
+    if as_json:
+        print_json(set_entries())
+        return
+    for line in set_blocks(set_entries()):
+        say(line)
+    hint = "`scenewright data show NAME` shows items, `data options NAME` what --set can say."
+    say(f"\n{hint}", "dim")
 
 
-@app.command()
-def options(name: NameArgument, as_json: JsonOption = False) -> None:
+@app.command("options")
+def list_options(name: NameArgument, as_json: options.Json = False) -> None:
     """List the options of a set, for --set and for a configuration's dataset."""
-    with clear_errors():
-        from scenewright.evals.datasets.registry import loader_of
+    from scenewright.evals.datasets.registry import loader_of
 
-        loader = loader_of(name)
-        if as_json:
-            print_json(dict(loader.options))
-            return
-
-        print_table(("option", "meaning"), loader.options.items(), wraps=True)
+    loader = loader_of(name)
+    give(
+        as_json,
+        dict(loader.options),
+        print_table,
+        ("option", "meaning"),
+        loader.options.items(),
+        wraps=True,
+    )
 
 
 @app.command()
@@ -93,23 +86,22 @@ def show(
     path: PathOption = None,
     set_: SetOption = None,
     count: Annotated[int, typer.Option("-n", "--count", min=1, help="How many items.")] = 5,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show the first items of a set: prompt, scene and questions."""
-    with clear_errors():
-        from scenewright.evals.datasets.tables import row_of
+    from scenewright.evals.datasets.tables import row_of
 
-        items = _open(name, path, set_, limit=count)
-        if as_json:
-            print_json([row_of(item) for item in items])
-            return
-        where = console()
-        for at, item in enumerate(items):
-            if at:
-                where.print()
-            for line in item_block(item):
-                say(line)
-        _say_left_out(items)
+    items = _open(name, path, set_, limit=count)
+    if as_json:
+        print_json([row_of(item) for item in items])
+        return
+    where = console()
+    for at, item in enumerate(items):
+        if at:
+            where.print()
+        for line in item_block(item):
+            say(line)
+    _say_left_out(items)
 
 
 @app.command()
@@ -117,34 +109,33 @@ def stats(
     name: NameArgument,
     path: PathOption = None,
     set_: SetOption = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N items.")] = None,
+    limit: options.Limit = None,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out", "-o", metavar="FOLDER", help="Write plots and word clouds to this folder."
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show statistics of a set: sizes, vocabulary, levels and classes, as tables and plots."""
-    with clear_errors():
-        from scenewright.evals.datasets.statistics import collect
+    from scenewright.evals.datasets.statistics import collect
 
-        dataset = _open(name, path, set_, limit=limit)
-        with show_progress(console(stderr=True), "counting items", False, lines=False) as show:
-            done = itertools.count(1)
-            found = collect(dataset, lambda _: show(next(done), None))
-        written: list[Path] = []
-        if out is not None:
-            from scenewright.evals.datasets.statistics import write_clouds, write_plots
+    dataset = _open(name, path, set_, limit=limit)
+    with show_progress("counting items", False, lines=False) as show:
+        done = itertools.count(1)
+        found = collect(dataset, lambda _: show(next(done), None))
+    written: list[Path] = []
+    if out is not None:
+        from scenewright.evals.datasets.statistics import write_clouds, write_plots
 
-            written = [*write_plots(found, out), *write_clouds(found, out)]
-        if as_json:
-            print_json({**found.as_json(), "files": [str(file) for file in written]})
-            return
-        _print_statistics(found)
-        for file in written:
-            say(f"wrote {file}")
+        written = [*write_plots(found, out), *write_clouds(found, out)]
+    if as_json:
+        print_json({**found.as_json(), "files": [str(file) for file in written]})
+        return
+    _print_statistics(found)
+    for file in written:
+        say(f"wrote {file}")
 
 
 @app.command()
@@ -153,7 +144,7 @@ def predicates(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="JSON file to write.")],
     path: PathOption = None,
     set_: SetOption = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N items.")] = None,
+    limit: options.Limit = None,
     alone: Annotated[
         bool, typer.Option("--alone", help="Leave out the general counts of the package.")
     ] = False,
@@ -163,21 +154,16 @@ def predicates(
     Wrong options of relation questions are drawn from such counts, those of the same pair of
     classes first. The set's counts are added to the general ones.
     """
-    with clear_errors():
-        from scenewright.core.predicate_statistics import (
-            PredicateStatistics,
-            as_json,
-            load_predicates,
-        )
+    from scenewright.core.predicate_statistics import PredicateStatistics, as_json, load_predicates
 
-        dataset = _open(name, path, set_, limit=limit)
-        scenes = (item.scene for item in dataset if item.scene is not None)
-        counted = PredicateStatistics.of(scenes, name)
-        relations = counted.totals.total()
-        if not alone:
-            counted += load_predicates()
-        out.write_text(as_json(counted), encoding="utf-8")
-        say(f"{relations} relations of {name} counted: wrote {out}")
+    dataset = _open(name, path, set_, limit=limit)
+    scenes = (item.scene for item in dataset if item.scene is not None)
+    counted = PredicateStatistics.of(scenes, name)
+    relations = counted.totals.total()
+    if not alone:
+        counted += load_predicates()
+    out.write_text(as_json(counted), encoding="utf-8")
+    say(f"{relations} relations of {name} counted: wrote {out}")
 
 
 @app.command()
@@ -210,55 +196,45 @@ def sample(
         float,
         typer.Option(min=0.0, max=1.0, help="γ of complexity: 0 counts relations, 1 objects."),
     ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    seed: options.Seed = 0,
     limit: Annotated[
         int | None, typer.Option(min=1, help="At most this many items, after the draw.")
     ] = None,
     short: Annotated[
-        str,
+        Literal["error", "take"],
         typer.Option(
             help="For a class with too few items: error ends the command, take takes all it has."
         ),
     ] = "error",
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Draw a balanced sample of a set and write it as a table."""
-    with clear_errors():
-        from scenewright.evals.datasets.base import SampleSpec
-        from scenewright.evals.datasets.registry import class_of, limited, sampled
-        from scenewright.evals.datasets.tables import write_items
+    from scenewright.evals.datasets.base import SampleSpec
+    from scenewright.evals.datasets.registry import class_of, limited, sampled
+    from scenewright.evals.datasets.tables import write_items
 
-        if out.suffix.lower() not in (".jsonl", ".ndjson"):
-            raise fail(f"{out} must end in .jsonl: samples are JSON lines", Exit.USAGE)
-        if short not in ("error", "take"):
-            raise fail(f"--short {short!r}: use error or take", Exit.USAGE)
-        spec = SampleSpec(
-            by=by,
-            counts=_counts(counts),
-            each=each,
-            gamma=gamma,
-            seed=seed,
-            short="take" if short == "take" else "error",
-        )
-        chosen = sampled(_open(name, path, set_), spec)
-        if limit is not None:
-            chosen = limited(chosen, limit)
-        held: Counter[str] = Counter()
-        with show_progress(console(stderr=True), "writing items", False, lines=False) as show:
+    if out.suffix.lower() not in (".jsonl", ".ndjson"):
+        raise fail(f"{out} must end in .jsonl: samples are JSON lines")
+    spec = SampleSpec(by=by, counts=_counts(counts), each=each, gamma=gamma, seed=seed, short=short)
+    chosen = sampled(_open(name, path, set_), spec)
+    if limit is not None:
+        chosen = limited(chosen, limit)
+    held: Counter[str] = Counter()
+    with show_progress("writing items", False, lines=False) as show:
 
-            def counted() -> Iterator[Item]:
-                for item in chosen:
-                    held[class_of(item, spec)] += 1
-                    show(held.total(), None)
-                    yield item
+        def counted() -> Iterator[Item]:
+            for item in chosen:
+                held[class_of(item, spec)] += 1
+                show(held.total(), None)
+                yield item
 
-            count = write_items(counted(), out)
-        if as_json:
-            print_json({"file": str(out), "items": count, "classes": dict(sorted(held.items()))})
-            return
-        classes = ", ".join(f"{label or 'no class'} {n}" for label, n in sorted(held.items()))
-        say(f"wrote {count:,} items to {out} ({classes})")
-        say(f'read it with: name = "table", path = "{out}"')
+        count = write_items(counted(), out)
+    if as_json:
+        print_json({"file": str(out), "items": count, "classes": dict(sorted(held.items()))})
+        return
+    classes = ", ".join(f"{label or 'no class'} {n}" for label, n in sorted(held.items()))
+    say(f"wrote {count:,} items to {out} ({classes})")
+    say(f'read it with: name = "table", path = "{out}"')
 
 
 def _open(
@@ -279,7 +255,7 @@ def spec_of(
     for each in given or ():
         option, equals, value = each.partition("=")
         if not equals or not option.strip():
-            raise fail(f"--set {each!r}: write OPTION=VALUE, such as split=test", Exit.USAGE)
+            raise fail(f"--set {each!r}: write OPTION=VALUE, such as split=test")
         options[option.strip()] = _value(value)
     return DatasetSpec(
         name=name, path=None if path is None else str(path), options=options, limit=limit
@@ -299,9 +275,7 @@ def _counts(text: str | None) -> dict[str, int]:
     for part in filter(None, (part.strip() for part in (text or "").split(","))):
         name, equals, number = part.rpartition("=")
         if not equals or not name.strip() or not number.strip().isdecimal():
-            raise fail(
-                f"--counts has {part!r}: write CLASS=N, such as simple=15,medium=20", Exit.USAGE
-            )
+            raise fail(f"--counts has {part!r}: write CLASS=N, such as simple=15,medium=20")
         found[name.strip()] = int(number)
     return found
 
@@ -474,6 +448,8 @@ ASK_ABOVE = 100_000_000
 _AGAIN = "Fetched files stay: the same command goes on from there."
 
 
+@app.command()
+@resumable(_AGAIN)
 def get(
     name: Annotated[
         str,
@@ -496,9 +472,9 @@ def get(
         list[str] | None,
         typer.Option(help="Only this file, extras included; can be given several times."),
     ] = None,
-    yes: NoQuestionOption = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    yes: options.NoQuestion = False,
+    dry_run: options.DryRun = False,
+    as_json: options.Json = False,
 ) -> None:
     """Fetch a public data set: show its licence and size, then fetch its files and check each.
 
@@ -507,36 +483,32 @@ def get(
     same command goes on where it stopped. Exit codes: 0 all is here and correct; 2 wrong
     input; 3 could not be fetched; 130 interrupted.
     """
-    with clear_errors(_AGAIN):
-        if not name:
-            _print_sources(as_json)
-            return
-        from scenewright.evals.datasets.downloads import check_disk, download, plan_of
+    if not name:
+        _print_sources(as_json)
+        return
+    from scenewright.evals.datasets.downloads import check_disk, download, plan_of
 
-        where = console(stderr=True)
-        if where.is_terminal:
-            with where.status("asking for sizes"):
-                plan = plan_of(name, out, only or ())
-        else:
+    where = console(stderr=True)
+    if where.is_terminal:
+        with where.status("asking for sizes"):
             plan = plan_of(name, out, only or ())
-        if not as_json:
-            _print_plan(plan, console())
-        if dry_run:
-            if as_json:
-                print_json(_report(plan, None))
-            return
-        check_disk(plan)
-        if plan.rest > ASK_ABOVE and not yes:
-            confirm_transfer(plan.rest, as_json)
-        sizes = [wanted.size for wanted in plan.files]
-        known = not plan.open_sizes
-        rest, size = (plan.rest, sum(s or 0 for s in sizes)) if known else (None, None)
-        with show_transfer(rest, size, where) as watch:
-            done = download(plan, watch)
+    else:
+        plan = plan_of(name, out, only or ())
+    if not as_json:
+        _print_plan(plan, console())
+    if dry_run:
         if as_json:
-            print_json(_report(plan, done))
-        else:
-            _print_done(plan, done, console())
+            print_json(_report(plan, None))
+        return
+    check_disk(plan)
+    if plan.rest > ASK_ABOVE and not yes:
+        confirm_transfer(plan.rest, as_json)
+    sizes = [wanted.size for wanted in plan.files]
+    known = not plan.open_sizes
+    rest, size = (plan.rest, sum(s or 0 for s in sizes)) if known else (None, None)
+    with show_transfer(rest, size) as watch:
+        done = download(plan, watch)
+    give(as_json, _report(plan, done), _print_done, plan, done, console())
 
 
 def _print_sources(as_json: bool) -> None:

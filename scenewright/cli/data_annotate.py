@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from scenewright.cli import options
+from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    clear_errors,
     console,
     fail,
+    fields_of,
+    give,
     note,
     print_json,
     run_and_free,
@@ -22,16 +25,7 @@ from scenewright.cli.console import (
     split_list,
 )
 from scenewright.cli.costs import agree, cost_data, print_costs
-from scenewright.cli.options import (
-    AddressOption,
-    EngineOption,
-    JsonOption,
-    PlanOption,
-    QuietOption,
-    RetryOption,
-    WorkersOption,
-    YesOption,
-)
+from scenewright.cli.options import given
 from scenewright.cli.progress import show_progress
 from scenewright.evals.reporting.words import dollars
 
@@ -41,7 +35,7 @@ if TYPE_CHECKING:
     from scenewright.evals.annotation.panel_queries import TextModel, Voter
     from scenewright.evals.annotation.pipeline import Plan, Summary
 
-app = typer.Typer(help="Build data sets of scene graphs from photos, and measure them.")
+app = App(help="Build data sets of scene graphs from photos, and measure them.")
 
 BuiltArgument = Annotated[
     Path,
@@ -54,6 +48,7 @@ BuiltArgument = Annotated[
 
 
 @app.command()
+@resumable("the same command goes on: what was paid for is kept")
 def annotate(
     config: Annotated[
         Path | None,
@@ -80,19 +75,19 @@ def annotate(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder; by default built/NAME.")
     ] = None,
-    plan_only: PlanOption = False,
+    plan_only: options.Plan = False,
     limit_usd: Annotated[
         float | None,
         typer.Option(min=0.0, help="Ask before work that costs more than this many dollars."),
     ] = None,
-    yes: YesOption = False,
-    retry: RetryOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-    engine: EngineOption = "local",
-    workers: WorkersOption = None,
-    address: AddressOption = "",
-) -> None:
+    yes: options.Yes = False,
+    retry: options.Retry = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+    engine: options.Engine = "local",
+    workers: options.Workers = None,
+    address: options.Address = "",
+) -> Exit:
     """Build scene graphs from photos with detections, by a panel of language models.
 
     Shows photos, calls, tokens and dollars first, and asks above the limit. The same command
@@ -110,51 +105,46 @@ def annotate(
     Exit codes: 0 built; 1 built, but some replies failed; 2 wrong input; 3 could not run;
     4 no photo got a graph; 130 interrupted.
     """
-    with clear_errors("the same command goes on: what was paid for is kept"):
-        from scenewright.evals.annotation.engine import engine_of
-        from scenewright.evals.annotation.pipeline import Building
-        from scenewright.evals.datasets.registry import open_dataset
+    from scenewright.evals.annotation.engine import engine_of
+    from scenewright.evals.annotation.pipeline import Building
+    from scenewright.evals.datasets.registry import open_dataset
 
-        place = engine_of(engine, workers, address)
-        with _wrong_input():
-            asked, root = _asked(config, photos, detections, panel, rare, limit_usd)
-            voters, text, judges = _models(asked)
-            dataset = open_dataset(asked.dataset, root)
-        folder = out if out is not None else Path("built") / asked.name
-        where = console(stderr=True)
-        with show_progress(where, "", quiet) as show:
-            building = Building(
-                asked,
-                dataset,
-                folder,
-                voters,
-                text,
-                judges,
-                retry=retry,
-                told=lambda stage, done, of: show(done, of, STAGES.get(stage, stage)),
-                engine=place,
-            )
-            try:
-                found = building.plan()
-                if plan_only and as_json:
-                    print_json(_plan_data(found))
-                    return
-                if plan_only or not quiet:
-                    _print_plan(found, asked, console() if plan_only else where)
-                if plan_only:
-                    return
-                agree(found.costs.usd, asked.limit_usd, yes, "raise --limit-usd")
-                made = run_and_free(building.run(found))
-            finally:
-                building.close()
-        if as_json:
-            print_json(_summary_data(made))
-        else:
-            _print_summary(made)
-        if not made.graphs:
-            raise typer.Exit(int(Exit.UNJUDGED))
-        if made.problems:
-            raise typer.Exit(int(Exit.MISSING))
+    place = engine_of(engine, workers, address)
+    with _wrong_input():
+        asked, root = _asked(config, photos, detections, panel, rare, limit_usd)
+        voters, text, judges = _models(asked)
+        dataset = open_dataset(asked.dataset, root)
+    folder = out if out is not None else Path("built") / asked.name
+    where = console(stderr=True)
+    with show_progress("", quiet) as show:
+        building = Building(
+            asked,
+            dataset,
+            folder,
+            voters,
+            text,
+            judges,
+            retry=retry,
+            told=lambda stage, done, of: show(done, of, STAGES.get(stage, stage)),
+            engine=place,
+        )
+        try:
+            found = building.plan()
+            if plan_only and as_json:
+                print_json(_plan_data(found))
+                return Exit.OK
+            if plan_only or not quiet:
+                _print_plan(found, asked, console() if plan_only else where)
+            if plan_only:
+                return Exit.OK
+            agree(found.costs.usd, asked.limit_usd, yes, "raise --limit-usd")
+            made = run_and_free(building.run(found))
+        finally:
+            building.close()
+    give(as_json, _summary_data(made), _print_summary, made)
+    if not made.graphs:
+        return Exit.UNJUDGED
+    return Exit.MISSING if made.problems else Exit.OK
 
 
 @contextmanager
@@ -165,7 +155,7 @@ def _wrong_input() -> Iterator[None]:
     try:
         yield
     except AnnotationError as error:
-        raise fail(str(error), Exit.USAGE) from None
+        raise fail(str(error)) from None
 
 
 @app.command()
@@ -180,7 +170,7 @@ def quality(
             help="Answers exported from the page of `scenewright data spotcheck` (CSV or JSON)."
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Measure a built set: R@K and mR@K against a REFERENCE, or precision by a spot check.
 
@@ -189,18 +179,18 @@ def quality(
 
     Exit codes: 0 measured; 2 wrong input; 3 could not run.
     """
-    with clear_errors(), _wrong_input():
+    with _wrong_input():
         from scenewright.evals.annotation.graph_sets import read_graphs
         from scenewright.evals.annotation.quality import as_rows, by_id, read_answers, spot_check
         from scenewright.evals.annotation.quality import quality as measured
 
         if (reference is None) == (spotcheck is None):
-            raise fail("name a REFERENCE, or --spotcheck with answers", Exit.USAGE)
+            raise fail("name a REFERENCE, or --spotcheck with answers")
         where = console()
         if spotcheck is not None:
             checked = spot_check(read_answers(spotcheck))
             if as_json:
-                print_json(checked.model_dump(mode="json"))
+                print_json(checked)
                 return
             say(f"precision  {checked.precision.text()}", "bold")
             where.print(f"{checked.answers} relations on {checked.photos} photos; "
@@ -211,7 +201,7 @@ def quality(
         assert reference is not None
         found = measured(read_graphs(built), by_id(read_graphs(reference)))
         if as_json:
-            print_json(found.model_dump(mode="json"))
+            print_json(found)
             return
         for name, value in as_rows(found):
             say(f"{name:<24}{value}")
@@ -229,8 +219,8 @@ def spotcheck(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the page.")] = Path(
         "spotcheck"
     ),
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the sample.")] = 0,
-    as_json: JsonOption = False,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
 ) -> None:
     """Make a page for people to check a random sample of a built set.
 
@@ -239,7 +229,7 @@ def spotcheck(
 
     Exit codes: 0 made; 2 wrong input; 3 could not run.
     """
-    with clear_errors(), _wrong_input():
+    with _wrong_input():
         from scenewright.evals.annotation.graph_sets import graphs_file, read_graphs
         from scenewright.evals.annotation.quality import sample, write_page
 
@@ -277,40 +267,32 @@ def _asked(
     from scenewright.core.validation import first_problem
     from scenewright.evals.annotation.config import AnnotateConfig, load_annotate_config
 
-    changes: dict[str, Any] = {}
     named = split_list(panel)
-    if named:
-        changes["panel"] = named
-    if rare is not None:
-        changes["rare"] = rare
-    if limit_usd is not None:
-        changes["limit_usd"] = limit_usd
+    changes = given(panel=named or None, rare=rare, limit_usd=limit_usd)
     try:
         if config is not None:
             if photos is not None or detections is not None:
                 raise fail("CONFIG names the photos: leave --photos and --detections out",
                            Exit.USAGE)  # fmt: skip
             if not config.exists():
-                raise fail(f"there is no file {config}", Exit.USAGE)
+                raise fail(f"{config} does not exist: check the path of CONFIG")
             made = load_annotate_config(config)
             return AnnotateConfig.model_validate({**made.model_dump(), **changes}), config.parent
         if photos is None or detections is None or not named:
-            raise fail("name a CONFIG, or --photos, --detections and --panel", Exit.USAGE)
+            raise fail("name a CONFIG, or --photos, --detections and --panel")
         dataset = {
             "name": "coco",
             "path": str(detections.absolute()),
             "options": {"images": str(photos.absolute())},
         }
         name = "".join(c if c.isalnum() else "-" for c in photos.absolute().name).strip("-")
-        given = {"name": name or "photos", "dataset": dataset, **changes}
-        return AnnotateConfig.model_validate(given), Path()
+        fields = {"name": name or "photos", "dataset": dataset, **changes}
+        return AnnotateConfig.model_validate(fields), Path()
     except ValidationError as error:
-        raise fail(first_problem(error), Exit.USAGE) from None
+        raise fail(first_problem(error)) from None
 
 
-def _models(
-    asked: AnnotateConfig,
-) -> tuple[tuple[Voter, ...], TextModel | None, tuple[Judge, ...]]:
+def _models(asked: AnnotateConfig) -> tuple[tuple[Voter, ...], TextModel | None, tuple[Judge, ...]]:
     from scenewright.evals.annotation.panel_queries import text_model_of, voters_of
     from scenewright.runs.model_factory.profiles import judge_of
 
@@ -386,20 +368,13 @@ def _print_summary(made: Summary) -> None:
     say(f"paid so far: {dollars(made.usd)}")
 
 
+_PROBLEM = ("kind", "model", "reason", "count")
+
+
 def _summary_data(made: Summary) -> dict[str, Any]:
-    return {
-        "folder": str(made.folder),
-        "graphs": made.graphs,
-        "photos": made.photos,
-        "below_quorum": made.below_quorum,
-        "parts": made.parts,
-        "dropped": made.dropped,
-        "synonyms": made.synonyms,
-        "statistics": made.statistics,
-        "problems": [
-            {"kind": kind, "model": model, "reason": reason, "count": count}
-            for kind, model, reason, count in made.problems
-        ],
-        "usd": made.usd,
-        "model_changes": list(made.model_changes),
-    }
+    return fields_of(
+        made,
+        *("folder", "graphs", "photos", "below_quorum", "parts", "dropped", "synonyms"),
+        *("statistics", "usd", "model_changes"),
+        problems=[dict(zip(_PROBLEM, problem, strict=True)) for problem in made.problems],
+    )

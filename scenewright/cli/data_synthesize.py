@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenewright.cli import options
+from scenewright.cli.app import resumable
 from scenewright.cli.console import (
     Exit,
-    clear_errors,
-    console,
     fail,
     note,
     print_json,
@@ -21,7 +21,6 @@ from scenewright.cli.console import (
     split_list,
 )
 from scenewright.cli.costs import agree, cost_line
-from scenewright.cli.options import JsonOption, LimitUsdOption, QuietOption, RetryOption, YesOption
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ ChatOption = Annotated[
 ]
 
 
+@resumable("the same command goes on: rows that are there are kept")
 def synthesize(
     out: Annotated[
         Path,
@@ -71,14 +71,14 @@ def synthesize(
             help="Draw left, right, top and bottom in pairs with swapped nouns.",
         ),
     ] = True,
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the draw.")] = 0,
+    seed: options.Seed = 0,
     chat: ChatOption = None,
-    retry: RetryOption = False,
-    limit_usd: LimitUsdOption = 5.0,
-    yes: YesOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    retry: options.Retry = False,
+    limit_usd: options.LimitUsd = 5.0,
+    yes: options.Yes = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> Exit:
     """Make prompts with scene graphs like those of PSG-Bench: templates × challenges.
 
     Templates are GenEval's six tasks as scene graphs (single_object, two_object, counting, colors,
@@ -97,39 +97,39 @@ def synthesize(
     Exit codes: 0 made; 1 made, but rules stand in for the model in some rows; 2 wrong input;
     3 could not run; 130 interrupted.
     """
-    with clear_errors("the same command goes on: rows that are there are kept"):
-        from scenewright.evals.annotation import psg_making as making
-        from scenewright.evals.datasets.psg_prompts.rows import RowFile, statistics_of
-        from scenewright.evals.datasets.psg_prompts.templates import DrawSpec
+    from scenewright.evals.annotation import psg_making as making
+    from scenewright.evals.datasets.psg_prompts.rows import RowFile, statistics_of
+    from scenewright.evals.datasets.psg_prompts.templates import DrawSpec
 
-        chosen: dict[str, Any] = {}
-        for field, given in (("templates", templates), ("challenges", challenges)):
-            if given is not None:
-                chosen[field] = split_list(given)
-        spec = DrawSpec(names=names, contrastive=contrastive, seed=seed, **chosen)
-        model = _model(chat)
-        file = RowFile(out)
-        work = making.plan(spec, n, file, model, retry)
-        where = console(stderr=True)
-        if not quiet:
-            kept = f", {len(work.kept):,} are there" if work.kept else ""
-            note(f"{len(work.lacking):,} prompts to be written{kept}")
-        _confirm_costs(work.expected, model, limit_usd, yes, quiet)
-        with show_progress(where, "writing", quiet, lines=False) as show:
-            made = run_and_free(making.synthesize(work, spec, file, model, show))
-        found = statistics_of(made)
-        failed = [item for item in made if "problem" in item.meta and _by_rules(item)]
-        if as_json:
-            print_json({"file": str(out), "stand_ins": len(failed), **found.as_json()})
-        else:
-            _print_statistics(found)
-            say(f'wrote {out}: name = "psg-bench", path = "{out}"')  # fmt: skip
-        if failed:
-            text = f"{len(failed)} texts by rules in place of the model (--retry asks again); first"
-            note(f"note: {text}: {failed[0].meta['problem']}")
-            raise typer.Exit(int(Exit.MISSING))
+    chosen: dict[str, Any] = {}
+    for field, given in (("templates", templates), ("challenges", challenges)):
+        if given is not None:
+            chosen[field] = split_list(given)
+    spec = DrawSpec(names=names, contrastive=contrastive, seed=seed, **chosen)
+    model = _model(chat)
+    file = RowFile(out)
+    work = making.plan(spec, n, file, model, retry)
+    if not quiet:
+        kept = f", {len(work.kept):,} are there" if work.kept else ""
+        note(f"{len(work.lacking):,} prompts to be written{kept}")
+    _confirm_costs(work.expected, model, limit_usd, yes, quiet)
+    with show_progress("writing", quiet, lines=False) as show:
+        made = run_and_free(making.synthesize(work, spec, file, model, show))
+    found = statistics_of(made)
+    failed = [item for item in made if "problem" in item.meta and _by_rules(item)]
+    if as_json:
+        print_json({"file": str(out), "stand_ins": len(failed), **found.as_json()})
+    else:
+        _print_statistics(found)
+        say(f'wrote {out}: name = "psg-bench", path = "{out}"')  # fmt: skip
+    if failed:
+        text = f"{len(failed)} texts by rules in place of the model (--retry asks again); first"
+        note(f"note: {text}: {failed[0].meta['problem']}")
+        raise typer.Exit(int(Exit.MISSING))
+    return Exit.OK
 
 
+@resumable("the same command goes on: what is classified is kept")
 def classify(
     file: Annotated[
         Path,
@@ -147,11 +147,11 @@ def classify(
         ),
     ] = None,
     chat: ChatOption = None,
-    limit_usd: LimitUsdOption = 5.0,
-    yes: YesOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    limit_usd: options.LimitUsd = 5.0,
+    yes: options.Yes = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> Exit:
     """Classify prompts into the categories and challenges of PSG-Bench's Table 6.
 
     With --chat several prompts a call, and the paper's precedence applied to the answers (PEOPLE
@@ -161,35 +161,34 @@ def classify(
 
     Exit codes: 0 classified; 1 some prompts are not; 2 wrong input; 3 could not run.
     """
-    with clear_errors("the same command goes on: what is classified is kept"):
-        from scenewright.evals.annotation import psg_making as making
-        from scenewright.evals.datasets.psg_prompts.rows import RowFile, statistics_of
-        from scenewright.evals.datasets.tables import load_table
+    from scenewright.evals.annotation import psg_making as making
+    from scenewright.evals.datasets.psg_prompts.rows import RowFile, statistics_of
+    from scenewright.evals.datasets.tables import load_table
 
-        model = _model(chat)
-        items = list(load_table(file))
-        kept_in = RowFile(out if out is not None else file.with_suffix(".classified.jsonl"))
-        if kept_in.path.absolute() == file.absolute():
-            raise fail(f"{file} is the input: name another file with --out", Exit.USAGE)
-        kept = kept_in.read()
-        lacking, expected = making.unclassified(items, kept, model)
-        where = console(stderr=True)
-        if not quiet:
-            note(f"{len(lacking):,} of {len(items):,} prompts to be classified")
-        _confirm_costs(expected, model, limit_usd, yes, quiet)
-        with show_progress(where, "classifying", quiet, lines=False) as show:
-            done = run_and_free(making.classify_items(items, lacking, kept, kept_in, model, show))
-        found = statistics_of(done)
-        open_ = [item for item in done if not item.group]
-        if as_json:
-            print_json({"file": str(kept_in.path), **found.as_json()})
-        else:
-            _print_statistics(found)
-            say(f"wrote {kept_in.path}")
-        if open_:
-            first, why = open_[0].id, open_[0].meta.get("class_note", "")
-            note(f"note: {len(open_)} prompts are not classified; the first: {first}: {why}")
-            raise typer.Exit(int(Exit.MISSING))
+    model = _model(chat)
+    items = list(load_table(file))
+    kept_in = RowFile(out if out is not None else file.with_suffix(".classified.jsonl"))
+    if kept_in.path.absolute() == file.absolute():
+        raise fail(f"{file} is the input: name another file with --out")
+    kept = kept_in.read()
+    lacking, expected = making.unclassified(items, kept, model)
+    if not quiet:
+        note(f"{len(lacking):,} of {len(items):,} prompts to be classified")
+    _confirm_costs(expected, model, limit_usd, yes, quiet)
+    with show_progress("classifying", quiet, lines=False) as show:
+        done = run_and_free(making.classify_items(items, lacking, kept, kept_in, model, show))
+    found = statistics_of(done)
+    open_ = [item for item in done if not item.group]
+    if as_json:
+        print_json({"file": str(kept_in.path), **found.as_json()})
+    else:
+        _print_statistics(found)
+        say(f"wrote {kept_in.path}")
+    if open_:
+        first, why = open_[0].id, open_[0].meta.get("class_note", "")
+        note(f"note: {len(open_)} prompts are not classified; the first: {first}: {why}")
+        raise typer.Exit(int(Exit.MISSING))
+    return Exit.OK
 
 
 def _by_rules(item: Item) -> bool:
@@ -199,14 +198,13 @@ def _by_rules(item: Item) -> bool:
 def _model(spec: str | None) -> TextModel | None:
     if spec is None:
         return None
-    from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, split_judge
+    from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS, split_judge
     from scenewright.evals.annotation.panel_queries import text_model_of
 
     if split_judge(spec)[0] in (*CHAT_KINDS, *JUDGE_KINDS):
         raise fail(
             f"--chat {spec} is not a model of an account: name ACCOUNT:MODEL, such as "
-            "openai:gpt-6-luna",
-            Exit.USAGE,
+            "openai:gpt-6-luna"
         )
     return text_model_of(spec)
 

@@ -9,15 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from scenewright.cli.console import (
-    Exit,
-    clear_errors,
-    console,
-    print_json,
-    print_table,
-    say,
-)
-from scenewright.cli.options import JsonOption, ProfileOption, QuietOption, chosen_profile
+from scenewright.cli import options
+from scenewright.cli.app import resumable
+from scenewright.cli.console import Exit, console, give, print_table, say
+from scenewright.cli.options import chosen_profile
 from scenewright.cli.refine import exit_code, run_json
 
 if TYPE_CHECKING:
@@ -41,18 +36,17 @@ SCENES: dict[str, str] = {
 """Scenes by level, in the words of the miniature world."""
 
 
+@resumable("The same command continues the demo.")
 def demo(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder of the three runs and the page.")
     ] = Path("out/demo"),
-    profile: ProfileOption = None,
-    rounds: Annotated[
-        int, typer.Option("--rounds", "-r", min=1, max=100, help="Most rounds of each run.")
-    ] = 3,
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the runs.")] = 0,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+    profile: options.ProfileName = None,
+    rounds: options.Rounds = 3,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> Exit:
     """Draw, verify and repair three scenes (simple, medium, hard), and write one page of all.
 
     The last line is the path of the page; nothing is opened. The same command continues an
@@ -61,27 +55,27 @@ def demo(
     Exit codes: 0 the page is written (the scenes may have missing facts, the page shows them);
     2 wrong input or usage; 3 could not run; 130 interrupted.
     """
-    with clear_errors("The same command continues the demo."):
-        folders = asyncio.run(_draw(out, profile, rounds, seed, console(stderr=True), quiet))
-        from scenewright.runs.report.record import read_run
-        from scenewright.runs.report.render import write_index, write_page
+    folders = asyncio.run(_draw(out, profile, rounds, seed, console(stderr=True), quiet))
+    from scenewright.runs.report.record import read_run
+    from scenewright.runs.report.render import write_index, write_page
 
-        views = {level: read_run(folder) for level, folder in folders.items()}
-        pages = {level: write_page(folder) for level, folder in folders.items()}
-        index = write_index(out, list(folders.values()), "Three scenes")
-        if as_json:
-            print_json(
-                {
-                    "page": str(index),
-                    "runs": {
-                        level: run_json(view, pages[level], exit_code(view.card("loop")))
-                        for level, view in views.items()
-                    },
-                }
-            )
-        else:
-            _print(views, index)
-    raise typer.Exit(int(Exit.OK))
+    views = {level: read_run(folder) for level, folder in folders.items()}
+    pages = {level: write_page(folder) for level, folder in folders.items()}
+    index = write_index(out, list(folders.values()), "Three scenes")
+    give(
+        as_json,
+        {
+            "page": str(index),
+            "runs": {
+                level: run_json(view, pages[level], exit_code(view.card("loop")))
+                for level, view in views.items()
+            },
+        },
+        _print,
+        views,
+        index,
+    )
+    return Exit.OK
 
 
 async def _draw(

@@ -15,21 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from scenewright.cli.console import (
-    Exit,
-    clear_errors,
-    console,
-    describe,
-    print_json,
-    say,
-)
-from scenewright.cli.options import JsonOption
+from scenewright.cli import options
+from scenewright.cli.console import Exit, console, describe, give, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from scenewright.agents.judges.families import JudgeMemory
-    from scenewright.config.settings import Profile, Settings
+    from scenewright.config.profiles import Profile
+    from scenewright.config.settings import Settings
 
 PACKAGES = (
     "scenewright",
@@ -57,7 +51,7 @@ GIB = 2**30
 
 
 def doctor(
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
     profile: Annotated[
         str | None, typer.Option("--profile", "-p", help="Check only this profile.")
     ] = None,
@@ -68,7 +62,7 @@ def doctor(
             help="Ask OpenAI and Anthropic for their lists of models and when each is retired.",
         ),
     ] = False,
-) -> None:
+) -> Exit:
     """Show what is installed, and for each profile whether it would run and how to fix it.
 
     For each profile: which models of the hub are here, their sizes and licences; whether the
@@ -79,34 +73,30 @@ def doctor(
     Exit codes: 0 the checked profile (else the default one) would run; 3 it would not;
     2 wrong input.
     """
-    with clear_errors():
-        from scenewright.config.settings import find_profile, load_settings, read_profiles
+    from scenewright.config.settings import find_profile, load_settings, read_profiles
 
-        settings = load_settings()
-        wanted = profile or settings.profile
-        every, broken = read_profiles(settings)
-        if wanted not in broken:
-            wanted = find_profile(wanted, settings).name
-        if profile:
-            every = {name: found for name, found in every.items() if name == wanted}
-            broken = {name: problem for name, problem in broken.items() if name == wanted}
-        report: dict[str, Any] = {
-            "python": {"version": platform.python_version(), "executable": sys.executable},
-            "packages": {name: installed(name) for name in PACKAGES},
-            "machine": machine(settings.runs),
-            "weights": embedded_weights(),
-            "profiles": {
-                **{name: check(one, settings, online=online) for name, one in every.items()},
-                **{name: _unusable(problem) for name, problem in broken.items()},
-            },
-            "default_profile": settings.profile,
-        }
-        report["ready"] = report["profiles"][wanted]["runs"]
-        if as_json:
-            print_json(report)
-        else:
-            _print(report, console())
-    raise typer.Exit(int(Exit.OK if report["ready"] else Exit.FAILED))
+    settings = load_settings()
+    wanted = profile or settings.profile
+    every, broken = read_profiles(settings)
+    if wanted not in broken:
+        wanted = find_profile(wanted, settings).name
+    if profile:
+        every = {name: found for name, found in every.items() if name == wanted}
+        broken = {name: problem for name, problem in broken.items() if name == wanted}
+    report: dict[str, Any] = {
+        "python": {"version": platform.python_version(), "executable": sys.executable},
+        "packages": {name: installed(name) for name in PACKAGES},
+        "machine": machine(settings.runs),
+        "weights": embedded_weights(),
+        "profiles": {
+            **{name: check(one, settings, online=online) for name, one in every.items()},
+            **{name: _unusable(problem) for name, problem in broken.items()},
+        },
+        "default_profile": settings.profile,
+    }
+    report["ready"] = report["profiles"][wanted]["runs"]
+    give(as_json, report, _print, report, console())
+    return Exit.OK if report["ready"] else Exit.FAILED
 
 
 def installed(name: str) -> str | None:
@@ -237,7 +227,7 @@ def _ends(
 ) -> list[str]:
     """Return sentences on the models of accounts that are retired soon."""
     from scenewright.agents.judges.models import listed_ends
-    from scenewright.config.settings import reached_by
+    from scenewright.config.profiles import reached_by
     from scenewright.providers.known_models import ModelEnd, endings
 
     specs = _specs(profile)
@@ -277,7 +267,8 @@ def _parts(
     profile: Profile, settings: Settings
 ) -> Iterator[tuple[str, set[str], Callable[[], object]]]:
     """Yield each part's name, the repositories and the account that it needs, and its builder."""
-    from scenewright.config.settings import reached_by, settings_with
+    from scenewright.config.profiles import reached_by
+    from scenewright.config.settings import settings_with
     from scenewright.providers.hub.needs import needs_of, needs_of_spec
     from scenewright.runs.model_factory.profiles import backend_of, chat_of, composer_of, judge_of
 
@@ -300,7 +291,7 @@ def _specs(profile: Profile) -> list[str]:
 
 def _accounts(profile: Profile, settings: Settings) -> dict[str, Any]:
     """Return the accounts of a profile: the variables of the key, and whether one is set."""
-    from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, LOCAL_BACKEND, reached_by
+    from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS, LOCAL_BACKEND, reached_by
 
     kinds = [profile.backend.kind, *(reached_by(spec)[0] for spec in _specs(profile))]
     found = {}

@@ -3,48 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.text import Text
 
-from scenewright.cli.console import Exit, clear_errors, console, print_json, print_table, say
+from scenewright.cli import options
+from scenewright.cli.app import App, resumable
+from scenewright.cli.console import Exit, console, give, print_json, print_table, say
 from scenewright.cli.costs import agree
-from scenewright.cli.eval_plan import ConfigArgument, OutOption, asked_in, plan, print_estimate
+from scenewright.cli.eval_plan import ConfigArgument, asked_in, plan, print_estimate
 from scenewright.cli.eval_report import compare, peers, report
 from scenewright.cli.eval_xtc import app as xtc
-from scenewright.cli.options import (
-    AddressOption,
-    EngineOption,
-    JsonOption,
-    OnModelChangeOption,
-    QuietOption,
-    RetryOption,
-    SentinelsOption,
-    WorkersOption,
-    YesOption,
-    given,
-)
+from scenewright.cli.options import given
 from scenewright.cli.progress import show_eval_progress
 
 if TYPE_CHECKING:
     from scenewright.evals.store.results import Results
 
 
+@resumable(
+    lambda options: (
+        "the same command goes on; `scenewright eval export "
+        f"{options['out'] or 'evals/' + options['config'].stem}` writes tables of what is done"
+    )
+)
 def run(
     config: ConfigArgument,
-    out: OutOption = None,
-    yes: YesOption = False,
-    retry: RetryOption = False,
-    on_model_change: OnModelChangeOption = None,
-    sentinels: SentinelsOption = None,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-    engine: EngineOption = "local",
-    workers: WorkersOption = None,
-    address: AddressOption = "",
-) -> None:
+    out: options.EvalOut = None,
+    yes: options.Yes = False,
+    retry: options.Retry = False,
+    on_model_change: options.ModelChange = None,
+    sentinels: options.Sentinels = None,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+    engine: options.Engine = "local",
+    workers: options.Workers = None,
+    address: options.Address = "",
+) -> Exit:
     """Run the evaluation that CONFIG describes, or continue it.
 
     Shows what it will take and asks above the limit (limit_usd). The same command continues an
@@ -53,79 +48,63 @@ def run(
     Exit codes: 0 all is scored; 1 finished, but something failed or is unscored; 2 wrong input;
     3 could not run; 130 interrupted.
     """
-    export_it = f"`scenewright eval export {_shown(config, out)}`"
-    again = f"the same command goes on; {export_it} writes tables of what is done"
-    with clear_errors(again):
-        from scenewright.evals.datasets.registry import open_dataset
-        from scenewright.evals.runner.engines.ray_engine import engine_of
-        from scenewright.evals.runner.estimating import estimate
-        from scenewright.evals.runner.runner import run_eval
+    from scenewright.evals.datasets.registry import open_dataset
+    from scenewright.evals.runner.engines.ray_engine import engine_of
+    from scenewright.evals.runner.estimating import estimate
+    from scenewright.evals.runner.runner import run_eval
 
-        place = engine_of(engine, workers, address)
-        asked, folder = asked_in(config, out)
-        asked = asked.model_copy(update=given(on_model_change=on_model_change, sentinels=sentinels))
-        # Opened once: some sets read all their files for their vocabulary.
-        items = open_dataset(asked.dataset, config.parent)
-        found = asyncio.run(estimate(asked, folder, root=config.parent, dataset=items, retry=retry))
-        where = console(stderr=True)
-        if not quiet:
-            print_estimate(found, asked, folder, where)
-        agree(found.rest.usd, asked.limit_usd, yes, "raise limit_usd")
-        with show_eval_progress(where, found.items, quiet) as show:
-            results = asyncio.run(
-                run_eval(
-                    asked,
-                    folder,
-                    root=config.parent,
-                    retry=retry,
-                    dataset=items,
-                    on_progress=show,
-                    engine=place,
-                )
+    place = engine_of(engine, workers, address)
+    asked, folder = asked_in(config, out)
+    asked = asked.model_copy(update=given(on_model_change=on_model_change, sentinels=sentinels))
+    # Opened once: some sets read all their files for their vocabulary.
+    items = open_dataset(asked.dataset, config.parent)
+    found = asyncio.run(estimate(asked, folder, root=config.parent, dataset=items, retry=retry))
+    where = console(stderr=True)
+    if not quiet:
+        print_estimate(found, asked, folder, where)
+    agree(found.rest.usd, asked.limit_usd, yes, "raise limit_usd")
+    with show_eval_progress(found.items, quiet) as show:
+        results = asyncio.run(
+            run_eval(
+                asked,
+                folder,
+                root=config.parent,
+                retry=retry,
+                dataset=items,
+                on_progress=show,
+                engine=place,
             )
-        summary = _summary(results)
-        if as_json:
-            print_json(summary)
-        else:
-            _show_summary(results, summary)
-        if summary["failed"] or summary["unscored"] or summary["partly"]:
-            raise typer.Exit(int(Exit.MISSING))
+        )
+    summary = _summary(results)
+    give(as_json, summary, _show_summary, results, summary)
+    return (
+        Exit.MISSING if summary["failed"] or summary["unscored"] or summary["partly"] else Exit.OK
+    )
 
 
-def export(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER")],
-) -> None:
+def export(folder: options.EvalFolder) -> None:
     """Write the tables of the finished items in FOLDER, for an interrupted evaluation."""
-    with clear_errors():
-        from scenewright.evals.runner.runner import export_folder
-        from scenewright.evals.store.results import TABLES
+    from scenewright.evals.runner.runner import export_folder
+    from scenewright.evals.store.results import TABLES
 
-        results = export_folder(folder)
-        for table in TABLES:
-            say(f"{results.path(table)}: {results.table(table).num_rows} rows")
+    results = export_folder(folder)
+    for table in TABLES:
+        say(f"{results.path(table)}: {results.table(table).num_rows} rows")
 
 
-def metrics(as_json: JsonOption = False) -> None:
+def metrics(as_json: options.Json = False) -> None:
     """List the metrics that a configuration can name, with their options."""
-    with clear_errors():
-        from scenewright.evals.metrics.registry import METRICS
+    from scenewright.evals.metrics.registry import METRICS
 
-        if as_json:
-            print_json(
-                {
-                    name: {"about": e.about, "options": dict(e.options)}
-                    for name, e in METRICS.items()
-                }
-            )
-            return
-        for name, entry in METRICS.items():
-            say(Text.assemble((f"{name:<12} ", "bold"), entry.about))
-            for option, meaning in entry.options.items():
-                say(f"{'':<12}   {option}: {meaning}")
-
-
-def _shown(config: Path, out: Path | None) -> str:
-    return str(out) if out is not None else f"evals/{config.stem}"
+    if as_json:
+        print_json(
+            {name: {"about": e.about, "options": dict(e.options)} for name, e in METRICS.items()}
+        )
+        return
+    for name, entry in METRICS.items():
+        say(Text.assemble((f"{name:<12} ", "bold"), entry.about))
+        for option, meaning in entry.options.items():
+            say(f"{'':<12}   {option}: {meaning}")
 
 
 def _summary(results: Results) -> dict[str, Any]:
@@ -235,12 +214,10 @@ def _show_summary(results: Results, summary: dict[str, Any]) -> None:
     say(f"results in {results.folder}; `scenewright eval report {results.folder}`")
 
 
-app = typer.Typer(
-    name="eval",
+app = App(
     help="Evaluate text-to-image models on facts: a data set × models and strategies × judges × "
-    "metrics, as configured in a TOML file.",
-    no_args_is_help=True,
+    "metrics, as configured in a TOML file."
 )
 for _command in (run, report, compare, metrics, export, peers, plan):
     app.command()(_command)
-app.add_typer(xtc)
+app.add_typer(xtc, name="xtc")

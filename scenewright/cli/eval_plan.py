@@ -14,9 +14,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from scenewright.cli.console import Exit, clear_errors, console, fail, print_json, print_table, say
+from scenewright.cli import options
+from scenewright.cli.console import Exit, console, fail, give, print_table, say
 from scenewright.cli.costs import cost_data, count_range, day_notes, print_costs
-from scenewright.cli.options import JsonOption
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ ConfigArgument = Annotated[
         show_default=False,
     ),
 ]
-OutOption = Annotated[
-    Path | None, typer.Option("--out", "-o", help="The folder; by default evals/NAME.")
-]
 
 
 _OF_COUNTS = frozenset({"config", "out", "as_json"})
@@ -47,7 +44,7 @@ def plan(
     config: Annotated[
         Path | None, typer.Argument(metavar="[CONFIG]", help="As for `eval run`.")
     ] = None,
-    out: OutOption = None,
+    out: options.EvalOut = None,
     images: Annotated[int | None, typer.Option(min=1, help="Scenes, in place of CONFIG.")] = None,
     backends: Annotated[
         int, typer.Option(min=1, help="With --images: pictures of each scene.")
@@ -82,8 +79,8 @@ def plan(
     disk: Annotated[
         float | None, typer.Option(min=0.0, help="GiB of disk; by default what is free here.")
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
+    as_json: options.Json = False,
+) -> Exit:
     """Estimate what an evaluation will take: pictures, calls, tokens, dollars.
 
     With measured figures also time, machines, disk and the bottleneck: figures of a pilot of a few
@@ -94,43 +91,35 @@ def plan(
     Exit codes: 0 estimated; 1 the deadline or the disk does not suffice; 2 wrong input; 3 could not
     run.
     """
-    with clear_errors():
-        if config is not None and _only_counted(context):
-            _count(config, out, as_json)
-            return
-        counts = _counts(workers)
-        if (config is None) == (images is None):
-            raise fail("name a CONFIG, or --images N, not both", Exit.USAGE)
-        if sum(one is not None for one in (pilot, source, figures)) != 1:
-            raise fail(
-                "choose the source of the figures: --pilot N, --from FOLDER, --figures FILE",
-                Exit.USAGE,
-            )
-        if pilot is not None and config is None:
-            raise fail("a pilot runs items of a CONFIG: name one, or --figures FILE", Exit.USAGE)
-        if deadline is not None and not deadline > 0:
-            raise fail("--deadline is a number of hours above 0", Exit.USAGE)
-        from scenewright.config.settings import load_settings
-        from scenewright.evals.runner.sizing.figures import save_figures
-        from scenewright.evals.runner.sizing.plan import Plan, resized
+    if config is not None and _only_counted(context):
+        _count(config, out, as_json)
+        return Exit.OK
+    counts = _counts(workers)
+    if (config is None) == (images is None):
+        raise fail("name a CONFIG, or --images N, not both")
+    if sum(one is not None for one in (pilot, source, figures)) != 1:
+        raise fail("choose the source of the figures: --pilot N, --from FOLDER, --figures FILE")
+    if pilot is not None and config is None:
+        raise fail("a pilot runs items of a CONFIG: name one, or --figures FILE")
+    if deadline is not None and not deadline > 0:
+        raise fail("--deadline is a number of hours above 0")
+    from scenewright.config.settings import load_settings
+    from scenewright.evals.runner.sizing.figures import save_figures
+    from scenewright.evals.runner.sizing.plan import Plan, resized
 
-        settings = load_settings()
-        study = asyncio.run(_study(config, images, backends, at_work))
-        measured = asyncio.run(_figures(config, pilot, source, figures))
-        if save is not None:
-            save_figures(measured, save)
-        if rounds is not None or judges is not None:
-            measured = resized(measured, rounds=rounds, judges=judges)
-        room = disk * GIB if disk is not None else float(shutil.disk_usage(".").free)
-        sized = Plan(study, measured, settings, room)
-        data = _as_data(sized, counts, deadline, machine_usd)
-        if as_json:
-            print_json(data)
-        else:
-            _show(sized, data)
-        late = data["deadline"] is not None and data["deadline"]["workers"] is None
-        if late or sized.fits is False:
-            raise typer.Exit(int(Exit.MISSING))
+    settings = load_settings()
+    study = asyncio.run(_study(config, images, backends, at_work))
+    measured = asyncio.run(_figures(config, pilot, source, figures))
+    if save is not None:
+        save_figures(measured, save)
+    if rounds is not None or judges is not None:
+        measured = resized(measured, rounds=rounds, judges=judges)
+    room = disk * GIB if disk is not None else float(shutil.disk_usage(".").free)
+    sized = Plan(study, measured, settings, room)
+    data = _as_data(sized, counts, deadline, machine_usd)
+    give(as_json, data, _show, sized, data)
+    late = data["deadline"] is not None and data["deadline"]["workers"] is None
+    return Exit.MISSING if late or sized.fits is False else Exit.OK
 
 
 def _only_counted(context: typer.Context) -> bool:
@@ -148,10 +137,7 @@ def _count(config: Path, out: Path | None, as_json: bool) -> None:
 
     asked, folder = asked_in(config, out)
     found = asyncio.run(estimate(asked, folder, root=config.parent))
-    if as_json:
-        print_json(_estimate_data(found))
-    else:
-        print_estimate(found, asked, folder, console())
+    give(as_json, _estimate_data(found), print_estimate, found, asked, folder, console())
 
 
 def asked_in(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
@@ -192,12 +178,7 @@ def _estimate_data(found: Estimate) -> dict[str, Any]:
         "left_out": found.left_out,
         "outside": [{**asdict(gap), "text": gap.text} for gap in found.outside],
         "models": [
-            {
-                "model": n.who,
-                "does": n.what,
-                "least": cost_data(n.least),
-                "most": cost_data(n.most),
-            }
+            {"model": n.who, "does": n.what, "least": cost_data(n.least), "most": cost_data(n.most)}
             for n in found.costs.lines
         ],
         "least": cost_data(found.costs.least),
@@ -212,7 +193,7 @@ def _counts(text: str) -> list[int]:
     except ValueError:
         found = []
     if not found or found[0] < 1:
-        raise fail(f"--workers {text}: give numbers of machines such as 1,2,4,8", Exit.USAGE)
+        raise fail(f"--workers {text}: give numbers of machines such as 1,2,4,8")
     return found
 
 

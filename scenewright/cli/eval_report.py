@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from scenewright.cli.console import clear_errors, console, note, print_json, print_table, say
-from scenewright.cli.options import JsonOption, QuietOption
+from scenewright.cli import options
+from scenewright.cli.app import resumable
+from scenewright.cli.console import give, note, print_json, print_table, say
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -18,47 +19,43 @@ if TYPE_CHECKING:
 
 Classes = Literal["level", "group", "category", "complexity", "none"]
 """Classes of items to compare within."""
-ResamplesOption = Annotated[int, typer.Option(min=100, max=1_000_000, help="Bootstrap resamples.")]
 
 
+@resumable("The old report is unchanged; the same command goes on with the thumbnails.")
 def report(
-    folder: Annotated[Path, typer.Argument(help="Folder that `scenewright eval run` wrote.")],
+    folder: options.EvalFolder,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the report; default: report in FOLDER.")
     ] = None,
     copy_pictures: Annotated[
         bool,
         typer.Option(
-            "--copy-pictures",
-            help="Copy full pictures into the report, so that it can be moved.",
+            "--copy-pictures", help="Copy full pictures into the report, so that it can be moved."
         ),
     ] = False,
-    resamples: ResamplesOption = 10_000,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    resamples: options.Resamples = 10_000,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> None:
     """Make the static HTML report of an evaluation: tables, plots, and every item with its facts.
 
     The pages open from the disk, without a server or the network. A new report replaces the old
     one and reuses its thumbnails.
     """
-    again = "The old report is unchanged; the same command goes on with the thumbnails."
-    with clear_errors(again):
-        from scenewright.evals.reporting.report import build_report
-        from scenewright.evals.store.results import Results
+    from scenewright.evals.reporting.report import build_report
+    from scenewright.evals.store.results import Results
 
-        where = console(stderr=True)
-        with show_progress(where, "items", quiet or as_json, lines=False) as show:
-            built = build_report(
-                Results(folder), out, copy_pictures=copy_pictures, resamples=resamples,
-                progress=show,
-            )  # fmt: skip
-        if as_json:
-            print_json({"page": str(built.page), "items": built.items, "lost": built.lost})
-            return
-        say(str(built.page))
-        if built.lost:
-            note(f"{built.lost} pictures of the tables could not be read.", "yellow")
+    with show_progress("items", quiet or as_json, lines=False) as show:
+        built = build_report(
+            Results(folder), out, copy_pictures=copy_pictures, resamples=resamples,
+            progress=show,
+        )  # fmt: skip
+    if as_json:
+        print_json({"page": str(built.page), "items": built.items, "lost": built.lost})
+        return
+    say(str(built.page))
+    if built.lost:
+        note(f"{built.lost} pictures of the tables could not be read.", "yellow")
 
 
 def compare(
@@ -87,44 +84,40 @@ def compare(
         bool,
         typer.Option("--force", help="Also compare what was measured differently, with a note."),
     ] = False,
-    resamples: ResamplesOption = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
+    resamples: options.Resamples = 10_000,
+    seed: options.Seed = 0,
     html: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Test the differences of arms on the items that both have scored.
 
     Paired bootstrap intervals, sign-flip permutation tests, and p-values corrected for the number
     of comparisons (Holm; Benjamini–Hochberg beside it).
     """
-    with clear_errors():
-        from scenewright.evals.reporting import comparison as compared
-        from scenewright.evals.reporting.evaluations import open_sides, pairs_of
+    from scenewright.evals.reporting import comparison as compared
+    from scenewright.evals.reporting.evaluations import open_sides, pairs_of
 
-        found = compared.compare(
-            pairs_of(open_sides(sides), baseline),
-            by=None if by == "none" else by,
-            metrics=metric or (),
-            panels=panel or (),
-            parts=parts,
-            force=force,
-            resamples=resamples,
-            seed=seed,
-        )
-        if html is not None:
-            from scenewright.core.flushing import write_text
-            from scenewright.evals.reporting.comparison import comparison_page
+    found = compared.compare(
+        pairs_of(open_sides(sides), baseline),
+        by=None if by == "none" else by,
+        metrics=metric or (),
+        panels=panel or (),
+        parts=parts,
+        force=force,
+        resamples=resamples,
+        seed=seed,
+    )
+    if html is not None:
+        from scenewright.core.flushing import write_text
+        from scenewright.evals.reporting.comparison import comparison_page
 
-            write_text(html, comparison_page(found))
-        if csv is not None:
-            from scenewright.evals.reporting.grids import write_differences
+        write_text(html, comparison_page(found))
+    if csv is not None:
+        from scenewright.evals.reporting.grids import write_differences
 
-            write_differences(csv, found)
-        if as_json:
-            print_json(_as_json(found))
-            return
-        _show(found)
+        write_differences(csv, found)
+    give(as_json, _as_json(found), _show, found)
 
 
 def _as_json(found: Comparison) -> dict[str, object]:
@@ -193,7 +186,7 @@ def _remarks(rows: list[Difference]) -> list[str]:
 
 
 def peers(
-    folder: Annotated[Path, typer.Argument(help="Folder that `scenewright eval run` wrote.")],
+    folder: options.EvalFolder,
     ratings: Annotated[
         Path | None,
         typer.Option(
@@ -204,12 +197,10 @@ def peers(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder of the files; default: FOLDER.")
     ] = None,
-    resamples: Annotated[
-        int, typer.Option(min=100, max=100_000, help="Resamples behind the correlations.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    resamples: options.Resamples = 1000,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> None:
     """Compare every metric of an evaluation with the others: by judge, by aggregator, by arm.
 
@@ -225,32 +216,31 @@ def peers(
 
     Exit codes: 0 written; 2 wrong input; 3 could not run.
     """
-    with clear_errors():
-        from scenewright.evals.store.results import Results
-        from scenewright.evals.studies.peers.matrix import findings, matrix_of, peer_scores, write
+    from scenewright.evals.store.results import Results
+    from scenewright.evals.studies.peers.matrix import findings, matrix_of, peer_scores, write
 
-        scores = peer_scores(Results(folder))
-        off = quiet or as_json
-        with show_progress(console(stderr=True), "voters", off, lines=False) as show:
-            found = matrix_of(scores, ratings, resamples=resamples, seed=seed, on_progress=show)
-        written = write(found, out or folder)
-        if as_json:
-            print_json(
-                {
-                    "name": found.name,
-                    "items": found.items,
-                    "arms": list(found.arms),
-                    "rated": found.rated,
-                    "findings": list(findings(found)),
-                    "figures": found.records(),
-                    "files": [str(file) for file in written.files],
-                }
-            )
-            return
-        _show_matrix(found)
-        for sentence in findings(found):
-            say(sentence)
-        say(str(written.page))
+    scores = peer_scores(Results(folder))
+    off = quiet or as_json
+    with show_progress("voters", off, lines=False) as show:
+        found = matrix_of(scores, ratings, resamples=resamples, seed=seed, on_progress=show)
+    written = write(found, out or folder)
+    if as_json:
+        print_json(
+            {
+                "name": found.name,
+                "items": found.items,
+                "arms": list(found.arms),
+                "rated": found.rated,
+                "findings": list(findings(found)),
+                "figures": found.records(),
+                "files": [str(file) for file in written.files],
+            }
+        )
+        return
+    _show_matrix(found)
+    for sentence in findings(found):
+        say(sentence)
+    say(str(written.page))
 
 
 def _show_matrix(matrix: PeerMatrix) -> None:

@@ -10,9 +10,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from scenewright.cli.console import Exit, clear_errors, console, print_json, print_table, say
+from scenewright.cli import options
+from scenewright.cli.app import App, resumable
+from scenewright.cli.console import Exit, console, fields_of, give, print_json, print_table, say
 from scenewright.cli.costs import agree, cost_data, print_costs
-from scenewright.cli.options import JsonOption, PlanOption, QuietOption, RetryOption, YesOption
 from scenewright.cli.progress import show_eval_progress
 from scenewright.config import OnModelChange
 
@@ -23,11 +24,9 @@ if TYPE_CHECKING:
     from scenewright.evals.studies.xtc.running import XtcPlan
     from scenewright.evals.studies.xtc.scores import XtcScores
 
-app = typer.Typer(
-    name="xtc",
+app = App(
     help="XTC-Bench: does a model understand what it draws, and draw what it understands? One "
-    "scene graph gives the prompt and the questions; every fact is graded for both.",
-    no_args_is_help=True,
+    "scene graph gives the prompt and the questions; every fact is graded for both."
 )
 
 ConfigArgument = Annotated[
@@ -41,16 +40,13 @@ ConfigArgument = Annotated[
 
 
 @app.command()
+@resumable("the same command goes on: what is done is kept")
 def run(
     config: ConfigArgument,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The folder; by default evals/NAME.")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="Only the first N scenes.")
-    ] = None,
-    yes: YesOption = False,
-    retry: RetryOption = False,
+    out: options.EvalOut = None,
+    limit: options.Limit = None,
+    yes: options.Yes = False,
+    retry: options.Retry = False,
     on_model_change: Annotated[
         OnModelChange | None,
         typer.Option(
@@ -59,10 +55,10 @@ def run(
             "says, else stop."
         ),
     ] = None,
-    dry: PlanOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    dry: options.Plan = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> Exit:
     """Run the evaluation that CONFIG describes, or continue it.
 
     Every unified model (an image backend with a judge or chat model that understands, or a class
@@ -87,50 +83,49 @@ def run(
     Exit codes: 0 all is scored; 1 finished, but something failed or is unscored; 2 wrong input;
     3 could not run; 130 interrupted.
     """
-    with clear_errors("the same command goes on: what is done is kept"):
-        from scenewright.config.settings import load_settings
-        from scenewright.evals.studies.xtc.config import load_xtc_config, with_on_model_change
-        from scenewright.evals.studies.xtc.running import plan_xtc, run_xtc, xtc_dataset
+    from scenewright.config.settings import load_settings
+    from scenewright.evals.studies.xtc.config import load_xtc_config, with_on_model_change
+    from scenewright.evals.studies.xtc.running import plan_xtc, run_xtc, xtc_dataset
 
-        asked = load_xtc_config(config)
-        folder = out if out is not None else _folder_of(asked)
-        if on_model_change is not None:
-            asked = with_on_model_change(asked, on_model_change)
-        if limit is not None:
-            spec = asked.dataset.model_copy(update={"limit": limit})
-            asked = asked.model_copy(update={"dataset": spec})
-        settings = load_settings()
-        items = _ReadOnce(xtc_dataset(asked, folder, config.parent))
-        plan = asyncio.run(plan_xtc(asked, settings, config.parent, folder, items))
-        where = console(stderr=not dry)
-        if as_json and dry:
-            print_json(_plan_data(plan))
-            return
-        if dry or not quiet:
-            _print_plan(where, plan, asked, folder)
-        if dry:
-            return
-        agree(plan.costs.usd, asked.limit_usd, yes, "raise limit_usd")
-        with show_eval_progress(console(stderr=True), len(items.found), quiet) as show:
-            results = asyncio.run(
-                run_xtc(
-                    asked,
-                    folder,
-                    settings=settings,
-                    root=config.parent,
-                    retry=retry,
-                    dataset=items,
-                    on_progress=show,
-                )
+    asked = load_xtc_config(config)
+    folder = out if out is not None else _folder_of(asked)
+    if on_model_change is not None:
+        asked = with_on_model_change(asked, on_model_change)
+    if limit is not None:
+        spec = asked.dataset.model_copy(update={"limit": limit})
+        asked = asked.model_copy(update={"dataset": spec})
+    settings = load_settings()
+    items = _ReadOnce(xtc_dataset(asked, folder, config.parent))
+    plan = asyncio.run(plan_xtc(asked, settings, config.parent, folder, items))
+    where = console(stderr=not dry)
+    if as_json and dry:
+        print_json(_plan_data(plan))
+        return Exit.OK
+    if dry or not quiet:
+        _print_plan(where, plan, asked, folder)
+    if dry:
+        return Exit.OK
+    agree(plan.costs.usd, asked.limit_usd, yes, "raise limit_usd")
+    with show_eval_progress(len(items.found), quiet) as show:
+        results = asyncio.run(
+            run_xtc(
+                asked,
+                folder,
+                settings=settings,
+                root=config.parent,
+                retry=retry,
+                dataset=items,
+                on_progress=show,
             )
-        scores = results.scores()
-        if as_json:
-            print_json(_results_data(results, scores))
-        else:
-            _show(results, scores)
-        overall = [found.overall for found in scores.values()]
-        if any(one.unscored_generation or one.unscored_understanding for one in overall):
-            raise typer.Exit(int(Exit.MISSING))
+        )
+    scores = results.scores()
+    give(as_json, _results_data(results, scores), _show, results, scores)
+    overall = [found.overall for found in scores.values()]
+    return (
+        Exit.MISSING
+        if any(one.unscored_generation or one.unscored_understanding for one in overall)
+        else Exit.OK
+    )
 
 
 @app.command()
@@ -152,24 +147,20 @@ def report(
     facts: Annotated[
         int | None, typer.Option(min=0, help="How many differing facts to show; default 24.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write the report: XTC-Bench's Tables 2 to 4, plots, and facts of the largest difference.
 
     The last section shows, with their pictures, the facts on which generation and understanding of
     a model differ most.
     """
-    with clear_errors():
-        from scenewright.evals.studies.xtc.config import load_xtc_config
-        from scenewright.evals.studies.xtc.report import XtcResults, write_report
+    from scenewright.evals.studies.xtc.config import load_xtc_config
+    from scenewright.evals.studies.xtc.report import XtcResults, write_report
 
-        folder = _folder_of(load_xtc_config(place)) if place.suffix == ".toml" else place
-        results = XtcResults(folder)
-        page = write_report(results, out, paper=paper, most=facts)
-        if as_json:
-            print_json({"page": str(page), **_results_data(results, results.scores())})
-        else:
-            say(str(page))
+    folder = _folder_of(load_xtc_config(place)) if place.suffix == ".toml" else place
+    results = XtcResults(folder)
+    page = write_report(results, out, paper=paper, most=facts)
+    give(as_json, {"page": str(page), **_results_data(results, results.scores())}, say, str(page))
 
 
 class _ReadOnce:
@@ -211,29 +202,23 @@ def _print_plan(where: Console, plan: XtcPlan, config: XtcConfig, folder: Path) 
 
 
 def _plan_data(plan: XtcPlan) -> dict[str, Any]:
-    return {
-        "items": plan.items,
-        "questions": plan.questions,
-        "unasked": plan.unasked,
-        "models": plan.models,
-        "pictures": plan.pictures,
-        "left_out": plan.left_out,
-        "outside": plan.outside,
-        "usd": plan.costs.usd,
-        "lines": [
+    return fields_of(
+        plan,
+        *("items", "questions", "unasked", "models", "pictures", "left_out", "outside"),
+        usd=plan.costs.usd,
+        lines=[
             {"model": n.who, "does": n.what, "times": n.times, **cost_data(n.most)}
             for n in plan.costs.lines
         ],
-    }
+    )
 
 
 def _results_data(results: XtcResults, scores: dict[str, XtcScores]) -> dict[str, Any]:
+    told: dict[str, Any] = {"totals": {}, "left_out": {}, "model_changes": []}
     return {
-        "folder": str(results.folder),
-        "models": {name: found.model_dump(mode="json") for name, found in scores.items()},
-        "totals": results.manifest.get("totals", {}),
-        "left_out": results.manifest.get("left_out", {}),
-        "model_changes": results.manifest.get("model_changes", []),
+        "folder": results.folder,
+        "models": scores,
+        **{name: results.manifest.get(name, empty) for name, empty in told.items()},
     }
 
 

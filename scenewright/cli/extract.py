@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenewright.cli.console import (
-    Exit,
-    clear_errors,
-    fail,
-    note,
-    print_table,
-    say,
-    split_list,
-    write_file,
-)
-from scenewright.cli.options import DetectorOption, LabelsOption, QuietOption
+from scenewright.cli import options
+from scenewright.cli.console import Exit, fail, note, print_table, say, split_list, write_file
 from scenewright.cli.progress import each_picture
 
 if TYPE_CHECKING:
@@ -48,8 +39,8 @@ def extract(
             "two-stage:ACCOUNT:MODEL, or a TOML file of its parts (docs/graphs.md).",
         ),
     ] = "miniature",
-    detector: DetectorOption = None,
-    labels: LabelsOption = None,
+    detector: options.Detector = None,
+    labels: options.Labels = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -80,8 +71,8 @@ def extract(
             "--json", help="Print one JSON object a picture on standard output, nothing else."
         ),
     ] = False,
-    quiet: QuietOption = False,
-) -> None:
+    quiet: options.Quiet = False,
+) -> Exit:
     """Read pictures as scene graphs: objects with places, attributes, relations.
 
     By default in two stages: a detector finds objects, then their attributes are read, relations
@@ -101,39 +92,38 @@ def extract(
     Exit codes: 0 read; 2 wrong input; 3 could not run, or a picture could not be read (the others
     are still written).
     """
-    with clear_errors():
-        from scenewright.core.formats import FORMATS, FormatError
-        from scenewright.core.images import load_image
-        from scenewright.runs.model_factory.extractors import extractor_of
-        from scenewright.tools.vision.extraction.overlay import drawn
+    from scenewright.core.formats import FORMATS, FormatError
+    from scenewright.core.images import load_image
+    from scenewright.runs.model_factory.extractors import extractor_of
+    from scenewright.tools.vision.extraction.overlay import drawn
 
-        names = split_list(labels)
-        if to is not None and out is None:
-            raise fail("--to is the format of --out: add --out FILE", Exit.USAGE)
-        if labels is not None and not names:
-            raise fail("--labels names no class: write for example --labels dog,ball", Exit.USAGE)
-        if to is not None and to not in FORMATS:
-            raise FormatError(f"unknown format {to!r}: use one of {', '.join(FORMATS)}")
-        pictures = {path: load_image(path) for path in images}
-        made = extractor_of(extractor, detector=detector, labels=names or None)
-        read, failed = asyncio.run(_read(made, pictures, quiet))
-        if as_json:
-            sys.stdout.write("".join(f"{_line(path, found, True)}\n" for path, _, found in read))
-            sys.stdout.flush()
-        else:
-            for at, (path, _, found) in enumerate(read):
-                if len(images) > 1:
-                    say(f"{chr(10) if at else ''}{path}", "bold underline")
-                _print_extraction(found)
-        if out is not None and read:
-            _write(out, read, to)
-        if show is not None and read and len(images) > 1:
-            write_file(show, lambda folder: folder.mkdir(parents=True, exist_ok=True), "folder")
-        for path, picture, found in read if show is not None else ():
-            assert show is not None
-            place = show / f"{path.stem}.png" if len(images) > 1 else show
-            write_file(place, drawn(picture, found).save, ".png or .jpg file")
-        raise typer.Exit(int(Exit.FAILED if failed else Exit.OK))
+    names = split_list(labels)
+    if to is not None and out is None:
+        raise fail("--to is the format of --out: add --out FILE")
+    if labels is not None and not names:
+        raise fail("--labels names no class: write for example --labels dog,ball")
+    if to is not None and to not in FORMATS:
+        raise FormatError(f"unknown format {to!r}: use one of {', '.join(FORMATS)}")
+    pictures = {path: load_image(path) for path in images}
+    made = extractor_of(extractor, detector=detector, labels=names or None)
+    read, failed = asyncio.run(_read(made, pictures, quiet))
+    if as_json:
+        sys.stdout.write("".join(f"{_line(path, found, True)}\n" for path, _, found in read))
+        sys.stdout.flush()
+    else:
+        for at, (path, _, found) in enumerate(read):
+            if len(images) > 1:
+                say(f"{chr(10) if at else ''}{path}", "bold underline")
+            _print_extraction(found)
+    if out is not None and read:
+        _write(out, read, to)
+    if show is not None and read and len(images) > 1:
+        write_file(show, lambda folder: folder.mkdir(parents=True, exist_ok=True), "folder")
+    for path, picture, found in read if show is not None else ():
+        assert show is not None
+        place = show / f"{path.stem}.png" if len(images) > 1 else show
+        write_file(place, drawn(picture, found).save, ".png or .jpg file")
+    return Exit.FAILED if failed else Exit.OK
 
 
 async def _read(
@@ -182,7 +172,7 @@ def _write(out: Path, read: Sequence[Read], to: str | None) -> None:
     else:
         seen = [found.scene for _, _, found in read if found.scene]
         if not seen:
-            raise fail("nothing was seen: there is no scene to write", Exit.FAILED)
+            raise fail("no objects were found in the pictures: no file is written", Exit.FAILED)
         for path, _, found in read:
             for unread in found.unread:
                 note(f"note: {out} lacks what is unknown of {path}: {unread}")

@@ -9,24 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from scenewright.cli.console import (
-    Exit,
-    clear_errors,
-    console,
-    fail,
-    print_json,
-    print_table,
-    say,
-)
+from scenewright.cli import options
+from scenewright.cli.app import resumable
+from scenewright.cli.console import Exit, fail, fields_of, give, print_table, say
 from scenewright.cli.costs import agree
-from scenewright.cli.options import (
-    JsonOption,
-    JudgesOption,
-    LimitUsdOption,
-    ProfileOption,
-    QuietOption,
-    YesOption,
-)
 from scenewright.cli.progress import Counter, show_progress
 from scenewright.cli.real_bench import WordingOption, scored_rows
 
@@ -40,6 +26,7 @@ TABLES = ("scores.jsonl", "scores.parquet")
 By = Literal["combined", "s_att", "s_rel", "s_style"]
 
 
+@resumable("the same command goes on: scores are kept")
 def filter_pictures(
     scores: Annotated[
         Path, typer.Argument(metavar="SCORES", help="Rows of scores, or a folder of pictures.")
@@ -74,11 +61,11 @@ def filter_pictures(
             help="Schemas of the classes; SCORES is then a folder of pictures to score first.",
         ),
     ] = None,
-    profile: ProfileOption = None,
-    judges: JudgesOption = None,
+    profile: options.ProfileName = None,
+    judges: options.Judges = None,
     wording: WordingOption = "published",
-    limit_usd: LimitUsdOption = 5.0,
-    yes: YesOption = False,
+    limit_usd: options.LimitUsd = 5.0,
+    yes: options.Yes = False,
     pictures: Annotated[
         Literal["link", "copy", "none"], typer.Option(help="How OUT/kept holds the kept pictures.")
     ] = "link",
@@ -86,9 +73,9 @@ def filter_pictures(
         bool, typer.Option("--parquet", help="Also write manifest.parquet.")
     ] = False,
     page: Annotated[bool, typer.Option("--page/--no-page", help="Write index.html.")] = True,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> Exit:
     """Keep the best pictures of each class by their REAL scores.
 
     SCORES is a file of `scenewright real-bench score`, or a folder that holds one (scores.jsonl or
@@ -109,57 +96,50 @@ def filter_pictures(
     Exit codes: 0 filtered; 1 filtered, but nothing is kept of some class; 2 wrong input; 3 could
     not run.
     """
-    with clear_errors("the same command goes on: scores are kept"):
-        from scenewright.evals.studies.real.filtering import (
-            FilterPlan,
-            file_of,
-            filter_rows,
-            write_filtered,
-        )
-        from scenewright.evals.studies.real.real_scorer import read_rows
+    from scenewright.evals.studies.real.filtering import (
+        FilterPlan,
+        file_of,
+        filter_rows,
+        write_filtered,
+    )
+    from scenewright.evals.studies.real.real_scorer import read_rows
 
-        if top is None and least is None:
-            raise fail("choose what to keep: --top K, --least X, or both", Exit.USAGE)
-        if schema is None and (profile or judges):
-            raise fail(
-                "--profile and --judges need --schema: existing scores are not made again",
-                Exit.USAGE,
-            )
-        if judges and profile:
-            raise fail("give --judges or --profile, not both", Exit.USAGE)
-        plan = FilterPlan.model_validate({"by": by, "top": top, "least": least, "per": per})
-        if schema is None:
-            table = _table(scores)
-        else:
-            table = _score_folder(scores, out)
-            scored_rows(
-                (scores,),
-                schema,
-                table,
-                profile=profile,
-                judges=judges or (),
-                wording=wording,
-                confirm=lambda usd: agree(usd, limit_usd, yes, "raise --limit-usd"),
-                quiet=quiet,
-            )
-        rows = read_rows(table)
-        files = {row.image: file_of(row, table) for row in rows}
-        with show_progress(console(stderr=True), "", quiet) as show:
-            contents = _contents(files, show)
-            if style is not None:
-                rows = asyncio.run(_styled(style, out, rows, files, contents, show))
-            filtered = write_filtered(
-                filter_rows(rows, plan, contents), files, out, plan,
-                pictures=pictures, parquet=parquet, source=table.name, page=page,
-                tell=lambda doing: show(0, 0, doing),
-            )  # fmt: skip
-        if as_json:
-            print_json(_as_json(filtered, plan, out))
-        else:
-            _show(filtered, out, page)
-        kept = {one.label for one in filtered if one.kept}
-        complete = all(one.label in kept for one in filtered)
-    raise typer.Exit(int(Exit.OK if complete else Exit.MISSING))
+    if top is None and least is None:
+        raise fail("choose what to keep: --top K, --least X, or both")
+    if schema is None and (profile or judges):
+        raise fail("--profile and --judges need --schema: existing scores are not made again")
+    if judges and profile:
+        raise fail("give --judges or --profile, not both")
+    plan = FilterPlan.model_validate({"by": by, "top": top, "least": least, "per": per})
+    if schema is None:
+        table = _table(scores)
+    else:
+        table = _score_folder(scores, out)
+        scored_rows(
+            (scores,),
+            schema,
+            table,
+            profile=profile,
+            judges=judges or (),
+            wording=wording,
+            confirm=lambda usd: agree(usd, limit_usd, yes, "raise --limit-usd"),
+            quiet=quiet,
+        )
+    rows = read_rows(table)
+    files = {row.image: file_of(row, table) for row in rows}
+    with show_progress("", quiet) as show:
+        contents = _contents(files, show)
+        if style is not None:
+            rows = asyncio.run(_styled(style, out, rows, files, contents, show))
+        filtered = write_filtered(
+            filter_rows(rows, plan, contents), files, out, plan,
+            pictures=pictures, parquet=parquet, source=table.name, page=page,
+            tell=lambda doing: show(0, 0, doing),
+        )  # fmt: skip
+    give(as_json, _as_json(filtered, plan, out), _show, filtered, out, page)
+    kept = {one.label for one in filtered if one.kept}
+    complete = all(one.label in kept for one in filtered)
+    return Exit.OK if complete else Exit.MISSING
 
 
 def _table(scores: Path) -> Path:
@@ -175,7 +155,7 @@ def _table(scores: Path) -> Path:
             f"{scores} holds neither {' nor '.join(TABLES)}: to score its pictures first, add "
             "--schema FILE"
         )
-    raise FilterError(f"there are no scores {scores}: `scenewright real-bench score` makes them")
+    raise FilterError(f"{scores} does not exist: make scores with `scenewright real-bench score`")
 
 
 def _score_folder(scores: Path, out: Path) -> Path:
@@ -237,10 +217,9 @@ def _as_json(filtered: Sequence[Filtered], plan: FilterPlan, out: Path) -> dict[
         "kept": sum(one.kept for one in filtered),
         "classes": {
             one.label: {
-                "pictures": one.pictures,
+                **fields_of(one, "pictures", "mean_kept"),
                 "counts": dict(one.counts),
                 "lowest_kept": one.lowest,
-                "mean_kept": one.mean_kept,
                 "mean_ranked": one.mean_scored,
                 "tied_at_the_cut": one.tied,
             }

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from scenewright.cli import options
+from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    clear_errors,
-    console,
     describe,
     fail,
     note,
@@ -24,30 +24,21 @@ from scenewright.cli.console import (
     say,
     split_list,
 )
-from scenewright.cli.options import (
-    JsonOption,
-    JudgesOption,
-    ProfileOption,
-    QuietOption,
-    answers_file,
-    chosen_profile,
-)
+from scenewright.cli.options import answers_file, chosen_profile
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from scenewright.agents.panel.rates import Calibration
     from scenewright.config.accounts import AccountSpec
-    from scenewright.config.settings import CascadeSpec, Profile, Settings
+    from scenewright.config.profiles import CascadeSpec, Profile
+    from scenewright.config.settings import Settings
     from scenewright.core.ports.judge import Judge
     from scenewright.evals.judge_reports.judge_card import JudgeReport
     from scenewright.evals.judge_reports.judge_runs import JudgeRun, VariantPlan
     from scenewright.evals.judge_reports.labelled_facts import LabelledFact
     from scenewright.evals.statistics.figures import Figure
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Measure judges on facts whose truth is known: report card and calibration.",
-)
+app = App(help="Measure judges on facts whose truth is known: report card and calibration.")
 EMBEDDED = "local:miniature/"
 LabelsFileOption = Annotated[
     Path | None,
@@ -62,20 +53,18 @@ StoreOption = Annotated[
     Path | None,
     typer.Option(help="File of answers; by default in --out, or else in your settings folder."),
 ]
-SeedOption = Annotated[
-    int, typer.Option("--seed", "-s", min=0, help="Seed of the painted scenes and the intervals.")
-]
 
 
 @app.command()
+@resumable(lambda options: _continues(answers_file(options["store"], options["out"])))
 def report(
-    judges: JudgesOption = None,
-    profile: ProfileOption = None,
+    judges: options.Judges = None,
+    profile: options.ProfileName = None,
     scenes: Annotated[
         int | None, typer.Option(min=1, help="Painted scenes; default 20, or 6 with --quick.")
     ] = None,
     labels: LabelsFileOption = None,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for report.json and report.md.")
     ] = None,
@@ -99,9 +88,9 @@ def report(
             "others only in doubt.",
         ),
     ] = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> Exit:
     """Make a report card for each judge.
 
     It has rates of yes and of right answers, false premises, consistency under other orders of the
@@ -124,48 +113,45 @@ def report(
     Exit codes: 0 the report is made; 2 wrong input; 3 could not run; 4 nothing could be judged;
     130 interrupted.
     """
-    with clear_errors(_continues(answers_file(store, out))):
-        from scenewright.config.settings import CascadeSpec
-        from scenewright.evals.judge_reports.grading import Grading
-        from scenewright.evals.judge_reports.judge_runs import PLAIN, VariantPlan
+    from scenewright.config.profiles import CascadeSpec
+    from scenewright.evals.judge_reports.grading import Grading
+    from scenewright.evals.judge_reports.judge_runs import PLAIN, VariantPlan
 
-        variants = VariantPlan(turns=False, paraphrases=1) if quick else VariantPlan()
-        task = _task(
-            judges, profile, labels, scenes or (6 if quick else 20), seed, answers_file(store, out)
-        )
-        first = split_list(cascade_first)
-        if first and (set(first) - set(task.judges) or set(first) >= set(task.judges)):
-            raise fail(
-                f"--cascade-first names some of the judges ({', '.join(task.judges)}), not all",
-                Exit.USAGE,
-            )
-        judge_runs, ids = _asked(task, PLAIN if plain else variants, quiet)
-        spec = CascadeSpec(first=tuple(ids[name] for name in first)) if first else None
-        made = Grading(task.facts, seed).report(judge_runs, task.about, spec)
+    variants = VariantPlan(turns=False, paraphrases=1) if quick else VariantPlan()
+    task = _task(
+        judges, profile, labels, scenes or (6 if quick else 20), seed, answers_file(store, out)
+    )
+    first = split_list(cascade_first)
+    if first and (set(first) - set(task.judges) or set(first) >= set(task.judges)):
+        raise fail(f"--cascade-first names some of the judges ({', '.join(task.judges)}), not all")
+    judge_runs, ids = _asked(task, PLAIN if plain else variants, quiet)
+    spec = CascadeSpec(first=tuple(ids[name] for name in first)) if first else None
+    made = Grading(task.facts, seed).report(judge_runs, task.about, spec)
+    if out is not None:
+        from scenewright.evals.judge_reports.judge_card import markdown
+
+        out.mkdir(parents=True, exist_ok=True)
+        text = made.model_dump_json(indent=2) + "\n"
+        (out / "report.json").write_text(text, encoding="utf-8")
+        (out / "report.md").write_text(markdown(made), encoding="utf-8")
+    if as_json:
+        print_json(made)
+    else:
+        _print_report(made)
         if out is not None:
-            from scenewright.evals.judge_reports.judge_card import markdown
-
-            out.mkdir(parents=True, exist_ok=True)
-            text = made.model_dump_json(indent=2) + "\n"
-            (out / "report.json").write_text(text, encoding="utf-8")
-            (out / "report.md").write_text(markdown(made), encoding="utf-8")
-        if as_json:
-            print_json(made.model_dump(mode="json"))
-        else:
-            _print_report(made)
-            if out is not None:
-                say(f"\nreport   {out / 'report.md'}")
-        answered = any(card.quality.n for card in made.cards)
-    raise typer.Exit(int(Exit.OK if answered else Exit.UNJUDGED))
+            say(f"\nreport   {out / 'report.md'}")
+    answered = any(card.quality.n for card in made.cards)
+    return Exit.OK if answered else Exit.UNJUDGED
 
 
 @app.command()
+@resumable(lambda options: _continues(answers_file(options["store"])))
 def calibrate(
-    judges: JudgesOption = None,
-    profile: ProfileOption = None,
+    judges: options.Judges = None,
+    profile: options.ProfileName = None,
     scenes: Annotated[int, typer.Option(min=1, help="Painted scenes.")] = 60,
     labels: LabelsFileOption = None,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="File of the calibration to write.")
     ] = Path("calibration.json"),
@@ -184,9 +170,9 @@ def calibrate(
     confidence: Annotated[
         float, typer.Option(help="Probability that the bounds keep to the risk.")
     ] = 0.95,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> Exit:
     """Measure error rates and temperatures of judges, for a profile to use.
 
     Writes the file that a profile names as `calibration`: with it the aggregations `calibrated`
@@ -207,48 +193,47 @@ def calibrate(
 
     Exit codes: 0 the calibration is written; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors(_continues(answers_file(store))):
-        from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
-        from scenewright.agents.panel.panel import Panel
-        from scenewright.evals.judge_reports.judge_runs import PLAIN
-        from scenewright.evals.judge_reports.labelled_facts import ABSENT
+    from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
+    from scenewright.agents.panel.panel import Panel
+    from scenewright.evals.judge_reports.judge_runs import PLAIN
+    from scenewright.evals.judge_reports.labelled_facts import ABSENT
 
-        if out.is_dir() or not out.absolute().parent.is_dir():
-            raise fail(f"{out} cannot be written: name a file in a folder", Exit.USAGE)
-        task = _task(
-            judges, profile, labels, scenes, seed, answers_file(store),
-            keep=lambda f: f.group != ABSENT or f.fact.kind == "object",
-        )  # fmt: skip
-        cascades = _cascades(task, cascade_first, risk, confidence)
-        judge_runs, ids = _asked(task, PLAIN, quiet)
-        panels = panel = None
-        if task.profile is not None:
-            groups = (task.profile.judges, task.profile.report_judges)
-            panels = [[ids[spec] for spec in group] for group in groups if group]
-            panel = Panel(task.profile.aggregation, task.profile.quorum)
-        made = calibrate(
-            [
-                LabelledAnswer.of(known.picture.name, known.fact, row[0], known.holds)
-                for judge_run in judge_runs
-                for known, row in zip(task.facts, judge_run.answers, strict=True)
-            ],
-            judges={i.judge_id: i.fingerprint for i in judge_runs},
-            about=task.about,
-            panel=panel,
-            panels=panels,
-            cascades=[
-                spec.model_copy(update={"first": tuple(ids[name] for name in spec.first)})
-                for spec in cascades
-            ],
-        )
-        made.save(out)
-        if as_json:
-            print_json(made.model_dump(mode="json"))
-        else:
-            _print_calibration(made)
-            say(f"\nwritten  {out}")
-            say(f'use it   calibration = "{out}" in a profile')
-    raise typer.Exit(int(Exit.OK))
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        raise fail(f"{out} cannot be written: name a file in a folder")
+    task = _task(
+        judges, profile, labels, scenes, seed, answers_file(store),
+        keep=lambda f: f.group != ABSENT or f.fact.kind == "object",
+    )  # fmt: skip
+    cascades = _cascades(task, cascade_first, risk, confidence)
+    judge_runs, ids = _asked(task, PLAIN, quiet)
+    panels = panel = None
+    if task.profile is not None:
+        groups = (task.profile.judges, task.profile.report_judges)
+        panels = [[ids[spec] for spec in group] for group in groups if group]
+        panel = Panel(task.profile.aggregation, task.profile.quorum)
+    made = calibrate(
+        [
+            LabelledAnswer.of(known.picture.name, known.fact, row[0], known.holds)
+            for judge_run in judge_runs
+            for known, row in zip(task.facts, judge_run.answers, strict=True)
+        ],
+        judges={i.judge_id: i.fingerprint for i in judge_runs},
+        about=task.about,
+        panel=panel,
+        panels=panels,
+        cascades=[
+            spec.model_copy(update={"first": tuple(ids[name] for name in spec.first)})
+            for spec in cascades
+        ],
+    )
+    made.save(out)
+    if as_json:
+        print_json(made)
+    else:
+        _print_calibration(made)
+        say(f"\nwritten  {out}")
+        say(f'use it   calibration = "{out}" in a profile')
+    return Exit.OK
 
 
 @app.command("list")
@@ -256,9 +241,9 @@ def list_judges(
     specs: Annotated[
         list[str] | None, typer.Argument(metavar="[JUDGE]…", help="Judges to look at.")
     ] = None,
-    judges: JudgesOption = None,
-    as_json: JsonOption = False,
-) -> None:
+    judges: options.Judges = None,
+    as_json: options.Json = False,
+) -> Exit:
     """List judges and their abilities.
 
     Without arguments all judges that can be named; of those named, whether they can be used here
@@ -272,18 +257,17 @@ def list_judges(
 
     Exit codes: 0 all of them can be used; 3 one cannot; 2 wrong input.
     """
-    with clear_errors():
-        named = split_list([*(specs or ()), *(judges or ())])
-        rows: Sequence[dict[str, Any]] = looked_at(named) if named else known_judges()
-        if as_json:
-            print_json({"judges": rows})
-        elif named:
-            shown = [(r["judge"], r.get("problem", "yes"), r.get("caps", "")) for r in rows]
-            print_table(("judge", "can be used", "abilities"), shown, wraps=True)
-        else:
-            shown = [(r["judge"], r["about"], r["note"]) for r in rows]
-            print_table(("judge", "what it is", ""), shown, wraps=True)
-    raise typer.Exit(int(Exit.FAILED if any("problem" in row for row in rows) else Exit.OK))
+    named = split_list([*(specs or ()), *(judges or ())])
+    rows: Sequence[dict[str, Any]] = looked_at(named) if named else known_judges()
+    if as_json:
+        print_json({"judges": rows})
+    elif named:
+        shown = [(r["judge"], r.get("problem", "yes"), r.get("caps", "")) for r in rows]
+        print_table(("judge", "can be used", "abilities"), shown, wraps=True)
+    else:
+        shown = [(r["judge"], r["about"], r["note"]) for r in rows]
+        print_table(("judge", "what it is", ""), shown, wraps=True)
+    return Exit.FAILED if any("problem" in row for row in rows) else Exit.OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +299,7 @@ def _task(
     from scenewright.evals.judge_reports.labelled_facts import read_labels
 
     if judges and profile:
-        raise fail("give --judges or --profile, not both", Exit.USAGE)
+        raise fail("give --judges or --profile, not both")
     settings, chosen = (load_settings(), None) if judges else chosen_profile(profile)
     specs = split_list(judges)
     if chosen is not None:
@@ -323,11 +307,11 @@ def _task(
         specs = (*chosen.judges, *chosen.report_judges)
     twice = sorted({spec for spec in specs if specs.count(spec) > 1})
     if twice or not specs:
-        raise fail(f"name each judge once, not {', '.join(twice) or 'none'}", Exit.USAGE)
+        raise fail(f"name each judge once, not {', '.join(twice) or 'none'}")
     known = embedded()
     for spec in specs:
         if spec.startswith(EMBEDDED) and spec not in known:
-            raise fail(f"there is no judge {spec!r}: use one of {', '.join(known)}", Exit.USAGE)
+            raise fail(f"unknown judge {spec!r}: use one of {', '.join(known)}")
     if labels is not None:
         facts = read_labels(labels)
         about = f"labels of {labels.name}"
@@ -338,7 +322,9 @@ def _task(
         about = f"painted scenes of the miniature world, seed {seed}"
     kept = tuple(fact for fact in facts if keep(fact))
     if not kept:
-        raise fail("none of the labelled facts is one that a run would ask", Exit.USAGE)
+        raise fail(
+            "a run would ask none of the labelled facts: label objects, or facts about present ones"
+        )
     store.parent.mkdir(parents=True, exist_ok=True)
     return _Task(specs, kept, about, settings, chosen, store)
 
@@ -350,7 +336,7 @@ def _cascades(task: _Task, first: str | None, risk: float, confidence: float) ->
     """
     from pydantic import ValidationError
 
-    from scenewright.config.settings import CascadeSpec
+    from scenewright.config.profiles import CascadeSpec
 
     found = []
     if task.profile is not None and task.profile.cascade is not None:
@@ -358,13 +344,13 @@ def _cascades(task: _Task, first: str | None, risk: float, confidence: float) ->
     named = split_list(first)
     if set(named) - set(task.judges):
         known = ", ".join(task.judges)
-        raise fail(f"--cascade-first names some of the judges ({known})", Exit.USAGE)
+        raise fail(f"--cascade-first names some of the judges ({known})")
     if named:
         try:
             found.append(CascadeSpec(first=named, risk=risk, confidence=confidence))
         except ValidationError as error:
             problem = error.errors()[0]
-            raise fail(f"--{problem['loc'][0]}: {problem['msg']}", Exit.USAGE) from error
+            raise fail(f"--{problem['loc'][0]}: {problem['msg']}") from error
     return found
 
 
@@ -385,7 +371,7 @@ def _asked(
             note(f"{total} questions to {len(made)} judges; answers are kept in {task.store}")
         with (
             closing(AnswerStore(task.store)) as store,
-            show_progress(console(stderr=True), "asking", quiet, tenths=True) as show,
+            show_progress("asking", quiet, tenths=True) as show,
         ):
 
             def answered(judge: str, count: int) -> None:

@@ -10,22 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from scenewright.cli.console import (
-    Exit,
-    clear_errors,
-    fail,
-    note,
-    print_json,
-    print_table,
-    say,
-)
-from scenewright.cli.options import JsonOption, given
+from scenewright.cli import options
+from scenewright.cli.app import App
+from scenewright.cli.console import fail, fields_of, note, print_json, print_table, say
+from scenewright.cli.options import given
 from scenewright.cli.serve import DatabaseOption, DataOption
 
 if TYPE_CHECKING:
     from scenewright.service.core.keys import ApiKey, KeyStore
 
-app = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys of the service.")
+app = App(help="Create, list and revoke API keys of the service.")
 T = TypeVar("T")
 
 
@@ -59,40 +53,39 @@ def create(
     ] = None,
     data: DataOption = None,
     database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Create a key. It is shown only once: the service keeps its hash."""
-    with clear_errors():
-        from scenewright.service.core.identity import SCOPES
-        from scenewright.service.core.keys import USUAL
+    from scenewright.service.core.identity import SCOPES
+    from scenewright.service.core.keys import USUAL
 
-        unknown = sorted(set(scope or ()) - set(SCOPES))
-        if unknown:
-            names = ", ".join(map(repr, unknown))
-            raise fail(f"no scope {names}: use one of {', '.join(SCOPES)}", Exit.USAGE)
-        scopes = tuple(known for known in SCOPES if known in scope) if scope else USUAL
-        key, text = _with_keys(
-            data,
-            database,
-            lambda keys: keys.create(
-                tenant,
-                label=label,
-                scopes=scopes,
-                requests_per_minute=requests_per_minute,
-                usd=usd,
-                images=images,
-                running=running,
-                days=days,
-            ),
-        )
-        if as_json:
-            print_json({"key": text, **_row(key)})
-            return
-        say(text)
-        note(
-            f"The key of {key.tenant} ({', '.join(key.scopes)}). Keep it now: it is not shown "
-            f"again. `scenewright keys revoke {key.id}` ends it."
-        )
+    unknown = sorted(set(scope or ()) - set(SCOPES))
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise fail(f"unknown scope {names}: use one of {', '.join(SCOPES)}")
+    scopes = tuple(known for known in SCOPES if known in scope) if scope else USUAL
+    key, text = _with_keys(
+        data,
+        database,
+        lambda keys: keys.create(
+            tenant,
+            label=label,
+            scopes=scopes,
+            requests_per_minute=requests_per_minute,
+            usd=usd,
+            images=images,
+            running=running,
+            days=days,
+        ),
+    )
+    if as_json:
+        print_json({"key": text, **_row(key)})
+        return
+    say(text)
+    note(
+        f"The key of {key.tenant} ({', '.join(key.scopes)}). Keep it now: it is not shown "
+        f"again. `scenewright keys revoke {key.id}` ends it."
+    )
 
 
 @app.command(name="list")
@@ -100,24 +93,23 @@ def listed(
     tenant: Annotated[str | None, typer.Option(help="Only keys of this tenant.")] = None,
     data: DataOption = None,
     database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """List the keys with their permissions, limits and spending."""
-    with clear_errors():
-        rows = _with_keys(data, database, lambda keys: _rows(keys, tenant))
-        if as_json:
-            print_json({"keys": rows})
-            return
-        if not rows:
-            note("there are no keys: make one with `scenewright keys create TENANT`")
-        print_table(
-            ("id", "tenant", "label", "scopes", "limits", "spent", "state"),
-            [
-                (row["id"], row["tenant"], row["label"], " ".join(row["scopes"]), _limits(row),
-                 f"{row['spent_usd']:.2f} USD, {row['spent_images']} images", row["state"])
-                for row in rows
-            ],
-        )  # fmt: skip
+    rows = _with_keys(data, database, lambda keys: _rows(keys, tenant))
+    if as_json:
+        print_json({"keys": rows})
+        return
+    if not rows:
+        note("no keys yet: make one with `scenewright keys create TENANT`")
+    print_table(
+        ("id", "tenant", "label", "scopes", "limits", "spent", "state"),
+        [
+            (row["id"], row["tenant"], row["label"], " ".join(row["scopes"]), _limits(row),
+             f"{row['spent_usd']:.2f} USD, {row['spent_images']} images", row["state"])
+            for row in rows
+        ],
+    )  # fmt: skip
 
 
 @app.command()
@@ -127,10 +119,9 @@ def revoke(
     database: DatabaseOption = None,
 ) -> None:
     """Revoke a key. Its runs and its spending stay on record."""
-    with clear_errors():
-        number = key.split("_")[1] if key.startswith("sw_") and key.count("_") == 2 else key
-        found = _with_keys(data, database, lambda keys: keys.revoke(number))
-        say(f"{found.id} of {found.tenant} is revoked.")
+    number = key.split("_")[1] if key.startswith("sw_") and key.count("_") == 2 else key
+    found = _with_keys(data, database, lambda keys: keys.revoke(number))
+    say(f"{found.id} of {found.tenant} is revoked.")
 
 
 def _with_keys(
@@ -165,20 +156,13 @@ def _row(key: ApiKey) -> dict[str, Any]:
     else:
         ends = datetime.fromtimestamp(key.expires, UTC)
         state = "expired" if ends <= now else f"open until {ends:%Y-%m-%d %H:%M} UTC"
-    return {
-        "id": key.id,
-        "tenant": key.tenant,
-        "label": key.label,
-        "scopes": list(key.scopes),
-        "requests_per_minute": key.requests_per_minute,
-        "running": key.running,
-        "usd": key.usd,
-        "images": key.images,
-        "created": key.created,
-        "expires": key.expires,
-        "revoked": key.revoked,
-        "state": state,
-    }
+    return fields_of(
+        key,
+        *("id", "tenant", "label", "requests_per_minute", "running", "usd", "images"),
+        *("created", "expires", "revoked"),
+        scopes=list(key.scopes),
+        state=state,
+    )
 
 
 def _limits(row: dict[str, Any]) -> str:

@@ -6,16 +6,15 @@ import importlib
 import importlib.util
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from scenewright.cli.console import Exit, fail
+from scenewright.cli.app import App
+from scenewright.cli.console import fail
 from scenewright.cli.data import app as data
-from scenewright.cli.data import get as data_get
-from scenewright.cli.data_annotate import app as building
 from scenewright.cli.demo import demo
 from scenewright.cli.doctor import doctor
 from scenewright.cli.eval import app as evals
@@ -71,7 +70,7 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that ``args`` name; an old name ends with a hint at the new one."""
         if hint := renamed(args):
-            raise fail(hint, Exit.USAGE)
+            raise fail(hint)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -85,15 +84,14 @@ class Commands(TyperGroup):
             if found is None or param is None:
                 raise
             known = " or ".join(found["known"].replace("'", "").rsplit(", ", 1))
-            raise fail(f"{param.opts[0]} {found['value']}: use {known}", Exit.USAGE) from None
+            raise fail(f"{param.opts[0]} {found['value']}: use {known}") from None
 
 
-app = typer.Typer(
+app = App(
     name="scenewright",
     cls=Commands,
     help="Draw a scene, verify every fact of it with a panel of judges, and repair what is "
     "missing.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -123,37 +121,25 @@ def main(
     os.environ["SCENEWRIGHT_DEBUG"] = "1" if debug else "0"
 
 
-for _command in (
-    refine,
-    edit,
-    score,
-    demo,
-    page,
-    show,
-    serve,
-    worker,
-    parse,
-    strategies,
-    doctor,
-    extract,
+_COMMANDS: tuple[Callable[..., object], ...] = (
+    *(refine, edit, score, demo, page, show, serve, worker, parse, strategies, doctor, extract),
     mcp,
-):
+)
+for _command in _COMMANDS:
     app.command()(_command)
-
 app.command("filter")(filter_pictures)
-
-data.command("get")(data_get)
-data.add_typer(building)
-
-app.add_typer(data, name="data")
-app.add_typer(evals, name="eval")
-app.add_typer(judges, name="judges")
-app.add_typer(keys, name="keys")
-app.add_typer(mock, name="mock")
-app.add_typer(models, name="models")
-app.add_typer(rate, name="rate")
-app.add_typer(real_bench, name="real-bench")
-app.add_typer(object_realism, name="object-realism")
-app.add_typer(study, name="study")
+for _name, _noun in (
+    ("data", data),
+    ("eval", evals),
+    ("judges", judges),
+    ("keys", keys),
+    ("mock", mock),
+    ("models", models),
+    ("rate", rate),
+    ("real-bench", real_bench),
+    ("object-realism", object_realism),
+    ("study", study),
+):
+    app.add_typer(_noun, name=_name)
 if importlib.util.find_spec("scenewright.miniature.cli") is not None:
     app.add_typer(importlib.import_module("scenewright.miniature.cli").app, name="miniature")

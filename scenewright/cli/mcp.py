@@ -7,29 +7,18 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from scenewright.cli.console import clear_errors, debugging, stop_on_signal
+from scenewright.cli.console import debugging, stop_on_signal
 from scenewright.cli.options import given
-from scenewright.cli.serve import DatabaseOption, DataOption, check_profiles
+from scenewright.cli.serve import DatabaseOption, DataOption, ProfilesOption, check_profiles
 
 if TYPE_CHECKING:
     from scenewright.service.core.settings import ServiceSettings
 
 
 def mcp(
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--profile",
-            "-p",
-            help="Only these profiles, the first is the default; can be given several times.",
-        ),
-    ] = None,
+    data: DataOption = None, database: DatabaseOption = None, profile: ProfilesOption = None
 ) -> None:
     """Serve MCP on standard input and output, for an agent's client that starts it.
 
@@ -54,12 +43,11 @@ def mcp(
         level=logging.INFO if debugging() else logging.WARNING,
         format="%(levelname)s %(name)s: %(message)s",
     )
-    with clear_errors():
-        from scenewright.service.core.settings import service_settings
+    from scenewright.service.core.settings import service_settings
 
-        profiles = tuple(profile) if profile else None
-        options = given(data=data, database=database, profiles=profiles)
-        asyncio.run(_serve(service_settings(**options)))
+    profiles = tuple(profile) if profile else None
+    options = given(data=data, database=database, profiles=profiles)
+    asyncio.run(_serve(service_settings(**options)))
 
 
 async def _serve(settings: ServiceSettings) -> None:

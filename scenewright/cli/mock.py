@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenewright.cli.console import Exit, clear_errors, fail, note, say, stop_on_signal
+from scenewright.cli import options
+from scenewright.cli.app import App
+from scenewright.cli.console import fail, note, say, stop_on_signal
 from scenewright.core.sockets import is_loopback
 
 if TYPE_CHECKING:
     from scenewright.mock_providers.settings import MockSettings
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Run a local server that speaks the formats of OpenAI, Anthropic and Gemini.",
-)
+app = App(help="Run a local server that speaks the formats of OpenAI, Anthropic and Gemini.")
 
 _FAULTS = (
     "500, 503, 529, rate_limited, timeout, drop, slow_drip, truncated_json, invalid_json, "
@@ -25,17 +24,10 @@ _FAULTS = (
 )
 
 
-@app.callback()
-def lab() -> None:
-    """Run a local server that speaks the formats of OpenAI, Anthropic and Gemini."""
-
-
 @app.command()
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
-    ] = 8765,
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 8765,
     requests_per_minute: Annotated[
         int | None,
         typer.Option(
@@ -102,32 +94,30 @@ def serve(
     Faults, swaps and quirks can be changed while it runs (POST /lab/faults, /lab/swaps,
     /lab/quirks), and GET /lab/report lists the requests of every account.
     """
-    with clear_errors():
-        if not (allow_remote or is_loopback(host)):
-            raise fail(
-                f"{host} can be reached from other machines, and the mock server requires no "
-                "authentication: add --allow-remote if you want that",
-                Exit.USAGE,
-            )
-        from scenewright.mock_providers.faults import parse_faults, parse_swaps
-        from scenewright.mock_providers.quirks import parse_quirks
-        from scenewright.mock_providers.settings import MockSettings
-
-        settings = MockSettings(
-            host=host,
-            port=port,
-            requests_per_minute=requests_per_minute,
-            tokens_per_minute=tokens_per_minute,
-            window=window,
-            concurrent=concurrent,
-            latency=latency,
-            jitter=jitter,
-            faults=parse_faults(fault or ()),
-            swaps=parse_swaps(swap or ()),
-            quirks=parse_quirks(quirk or ()),
-            seed=seed,
+    if not (allow_remote or is_loopback(host)):
+        raise fail(
+            f"{host} can be reached from other machines, and the mock server requires no "
+            "authentication: add --allow-remote if you want that"
         )
-        asyncio.run(_serve(settings))
+    from scenewright.mock_providers.faults import parse_faults, parse_swaps
+    from scenewright.mock_providers.quirks import parse_quirks
+    from scenewright.mock_providers.settings import MockSettings
+
+    settings = MockSettings(
+        host=host,
+        port=port,
+        requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute,
+        window=window,
+        concurrent=concurrent,
+        latency=latency,
+        jitter=jitter,
+        faults=parse_faults(fault or ()),
+        swaps=parse_swaps(swap or ()),
+        quirks=parse_quirks(quirk or ()),
+        seed=seed,
+    )
+    asyncio.run(_serve(settings))
 
 
 async def _serve(settings: MockSettings) -> None:

@@ -11,18 +11,20 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from scenewright.cli import options
+from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    clear_errors,
     console,
     fail,
+    fields_of,
+    give,
     note,
     print_json,
     say,
     stop_on_signal,
     table_of,
 )
-from scenewright.cli.options import DryRunOption, JsonOption, NoQuestionOption
 from scenewright.cli.progress import confirm_transfer, show_transfer
 
 if TYPE_CHECKING:
@@ -34,16 +36,8 @@ if TYPE_CHECKING:
     from scenewright.service.model_serving.args import ServingArgs
     from scenewright.service.model_serving.running import Place
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="List, fetch and serve models of the Hugging Face hub.",
-)
+app = App(help="List, fetch and serve models of the Hugging Face hub.")
 _AGAIN = "Fetched files stay: the same command goes on from there."
-
-
-@app.callback()
-def models() -> None:
-    """List, fetch and serve models of the Hugging Face hub."""
 
 
 @app.command(name="list")
@@ -56,33 +50,34 @@ def list_(
             "transformers:OWNER/NAME (a detector); by default all profiles.",
         ),
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
+    as_json: options.Json = False,
+) -> Exit:
     """Show which models are on this machine: repository, part, size, licence, and what is missing.
 
     Uses no network. Exit codes: 0 all of it is here; 1 something is missing; 2 wrong input.
     """
-    with clear_errors():
-        from scenewright.providers.hub.cache import cache_folder, survey
+    from scenewright.providers.hub.cache import cache_folder, survey
 
-        found = {title: [survey(need) for need in needs] for title, needs in _needs(name).items()}
-        lost = any(not present.complete for group in found.values() for present in group)
-        if as_json:
-            print_json(
-                {
-                    "folder": str(cache_folder()),
-                    "profiles": {
-                        title: [present_json(present) for present in group]
-                        for title, group in found.items()
-                    },
-                }
-            )
-        else:
-            _print_list(found, console())
-    raise typer.Exit(int(Exit.MISSING if lost else Exit.OK))
+    found = {title: [survey(need) for need in needs] for title, needs in _needs(name).items()}
+    lost = any(not present.complete for group in found.values() for present in group)
+    give(
+        as_json,
+        {
+            "folder": str(cache_folder()),
+            "profiles": {
+                title: [present_json(present) for present in group]
+                for title, group in found.items()
+            },
+        },
+        _print_list,
+        found,
+        console(),
+    )
+    return Exit.MISSING if lost else Exit.OK
 
 
 @app.command()
+@resumable(_AGAIN)
 def pull(
     name: Annotated[
         str,
@@ -92,9 +87,9 @@ def pull(
             "transformers:OWNER/NAME (a detector).",
         ),
     ],
-    yes: NoQuestionOption = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    yes: options.NoQuestion = False,
+    dry_run: options.DryRun = False,
+    as_json: options.Json = False,
 ) -> None:
     """Fetch the models that a profile needs: only the files that are used, each checked.
 
@@ -103,48 +98,40 @@ def pull(
     where it stopped. Exit codes: 0 all is here and whole; 2 wrong input; 3 could not be fetched;
     130 interrupted.
     """
-    with clear_errors(_AGAIN):
-        from scenewright.providers.hub.pull import bytes_left, check_disk, plan_of
-        from scenewright.providers.hub.pull import pull as fetch
+    from scenewright.providers.hub.pull import bytes_left, check_disk, plan_of
+    from scenewright.providers.hub.pull import pull as fetch
 
-        needs = [need for group in _needs(name).values() for need in group]
-        where = console(stderr=True)
-        if not needs:
-            if as_json:
-                print_json(_report(name, (), None))
-            else:
-                console().print(f"{name} needs nothing from the hub.")
-            return
-        with _asking(where) as show:
-            plans = plan_of(needs, show)
-        if not as_json:
-            _print_plan(plans, console())
-        rest = bytes_left(plans)
-        refused = [plan.refusal for plan in plans if plan.refusal is not None]
-        if dry_run:
-            if as_json:
-                print_json(_report(name, plans, None))
-            return
-        if refused:
-            raise fail("\n".join(refused), Exit.FAILED)
-        check_disk(plans)
-        if rest and not yes:
-            confirm_transfer(rest, as_json)
-        with show_transfer(rest, sum(plan.size for plan in plans), where) as watch:
-            done = fetch(plans, watch)
+    needs = [need for group in _needs(name).values() for need in group]
+    where = console(stderr=True)
+    if not needs:
         if as_json:
-            print_json(_report(name, plans, done))
+            print_json(_report(name, (), None))
         else:
-            _print_done(plans, done, console())
+            console().print(f"{name} needs nothing from the hub.")
+        return
+    with _asking(where) as show:
+        plans = plan_of(needs, show)
+    if not as_json:
+        _print_plan(plans, console())
+    rest = bytes_left(plans)
+    refused = [plan.refusal for plan in plans if plan.refusal is not None]
+    if dry_run:
+        if as_json:
+            print_json(_report(name, plans, None))
+        return
+    if refused:
+        raise fail("\n".join(refused), Exit.FAILED)
+    check_disk(plans)
+    if rest and not yes:
+        confirm_transfer(rest, as_json)
+    with show_transfer(rest, sum(plan.size for plan in plans)) as watch:
+        done = fetch(plans, watch)
+    give(as_json, _report(name, plans, done), _print_done, plans, done, console())
 
 
 def _needs(name: str | None) -> dict[str, tuple[Need, ...]]:
-    from scenewright.config.settings import (
-        SettingsError,
-        find_profile,
-        load_profiles,
-        load_settings,
-    )
+    from scenewright.config.profiles import SettingsError
+    from scenewright.config.settings import find_profile, load_profiles, load_settings
     from scenewright.providers.hub.needs import needs_of, needs_of_spec
 
     settings = load_settings()
@@ -164,15 +151,9 @@ def _needs(name: str | None) -> dict[str, tuple[Need, ...]]:
 def present_json(present: Present) -> dict[str, Any]:
     """Return how much of a needed repository is here; sizes in bytes."""
     return {
-        "repository": present.need.repository,
-        "parts": list(present.need.parts),
-        "complete": present.complete,
-        "bytes_here": present.bytes_here,
-        "bytes_needed": present.bytes_needed,
-        "missing": list(present.missing),
-        "licence": present.licence,
-        "gated": present.gated,
-        "folder": str(present.folder) if present.folder is not None else None,
+        **fields_of(present.need, "repository", "parts"),
+        **fields_of(present, "complete", "bytes_here", "bytes_needed", "missing", "licence"),
+        **fields_of(present, "gated", "folder"),
         "state": present.state(),
     }
 
@@ -261,12 +242,8 @@ def _report(name: str, plans: Iterable[RepositoryPlan], done: Pulled | None) -> 
         "bytes_here": sum(plan.size_here for plan in plans),
         "repositories": [
             {
-                "repository": plan.need.repository,
-                "parts": list(plan.need.parts),
-                "commit": plan.commit,
-                "licence": plan.licence,
-                "gated": plan.gated,
-                "refusal": plan.refusal,
+                **fields_of(plan.need, "repository", "parts"),
+                **fields_of(plan, "commit", "licence", "gated", "refusal"),
                 "bytes": plan.size,
                 "bytes_here": plan.size_here,
                 "files": {file.name: file.size for file in plan.files},
@@ -317,15 +294,9 @@ def serve(
     batch: Annotated[
         int, typer.Option(min=1, max=256, help="Pictures that a judge sees in one batch.")
     ] = 8,
-    address: Annotated[
-        str, typer.Option(help="The Ray cluster, as HOST:PORT or auto; empty: this machine.")
-    ] = "",
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 for other machines.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
-    ] = 8001,
+    address: options.Address = "",
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 8001,
 ) -> None:
     """Serve models on this machine or a Ray cluster, for any number of runs and services.
 
@@ -342,16 +313,15 @@ def serve(
 
     Example: scenewright models serve local:miniature/judge-a diffusers:miniature --replicas 2
     """
-    with clear_errors():
-        from scenewright.service.model_serving.args import serving_args
-        from scenewright.service.model_serving.running import Place
+    from scenewright.service.model_serving.args import serving_args
+    from scenewright.service.model_serving.running import Place
 
-        placing = {
-            "replicas": replicas, "max_replicas": max_replicas, "gpus": gpus, "cpus": cpus,
-            "batch": batch,
-        }  # fmt: skip
-        args = serving_args({**placing, "profile": profile, "models": models or []})
-        asyncio.run(_serve(args, Place(address, host, port)))
+    placing = {
+        "replicas": replicas, "max_replicas": max_replicas, "gpus": gpus, "cpus": cpus,
+        "batch": batch,
+    }  # fmt: skip
+    args = serving_args({**placing, "profile": profile, "models": models or []})
+    asyncio.run(_serve(args, Place(address, host, port)))
 
 
 async def _serve(args: ServingArgs, place: Place) -> None:
@@ -366,10 +336,7 @@ async def _serve(args: ServingArgs, place: Place) -> None:
 
     async def served() -> None:
         async with serving(
-            args,
-            place,
-            lambda model, text: note(f"{model}: {text}"),
-            listen,
+            args, place, lambda model, text: note(f"{model}: {text}"), listen
         ) as url:
             up.set()
             _print_account(url, [spec.model for spec in specs_of(args)])

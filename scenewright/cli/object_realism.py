@@ -8,27 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
+from scenewright.cli import options
+from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    clear_errors,
-    console,
     debugging,
     fail,
+    give,
     note,
     print_json,
     print_table,
     run_and_free,
     say,
     split_list,
-)
-from scenewright.cli.options import (
-    DetectorOption,
-    DeviceOption,
-    JsonOption,
-    LabelsOption,
-    QuietOption,
 )
 from scenewright.cli.progress import each_picture, show_progress
 
@@ -44,10 +37,9 @@ if TYPE_CHECKING:
     from scenewright.tools.vision.realism.olip_training import Epoch
     from scenewright.tools.vision.realism.pictures import PictureRealism
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = App(
     help="Object-centric realism: score objects, train OLIP on rated ones, and measure scorers "
-    "against people.",
+    "against people."
 )
 SetArgument = Annotated[
     Path,
@@ -87,9 +79,6 @@ WidthsOption = Annotated[
     str, typer.Option(metavar="A,B,…", help="Hidden layers of the MLPs; default the paper's.")
 ]
 HeadsOption = Annotated[int, typer.Option(min=1, help="Heads of the attention.")]
-SeedOption = Annotated[
-    int, typer.Option("--seed", "-s", min=0, help="Seed of the parts, the weights and the order.")
-]
 _AGAIN = "Finished work is kept: the same command goes on from there."
 
 
@@ -108,8 +97,8 @@ def score(
             "blip:MODEL, vqa:JUDGE, judge:JUDGE (docs/realism.md).",
         ),
     ] = "olip:miniature/olip-a",
-    detector: DetectorOption = "miniature",
-    labels: LabelsOption = None,
+    detector: options.Detector = "miniature",
+    labels: options.Labels = None,
     most: Annotated[
         int, typer.Option(min=1, help="Score a picture by this many of its largest objects.")
     ] = 5,
@@ -122,8 +111,8 @@ def score(
             "nothing else is then printed.",
         ),
     ] = None,
-    quiet: QuietOption = False,
-) -> None:
+    quiet: options.Quiet = False,
+) -> Exit:
     """Score the realism of the objects in pictures: shape and texture from 1 to 5.
 
     The score of a picture is the mean over its largest objects (OcR). Without models of your own
@@ -139,28 +128,27 @@ def score(
     Exit codes: 0 scored; 2 wrong input; 3 could not run, or a picture could not be scored (the
     others still are).
     """
-    with clear_errors():
-        from scenewright.core.ports.vision import DetectionError, RealismError
-        from scenewright.evals.studies.olip.scores_file import ScoresFile
-        from scenewright.runs.model_factory.local_models import cached_detector_of
-        from scenewright.runs.model_factory.realism_scorers import scorer_of
+    from scenewright.core.ports.vision import DetectionError, RealismError
+    from scenewright.evals.studies.olip.scores_file import ScoresFile
+    from scenewright.runs.model_factory.local_models import cached_detector_of
+    from scenewright.runs.model_factory.realism_scorers import scorer_of
 
-        names = split_list(labels)
-        if labels is not None and not names:
-            raise fail("--labels names no class: write for example --labels dog,ball", Exit.USAGE)
-        try:
-            models = scorer_of(scorer), cached_detector_of(detector or "miniature")
-            file = ScoresFile.of(json_file, *models, names)
-            scored, failed = run_and_free(_scored(images, *models, names, most, file, quiet))
-        except (DetectionError, RealismError) as error:
-            if debugging():
-                raise
-            raise fail(str(error), Exit.FAILED) from None
-        for at, (path, found) in enumerate(scored if not file.is_output else ()):
-            if len(images) > 1:
-                say(f"{chr(10) if at else ''}{path}", "bold underline")
-            _print_scores(found)
-        raise typer.Exit(int(Exit.FAILED if failed else Exit.OK))
+    names = split_list(labels)
+    if labels is not None and not names:
+        raise fail("--labels names no class: write for example --labels dog,ball")
+    try:
+        models = scorer_of(scorer), cached_detector_of(detector or "miniature")
+        file = ScoresFile.of(json_file, *models, names)
+        scored, failed = run_and_free(_scored(images, *models, names, most, file, quiet))
+    except (DetectionError, RealismError) as error:
+        if debugging():
+            raise
+        raise fail(str(error), Exit.FAILED) from None
+    for at, (path, found) in enumerate(scored if not file.is_output else ()):
+        if len(images) > 1:
+            say(f"{chr(10) if at else ''}{path}", "bold underline")
+        _print_scores(found)
+    return Exit.FAILED if failed else Exit.OK
 
 
 async def _scored(
@@ -219,6 +207,7 @@ def _score(value: float | None) -> str:
 
 
 @app.command()
+@resumable(_AGAIN)
 def train(
     rated: SetArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the heads.")],
@@ -235,11 +224,11 @@ def train(
             "--literal", help="Attention as the paper writes it, which ignores the full image."
         ),
     ] = False,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     work: WorkOption = None,
-    device: DeviceOption = "auto",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    device: options.Device = "auto",
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train OLIP on a set of rated objects.
 
@@ -255,59 +244,53 @@ def train(
 
     Exit codes: 0 trained; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors(_AGAIN):
-        from scenewright.evals.studies.olip.evaluation import floors
-        from scenewright.evals.studies.olip.training import (
-            evaluate_heads,
-            fit,
-            training_report,
-        )
-        from scenewright.tools.vision.realism.olip import OlipConfig
-        from scenewright.tools.vision.realism.olip_files import REPORT, save_olip
-        from scenewright.tools.vision.realism.olip_training import TrainingOptions
+    from scenewright.evals.studies.olip.evaluation import floors
+    from scenewright.evals.studies.olip.training import evaluate_heads, fit, training_report
+    from scenewright.tools.vision.realism.olip import OlipConfig
+    from scenewright.tools.vision.realism.olip_files import REPORT, save_olip
+    from scenewright.tools.vision.realism.olip_training import TrainingOptions
 
-        blip = _encoder(encoder, device)
-        options = TrainingOptions(
-            epochs=epochs, batch=batch, rate=rate, patience=patience, seed=seed
-        )
-        kept, where = work or out / ".work", console(stderr=True)
-        prepared = _prepared(rated, blip, kept, seed, where, quiet)
-        config = OlipConfig(
-            embedding=prepared.features.full.shape[1],
-            heads=heads,
-            widths=_widths(widths),
-            residual=not literal,
-        )
-        with show_progress(where, "epoch", quiet) as show:
+    blip = _encoder(encoder, device)
+    options = TrainingOptions(epochs=epochs, batch=batch, rate=rate, patience=patience, seed=seed)
+    kept = work or out / ".work"
+    prepared = _prepared(rated, blip, kept, seed, quiet)
+    config = OlipConfig(
+        embedding=prepared.features.full.shape[1],
+        heads=heads,
+        widths=_widths(widths),
+        residual=not literal,
+    )
+    with show_progress("epoch", quiet) as show:
 
-            def epoch_ends(epoch: Epoch) -> None:
-                losses = f"loss {epoch.loss:.4f}  validation {epoch.validation:.4f}"
-                show(epoch.number, epochs, more=losses)
+        def epoch_ends(epoch: Epoch) -> None:
+            losses = f"loss {epoch.loss:.4f}  validation {epoch.validation:.4f}"
+            show(epoch.number, epochs, more=losses)
 
-            trained = fit(
-                prepared, config, options, checkpoint=kept / "training.pt", on_epoch=epoch_ends
-            )
-        rows = [
-            evaluate_heads("OLIP", trained.model, prepared, seed=seed),
-            *floors(prepared.part("test"), prepared.part("train"), seed=seed).values(),
-        ]
-        report = training_report(trained, options, prepared, rows)
-        save_olip(
-            out,
-            trained.model,
-            encoder=blip.folder if encoder == "miniature" or Path(encoder).is_dir() else encoder,
-            encoder_digest=blip.digest,
-            trained_on=prepared.trained_on,
-            report=report,
+        trained = fit(
+            prepared, config, options, checkpoint=kept / "training.pt", on_epoch=epoch_ends
         )
-        if as_json:
-            print_json(report)
-            return
-        _print_evaluation(rows)
-        say(f"best epoch {trained.best} of {len(trained.history)}; report {out / REPORT}")
+    rows = [
+        evaluate_heads("OLIP", trained.model, prepared, seed=seed),
+        *floors(prepared.part("test"), prepared.part("train"), seed=seed).values(),
+    ]
+    report = training_report(trained, options, prepared, rows)
+    save_olip(
+        out,
+        trained.model,
+        encoder=blip.folder if encoder == "miniature" or Path(encoder).is_dir() else encoder,
+        encoder_digest=blip.digest,
+        trained_on=prepared.trained_on,
+        report=report,
+    )
+    if as_json:
+        print_json(report)
+        return
+    _print_evaluation(rows)
+    say(f"best epoch {trained.best} of {len(trained.history)}; report {out / REPORT}")
 
 
 @app.command()
+@resumable(_AGAIN)
 def ablate(
     rated: SetArgument,
     out: Annotated[
@@ -321,11 +304,11 @@ def ablate(
     patience: PatienceOption = 10,
     widths: WidthsOption = "1024,768,384",
     heads: HeadsOption = 8,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     work: WorkOption = None,
-    device: DeviceOption = "auto",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    device: options.Device = "auto",
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Measure the effect of each part of OLIP (Table 3b), on the test part of a set.
 
@@ -335,42 +318,37 @@ def ablate(
 
     Exit codes: 0 measured; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors(_AGAIN):
-        from scenewright.core.flushing import write_text
-        from scenewright.evals.studies.olip import training
-        from scenewright.runs.folder import write_json
-        from scenewright.tools.vision.realism.olip import OlipConfig
-        from scenewright.tools.vision.realism.olip_training import TrainingOptions
+    from scenewright.core.flushing import write_text
+    from scenewright.evals.studies.olip import training
+    from scenewright.runs.folder import write_json
+    from scenewright.tools.vision.realism.olip import OlipConfig
+    from scenewright.tools.vision.realism.olip_training import TrainingOptions
 
-        blip = _encoder(encoder, device)
-        kept, where = work or out / ".work", console(stderr=True)
-        prepared = _prepared(rated, blip, kept, seed, where, quiet)
+    blip = _encoder(encoder, device)
+    kept = work or out / ".work"
+    prepared = _prepared(rated, blip, kept, seed, quiet)
 
-        def begins(variant: str, number: int) -> None:
-            if not quiet:
-                say(f"{training.TITLES[variant]}, seed {number}", "", where)
+    def begins(variant: str, number: int) -> None:
+        if not quiet:
+            note(f"{training.TITLES[variant]}, seed {number}")
 
-        rows = training.ablate(
-            prepared,
-            OlipConfig(
-                embedding=prepared.features.full.shape[1], heads=heads, widths=_widths(widths)
-            ),
-            TrainingOptions(epochs=epochs, batch=batch, rate=rate, patience=patience, seed=seed),
-            seeds=range(seed, seed + seeds),
-            work=kept / "ablations",
-            on_variant=begins,
-        )
-        out.mkdir(parents=True, exist_ok=True)
-        content = [row.model_dump(mode="json") for row in rows]
-        write_json(out / "ablations.json", content)
-        write_text(out / "ablations.md", training.markdown(rows).rstrip())
-        if as_json:
-            print_json(content)
-        else:
-            _print_ablations(rows)
+    rows = training.ablate(
+        prepared,
+        OlipConfig(embedding=prepared.features.full.shape[1], heads=heads, widths=_widths(widths)),
+        TrainingOptions(epochs=epochs, batch=batch, rate=rate, patience=patience, seed=seed),
+        seeds=range(seed, seed + seeds),
+        work=kept / "ablations",
+        on_variant=begins,
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    content = rows
+    write_json(out / "ablations.json", content)
+    write_text(out / "ablations.md", training.markdown(rows).rstrip())
+    give(as_json, content, _print_ablations, rows)
 
 
 @app.command()
+@resumable(_AGAIN)
 def evaluate(
     rated: SetArgument,
     scorers: Annotated[
@@ -400,10 +378,10 @@ def evaluate(
             "used; the table says so.",
         ),
     ] = False,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     work: WorkOption = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Measure scorers against a set's ratings: MAE, 5-class accuracy (Table 3a), and ranks.
 
@@ -418,49 +396,46 @@ def evaluate(
 
     Exit codes: 0 measured; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors(_AGAIN):
-        from scenewright.core.flushing import write_text
-        from scenewright.evals.studies.olip.evaluation import markdown, seen_text
-        from scenewright.evals.studies.olip.measuring import evaluate_scorers
-        from scenewright.runs.folder import write_json
+    from scenewright.core.flushing import write_text
+    from scenewright.evals.studies.olip.evaluation import markdown, seen_text
+    from scenewright.evals.studies.olip.measuring import evaluate_scorers
+    from scenewright.runs.folder import write_json
 
-        kept = work or (out / ".work" if out is not None else None)
-        with show_progress(console(stderr=True), "objects scored", quiet) as show:
-            rows = run_and_free(
-                evaluate_scorers(
-                    rated,
-                    scorers,
-                    part,
-                    seed,
-                    kept,
-                    allow=overlap,
-                    saved=lambda: None if quiet else note(_SAVED_PARTS),
-                    scored=show,
-                )
+    kept = work or (out / ".work" if out is not None else None)
+    with show_progress("objects scored", quiet) as show:
+        rows = run_and_free(
+            evaluate_scorers(
+                rated,
+                scorers,
+                part,
+                seed,
+                kept,
+                allow=overlap,
+                saved=lambda: None if quiet else note(_SAVED_PARTS),
+                scored=show,
             )
-        content = [row.model_dump(mode="json") for row in rows]
-        if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-            write_json(out / "evaluation.json", content)
-            write_text(out / "evaluation.md", markdown(rows).rstrip())
-        if as_json:
-            print_json(content)
-        else:
-            _print_evaluation(rows)
-            for row in rows:
-                if text := seen_text(row):
-                    say(f"{row.name}{text}")
+        )
+    content = rows
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / "evaluation.json", content)
+        write_text(out / "evaluation.md", markdown(rows).rstrip())
+    if as_json:
+        print_json(content)
+    else:
+        _print_evaluation(rows)
+        for row in rows:
+            if text := seen_text(row):
+                say(f"{row.name}{text}")
 
 
 _SAVED_PARTS = "parts: as saved with the heads; --seed has no effect on them"
 
 
-def _prepared(
-    rated: Path, blip: BlipEncoder, kept: Path, seed: int, where: Console, quiet: bool
-) -> Prepared:
+def _prepared(rated: Path, blip: BlipEncoder, kept: Path, seed: int, quiet: bool) -> Prepared:
     from scenewright.evals.studies.olip.training import prepare
 
-    with show_progress(where, "features of objects", quiet) as show:
+    with show_progress("features of objects", quiet) as show:
         return asyncio.run(
             prepare(rated, blip, cache=kept / "features", seed=seed, on_features=show)
         )
@@ -525,13 +500,7 @@ def _print_ablations(rows: Sequence[Ablation]) -> None:
 
 
 @app.command()
-def analyse(
-    rated: SetArgument,
-    seed: Annotated[
-        int, typer.Option("--seed", "-s", min=0, help="Seed of the resamples and the folds.")
-    ] = 0,
-    as_json: JsonOption = False,
-) -> None:
+def analyse(rated: SetArgument, seed: options.Seed = 0, as_json: options.Json = False) -> None:
     """Analyse a set of rated objects: image realism by objects, discrepancy, agreement.
 
     Table 2 (rank correlation of object and image realism), Figure 8 (how many of the largest
@@ -544,48 +513,49 @@ def analyse(
 
     Exit codes: 0 done; 2 wrong input; 130 interrupted.
     """
-    with clear_errors():
-        from scenewright.core.ports.vision import RealismError
-        from scenewright.evals.human_ratings.object_analysis import (
-            discrepancy,
-            image_correlations,
-            raters,
+    from scenewright.core.ports.vision import RealismError
+    from scenewright.evals.human_ratings.object_analysis import (
+        discrepancy,
+        image_correlations,
+        raters,
+    )
+    from scenewright.evals.human_ratings.rated_objects import read_objects
+    from scenewright.evals.studies.olip.evaluation import select_ranks
+
+    objects = read_objects(rated)
+    if not objects:
+        raise RealismError(
+            f"{rated} holds no objects: name a set of rated objects (docs/realism.md)"
         )
-        from scenewright.evals.human_ratings.rated_objects import read_objects
-        from scenewright.evals.studies.olip.evaluation import select_ranks
 
-        objects = read_objects(rated)
-        if not objects:
-            raise RealismError(f"{rated} holds no objects: there is nothing to analyse")
-
-        def apart() -> dict[str, dict[str, Group]]:
-            keys: dict[str, Callable[[RatedObject], str] | None] = {
-                "all": None,
-                "source": lambda o: o.source or "unknown",
-                "category": lambda o: o.category,
-            }
-            return {name: discrepancy(objects, by=by, seed=seed) for name, by in keys.items()}
-
-        parts: dict[str, tuple[Callable[[], Any], Callable[[Any], _Table]]] = {
-            "correlation": (lambda: image_correlations(objects, seed=seed), _correlation_table),
-            "salience": (lambda: select_ranks(objects, seed=seed), _salience_table),
-            "discrepancy": (apart, _discrepancy_table),
-            "raters": (lambda: raters(objects, seed=seed), _raters_table),
+    def apart() -> dict[str, dict[str, Group]]:
+        keys: dict[str, Callable[[RatedObject], str] | None] = {
+            "all": None,
+            "source": lambda o: o.source or "unknown",
+            "category": lambda o: o.category,
         }
-        data: dict[str, Any] = {"objects": len(objects), "left_out": {}}
-        for name, (work, table) in parts.items():
-            try:
-                found = work()
-            except RealismError as error:
-                data["left_out"][name] = str(error)
-                if not as_json:
-                    say(f"{name}: {error}")
-                continue
-            data[name] = _plain(found)
+        return {name: discrepancy(objects, by=by, seed=seed) for name, by in keys.items()}
+
+    parts: dict[str, tuple[Callable[[], Any], Callable[[Any], _Table]]] = {
+        "correlation": (lambda: image_correlations(objects, seed=seed), _correlation_table),
+        "salience": (lambda: select_ranks(objects, seed=seed), _salience_table),
+        "discrepancy": (apart, _discrepancy_table),
+        "raters": (lambda: raters(objects, seed=seed), _raters_table),
+    }
+    data: dict[str, Any] = {"objects": len(objects), "left_out": {}}
+    for name, (work, table) in parts.items():
+        try:
+            found = work()
+        except RealismError as error:
+            data["left_out"][name] = str(error)
             if not as_json:
-                print_table(*table(found))
-        if as_json:
-            print_json(data)
+                say(f"{name}: {error}")
+            continue
+        data[name] = _plain(found)
+        if not as_json:
+            print_table(*table(found))
+    if as_json:
+        print_json(data)
 
 
 _Table = tuple[Sequence[str], Iterable[Sequence[str]]]

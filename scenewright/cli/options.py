@@ -10,34 +10,51 @@ import typer
 from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
-    from scenewright.config.settings import Profile, Settings
+    from scenewright.config.profiles import Profile
+    from scenewright.config.settings import Settings
 
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print JSON on standard output, nothing else.")
-]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, whatever it costs.")]
-NoQuestionOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it starts.")]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Show what would be fetched, and stop.")
-]
-PlanOption = Annotated[bool, typer.Option("--plan", help="Show what it will take, and stop.")]
-RetryOption = Annotated[
-    bool, typer.Option("--retry", help="Try again what failed or was left unscored.")
-]
-LimitUsdOption = Annotated[
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, whatever it costs.")]
+NoQuestion = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it starts.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be fetched, and stop.")]
+Plan = Annotated[bool, typer.Option("--plan", help="Show what it will take, and stop.")]
+Retry = Annotated[bool, typer.Option("--retry", help="Try again what failed or was left unscored.")]
+LimitUsd = Annotated[
     float, typer.Option(min=0.0, help="Ask before work that costs more than this many dollars.")
 ]
-ProfileOption = Annotated[
+ProfileName = Annotated[
     str | None,
     typer.Option(
         "--profile", "-p", help="Models to use (`scenewright doctor` lists the profiles)."
     ),
 ]
-IndexOption = Annotated[
+Seed = Annotated[
+    int, typer.Option("--seed", "-s", min=0, help="Random seed: the same one, the same result.")
+]
+Rounds = Annotated[
+    int, typer.Option("--rounds", "-r", min=1, max=100, help="Most rounds of drawing and judging.")
+]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Only the first N items.")]
+Resamples = Annotated[int, typer.Option(min=100, max=1_000_000, help="Bootstrap resamples.")]
+Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for other machines too.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
+EvalFolder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Folder that `scenewright eval run` wrote.")
+]
+EvalOut = Annotated[
+    Path | None, typer.Option("--out", "-o", help="The folder; by default evals/NAME.")
+]
+Pictures = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PICTURE...", help="Picture files, or folders of them.", show_default=False
+    ),
+]
+Index = Annotated[
     int | None, typer.Option(help="Which scene of a file that holds several, from 0.")
 ]
-JudgesOption = Annotated[
+Judges = Annotated[
     list[str] | None,
     typer.Option(
         "--judges",
@@ -47,7 +64,7 @@ JudgesOption = Annotated[
         "given several times.",
     ),
 ]
-DetectorOption = Annotated[
+Detector = Annotated[
     str | None,
     typer.Option(
         "--detector",
@@ -56,36 +73,36 @@ DetectorOption = Annotated[
         help="Detector of objects: miniature, json:FILE, or transformers:FOLDER_OR_OWNER/NAME.",
     ),
 ]
-LabelsOption = Annotated[
+Labels = Annotated[
     str | None,
     typer.Option(
         metavar="A,B,…",
         help="Classes that the detector looks for; open-vocabulary detectors need them.",
     ),
 ]
-DeviceOption = Annotated[str, typer.Option(help="Device: auto, cpu, cuda, cuda:1, ….")]
-EngineOption = Annotated[
+Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda, cuda:1, ….")]
+Engine = Annotated[
     str, typer.Option(help="local, or ray for workers of a cluster (docs/scaling.md).")
 ]
-WorkersOption = Annotated[
+Workers = Annotated[
     int | None,
     typer.Option(min=1, help="Workers of --engine ray; by default one a GPU, else one a CPU."),
 ]
-AddressOption = Annotated[
+Address = Annotated[
     str,
     typer.Option(
         help="Ray cluster, as HOST:PORT or auto; empty: this machine.", show_default=False
     ),
 ]
-OnModelChangeOption = Annotated[
+ModelChange = Annotated[
     OnModelChange | None,
     typer.Option(
         help="If a judge is served by another version than before: stop with an error (what is "
         "judged is kept), split the tables by version, or accept the mixture and note it. "
-        "Default: what CONFIG says, else stop.",
+        "Default: what CONFIG says, else stop."
     ),
 ]
-SentinelsOption = Annotated[
+Sentinels = Annotated[
     float | None,
     typer.Option(
         min=0.0,

@@ -14,22 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.text import Text
 
-from scenewright.cli.console import (
-    Exit,
-    clear_errors,
-    console,
-    debugging,
-    fail,
-    note,
-    print_json,
-    say,
-    write_file,
-)
-from scenewright.cli.options import IndexOption, JsonOption, chosen_profile
+from scenewright.cli import options
+from scenewright.cli.console import Exit, console, debugging, fail, give, note, say, write_file
+from scenewright.cli.options import chosen_profile
 from scenewright.cli.refine import read_scene
 
 if TYPE_CHECKING:
-    from scenewright.config.settings import Profile, Settings
+    from scenewright.config.profiles import Profile
+    from scenewright.config.settings import Settings
     from scenewright.core.facts import Fact
     from scenewright.core.ports.vision import Detection
     from scenewright.core.questions import Protocol
@@ -100,31 +92,28 @@ def parse(
             help="Protocol of the questions: grounded or scene-bench; by default the profile's."
         ),
     ] = None,
-    index: IndexOption = None,
-    as_json: JsonOption = False,
+    index: options.Index = None,
+    as_json: options.Json = False,
 ) -> None:
     """Read a SCENE in any format, a caption or an image; show the scene graph, or convert it.
 
     Exit codes: 0 read; 2 wrong input; 3 could not run (a model failed or is missing).
     """
-    with clear_errors():
-        from scenewright.core.formats import FormatWarning, dump_scene
+    from scenewright.core.formats import FormatWarning, dump_scene
 
-        with warnings.catch_warnings(record=True) as caught:
-            # Warnings of model libraries are not about the scene.
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("always", FormatWarning)
-            graph = _read(scene, caption, image, reader, profile, boxes, index)
-            text = dump_scene(graph, to) if to is not None else ""
-            asked = () if to is not None else _asked(graph, profile, protocol)
-        for warning in caught:
-            note(f"note: {warning.message}")
-        if to is not None:
-            _give(text, out)
-        elif as_json:
-            print_json(_as_json(graph, asked))
-        else:
-            _describe(graph, asked, facts)
+    with warnings.catch_warnings(record=True) as caught:
+        # Warnings of model libraries are not about the scene.
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", FormatWarning)
+        graph = _read(scene, caption, image, reader, profile, boxes, index)
+        text = dump_scene(graph, to) if to is not None else ""
+        asked = () if to is not None else _asked(graph, profile, protocol)
+    for warning in caught:
+        note(f"note: {warning.message}")
+    if to is not None:
+        _give(text, out)
+    else:
+        give(as_json, _as_json(graph, asked), _describe, graph, asked, facts)
 
 
 def _read(
@@ -137,17 +126,15 @@ def _read(
     index: int | None,
 ) -> SceneGraph:
     if sum(given is not None for given in (scene, caption, image)) != 1:
-        raise fail("name one thing to read: a SCENE, --caption or --image", Exit.USAGE)
+        raise fail("name one thing to read: a SCENE, --caption or --image")
     if boxes is not None and image is None:
-        raise fail("--boxes are boxes of an image: add --image", Exit.USAGE)
+        raise fail("--boxes are boxes of an image: add --image")
     if scene is not None:
         if reader is not None:
-            raise fail(
-                "--with is for --caption and --image: a SCENE is read by its format", Exit.USAGE
-            )
+            raise fail("--with is for --caption and --image: a SCENE is read by its format")
         return read_scene(scene, index)
     if index is not None:
-        raise fail("--index is for a file that holds several scenes: name it", Exit.USAGE)
+        raise fail("--index is for a file that holds several scenes: name it")
     if image is not None:
         graph = image_scene(image, reader, profile, boxes)
     else:
@@ -189,7 +176,7 @@ def _as_json(graph: SceneGraph, facts: Sequence[Fact]) -> dict[str, Any]:
         "digest": graph.digest,
         "complexity": graph.complexity(),
         "level": graph.level(),
-        "facts": [fact.model_dump(mode="json") for fact in facts],
+        "facts": facts,
     }
 
 
@@ -312,7 +299,7 @@ def read_boxes(path: Path) -> list[Detection]:
 
 
 def _check(reader: str | None, known: tuple[str, ...], what: str) -> None:
-    from scenewright.config.settings import SettingsError
+    from scenewright.config.profiles import SettingsError
 
     if reader is not None and reader not in known:
         raise SettingsError(f"--with {reader!r}: for {what} use {' or '.join(known)}")
@@ -320,14 +307,15 @@ def _check(reader: str | None, known: tuple[str, ...], what: str) -> None:
 
 def _reads(profile: Profile) -> bool:
     """Return whether the profile has a language model that can read, which a script cannot."""
-    from scenewright.config.settings import CHAT_KINDS, split_judge
+    from scenewright.config.profiles import CHAT_KINDS, split_judge
 
     return profile.chat is not None and split_judge(profile.chat)[0] not in CHAT_KINDS
 
 
 def _chat(profile: Profile, settings: Settings, *, picture: bool) -> Any:
     """Return the profile's language model; for pictures with Scene-Bench's sampling if it can."""
-    from scenewright.config.settings import SettingsError, settings_with, split_judge
+    from scenewright.config.profiles import SettingsError, split_judge
+    from scenewright.config.settings import settings_with
     from scenewright.runs.model_factory import profiles
 
     if profile.chat is None or not _reads(profile):

@@ -50,13 +50,14 @@ class Counter(Protocol):
 
 @contextmanager
 def show_progress(
-    where: Console, title: str, quiet: bool, lines: bool = True, *, tenths: bool = False
+    title: str, quiet: bool, lines: bool = True, *, tenths: bool = False
 ) -> Iterator[Counter]:
     """Yield a progress callback, whose calls are shown until the block ends.
 
     Nothing is shown if ``quiet``, and without ``lines`` nothing where there is no terminal.
     ``tenths``: where there is no terminal, also print a line for each tenth.
     """
+    where = console(stderr=True)
     if quiet or not (lines or where.is_terminal):
         yield lambda done, total, doing="", more="": None
         return
@@ -134,9 +135,7 @@ async def each_picture(
     where, alone = console(stderr=True), len(paths) == 1
     done: list[T] = []
     failed = 0
-    with show_progress(
-        where, "loading the models", quiet or (alone and not where.is_terminal)
-    ) as show:
+    with show_progress("loading the models", quiet or (alone and not where.is_terminal)) as show:
         for number, path in enumerate(paths, start=1):
             show(number, len(paths), path.name)
             try:
@@ -150,18 +149,16 @@ async def each_picture(
 
 
 @contextmanager
-def show_eval_progress(
-    where: Console, total: int, quiet: bool
-) -> Iterator[Callable[[EvalProgress], None] | None]:
+def show_eval_progress(total: int, quiet: bool) -> Iterator[Callable[[EvalProgress], None] | None]:
     """Yield a progress callback for an evaluation of ``total`` items; None if ``quiet``."""
-    with show_progress(where, "loading the models", quiet) as show:
+    with show_progress("loading the models", quiet) as show:
         yield None if quiet else lambda now: show(now.items, total, now.doing, _eval_counts(now))
 
 
 @contextmanager
-def show_study_progress(where: Console, quiet: bool) -> Iterator[Callable[[StudyProgress], None]]:
+def show_study_progress(quiet: bool) -> Iterator[Callable[[StudyProgress], None]]:
     """Yield a progress callback for a panel study."""
-    with show_progress(where, "", quiet) as show:
+    with show_progress("", quiet) as show:
         yield lambda now: show(now.done, now.total, f"{now.step} of {now.steps}: {now.doing}")
 
 
@@ -188,23 +185,21 @@ def confirm_transfer(rest: int, as_json: bool) -> None:
     from scenewright.providers.hub.needs import size_words
 
     if as_json or not sys.stdin.isatty():
-        raise fail(
-            f"{size_words(rest)} would be fetched: add --yes to do so without being asked",
-            Exit.USAGE,
-        )
+        raise fail(f"{size_words(rest)} would be fetched: add --yes to do so without being asked")
     if not typer.confirm(f"Fetch {size_words(rest)}?", default=True, err=True):
         raise typer.Exit(int(Exit.OK))
 
 
 @contextmanager
-def show_transfer(rest: int | None, size: int | None, where: Console) -> Iterator[PullCallbacks]:
-    """Yield callbacks that show a transfer on ``where``.
+def show_transfer(rest: int | None, size: int | None) -> Iterator[PullCallbacks]:
+    """Yield callbacks that show a transfer.
 
     ``rest`` is the number of bytes to fetch, ``size`` of those to check; None if not known.
     """
     from scenewright.providers.hub.needs import size_words
     from scenewright.providers.hub.pull import PullCallbacks
 
+    where = console(stderr=True)
     if not where.is_terminal:
         yield PullCallbacks(
             moved=_Tenths(rest, where).moved, told=lambda text: say(text, "", where)

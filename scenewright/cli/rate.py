@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenewright.cli import options
+from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
-    Exit,
-    clear_errors,
     console,
     fail,
     note,
@@ -22,7 +22,6 @@ from scenewright.cli.console import (
     split_list,
     stop_on_signal,
 )
-from scenewright.cli.options import DetectorOption, JsonOption, LabelsOption, QuietOption
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
     from scenewright.evals.human_ratings.study import Kind, RatingStudy, StudyFolder, Tick
     from scenewright.evals.human_ratings.table import Rating
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Let people rate pictures: pages, tables, agreement, and labels to calibrate judges with.",
+app = App(
+    help="Let people rate pictures: pages, tables, agreement, and labels to calibrate judges with."
 )
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="RATINGS", help="Folder of `scenewright rate make`.")
@@ -46,9 +44,6 @@ ArmsOption = Annotated[
         metavar="ARM[,ARM…]",
         help="Arms, as backend/condition/seed or a part that only one has; default all.",
     ),
-]
-SeedOption = Annotated[
-    int, typer.Option("--seed", "-s", min=0, help="Seed of the draw and of all orders.")
 ]
 QuestionOption = Annotated[
     str, typer.Option(help="Your own question to raters.", show_default=False)
@@ -64,12 +59,8 @@ OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder of the stud
 _AGAIN = "Nothing is lost: start it again."
 
 
-@app.callback()
-def rate() -> None:
-    """Let people rate pictures: pages, tables, agreement, and labels to calibrate judges with."""
-
-
 @app.command()
+@resumable(_AGAIN)
 def make(
     source: Annotated[
         Path,
@@ -90,7 +81,7 @@ def make(
     ] = "choice",
     arms: ArmsOption = None,
     n: Annotated[int | None, typer.Option("--n", "-n", min=1, help="Tasks; default all.")] = None,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     repeats: Annotated[
         float,
         typer.Option(min=0.0, max=1.0, help="Share of the tasks that every rater gets twice."),
@@ -102,8 +93,8 @@ def make(
     name: TitleOption = "Rating pictures",
     side: SideOption = None,
     out: OutOption = Path("ratings"),
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Make a study of pictures: draw items, copy their pictures, write the tasks.
 
@@ -118,40 +109,39 @@ def make(
 
     Exit codes: 0 the study is made; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors(_AGAIN):
-        from scenewright.evals.human_ratings.making import RatingStudySpec, make_study
-        from scenewright.evals.human_ratings.sources import read_source
+    from scenewright.evals.human_ratings.making import RatingStudySpec, make_study
+    from scenewright.evals.human_ratings.sources import read_source
 
-        ends = [part.strip() for part in scale.split(",")]
-        if kind == "objects":
-            raise fail("studies of objects are made by `scenewright rate objects`", Exit.USAGE)
-        if len(ends) != 2:
-            raise fail("--scale takes two texts with a comma between them", Exit.USAGE)
-        spec = RatingStudySpec(
-            kind=kind_named(kind),
-            arms=split_list(arms),
-            n=n,
-            seed=seed,
-            repeats=repeats,
-            question=question.strip(),
-            name=name.strip() or "Rating pictures",
-            scale=(ends[0], ends[1]),
-            side=side,
-        )
-        found = read_source(source)
-        where = console(stderr=True)
-        with show_progress(where, "copying pictures", quiet or as_json, lines=False) as show:
-            study = make_study(found, spec, out, show)
-        if as_json:
-            fields = {"name", "kind", "arms", "seed", "repeats", "source", "left_out"}
-            data = study.model_dump(mode="json", include=fields)
-            print_json({**data, "tasks": len(study.tasks), "folder": str(out)})
-        else:
-            say(f"{len(study.tasks)} tasks ({study.kind}) from {study.source}")
-            _print_study("arms", study, out)
+    ends = [part.strip() for part in scale.split(",")]
+    if kind == "objects":
+        raise fail("studies of objects are made by `scenewright rate objects`")
+    if len(ends) != 2:
+        raise fail("--scale takes two texts with a comma between them")
+    spec = RatingStudySpec(
+        kind=kind_named(kind),
+        arms=split_list(arms),
+        n=n,
+        seed=seed,
+        repeats=repeats,
+        question=question.strip(),
+        name=name.strip() or "Rating pictures",
+        scale=(ends[0], ends[1]),
+        side=side,
+    )
+    found = read_source(source)
+    with show_progress("copying pictures", quiet or as_json, lines=False) as show:
+        study = make_study(found, spec, out, show)
+    if as_json:
+        fields = {"name", "kind", "arms", "seed", "repeats", "source", "left_out"}
+        data = study.model_dump(mode="json", include=fields)
+        print_json({**data, "tasks": len(study.tasks), "folder": str(out)})
+    else:
+        say(f"{len(study.tasks)} tasks ({study.kind}) from {study.source}")
+        _print_study("arms", study, out)
 
 
 @app.command()
+@resumable(_AGAIN)
 def objects(
     source: Annotated[
         Path,
@@ -162,8 +152,8 @@ def objects(
             "objects, whose ratings are ignored.",
         ),
     ],
-    detector: DetectorOption = None,
-    labels: LabelsOption = None,
+    detector: options.Detector = None,
+    labels: options.Labels = None,
     images: Annotated[
         Path | None,
         typer.Option(help="Folder of the pictures of a file of detections; default its own."),
@@ -174,28 +164,25 @@ def objects(
     apart: Annotated[
         int,
         typer.Option(
-            min=1,
-            max=5,
-            help="Ask one more rater where two scores differ by this much; 5: never.",
+            min=1, max=5, help="Ask one more rater where two scores differ by this much; 5: never."
         ),
     ] = 3,
     whole: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of the pictures also rated as a whole.")
     ] = 0.0,
     least_share: Annotated[
-        float,
-        typer.Option(min=0.0, max=1.0, help="Least share of the picture that a box covers."),
+        float, typer.Option(min=0.0, max=1.0, help="Least share of the picture that a box covers.")
     ] = 0.01,
     least_score: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Least confidence of a detection.")
     ] = 0.5,
-    seed: SeedOption = 0,
+    seed: options.Seed = 0,
     question: QuestionOption = "",
     name: TitleOption = "Rating objects",
     side: SideOption = None,
     out: OutOption = Path("ratings"),
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Make a study of objects: people rate how real the shape and the texture of each look.
 
@@ -210,34 +197,33 @@ def objects(
 
     Exit codes: 0 the study is made; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors(_AGAIN):
-        from scenewright.evals.human_ratings.making import ObjectStudySpec, make_object_study
-        from scenewright.evals.human_ratings.study import Rule
+    from scenewright.evals.human_ratings.making import ObjectStudySpec, make_object_study
+    from scenewright.evals.human_ratings.study import Rule
 
-        spec = ObjectStudySpec(
-            n=n,
-            whole_share=whole,
-            least_share=least_share,
-            least_score=least_score,
-            rule=Rule(raters=raters, apart=apart),
-            seed=seed,
-            question=question.strip(),
-            name=name.strip() or "Rating objects",
-            side=side,
-        )
-        where, off = console(stderr=True), quiet or as_json
-        with show_progress(where, "finding objects", off, lines=False) as show:
-            found = _object_source(source, detector, labels, images, arms, out, show)
-        with show_progress(where, "copying pictures", off, lines=False) as show:
-            study = make_object_study(found, spec, out, show)
-        data = _object_study_data(study, out)
-        if as_json:
-            print_json(data)
-            return
-        say(f"{data['objects']} objects of {data['pictures']} pictures from {study.source}")
-        if data["whole_pictures"]:
-            say(f"{data['whole_pictures']} pictures are also rated as a whole")
-        _print_study("sources", study, out)
+    spec = ObjectStudySpec(
+        n=n,
+        whole_share=whole,
+        least_share=least_share,
+        least_score=least_score,
+        rule=Rule(raters=raters, apart=apart),
+        seed=seed,
+        question=question.strip(),
+        name=name.strip() or "Rating objects",
+        side=side,
+    )
+    off = quiet or as_json
+    with show_progress("finding objects", off, lines=False) as show:
+        found = _object_source(source, detector, labels, images, arms, out, show)
+    with show_progress("copying pictures", off, lines=False) as show:
+        study = make_object_study(found, spec, out, show)
+    data = _object_study_data(study, out)
+    if as_json:
+        print_json(data)
+        return
+    say(f"{data['objects']} objects of {data['pictures']} pictures from {study.source}")
+    if data["whole_pictures"]:
+        say(f"{data['whole_pictures']} pictures are also rated as a whole")
+    _print_study("sources", study, out)
 
 
 def _print_study(label: str, study: RatingStudy, out: Path) -> None:
@@ -267,15 +253,14 @@ def _object_source(
         names = split_list(labels), split_list(arms)
         return asyncio.run(_detect(source, detector, *names, images, out, show))
     if labels or arms:
-        raise fail("--labels and --arms are for --detector: leave them out", Exit.USAGE)
+        raise fail("--labels and --arms are for --detector: leave them out")
     if is_rated_set(source):
         return read_rated(source)
     if is_detections(source):
         return read_detected(source, images)
     raise fail(
         f"{source} holds no objects: name a file of detections or a set of rated objects, or add "
-        "a detector (--detector miniature)",
-        Exit.USAGE,
+        "a detector (--detector miniature)"
     )
 
 
@@ -298,7 +283,7 @@ async def _detect(
     try:
         found = detector_of(spec, DetectorSettings(images=images))
     except DetectionError as error:
-        raise fail(str(error), Exit.USAGE) from error
+        raise fail(str(error)) from error
     try:
         # Another detector, or other labels, detects anew.
         key = hashlib.sha256(f"{found.fingerprint} {sorted(labels)}".encode()).hexdigest()[:12]
@@ -327,12 +312,11 @@ def _object_study_data(study: RatingStudy, out: Path) -> dict[str, object]:
 
 
 @app.command()
+@resumable("All ratings are kept.")
 def serve(
     folder: FolderArgument = Path("ratings"),
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
-    ] = 8650,
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 8650,
     token: Annotated[
         str | None,
         typer.Option(
@@ -350,10 +334,9 @@ def serve(
 
     Exit codes: 0 ended; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors(again="All ratings are kept."):
-        from scenewright.evals.human_ratings.study import StudyFolder
+    from scenewright.evals.human_ratings.study import StudyFolder
 
-        asyncio.run(_serve(StudyFolder(folder), host, port, token))
+    asyncio.run(_serve(StudyFolder(folder), host, port, token))
 
 
 async def _serve(folder: StudyFolder, host: str, port: int, token: str | None) -> None:
@@ -375,7 +358,7 @@ def labels(
         "labels.csv"
     ),
     fewest: Annotated[int, typer.Option(min=1, help="Votes for yes or no that a label needs.")] = 1,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write the raters' majority for each fact as labels for `scenewright judges`.
 
@@ -389,22 +372,21 @@ def labels(
 
     Exit codes: 0 written; 2 wrong input; 3 could not run.
     """
-    with clear_errors():
-        from scenewright.evals.human_ratings.labels import write_labels
-        from scenewright.evals.human_ratings.study import StudyFolder
-        from scenewright.evals.human_ratings.table import ratings_of
+    from scenewright.evals.human_ratings.labels import write_labels
+    from scenewright.evals.human_ratings.study import StudyFolder
+    from scenewright.evals.human_ratings.table import ratings_of
 
-        study = StudyFolder(folder)
-        made = write_labels(study, ratings_of(study), out, fewest)
-        if as_json:
-            print_json(made.model_dump(mode="json"))
-            return
-        say(f"{made.labels} labels written to {out}; {made.holds} hold")
-        say(
-            f"left out: {made.ties} ties, {made.undecided} nobody could tell, {made.too_few} with "
-            f"too few votes, {made.absent} about absent objects"
-        )
-        say(f"use them  scenewright judges calibrate --labels {out}")
+    study = StudyFolder(folder)
+    made = write_labels(study, ratings_of(study), out, fewest)
+    if as_json:
+        print_json(made)
+        return
+    say(f"{made.labels} labels written to {out}; {made.holds} hold")
+    say(
+        f"left out: {made.ties} ties, {made.undecided} that nobody could tell, {made.too_few} with "
+        f"too few votes, {made.absent} about absent objects"
+    )
+    say(f"use them  scenewright judges calibrate --labels {out}")
 
 
 @app.command()
@@ -447,9 +429,9 @@ def report(
         ),
     ] = None,
     resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = 1000,
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the bootstrap.")] = 0,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Report on ratings: agreement, arms, consistency, and people against metrics and panels.
 
@@ -462,48 +444,38 @@ def report(
 
     Exit codes: 0 written; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors():
-        from scenewright.evals.human_ratings.comparison import machine_of
-        from scenewright.evals.human_ratings.object_report import (
-            object_report,
-            write_object_report,
-        )
-        from scenewright.evals.human_ratings.report import rating_report, write_report
-        from scenewright.evals.store.results import Results
+    from scenewright.evals.human_ratings.comparison import machine_of
+    from scenewright.evals.human_ratings.object_report import object_report, write_object_report
+    from scenewright.evals.human_ratings.report import rating_report, write_report
+    from scenewright.evals.store.results import Results
 
-        ratings, study = _read(source, columns, None if kind is None else kind_named(kind))
-        where = console(stderr=True)
-        show = (lambda text: note(f"{text} …")) if where.is_terminal and not quiet else None
-        place = out or (source / "report" if source.is_dir() else source.with_suffix(".report"))
-        made: RatingReport | ObjectReport
-        if study is not None and study.kind == "objects":
-            if evaluation is not None or lower:
-                raise fail("ratings of objects have no evaluation: leave EVAL out", Exit.USAGE)
-            made = object_report(
-                ratings, study, about=source.name, resamples=resamples, seed=seed, tick=show
-            )
-            page, tables = write_object_report(made, place), _object_tables(made)
-        else:
-            machine = None if evaluation is None else machine_of(Results(evaluation), lower or ())
-            made = rating_report(
-                ratings,
-                study,
-                machine,
-                about=source.name,
-                resamples=resamples,
-                seed=seed,
-                tick=show,
-            )
-            page, tables = write_report(made, place), _rating_tables(made)
-        if as_json:
-            print_json(made.model_dump(mode="json"))
-            return
-        say(_summary(made))
-        for heads, rows in tables:
-            if rows:
-                say("")
-                print_table(heads, rows)
-        say(f"\nreport   {page}")
+    ratings, study = _read(source, columns, None if kind is None else kind_named(kind))
+    where = console(stderr=True)
+    show = (lambda text: note(f"{text} …")) if where.is_terminal and not quiet else None
+    place = out or (source / "report" if source.is_dir() else source.with_suffix(".report"))
+    made: RatingReport | ObjectReport
+    if study is not None and study.kind == "objects":
+        if evaluation is not None or lower:
+            raise fail("ratings of objects have no evaluation: leave EVAL out")
+        made = object_report(
+            ratings, study, about=source.name, resamples=resamples, seed=seed, tick=show
+        )
+        page, tables = write_object_report(made, place), _object_tables(made)
+    else:
+        machine = None if evaluation is None else machine_of(Results(evaluation), lower or ())
+        made = rating_report(
+            ratings, study, machine, about=source.name, resamples=resamples, seed=seed, tick=show
+        )
+        page, tables = write_report(made, place), _rating_tables(made)
+    if as_json:
+        print_json(made)
+        return
+    say(_summary(made))
+    for heads, rows in tables:
+        if rows:
+            say("")
+            print_table(heads, rows)
+    say(f"\nreport   {page}")
 
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -631,14 +603,14 @@ def _read(
 
     if source.is_dir():
         if columns or kind:
-            raise fail("--columns and --kind are for tables: a study has its own", Exit.USAGE)
+            raise fail("--columns and --kind are for tables: a study has its own")
         folder = StudyFolder(source)
         return ratings_of(folder), folder.study
     names = {}
     for part in split_list(columns):
         ours, sign, theirs = part.partition("=")
         if not sign or not ours.strip() or not theirs.strip():
-            raise fail(f"--columns: {part!r} is not OURS=THEIRS", Exit.USAGE)
+            raise fail(f"--columns: {part!r} is not OURS=THEIRS")
         names[ours.strip()] = theirs.strip()
     return read_csv(source, names, kind), None
 
@@ -650,7 +622,7 @@ def kind_named(text: str) -> Kind:
     for known in KINDS:
         if text == known:
             return known
-    raise fail(f"unknown kind {text!r}: use one of {', '.join(KINDS)}", Exit.USAGE)
+    raise fail(f"unknown kind {text!r}: use one of {', '.join(KINDS)}")
 
 
 @app.command()
@@ -684,25 +656,24 @@ def export(
 
     Exit codes: 0 written; 2 wrong input; 3 could not run.
     """
-    with clear_errors():
-        from scenewright.evals.human_ratings.study import StudyFolder
-        from scenewright.evals.human_ratings.table import ratings_of, write_csv
+    from scenewright.evals.human_ratings.study import StudyFolder
+    from scenewright.evals.human_ratings.table import ratings_of, write_csv
 
-        if place is not None and out is not None:
-            raise fail("OUT and --out are the same: give one of them", Exit.USAGE)
-        target = place or out or Path("ratings.csv")
-        study = StudyFolder(folder)
-        if study.study.kind == "objects" and target.suffix.lower() != ".csv":
-            from scenewright.evals.human_ratings.object_report import export_objects
+    if place is not None and out is not None:
+        raise fail("OUT and --out are the same: give one of them")
+    target = place or out or Path("ratings.csv")
+    study = StudyFolder(folder)
+    if study.study.kind == "objects" and target.suffix.lower() != ".csv":
+        from scenewright.evals.human_ratings.object_report import export_objects
 
-            made = export_objects(study, target, fewest)
-            say(
-                f"{made.objects} objects of {made.pictures} pictures written to {target}; left "
-                f"out: {made.excluded} that a rater took out, {made.unfinished} that need more "
-                "raters"
-            )
-            return
-        if fewest is not None:
-            raise fail("--fewest is for folders of rated objects: leave it out", Exit.USAGE)
-        count = write_csv(ratings_of(study), target)
-        say(f"{count} ratings written to {target}")
+        made = export_objects(study, target, fewest)
+        say(
+            f"{made.objects} objects of {made.pictures} pictures written to {target}; left "
+            f"out: {made.excluded} that a rater took out, {made.unfinished} that need more "
+            "raters"
+        )
+        return
+    if fewest is not None:
+        raise fail("--fewest is for folders of rated objects: leave it out")
+    count = write_csv(ratings_of(study), target)
+    say(f"{count} ratings written to {target}")

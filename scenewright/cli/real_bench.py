@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from scenewright.cli import costs
+from scenewright.cli import costs, options
+from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    clear_errors,
-    console,
     fail,
+    give,
     note,
     print_json,
     print_table,
@@ -23,16 +23,7 @@ from scenewright.cli.console import (
     say,
     split_list,
 )
-from scenewright.cli.options import (
-    JsonOption,
-    JudgesOption,
-    LimitUsdOption,
-    ProfileOption,
-    QuietOption,
-    YesOption,
-    answers_file,
-    chosen_profile,
-)
+from scenewright.cli.options import answers_file, chosen_profile
 from scenewright.cli.progress import show_progress
 from scenewright.cli.real_bench_schema import app as schema
 from scenewright.cli.real_bench_style import app as style
@@ -43,10 +34,9 @@ if TYPE_CHECKING:
     from scenewright.evals.studies.real.real_scorer import Picture, RealRow, RealScorer, Style
     from scenewright.evals.studies.real.schema import ClassSchema
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = App(
     help="Score whether pictures are real enough to train on: attributes, relations and style "
-    "(REAL).",
+    "(REAL)."
 )
 app.add_typer(schema, name="schema")
 app.add_typer(style, name="style")
@@ -62,13 +52,9 @@ _SHOWN = 40
 
 
 @app.command()
+@resumable("the same command goes on: answers are kept")
 def score(
-    pictures: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PICTURE...", help="Picture files, or folders of them.", show_default=False
-        ),
-    ],
+    pictures: options.Pictures,
     schema_file: Annotated[
         Path,
         typer.Option(
@@ -88,8 +74,8 @@ def score(
             help="Class of all pictures; default: each picture's folder.",
         ),
     ] = None,
-    profile: ProfileOption = None,
-    judges: JudgesOption = None,
+    profile: options.ProfileName = None,
+    judges: options.Judges = None,
     wording: WordingOption = "published",
     asking: Annotated[
         Literal["waves", "together"] | None,
@@ -124,11 +110,11 @@ def score(
         typer.Option(metavar="FILE", help="File of answers; default: in your settings folder."),
     ] = None,
     at_once: Annotated[int, typer.Option(min=1, help="Concurrent pictures.")] = 16,
-    limit_usd: LimitUsdOption = 5.0,
-    yes: YesOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    limit_usd: options.LimitUsd = 5.0,
+    yes: options.Yes = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> Exit:
     """Score pictures by the attributes and relations of their class.
 
     A picture's class is the name of its folder, or --class. The judges of the profile, or --judges,
@@ -146,29 +132,25 @@ def score(
 
     Exit codes: 0 scored; 2 wrong input; 3 could not run; 4 some pictures have no score.
     """
-    with clear_errors("the same command goes on: answers are kept"):
-        rows = scored_rows(
-            pictures,
-            schema_file,
-            out,
-            label=label,
-            profile=profile,
-            judges=judges or (),
-            wording=wording,
-            asking=asking,
-            weighting=weighting,
-            style=style,
-            store=store,
-            at_once=at_once,
-            confirm=lambda usd: costs.agree(usd, limit_usd, yes, "raise --limit-usd"),
-            quiet=quiet,
-        )
-        if as_json:
-            print_json([row.model_dump(mode="json") for row in rows])
-        else:
-            _print(rows, out)
-        unjudged = any(row.base is None for row in rows)
-    raise typer.Exit(int(Exit.UNJUDGED if unjudged else Exit.OK))
+    rows = scored_rows(
+        pictures,
+        schema_file,
+        out,
+        label=label,
+        profile=profile,
+        judges=judges or (),
+        wording=wording,
+        asking=asking,
+        weighting=weighting,
+        style=style,
+        store=store,
+        at_once=at_once,
+        confirm=lambda usd: costs.agree(usd, limit_usd, yes, "raise --limit-usd"),
+        quiet=quiet,
+    )
+    give(as_json, rows, _print, rows, out)
+    unjudged = any(row.base is None for row in rows)
+    return Exit.UNJUDGED if unjudged else Exit.OK
 
 
 def scored_rows(
@@ -202,9 +184,9 @@ def scored_rows(
     from scenewright.runs.model_factory.profiles import panel_of
 
     if judges and profile:
-        raise fail("give --judges or --profile, not both", Exit.USAGE)
+        raise fail("give --judges or --profile, not both")
     if out is not None and out.suffix not in (".jsonl", PARQUET):
-        raise fail(f"--out {out}: name a file that ends in .jsonl or .parquet", Exit.USAGE)
+        raise fail(f"--out {out}: name a file that ends in .jsonl or .parquet")
     schemas = read_schemas(schema_file)
     found = _pictures(pictures, label, schemas, schema_file)
     settings, chosen = (load_settings(), None) if judges else chosen_profile(profile)
@@ -225,7 +207,7 @@ def scored_rows(
                 limit=settings.judge_timeout,
             )
             confirm(_forecast(scorer, found, schemas, place, quiet))
-            with show_progress(console(stderr=True), "scoring", quiet, lines=False) as show:
+            with show_progress("scoring", quiet, lines=False) as show:
                 done, spent = 0, 0.0
 
                 def scored_one(row: RealRow, kept: bool) -> None:
@@ -263,8 +245,8 @@ def agree(
             "(yes or no), one line a person.",
         ),
     ],
-    as_json: JsonOption = False,
-) -> None:
+    as_json: options.Json = False,
+) -> Exit:
     """Compare scores with people's labels: Spearman's and Kendall's rank correlations.
 
     Pictures are matched by their path as in SCORES, or by their file name where it is unique.
@@ -275,40 +257,36 @@ def agree(
 
     Exit codes: 0 compared; 2 wrong input; 4 nothing to compare.
     """
-    with clear_errors():
-        from scenewright.evals.studies.real.ranking import agreement, read_labels
-        from scenewright.evals.studies.real.real_scorer import read_rows
-        from scenewright.evals.studies.real.schema import SchemaError
+    from scenewright.evals.studies.real.ranking import agreement, read_labels
+    from scenewright.evals.studies.real.real_scorer import read_rows
+    from scenewright.evals.studies.real.schema import SchemaError
 
-        rows, people = read_rows(scores), read_labels(labels)
-        names = Counter(Path(row.image).name for row in rows)
-        keys = {row.image: row.image for row in rows}
-        keys |= {
-            Path(row.image).name: row.image for row in rows if names[Path(row.image).name] == 1
-        }
-        if unknown := [image for image in people if image not in keys]:
-            raise SchemaError(
-                f"{labels}: {len(unknown)} pictures are not in {scores}, such as {unknown[0]}"
-            )
-        columns: dict[str, dict[str, Any]] = {
-            name: {row.image: getattr(row, name) for row in rows}
-            for name in ("s_att", "s_rel", "s_style", "combined")
-        }
-        known = {name: v for name, v in columns.items() if any(x is not None for x in v.values())}
-        found = agreement(known, {keys[image]: label for image, label in people.items()})
-        if as_json:
-            print_json([one.model_dump(mode="json") for one in found])
-            return
-        print_table(
-            ("score", "Spearman", "Kendall", "pictures", "unscored"),
-            [
-                (one.name, one.spearman.text(), one.kendall.text(), str(one.spearman.n),
-                 str(one.unscored))
-                for one in found
-            ],
-        )  # fmt: skip
-        if not found:
-            raise typer.Exit(int(Exit.UNJUDGED))
+    rows, people = read_rows(scores), read_labels(labels)
+    names = Counter(Path(row.image).name for row in rows)
+    keys = {row.image: row.image for row in rows}
+    keys |= {Path(row.image).name: row.image for row in rows if names[Path(row.image).name] == 1}
+    if unknown := [image for image in people if image not in keys]:
+        raise SchemaError(
+            f"{labels}: {len(unknown)} pictures are not in {scores}, such as {unknown[0]}"
+        )
+    columns: dict[str, dict[str, Any]] = {
+        name: {row.image: getattr(row, name) for row in rows}
+        for name in ("s_att", "s_rel", "s_style", "combined")
+    }
+    known = {name: v for name, v in columns.items() if any(x is not None for x in v.values())}
+    found = agreement(known, {keys[image]: label for image, label in people.items()})
+    if as_json:
+        print_json(found)
+        return Exit.OK
+    print_table(
+        ("score", "Spearman", "Kendall", "pictures", "unscored"),
+        [
+            (one.name, one.spearman.text(), one.kendall.text(), str(one.spearman.n),
+             str(one.unscored))
+            for one in found
+        ],
+    )  # fmt: skip
+    return Exit.UNJUDGED if not found else Exit.OK
 
 
 def _pictures(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenewright.cli import options
+from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    clear_errors,
     console,
     fail,
     note,
@@ -19,16 +20,12 @@ from scenewright.cli.console import (
     say,
 )
 from scenewright.cli.costs import agree, cost_line
-from scenewright.cli.options import JsonOption, LimitUsdOption, QuietOption, RetryOption, YesOption
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from scenewright.evals.studies.real.schema_making import ClassText, Made
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Make and check schemas: the parts of each class and their appearance.",
-)
+app = App(help="Make and check schemas: the parts of each class and their appearance.")
 
 OutOption = Annotated[
     Path, typer.Option("--out", "-o", metavar="FILE.json", help="File of the schemas.")
@@ -45,6 +42,7 @@ _ENDINGS = (".txt", ".md")
 
 
 @app.command()
+@resumable("the same command goes on: replies are kept")
 def make(
     texts: Annotated[
         list[Path],
@@ -57,11 +55,11 @@ def make(
     chat: Annotated[str, typer.Option(metavar="ACCOUNT:MODEL", help="Language model.")],
     out: OutOption,
     existence: ExistenceOption = None,
-    retry: RetryOption = False,
-    limit_usd: LimitUsdOption = 5.0,
-    yes: YesOption = False,
-    quiet: QuietOption = False,
-) -> None:
+    retry: options.Retry = False,
+    limit_usd: options.LimitUsd = 5.0,
+    yes: options.Yes = False,
+    quiet: options.Quiet = False,
+) -> Exit:
     """Make schemas by a language model over a text of each class.
 
     Each attribute needs a quote from the text. Replies are kept in OUT.replies.db, so that the same
@@ -73,34 +71,29 @@ def make(
 
     Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input; 3 could not run.
     """
-    with clear_errors("the same command goes on: replies are kept"):
-        from scenewright.evals.annotation.panel_queries import text_model_of
-        from scenewright.evals.store.ledger import Ledger
-        from scenewright.evals.studies.real.schema import EXISTENCE, write_schemas
-        from scenewright.evals.studies.real.schema_making import expected, make_schemas
+    from scenewright.evals.annotation.panel_queries import text_model_of
+    from scenewright.evals.store.ledger import Ledger
+    from scenewright.evals.studies.real.schema import EXISTENCE, write_schemas
+    from scenewright.evals.studies.real.schema_making import expected, make_schemas
 
-        found = _texts(texts)
-        model = text_model_of(chat)
-        asked = EXISTENCE if existence is None else existence.strip() or None
-        where = console(stderr=True)
-        costs = expected(model, found)
-        if not quiet:
-            note(f"{len(found)} classes; at most {cost_line(model.name, costs)}")
-        agree(costs.usd or 0.0, limit_usd, yes, "raise --limit-usd")
-        with (
-            Ledger(out.with_name(f"{out.name}.replies.db")) as ledger,
-            show_progress(where, "asking", quiet, lines=False) as show,
-        ):
-            work = make_schemas(
-                ledger, model, found, existence=asked, retry=retry, on_progress=show
-            )
-            made = run_and_free(work)
-        schemas = [one.schema for one in made if one.schema is not None]
-        if schemas:
-            write_schemas(out, schemas)
-        _print_made(made, out if schemas else None)
-        if len(schemas) < len(made):
-            raise typer.Exit(int(Exit.MISSING))
+    found = _texts(texts)
+    model = text_model_of(chat)
+    asked = EXISTENCE if existence is None else existence.strip() or None
+    costs = expected(model, found)
+    if not quiet:
+        note(f"{len(found)} classes; at most {cost_line(model.name, costs)}")
+    agree(costs.usd or 0.0, limit_usd, yes, "raise --limit-usd")
+    with (
+        Ledger(out.with_name(f"{out.name}.replies.db")) as ledger,
+        show_progress("asking", quiet, lines=False) as show,
+    ):
+        work = make_schemas(ledger, model, found, existence=asked, retry=retry, on_progress=show)
+        made = run_and_free(work)
+    schemas = [one.schema for one in made if one.schema is not None]
+    if schemas:
+        write_schemas(out, schemas)
+    _print_made(made, out if schemas else None)
+    return Exit.MISSING if len(schemas) < len(made) else Exit.OK
 
 
 @app.command()
@@ -117,72 +110,68 @@ def cub(
         int, typer.Option(min=1, max=4, help="Least certainty of a mark that counts.")
     ] = 3,
     existence: ExistenceOption = None,
-    quiet: QuietOption = False,
-) -> None:
+    quiet: options.Quiet = False,
+) -> Exit:
     """Make schemas from annotations in the format of CUB-200-2011.
 
     Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input.
     """
-    with clear_errors():
-        from scenewright.evals.studies.real.schema import write_schemas
-        from scenewright.evals.studies.real.schema_making import BIRD_EXISTENCE, cub_schemas
+    from scenewright.evals.studies.real.schema import write_schemas
+    from scenewright.evals.studies.real.schema_making import BIRD_EXISTENCE, cub_schemas
 
-        where = console(stderr=True)
-        asked = BIRD_EXISTENCE if existence is None else existence.strip() or None
-        with where.status("reading") as status:
+    where = console(stderr=True)
+    asked = BIRD_EXISTENCE if existence is None else existence.strip() or None
+    with where.status("reading") as status:
 
-            def show(lines: int) -> None:
-                if not quiet:
-                    status.update(f"{lines:,} labels read")
+        def show(lines: int) -> None:
+            if not quiet:
+                status.update(f"{lines:,} labels read")
 
-            made = cub_schemas(
-                folder, share=share, certainty=certainty, existence=asked, on_progress=show
-            )
-        for problem in made.bad:
-            note(f"note: left out: {problem}")
-        if made.n_bad > len(made.bad):
-            note(f"note: {made.n_bad - len(made.bad)} more lines are left out")
-        if not made.schemas:
-            raise fail("no class has a common attribute: lower --share or --certainty", Exit.USAGE)
-        write_schemas(out, made.schemas)
-        count = sum(len(schema.attributes) for schema in made.schemas)
-        say(
-            f"wrote {out}: {len(made.schemas)} classes, {count} attributes of {made.lines:,} labels"
+        made = cub_schemas(
+            folder, share=share, certainty=certainty, existence=asked, on_progress=show
         )
-        if made.without:
-            note(f"note: without a common attribute: {', '.join(made.without[:8])}")
-            raise typer.Exit(int(Exit.MISSING))
+    for problem in made.bad:
+        note(f"note: left out: {problem}")
+    if made.n_bad > len(made.bad):
+        note(f"note: {made.n_bad - len(made.bad)} more lines are left out")
+    if not made.schemas:
+        raise fail("no class has a common attribute: lower --share or --certainty")
+    write_schemas(out, made.schemas)
+    count = sum(len(schema.attributes) for schema in made.schemas)
+    say(f"wrote {out}: {len(made.schemas)} classes, {count} attributes of {made.lines:,} labels")
+    if made.without:
+        note(f"note: without a common attribute: {', '.join(made.without[:8])}")
+        raise typer.Exit(int(Exit.MISSING))
+    return Exit.OK
 
 
 @app.command()
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Schemas, JSON or TOML.")],
-    as_json: JsonOption = False,
-) -> None:
+    as_json: options.Json = False,
+) -> Exit:
     """Check a file of schemas and list every fault.
 
     Exit codes: 0 sound; 2 faults.
     """
-    with clear_errors():
-        from scenewright.evals.studies.real.schema import AttributeSchema, check_schemas
+    from scenewright.evals.studies.real.schema import AttributeSchema, check_schemas
 
-        schemas, faults = check_schemas(file)
-        if as_json:
-            classes = [schema.model_dump(mode="json") for schema in schemas]
-            print_json({"file": str(file), "classes": classes, "faults": faults})
-        else:
-            rows = []
-            for schema in schemas:
-                if isinstance(schema, AttributeSchema):
-                    asks = f"{len(schema.attributes)} attributes"
-                else:
-                    asks = f"{len(schema.entities)} entities, {len(schema.relations)} relations"
-                rows.append((schema.name, str(schema.version), schema.made_by, asks))
-            print_table(("class", "version", "made by", "asks about"), rows)
-            for fault in faults:
-                note(f"fault: {fault}", "red")
-        if faults:
-            raise typer.Exit(int(Exit.USAGE))
+    schemas, faults = check_schemas(file)
+    if as_json:
+        classes = schemas
+        print_json({"file": str(file), "classes": classes, "faults": faults})
+    else:
+        rows = []
+        for schema in schemas:
+            if isinstance(schema, AttributeSchema):
+                asks = f"{len(schema.attributes)} attributes"
+            else:
+                asks = f"{len(schema.entities)} entities, {len(schema.relations)} relations"
+            rows.append((schema.name, str(schema.version), schema.made_by, asks))
+        print_table(("class", "version", "made by", "asks about"), rows)
+        for fault in faults:
+            note(f"fault: {fault}", "red")
+    return Exit.USAGE if faults else Exit.OK
 
 
 def _texts(places: list[Path]) -> list[ClassText]:
@@ -220,7 +209,11 @@ def _texts(places: list[Path]) -> list[ClassText]:
     names = [one.name for one in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or not found:
-        raise SchemaError(f"the classes {twice} are given twice" if twice else "there are no texts")
+        raise SchemaError(
+            f"texts for {', '.join(twice)} are given twice: keep one of each"
+            if twice
+            else "no texts found: name files CLASS.txt or a folder of them"
+        )
     if empty := [one.name for one in found if not one.text.strip()]:
         raise SchemaError(f"the texts of {', '.join(empty[:8])} are empty")
     return found

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenewright.cli.console import Exit, clear_errors, console, print_json, print_table, say
-from scenewright.cli.options import DeviceOption, JsonOption, QuietOption
+from scenewright.cli import options
+from scenewright.cli.app import App, resumable
+from scenewright.cli.console import Exit, give, print_table, say
 from scenewright.cli.progress import Counter, show_progress
 
 if TYPE_CHECKING:
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
         StyleReport,
     )
 
-app = typer.Typer(
-    name="style",
-    no_args_is_help=True,
-    help="Style realism: train a CLIP on photos and illustrations, and score pictures with it.",
+app = App(
+    help="Style realism: train a CLIP on photos and illustrations, and score pictures with it."
 )
 
 MINIATURE = "miniature"
@@ -42,6 +41,7 @@ ModelOption = Annotated[
 
 
 @app.command()
+@resumable("the same command goes on from the last checkpoint")
 def train(
     data: Annotated[
         Path,
@@ -67,13 +67,13 @@ def train(
     held_out: Annotated[
         float, typer.Option(help="Share held out for the test, if SET defines no parts.")
     ] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the parts and of the order.")] = 0,
+    seed: options.Seed = 0,
     save_seconds: Annotated[
         float, typer.Option(min=1.0, help="Save a checkpoint at least this often, in seconds.")
     ] = 120.0,
-    device: DeviceOption = "auto",
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    device: options.Device = "auto",
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> None:
     """Train a style scorer, and measure it on held-out pictures before and after.
 
@@ -85,45 +85,40 @@ def train(
 
     Exit codes: 0 trained; 2 wrong input; 3 could not run; 130 interrupted.
     """
-    with clear_errors("the same command goes on from the last checkpoint"):
-        from pydantic import ValidationError
+    from pydantic import ValidationError
 
-        from scenewright.core.validation import first_problem
-        from scenewright.evals.studies.real.style import StyleError, checked, read_labelled
-        from scenewright.evals.studies.real.style_training import StylePlan, train_style
+    from scenewright.core.validation import first_problem
+    from scenewright.evals.studies.real.style import StyleError, checked, read_labelled
+    from scenewright.evals.studies.real.style_training import StylePlan, train_style
 
-        pictures = read_labelled(data)
-        with show_progress(console(stderr=True), "", quiet) as show:
-            total = len(pictures)
-            found = checked(
-                pictures, held_out, seed, lambda done: show(done, total, "reading the pictures")
-            )
-            given = {"rate": rate, "batch": batch, "epochs": epochs}
-            with _model(model, seed) as (source, usual):
-                try:
-                    plan = StylePlan.model_validate(
-                        usual
-                        | {name: value for name, value in given.items() if value is not None}
-                        | {"texts": {"photo": photo, "illustration": illustration}, "seed": seed}
-                    )
-                except ValidationError as error:
-                    raise StyleError(first_problem(error)) from error
-                report = train_style(
-                    source, found, out, plan, device=device, save_seconds=save_seconds,
-                    name=model, tell=_told(show),
-                )  # fmt: skip
-        assert report is not None
-        if as_json:
-            print_json(report.model_dump(mode="json"))
-        else:
-            _show_report(report, out)
+    pictures = read_labelled(data)
+    with show_progress("", quiet) as show:
+        total = len(pictures)
+        found = checked(
+            pictures, held_out, seed, lambda done: show(done, total, "reading the pictures")
+        )
+        given = {"rate": rate, "batch": batch, "epochs": epochs}
+        with _model(model, seed) as (source, usual):
+            try:
+                plan = StylePlan.model_validate(
+                    usual
+                    | {name: value for name, value in given.items() if value is not None}
+                    | {"texts": {"photo": photo, "illustration": illustration}, "seed": seed}
+                )
+            except ValidationError as error:
+                raise StyleError(first_problem(error)) from error
+            report = train_style(
+                source, found, out, plan, device=device, save_seconds=save_seconds,
+                name=model, tell=_told(show),
+            )  # fmt: skip
+    assert report is not None
+    give(as_json, report, _show_report, report, out)
 
 
 @app.command()
+@resumable("with --store the same command goes on")
 def score(
-    pictures: Annotated[
-        list[Path], typer.Argument(metavar="PICTURE...", help="Picture files, or folders of them.")
-    ],
+    pictures: options.Pictures,
     model: ModelOption,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="JSON lines to write.")
@@ -135,55 +130,53 @@ def score(
         ),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Pictures in one pass.")] = 32,
-    device: DeviceOption = "auto",
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    device: options.Device = "auto",
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> Exit:
     """Score pictures: P(photo), from 0 to 1.
 
     Exit codes: 0 scored; 2 wrong input; 3 could not run; 4 some pictures could not be read.
     """
-    with clear_errors("with --store the same command goes on"):
-        from scenewright.core.flushing import write_text
-        from scenewright.evals.studies.real.style import StyleError, StyleScorer
+    from scenewright.core.flushing import write_text
+    from scenewright.evals.studies.real.style import StyleError, StyleScorer
 
-        scorer = StyleScorer(model, device=device, batch=batch, store=store)
-        files = _files(pictures)
-        if not files:
-            raise StyleError("there are no pictures: name files, or folders that hold some")
-        with show_progress(console(stderr=True), "", quiet) as show:
-            found = asyncio.run(_scored(scorer, files, show))
-        rows = [
-            {"image": str(one.file), "s_style": one.score, "reason": one.reason} for one in found
-        ]
-        if out is not None:
-            import json
+    scorer = StyleScorer(model, device=device, batch=batch, store=store)
+    files = _files(pictures)
+    if not files:
+        raise StyleError("no pictures found: name picture files, or folders of them")
+    with show_progress("", quiet) as show:
+        found = asyncio.run(_scored(scorer, files, show))
+    rows = [{"image": str(one.file), "s_style": one.score, "reason": one.reason} for one in found]
+    if out is not None:
+        import json
 
-            write_text(out, "\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
-        if as_json:
-            print_json({"scorer": scorer.id, "fingerprint": scorer.fingerprint, "pictures": rows})
-        else:
-            _show_scores(found)
-        if any(one.score is None for one in found):
-            raise typer.Exit(int(Exit.UNJUDGED))
+        write_text(out, "\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
+    give(
+        as_json,
+        {"scorer": scorer.id, "fingerprint": scorer.fingerprint, "pictures": rows},
+        _show_scores,
+        found,
+    )
+    return Exit.UNJUDGED if any(one.score is None for one in found) else Exit.OK
 
 
 @app.command()
+@resumable("the same command goes on")
 def paint(
     out: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the set.")],
     n: Annotated[int, typer.Option("--n", "-n", min=1, help="Pictures of each class.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same pictures.")] = 0,
+    seed: options.Seed = 0,
 ) -> None:
     """Paint a set of the miniature world: paintings as photos, pencil drawings as illustrations.
 
     The same command continues an interrupted one. Exit codes: 0 painted; 2 wrong input; 3 could not
     run.
     """
-    with clear_errors("the same command goes on"):
-        from scenewright.evals.studies.real.style_training import paint_styles
+    from scenewright.evals.studies.real.style_training import paint_styles
 
-        made = paint_styles(out, n, seed)
-        say(f"{made} of {2 * n} pictures painted, in {out}")
+    made = paint_styles(out, n, seed)
+    say(f"{made} of {2 * n} pictures painted, in {out}")
 
 
 async def _scored(scorer: StyleScorer, files: Sequence[Path], show: Counter) -> list[StyleScore]:

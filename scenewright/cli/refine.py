@@ -9,25 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from scenewright.cli import options
+from scenewright.cli.app import resumable
 from scenewright.cli.console import (
     EXIT_HELP,
     Exit,
-    clear_errors,
     console,
     fail,
+    give,
     labelled,
     note,
     print_json,
     print_table,
     say,
 )
-from scenewright.cli.options import (
-    IndexOption,
-    JsonOption,
-    ProfileOption,
-    QuietOption,
-    chosen_profile,
-)
+from scenewright.cli.options import chosen_profile
 from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
@@ -65,9 +61,7 @@ def read_scene(source: str, index: int | None = None) -> SceneGraph:
     else:
         scene = load_scene(source, index=index)
     if not scene:
-        raise fail(
-            "the scene has no objects: name at least one, for example 'red ball'", Exit.USAGE
-        )
+        raise fail("the scene has no objects: name at least one, for example 'red ball'")
     return scene
 
 
@@ -95,13 +89,12 @@ def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
     }
 
 
+@resumable("The same command continues the run.")
 def refine(
     scene: SceneArgument,
-    profile: ProfileOption = None,
-    rounds: Annotated[
-        int, typer.Option("--rounds", "-r", min=1, max=100, help="Most rounds, the first included.")
-    ] = 3,
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the run.")] = 0,
+    profile: options.ProfileName = None,
+    rounds: options.Rounds = 3,
+    seed: options.Seed = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The run folder; by default one below runs/.")
     ] = None,
@@ -143,7 +136,7 @@ def refine(
     max_tool_calls: Annotated[
         int, typer.Option(min=1, max=1000, help="Most tool calls of a director.")
     ] = 24,
-    index: IndexOption = None,
+    index: options.Index = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin a new run instead of continuing this one.")
     ] = False,
@@ -175,45 +168,41 @@ def refine(
             help="Show the prompt, its tokens, the questions and the models; draw nothing.",
         ),
     ] = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> Exit:
     """Draw SCENE, verify every fact, repair what is missing, and write a page of all rounds.
 
     The same command continues an interrupted run, or shows the finished one.
     """
-    with clear_errors("The same command continues the run."):
-        graph = read_scene(scene, index)
-        from scenewright.config.settings import replaced_profile
-        from scenewright.graphs.state import Budget
-        from scenewright.runs.plan import plan_run
+    graph = read_scene(scene, index)
+    from scenewright.config.settings import replaced_profile
+    from scenewright.graphs.state import Budget
+    from scenewright.runs.plan import plan_run
 
-        if fresh and out is not None and (out / "manifest.json").exists():
-            raise fail(
-                f"{out} already holds a run: name another folder, or leave out --fresh",
-                Exit.USAGE,
-            )
-        plan = plan_run(
-            graph,
-            replaced_profile(profile, reference_prompt=reference_prompt, noise=noise),
-            out=out,
-            rounds=rounds,
-            seed=seed,
-            patience=patience,
-            strategy=strategy,
-            realism=realism,
-            self_report=self_report,
-            budget=Budget(
-                images=max_images, seconds=max_seconds, usd=max_usd, tool_calls=max_tool_calls
-            ),
-            resume=not fresh,
-            on_model_change=on_model_change,
-        )
-        if show_plan:
-            show_preview(plan, as_json=as_json)
-            raise typer.Exit(int(Exit.OK))
-        code = carried_out(plan, as_json=as_json, quiet=quiet)
-    raise typer.Exit(int(code))
+    if fresh and out is not None and (out / "manifest.json").exists():
+        raise fail(f"{out} already holds a run: name another folder, or leave out --fresh")
+    plan = plan_run(
+        graph,
+        replaced_profile(profile, reference_prompt=reference_prompt, noise=noise),
+        out=out,
+        rounds=rounds,
+        seed=seed,
+        patience=patience,
+        strategy=strategy,
+        realism=realism,
+        self_report=self_report,
+        budget=Budget(
+            images=max_images, seconds=max_seconds, usd=max_usd, tool_calls=max_tool_calls
+        ),
+        resume=not fresh,
+        on_model_change=on_model_change,
+    )
+    if show_plan:
+        show_preview(plan, as_json=as_json)
+        return Exit.OK
+    code = carried_out(plan, as_json=as_json, quiet=quiet)
+    return code
 
 
 refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "
@@ -231,10 +220,7 @@ def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
     page = write_page(result.folder)
     view = read_run(result.folder)
     code = exit_code(view.card("loop"))
-    if as_json:
-        print_json(run_json(view, page, code))
-    else:
-        show_run(view, page)
+    give(as_json, run_json(view, page, code), show_run, view, page)
     return code
 
 
@@ -291,51 +277,49 @@ def score(
         Path, typer.Argument(metavar="IMAGE", help="An image file.", show_default=False)
     ],
     scene: SceneArgument,
-    profile: ProfileOption = None,
-    index: IndexOption = None,
+    profile: options.ProfileName = None,
+    index: options.Index = None,
     realism: Annotated[
         bool, typer.Option("--realism", help="Also judge how real each object looks.")
     ] = False,
     self_report: SelfReportOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    as_json: options.Json = False,
+) -> Exit:
     """Ask the judges about every fact of SCENE in IMAGE."""
-    with clear_errors():
-        from scenewright.cli.run_display import card_lines, legend, score_table, unscored_lines
-        from scenewright.core.images import load_image
-        from scenewright.runs.scoring import score as ask
-        from scenewright.runs.scoring import swapped
+    from scenewright.cli.run_display import card_lines, legend, score_table, unscored_lines
+    from scenewright.core.images import load_image
+    from scenewright.runs.scoring import score as ask
+    from scenewright.runs.scoring import swapped
 
-        if swapped(image, scene):
-            note(
-                f"note: {scene} is the image, so the scene is {str(image)!r}: "
-                "write IMAGE before SCENE"
-            )
-            image, scene = Path(scene), str(image)
-        graph = read_scene(scene, index)
-        picture = load_image(image)
-        found = asyncio.run(ask(picture, graph, profile, realism=realism, self_report=self_report))
-        code = exit_code(found.loop)
-        if as_json:
-            # The figures that scripts look for come before the cards in full.
-            print_json(
-                {
-                    "exit_code": int(code),
-                    "image": str(image),
-                    "scores": {"loop": card_json(found.loop), "report": card_json(found.report)},
-                    **found.model_dump(mode="json"),
-                }
-            )
-        else:
-            where = console()
-            where.print(score_table(found, where))
-            where.print()
-            for label, value in card_lines(found):
-                where.print(f"{label:<9}{value}")
-            for line in unscored_lines(found):
-                say(f"{'unscored':<9}{line}")
-            where.print(legend([v.state for v in found.loop.verdicts], where))
-    raise typer.Exit(int(code))
+    if swapped(image, scene):
+        note(
+            f"note: {scene} is the image, so the scene is {str(image)!r}: write IMAGE before SCENE"
+        )
+        image, scene = Path(scene), str(image)
+    graph = read_scene(scene, index)
+    picture = load_image(image)
+    found = asyncio.run(ask(picture, graph, profile, realism=realism, self_report=self_report))
+    code = exit_code(found.loop)
+    if as_json:
+        # The figures that scripts look for come before the cards in full.
+        print_json(
+            {
+                "exit_code": int(code),
+                "image": str(image),
+                "scores": {"loop": card_json(found.loop), "report": card_json(found.report)},
+                **found.model_dump(mode="json"),
+            }
+        )
+    else:
+        where = console()
+        where.print(score_table(found, where))
+        where.print()
+        for label, value in card_lines(found):
+            where.print(f"{label:<9}{value}")
+        for line in unscored_lines(found):
+            say(f"{'unscored':<9}{line}")
+        where.print(legend([v.state for v in found.loop.verdicts], where))
+    return code
 
 
 score.__doc__ = f"{score.__doc__}\n\n    {EXIT_HELP}\n    "
@@ -349,10 +333,7 @@ def show_preview(plan: RunPlan, *, as_json: bool) -> None:
     from scenewright.runs.preview import preview_of
 
     found = asyncio.run(preview_of(plan))
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-    else:
-        labelled(_preview_lines(found), 10)
+    give(as_json, found, labelled, _preview_lines(found), 10)
 
 
 def _preview_lines(found: RunPreview) -> list[tuple[str, str]]:
@@ -399,39 +380,38 @@ def _tokens(found: RunPreview) -> str:
     return f"{count}, {_READ_WHOLE}" if found.chunked else f"{count}, no limit known"
 
 
-def strategies(profile: ProfileOption = None, as_json: JsonOption = False) -> None:
+def strategies(profile: options.ProfileName = None, as_json: options.Json = False) -> None:
     """List the strategies of `refine --strategy`, and what the profile's backend lacks for each.
 
     Packages can add strategies with an entry point of the group scenewright.strategies.
     """
-    with clear_errors():
-        from scenewright.config.settings import DIRECTOR
-        from scenewright.graphs.strategies.registry import strategies as known
-        from scenewright.runs.model_factory.profiles import backend_of
+    from scenewright.config.profiles import DIRECTOR
+    from scenewright.graphs.strategies.registry import strategies as known
+    from scenewright.runs.model_factory.profiles import backend_of
 
-        settings, chosen = chosen_profile(profile)
-        features = backend_of(chosen.backend, settings).features
-        found = [
-            (each.name, each.about, each.unsupported_reason(features) or "")
-            for each in known().values()
-        ]
-        about = "Let a language model decide each step with tools: draw, look, verify, accept."
-        lacks = "" if chosen.chat else f"the profile {chosen.name} names no chat model"
-        rows = [
-            {"name": name, "about": about, "lacks": lacks, "default": name == chosen.strategy}
-            for name, about, lacks in (*found, (DIRECTOR, about, lacks))
-        ]
-        if as_json:
-            print_json({"strategies": rows})
-            return
-        print_table(
-            ("strategy", "what it does"),
-            [
-                (
-                    f"{row['name']}{' (default)' if row['default'] else ''}",
-                    f"{row['about']}{' Not here: ' + str(row['lacks']) if row['lacks'] else ''}",
-                )
-                for row in rows
-            ],
-            wraps=True,
-        )
+    settings, chosen = chosen_profile(profile)
+    features = backend_of(chosen.backend, settings).features
+    found = [
+        (each.name, each.about, each.unsupported_reason(features) or "")
+        for each in known().values()
+    ]
+    about = "Let a language model decide each step with tools: draw, look, verify, accept."
+    lacks = "" if chosen.chat else f"the profile {chosen.name} names no chat model"
+    rows = [
+        {"name": name, "about": about, "lacks": lacks, "default": name == chosen.strategy}
+        for name, about, lacks in (*found, (DIRECTOR, about, lacks))
+    ]
+    give(
+        as_json,
+        {"strategies": rows},
+        print_table,
+        ("strategy", "what it does"),
+        [
+            (
+                f"{row['name']}{' (default)' if row['default'] else ''}",
+                f"{row['about']}{' Not here: ' + str(row['lacks']) if row['lacks'] else ''}",
+            )
+            for row in rows
+        ],
+        wraps=True,
+    )

@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenewright.cli.console import (
-    EXIT_HELP,
-    Exit,
-    clear_errors,
-    fail,
-    print_json,
-    say,
-    write_file,
-)
-from scenewright.cli.options import JsonOption, QuietOption
+from scenewright.cli import options
+from scenewright.cli.app import resumable
+from scenewright.cli.console import EXIT_HELP, Exit, fail, give, say, write_file
 from scenewright.cli.refine import carried_out, exit_code, read_scene, run_json, show_run
 
 if TYPE_CHECKING:
@@ -32,11 +25,11 @@ RunArgument = Annotated[
 ]
 
 
+@resumable("The same command continues the run.")
 def edit(
     run_dir: RunArgument,
     scene: Annotated[
-        str | None,
-        typer.Option(help="The new scene, as text or a file: adds and removes facts."),
+        str | None, typer.Option(help="The new scene, as text or a file: adds and removes facts.")
     ] = None,
     missing: Annotated[
         str | None,
@@ -56,8 +49,7 @@ def edit(
     absent: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FACT",
-            help="This fact does not hold in it; can be given several times.",
+            metavar="FACT", help="This fact does not hold in it; can be given several times."
         ),
     ] = None,
     base: Annotated[
@@ -69,16 +61,13 @@ def edit(
             help="Continue from the picture of this round; by default from the kept one.",
         ),
     ] = None,
-    rounds: Annotated[
-        int,
-        typer.Option("--rounds", "-r", min=1, max=100, help="Most further rounds."),
-    ] = 3,
+    rounds: options.Rounds = 3,
     note: Annotated[
         str, typer.Option("--note", "-n", help="A comment, kept with the run.", show_default=False)
     ] = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> Exit:
     """Correct the run in RUN_DIR and continue it.
 
     A correction begins a round with the same picture as you see it; the next pictures repair what
@@ -89,32 +78,31 @@ def edit(
 
         scenewright edit runs/20260101-0123456789 --present dog --scene "dog; hat on dog"
     """
-    with clear_errors("The same command continues the run."):
-        from scenewright.graphs.events import Edit
-        from scenewright.runs.plan import plan_again
-        from scenewright.runs.report.record import read_run
+    from scenewright.graphs.events import Edit
+    from scenewright.runs.plan import plan_again
+    from scenewright.runs.report.record import read_run
 
-        view = read_run(run_dir)
-        asked = read_scene(scene) if scene is not None else None
-        facts = view.facts
-        if asked is not None:
-            from scenewright.core.questions import facts_of, realism_facts_of
+    view = read_run(run_dir)
+    asked = read_scene(scene) if scene is not None else None
+    facts = view.facts
+    if asked is not None:
+        from scenewright.core.questions import facts_of, realism_facts_of
 
-            realism = any(fact.kind == "realism" for fact in facts)
-            facts = (*facts_of(asked), *(realism_facts_of(asked) if realism else ()), *facts)
-        given = Edit(
-            key="unnamed",
-            base=base,
-            missing=read_scene(missing) if missing is not None else None,
-            verdicts=_verdicts(facts, present or (), absent or ()),
-            scene=asked,
-            rounds=rounds,
-            note=note,
-        )
-        key = _key(given, view)
-        plan = plan_again(run_dir, edit=given.model_copy(update={"key": key}))
-        code = carried_out(plan, as_json=as_json, quiet=quiet)
-    raise typer.Exit(int(code))
+        realism = any(fact.kind == "realism" for fact in facts)
+        facts = (*facts_of(asked), *(realism_facts_of(asked) if realism else ()), *facts)
+    given = Edit(
+        key="unnamed",
+        base=base,
+        missing=read_scene(missing) if missing is not None else None,
+        verdicts=_verdicts(facts, present or (), absent or ()),
+        scene=asked,
+        rounds=rounds,
+        note=note,
+    )
+    key = _key(given, view)
+    plan = plan_again(run_dir, edit=given.model_copy(update={"key": key}))
+    code = carried_out(plan, as_json=as_json, quiet=quiet)
+    return code
 
 
 edit.__doc__ = f"{edit.__doc__}\n\n    {EXIT_HELP}\n    "
@@ -133,12 +121,11 @@ def _verdicts(
                 found = {name}
             if len(found) > 1:
                 raise fail(
-                    f"{name!r} matches several facts: use an id ({', '.join(sorted(found))})",
-                    Exit.USAGE,
+                    f"{name!r} matches several facts: use an id ({', '.join(sorted(found))})"
                 )
             (fact,) = found
             if fact in corrected and corrected[fact] != state:
-                raise fail(f"{name!r} is given as present and as absent: give one", Exit.USAGE)
+                raise fail(f"{name!r} is given as present and as absent: give one")
             corrected[fact] = "yes" if state == "yes" else "no"
     return corrected
 
@@ -158,25 +145,27 @@ def page(
     ] = None,
 ) -> None:
     """Write the page of a run again, also of an unfinished one, and print its path."""
-    with clear_errors():
-        from scenewright.runs.report.render import contact_sheet, write_page
+    from scenewright.runs.report.render import contact_sheet, write_page
 
-        say(str(write_page(run_dir)))
-        if sheet is not None:
-            write_file(sheet, contact_sheet(run_dir).save, ".png or .jpg file")
-            say(str(sheet))
+    say(str(write_page(run_dir)))
+    if sheet is not None:
+        write_file(sheet, contact_sheet(run_dir).save, ".png or .jpg file")
+        say(str(sheet))
 
 
-def show(run_dir: RunArgument, as_json: JsonOption = False) -> None:
+def show(run_dir: RunArgument, as_json: options.Json = False) -> None:
     """Show the facts by round and the result of a run, and each fact's id for `edit`."""
-    with clear_errors():
-        from scenewright.runs.report.record import read_run
-        from scenewright.runs.report.render import PAGE_FILE
+    from scenewright.runs.report.record import read_run
+    from scenewright.runs.report.render import PAGE_FILE
 
-        view = read_run(run_dir)
-        found = run_dir / PAGE_FILE
-        place = found if found.is_file() else None
-        if as_json:
-            print_json(run_json(view, place, exit_code(view.card("loop"))))
-        else:
-            show_run(view, place, ids=True)
+    view = read_run(run_dir)
+    found = run_dir / PAGE_FILE
+    place = found if found.is_file() else None
+    give(
+        as_json,
+        run_json(view, place, exit_code(view.card("loop"))),
+        show_run,
+        view,
+        place,
+        ids=True,
+    )

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenewright.cli.app import resumable
 from scenewright.cli.console import (
-    Exit,
-    clear_errors,
     debugging,
     fail,
     note,
@@ -35,6 +34,14 @@ if TYPE_CHECKING:
 
 DataOption = Annotated[
     Path | None, typer.Option(help="Folder of the runs and the database.", file_okay=False)
+]
+ProfilesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--profile",
+        "-p",
+        help="Only these profiles, the first is the default; can be given several times.",
+    ),
 ]
 RunningOption = Annotated[int | None, typer.Option(min=1, help="Most runs executed at once.")]
 LogFormatOption = Annotated[
@@ -59,6 +66,7 @@ def check_profiles(settings: ServiceSettings, base: Settings) -> None:
             note(f"warning: {problem}. It is left out")
 
 
+@resumable("The runs are kept: start it again, and they continue.")
 def serve(
     host: Annotated[
         str | None, typer.Option(help="Address to listen on; public addresses require API keys.")
@@ -77,10 +85,7 @@ def serve(
         ),
     ] = None,
     queue: Annotated[int | None, typer.Option(min=1, help="Most runs that may wait.")] = None,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option("--profile", "-p", help="Only these profiles; can be given several times."),
-    ] = None,
+    profile: ProfilesOption = None,
     keys: Annotated[
         bool | None, typer.Option("--keys/--no-keys", help="Require API keys on loopback too.")
     ] = None,
@@ -104,28 +109,27 @@ def serve(
     """
     # Loading creates no garbage; the server enables collection when it has started.
     gc.disable()
-    with clear_errors(again="The runs are kept: start it again, and they continue."):
-        from scenewright.service.core.observing.logs import set_up
-        from scenewright.service.core.settings import check, service_settings
+    from scenewright.service.core.observing.logs import set_up
+    from scenewright.service.core.settings import check, service_settings
 
-        options = given(
-            host=host,
-            port=port,
-            data=data,
-            database=database,
-            running=running,
-            work=work,
-            queue=queue,
-            keys=keys,
-            log_format=log_format,
-            profiles=tuple(profile) if profile else None,
-            trusted_hosts=tuple(trusted_host) if trusted_host else None,
-        )
-        settings = service_settings(**options)
-        # Settings that cannot work are refused before anything is loaded.
-        check(settings)
-        set_up(settings.log_format, debugging=debugging())
-        run_and_free(_serve(settings))
+    options = given(
+        host=host,
+        port=port,
+        data=data,
+        database=database,
+        running=running,
+        work=work,
+        queue=queue,
+        keys=keys,
+        log_format=log_format,
+        profiles=tuple(profile) if profile else None,
+        trusted_hosts=tuple(trusted_host) if trusted_host else None,
+    )
+    settings = service_settings(**options)
+    # Settings that cannot work are refused before anything is loaded.
+    check(settings)
+    set_up(settings.log_format, debugging=debugging())
+    run_and_free(_serve(settings))
 
 
 async def _serve(settings: ServiceSettings) -> None:
@@ -194,6 +198,7 @@ Runs are kept in      {settings.data.resolve()}
 """
 
 
+@resumable("The runs are kept: start it again, and they continue.")
 def worker(
     data: DataOption = None,
     database: DatabaseOption = None,
@@ -215,28 +220,26 @@ def worker(
 
     Every option is also an environment variable: SCENEWRIGHT_SERVICE_DATABASE, for example.
     """
-    with clear_errors(again="The runs are kept: start it again, and they continue."):
-        from scenewright.service.core.observing.logs import set_up
-        from scenewright.service.core.settings import service_settings
+    from scenewright.service.core.observing.logs import set_up
+    from scenewright.service.core.settings import service_settings
 
-        options = given(
-            data=data,
-            database=database,
-            running=running,
-            log_format=log_format,
-            health_port=health_port,
-            work=True,
+    options = given(
+        data=data,
+        database=database,
+        running=running,
+        log_format=log_format,
+        health_port=health_port,
+        work=True,
+    )
+    settings = service_settings(**options)
+    if not settings.shared:
+        raise fail(
+            "a worker needs the PostgreSQL that the servers use: give --database "
+            "postgresql://USER:PASSWORD@HOST/NAME (with SQLite, scenewright serve executes the "
+            "runs itself)"
         )
-        settings = service_settings(**options)
-        if not settings.shared:
-            raise fail(
-                "a worker needs the PostgreSQL that the servers use: give --database "
-                "postgresql://USER:PASSWORD@HOST/NAME (with SQLite, scenewright serve executes the "
-                "runs itself)",
-                Exit.USAGE,
-            )
-        set_up(settings.log_format, debugging=debugging())
-        run_and_free(_worker(settings))
+    set_up(settings.log_format, debugging=debugging())
+    run_and_free(_worker(settings))
     logging.shutdown()
     note("stopped; the runs are kept.")
 

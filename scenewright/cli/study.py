@@ -12,11 +12,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from scenewright.cli import options
+from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
-    clear_errors,
     console,
     fail,
+    give,
     note,
     print_json,
     print_table,
@@ -25,14 +27,7 @@ from scenewright.cli.console import (
     split_list,
 )
 from scenewright.cli.costs import agree, cost_data, count_range, print_cost_notes, print_costs
-from scenewright.cli.options import (
-    JsonOption,
-    PlanOption,
-    QuietOption,
-    SentinelsOption,
-    YesOption,
-    given,
-)
+from scenewright.cli.options import given
 from scenewright.cli.progress import show_eval_progress, show_study_progress
 from scenewright.config import OnModelChange
 from scenewright.evals.reporting.words import dollars
@@ -52,11 +47,9 @@ if TYPE_CHECKING:
     )
     from scenewright.evals.studies.study import Setup, StudyDefinition
 
-app = typer.Typer(
-    name="study",
-    no_args_is_help=True,
+app = App(
     help="Run the studies of the Scene-Bench and XTC-Bench papers, or study a panel of judges: "
-    "its size, its aggregator, attacks, agreement with people, power.",
+    "its size, its aggregator, attacks, agreement with people, power."
 )
 
 LIMIT_USD = 5.0
@@ -67,11 +60,20 @@ _BOTH = frozenset({"studies", "out", "plan_only", "yes", "quiet", "as_json"})
 _OF_PANELS = frozenset({"only", "path"})
 
 
+def _of_papers(*names: str, **how: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=_PAPERS, **how)
+
+
+def _of_panels(*names: str, **how: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=_PANEL, **how)
+
+
 Kind = Literal["painted", "dsg", "table", "evaluation", "runs", "live", "labels", "simulation"]
 """Kinds of sources."""
 
 
 @app.command()
+@resumable("the same command goes on from there")
 def run(
     context: typer.Context,
     studies: Annotated[
@@ -89,110 +91,83 @@ def run(
             "--out", "-o", help="Folder; by default studies/PROFILE, of a panel study studies/NAME."
         ),
     ] = None,
-    plan_only: PlanOption = False,
-    yes: YesOption = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
+    plan_only: options.Plan = False,
+    yes: options.Yes = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
     profile: Annotated[
-        str,
-        typer.Option(
-            "--profile", "-p", help="Models that draw, steer and report.", rich_help_panel=_PAPERS
-        ),
+        str, _of_papers("--profile", "-p", help="Models that draw, steer and report.")
     ] = "miniature",
     dataset: Annotated[
         str | None,
-        typer.Option(
+        _of_papers(
             metavar="NAME[:PATH]",
             help="Scenes; by default painted ones for the miniature, else visual-genome.",
-            rich_help_panel=_PAPERS,
         ),
     ] = None,
     n: Annotated[
         int | None,
-        typer.Option(
+        _of_papers(
             min=2,
             help="Scenes (of attributes: classes); by default 100 for the miniature, else 5,000.",
-            rich_help_panel=_PAPERS,
         ),
     ] = None,
-    seeds: Annotated[
-        str, typer.Option(help="Seeds, with commas between.", rich_help_panel=_PAPERS)
-    ] = "0,1,2",
+    seeds: Annotated[str, _of_papers(help="Seeds, with commas between.")] = "0,1,2",
     judges: Annotated[
         str | None,
-        typer.Option(
+        _of_papers(
             "--judges",
             "-j",
             metavar="JUDGE[,JUDGE…]",
             help="Judges that the study of judges compares; by default those of the profile.",
-            rich_help_panel=_PAPERS,
         ),
     ] = None,
     instances: Annotated[
         Path | None,
-        typer.Option(
-            help='Objects of the study of attributes: {"apple": ["red apple", …]}, JSON or TOML.',
-            rich_help_panel=_PAPERS,
+        _of_papers(
+            help='Objects of the study of attributes: {"apple": ["red apple", …]}, JSON or TOML.'
         ),
     ] = None,
     extractor: Annotated[
         str | None,
-        typer.Option(
+        _of_papers(
             help="Extractor of scene graphs, as in `scenewright extract`; by default the "
-            "miniature's own for the miniature.",
-            rich_help_panel=_PAPERS,
+            "miniature's own for the miniature."
         ),
     ] = None,
     understanders: Annotated[
         str | None,
-        typer.Option(
+        _of_papers(
             metavar="MODEL[,MODEL…]",
             help="Models that answer XTC-Bench's questions: judge:KIND:MODEL or "
             "chat:ACCOUNT:MODEL; by default three judges of the miniature for the miniature.",
-            rich_help_panel=_PAPERS,
         ),
     ] = None,
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="Denoising steps.", rich_help_panel=_PAPERS)
-    ] = None,
-    concurrency: Annotated[
-        int, typer.Option(min=1, help="Concurrent scenes.", rich_help_panel=_PAPERS)
-    ] = 4,
+    steps: Annotated[int | None, _of_papers(min=1, help="Denoising steps.")] = None,
+    concurrency: Annotated[int, _of_papers(min=1, help="Concurrent scenes.")] = 4,
     no_sets: Annotated[
         bool,
-        typer.Option(
-            "--no-sets",
-            help="Leave out IS, FID and CLIPScore, which need more models.",
-            rich_help_panel=_PAPERS,
-        ),
+        _of_papers("--no-sets", help="Leave out IS, FID and CLIPScore, which need more models."),
     ] = False,
-    retry: Annotated[
-        bool,
-        typer.Option(
-            "--retry", help="Try again what failed or was left unscored.", rich_help_panel=_PAPERS
-        ),
-    ] = False,
+    retry: options.Retry = False,
     on_model_change: Annotated[
         OnModelChange,
-        typer.Option(
+        _of_papers(
             help="If a judge is served by another version than before: stop with an error "
-            "(what is judged is kept), or accept the mixture and note it.",
-            rich_help_panel=_PAPERS,
+            "(what is judged is kept), or accept the mixture and note it."
         ),
     ] = "stop",
-    sentinels: SentinelsOption = None,
+    sentinels: options.Sentinels = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(
+        _of_panels(
             "--part",
             metavar="NAME",
             help="Run only this part; can be given several times. Others keep their results.",
-            rich_help_panel=_PANEL,
         ),
     ] = None,
     path: Annotated[
-        Path | None,
-        typer.Option(help="Path of the source, in place of CONFIG's.", rich_help_panel=_PANEL),
+        Path | None, _of_panels(help="Path of the source, in place of CONFIG's.")
     ] = None,
 ) -> None:
     """Run or continue studies of the papers, or the panel study that CONFIG describes.
@@ -222,89 +197,89 @@ def run(
     if config is not None:
         _run_panel(config, out, only, path, plan_only, yes, quiet, as_json)
         return
-    with clear_errors("the same command goes on from there"):
-        from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
-        from scenewright.evals.studies.running import run_studies
+    from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
+    from scenewright.evals.studies.running import run_studies
 
-        studies_named(*studies)
-        setup = _setup(
-            profile=profile,
-            dataset=_spec(dataset),
-            n=n,
-            seeds=_seeds(seeds),
-            judges=split_list(judges),
-            instances=None if instances is None else str(instances),
-            extractor=extractor,
-            understanders=split_list(understanders),
-            steps=steps,
-            concurrency=concurrency,
-            metrics_of_sets=not no_sets,
-            on_model_change=on_model_change,
-            **given(sentinels=sentinels),
-        )
-        chosen = studies_named(*studies, setup=setup)
-        folder = out if out is not None else Path("studies") / profile
-        found, own, prices = asyncio.run(_estimated(chosen, setup, folder))
-        where = console(stderr=not plan_only)
-        if plan_only or not quiet:
-            _print_plan(where, found, own, prices, setup)
-            if ALL in studies:
-                for one in STUDIES.values():
-                    if why := one.unsupported_reason(setup):
-                        say(f"note: {one.name} is left out: {why}", "", where)
-        if plan_only:
-            return
-        usd = sum(estimate.rest.usd for _, estimate in found)
-        usd += sum(price.usd for price in prices)
-        agree(usd, LIMIT_USD, yes, "take a smaller --n")
-        totals = [estimate.items for _, estimate in found] + [one.trial.items for one in own]
+    studies_named(*studies)
+    setup = _setup(
+        profile=profile,
+        dataset=_spec(dataset),
+        n=n,
+        seeds=_seeds(seeds),
+        judges=split_list(judges),
+        instances=None if instances is None else str(instances),
+        extractor=extractor,
+        understanders=split_list(understanders),
+        steps=steps,
+        concurrency=concurrency,
+        metrics_of_sets=not no_sets,
+        on_model_change=on_model_change,
+        **given(sentinels=sentinels),
+    )
+    chosen = studies_named(*studies, setup=setup)
+    folder = out if out is not None else Path("studies") / profile
+    found, own, prices = asyncio.run(_estimated(chosen, setup, folder))
+    where = console(stderr=not plan_only)
+    if plan_only or not quiet:
+        _print_plan(where, found, own, prices, setup)
+        if ALL in studies:
+            for one in STUDIES.values():
+                if why := one.unsupported_reason(setup):
+                    say(f"note: {one.name} is left out: {why}", "", where)
+    if plan_only:
+        return
+    usd = sum(estimate.rest.usd for _, estimate in found)
+    usd += sum(price.usd for price in prices)
+    agree(usd, LIMIT_USD, yes, "take a smaller --n")
+    totals = [estimate.items for _, estimate in found] + [one.trial.items for one in own]
 
-        @contextmanager
-        def watch(job: Job, number: int, of: int) -> Iterator[OnProgress | None]:
-            if not quiet:
-                note(f"{number} of {of}: {_job_name(job)}")
-            with show_eval_progress(console(stderr=True), totals[number - 1], quiet) as show:
-                yield show
+    @contextmanager
+    def watch(job: Job, number: int, of: int) -> Iterator[OnProgress | None]:
+        if not quiet:
+            note(f"{number} of {of}: {_job_name(job)}")
+        with show_eval_progress(totals[number - 1], quiet) as show:
+            yield show
 
-        done = asyncio.run(run_studies(chosen, setup, folder, retry=retry, watch=watch))
-        if as_json:
-            print_json({"folder": str(folder), "studies": [_study_json(one) for one in done]})
-        else:
-            _show(done, folder)
+    done = asyncio.run(run_studies(chosen, setup, folder, retry=retry, watch=watch))
+    give(
+        as_json,
+        {"folder": str(folder), "studies": [_study_json(one) for one in done]},
+        _show,
+        done,
+        folder,
+    )
 
 
 @app.command("list")
-def list_studies(as_json: JsonOption = False) -> None:
+def list_studies(as_json: options.Json = False) -> None:
     """List the studies of the papers; `study parts` lists those of a panel."""
-    with clear_errors():
-        from scenewright.evals.studies.registry import STUDIES
+    from scenewright.evals.studies.registry import STUDIES
 
-        if as_json:
-            print_json({s.name: {"of": s.number, "about": s.title} for s in STUDIES.values()})
-            return
-        rows = [(one.name, one.number, one.title) for one in STUDIES.values()]
-        print_table(("name", "in the paper", "what it measures"), rows)
+    if as_json:
+        print_json({s.name: {"of": s.number, "about": s.title} for s in STUDIES.values()})
+        return
+    rows = [(one.name, one.number, one.title) for one in STUDIES.values()]
+    print_table(("name", "in the paper", "what it measures"), rows)
 
 
 @app.command()
-def parts(as_json: JsonOption = False) -> None:
+def parts(as_json: options.Json = False) -> None:
     """List the parts of a panel study: question, requirements and options of each."""
-    with clear_errors():
-        from scenewright.evals.studies.panel.study import PARTS, part_of
+    from scenewright.evals.studies.panel.study import PARTS, part_of
 
-        found = [part_of(name) for name in PARTS]
-        if as_json:
-            print_json({part.name: _part_json(part) for part in found})
-            return
-        for part in found:
-            say(Text.assemble((f"{part.name:<12} ", "bold"), part.title))
-            say(f"{'':<12} {part.about}")
-            needs = ", ".join(sorted(part.needs))
-            say(f"{'':<12} needs: {needs or 'nothing more than answers'}", "dim")
-            for name, about in _part_json(part)["options"].items():
-                line = f"{'':<12}   {name} = {about['default']}"
-                said = f"  {about['about']}" if about["about"] else ""
-                say(Text.assemble(line, (said, "dim")))
+    found = [part_of(name) for name in PARTS]
+    if as_json:
+        print_json({part.name: _part_json(part) for part in found})
+        return
+    for part in found:
+        say(Text.assemble((f"{part.name:<12} ", "bold"), part.title))
+        say(f"{'':<12} {part.about}")
+        needs = ", ".join(sorted(part.needs))
+        say(f"{'':<12} needs: {needs or 'nothing more than answers'}", "dim")
+        for name, about in _part_json(part)["options"].items():
+            line = f"{'':<12}   {name} = {about['default']}"
+            said = f"  {about['about']}" if about["about"] else ""
+            say(Text.assemble(line, (said, "dim")))
 
 
 @app.command()
@@ -332,7 +307,7 @@ def _config_of(studies: list[str]) -> Path | None:
         if name.endswith(".toml") or (name not in STUDIES and Path(name).is_file())
     ]
     if files and len(studies) > 1:
-        raise fail(f"{files[0]} is a panel study: run it by itself", Exit.USAGE)
+        raise fail(f"{files[0]} is a panel study: run it by itself")
     return files[0] if files else None
 
 
@@ -345,9 +320,10 @@ def _check_options(context: typer.Context, config: Path | None) -> None:
             continue
         if (name in _OF_PANELS) != (config is not None):
             whose = "a paper's studies" if config is not None else "a panel study"
-            raise fail(f"{param.opts[0]} is an option of {whose}", Exit.USAGE)
+            raise fail(f"{param.opts[0]} is an option of {whose}")
 
 
+@resumable("The same command goes on; the page shows what is done.")
 def _run_panel(
     config: Path,
     out: Path | None,
@@ -357,58 +333,57 @@ def _run_panel(
     yes: bool,
     quiet: bool,
     as_json: bool,
-) -> None:
-    with clear_errors("The same command goes on; the page shows what is done."):
-        from scenewright.config.settings import load_settings
-        from scenewright.evals.studies.panel.page import PAGE, rows_of, summary, write_study
-        from scenewright.evals.studies.panel.running import chosen_parts, run_study
-        from scenewright.evals.studies.panel.sources.loading import plan_source
-        from scenewright.evals.studies.panel.study import load_study
+) -> Exit:
+    from scenewright.config.settings import load_settings
+    from scenewright.evals.studies.panel.page import PAGE, rows_of, summary, write_study
+    from scenewright.evals.studies.panel.running import chosen_parts, run_study
+    from scenewright.evals.studies.panel.sources.loading import plan_source
+    from scenewright.evals.studies.panel.study import load_study
 
-        asked = _source_at(load_study(config), path)
-        folder = out if out is not None else Path("studies") / asked.name
-        settings = load_settings()
-        chosen = chosen_parts(asked, only or ())
-        for part in chosen:
-            asked.options_of(part)
+    asked = _source_at(load_study(config), path)
+    folder = out if out is not None else Path("studies") / asked.name
+    settings = load_settings()
+    chosen = chosen_parts(asked, only or ())
+    for part in chosen:
+        asked.options_of(part)
 
-        async def planned() -> list[SourcePlan]:
-            sources = [s for s in (asked.source, asked.learn) if s is not None]
-            return [
-                await plan_source(source, root=config.parent, folder=folder, settings=settings)
-                for source in sources
-            ]
+    async def planned() -> list[SourcePlan]:
+        sources = [s for s in (asked.source, asked.learn) if s is not None]
+        return [
+            await plan_source(source, root=config.parent, folder=folder, settings=settings)
+            for source in sources
+        ]
 
-        plans = asyncio.run(planned())
-        again = _asks_again(asked, chosen, only or (), plans)
-        where = console(stderr=not plan_only)
-        if plan_only and as_json:
-            print_json(_panel_plan_data(chosen, plans, again, folder))
-            return
-        if plan_only or not quiet:
-            _print_panel_plan(where, asked, chosen, plans, again, folder)
-        if plan_only:
-            return
-        agree(sum(one.costs.usd for one in plans) + again, asked.limit_usd, yes, "raise limit_usd")
-        with show_study_progress(console(stderr=True), quiet) as watch:
-            study = run_and_free(
-                run_study(
-                    asked,
-                    folder,
-                    root=config.parent,
-                    settings=settings,
-                    only=only or (),
-                    watch=watch,
-                    write=write_study,
-                )
+    plans = asyncio.run(planned())
+    again = _asks_again(asked, chosen, only or (), plans)
+    where = console(stderr=not plan_only)
+    if plan_only and as_json:
+        print_json(_panel_plan_data(chosen, plans, again, folder))
+        return Exit.OK
+    if plan_only or not quiet:
+        _print_panel_plan(where, asked, chosen, plans, again, folder)
+    if plan_only:
+        return Exit.OK
+    agree(sum(one.costs.usd for one in plans) + again, asked.limit_usd, yes, "raise limit_usd")
+    with show_study_progress(quiet) as watch:
+        study = run_and_free(
+            run_study(
+                asked,
+                folder,
+                root=config.parent,
+                settings=settings,
+                only=only or (),
+                watch=watch,
+                write=write_study,
             )
-        if as_json:
-            print_json(summary(study))
-        else:
-            print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)
-            say(f"page      {folder / PAGE}")
-        failed = any(one.state == "failed" for one in study.outcomes)
-    raise typer.Exit(int(Exit.MISSING if failed else Exit.OK))
+        )
+    if as_json:
+        print_json(summary(study))
+    else:
+        print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)
+        say(f"page      {folder / PAGE}")
+    failed = any(one.state == "failed" for one in study.outcomes)
+    return Exit.MISSING if failed else Exit.OK
 
 
 def _source_at(config: StudyConfig, path: Path | None) -> StudyConfig:
@@ -416,7 +391,7 @@ def _source_at(config: StudyConfig, path: Path | None) -> StudyConfig:
     if path is None:
         return config
     if "path" not in type(config.source).model_fields:
-        raise fail(f"a source of the kind {config.source.kind} has no --path", Exit.USAGE)
+        raise fail(f"a source of the kind {config.source.kind} has no --path")
     # Paths of the command line are relative to the working folder.
     source = config.source.model_copy(update={"path": str(path.expanduser().absolute())})
     return config.model_copy(update={"source": source})
@@ -503,9 +478,9 @@ def _seeds(text: str) -> tuple[int, ...]:
     try:
         numbers = tuple(int(seed) for seed in text.split(","))
     except ValueError:
-        raise fail(f"--seeds is {text!r}: write numbers, as in 0,1,2", Exit.USAGE) from None
+        raise fail(f"--seeds is {text!r}: write numbers, as in 0,1,2") from None
     if min(numbers) < 0:
-        raise fail(f"--seeds is {text!r}: write numbers from 0", Exit.USAGE)
+        raise fail(f"--seeds is {text!r}: write numbers from 0")
     return numbers
 
 
@@ -518,7 +493,7 @@ def _spec(text: str | None) -> DatasetSpec | None:
     name, _, path = text.partition(":")
     if name not in LOADERS:
         known = ", ".join(sorted(LOADERS))
-        raise fail(f"--dataset: unknown set {name!r}: use one of {known}", Exit.USAGE)
+        raise fail(f"--dataset: unknown set {name!r}: use one of {known}")
     return DatasetSpec(name=name, path=path or None)
 
 
@@ -531,7 +506,7 @@ def _setup(**fields: Any) -> Setup:
         return Setup(**fields)
     except ValidationError as error:
         said = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise fail(said, Exit.USAGE) from None
+        raise fail(said) from None
 
 
 async def _estimated(

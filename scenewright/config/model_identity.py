@@ -145,7 +145,7 @@ def apart_problem(
                 if one.spec != other.spec and (why := one.same_as(other)):
                     return (
                         f"{one.spec} and {other.spec} are the same model ({why}): its second vote "
-                        "would count double; leave one away"
+                        "would count double; remove one"
                     )
     if self_report:
         return ""

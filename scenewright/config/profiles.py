@@ -541,8 +541,8 @@ def _decision_cascade(judges: object) -> dict[str, Any]:
     first = [judge for judge in named if str(judge).startswith(f"{DECISION_KIND}:")]
     if not first:
         raise ValueError(
-            f'cascade = "{DECISION_KIND}" asks decision judges first, and there is none: name one '
-            f"among judges, for example '{DECISION_KIND}:openai/gpt-6-luna', or give the cascade "
+            f'cascade = "{DECISION_KIND}" asks decision judges first, but judges has none: add, '
+            f"for example '{DECISION_KIND}:openai/gpt-6-luna', or give the cascade "
             "as a table with first and risk"
         )
     return {"first": first, "risk": DECISION_RISK}

@@ -39,71 +39,17 @@ from scenewright.config.profiles import (
     BUILT_IN,
     CHAT_KINDS,
     DIRECTED,
-    DIRECTOR,
     JUDGE_KINDS,
     LOCAL_BACKEND,
-    LOCAL_JUDGE,
-    MEASURED,
-    NO_TEXT,
-    REALISM_KINDS,
-    AdapterSpec,
-    Aggregation,
-    Asking,
     BackendSpec,
-    CascadeSpec,
-    ComposerName,
     LocalJudgeSpec,
-    Noise,
     OutputTokens,
     Profile,
-    ReferencePrompt,
-    Repair,
     SettingsError,
     account_of,
-    reached_by,
-    split_decision,
     split_judge,
 )
 from scenewright.core.validation import first_problem, missing_fields
-
-__all__ = [
-    "BUILT_IN",
-    "CHAT_KINDS",
-    "DIRECTOR",
-    "JUDGE_KINDS",
-    "LOCAL_BACKEND",
-    "LOCAL_JUDGE",
-    "MEASURED",
-    "NO_TEXT",
-    "REALISM_KINDS",
-    "SETTINGS_FILE",
-    "AdapterSpec",
-    "Aggregation",
-    "Asking",
-    "BackendSpec",
-    "CascadeSpec",
-    "ComposerName",
-    "LocalJudgeSpec",
-    "Noise",
-    "Profile",
-    "ReferencePrompt",
-    "Repair",
-    "Settings",
-    "SettingsError",
-    "account_of",
-    "changed_profile",
-    "find_profile",
-    "load_profiles",
-    "load_settings",
-    "reached_by",
-    "read_profiles",
-    "replaced_profile",
-    "reports_itself",
-    "self_reporting",
-    "settings_with",
-    "split_decision",
-    "split_judge",
-]
 
 SETTINGS_FILE = "scenewright.toml"
 PLAINEST = "miniature"
@@ -180,7 +126,7 @@ class Settings(BaseSettings):
         if name not in known:
             raise SettingsError(
                 f"no kind of {of} and no account {name!r}: there are "
-                f"{', '.join((*kinds, *known))}; yours stand in [accounts.NAME] of "
+                f"{', '.join((*kinds, *known))}; add your own as [accounts.NAME] in "
                 f"{SETTINGS_FILE}"
             )
         return known[name]
@@ -345,7 +291,9 @@ def _read_tables(path: Path) -> dict[str, dict[str, Any]]:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SettingsError(f"there is no profiles file {path}: check profiles_file") from None
+        raise SettingsError(
+            f"the profiles file {path} does not exist: check profiles_file"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from error
     except OSError as error:
@@ -401,7 +349,7 @@ def _own(
     except ValidationError as error:
         if missing := missing_fields(error):
             raise SettingsError(
-                f"profile {name!r} names no {' and no '.join(missing)}: add them, or begin from a "
+                f"profile {name!r} names no {' and no '.join(missing)}: add them, or start from a "
                 f'profile that has them, for example extends = "{PLAINEST}"'
             ) from error
         raise SettingsError(f"profile {name!r}: {first_problem(error)}") from error

@@ -20,7 +20,7 @@ from scenewright.config.model_identity import (
     model_name,
     shared_names,
 )
-from scenewright.config.settings import DIRECTOR
+from scenewright.config.profiles import DIRECTOR
 from scenewright.core.facts import Answer
 from scenewright.core.validation import FrozenModel
 from scenewright.graphs.events import Answered, Event, Replied, Role, RunStarted, Warned

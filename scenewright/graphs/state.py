@@ -18,8 +18,14 @@ from langgraph.runtime import Runtime
 from pydantic import Field, model_validator
 
 from scenewright.agents.panel.panel import Panel, able_judges
-from scenewright.config.profiles import RealismRepair
-from scenewright.config.settings import Asking, CascadeSpec, Noise, ReferencePrompt, Repair
+from scenewright.config.profiles import (
+    Asking,
+    CascadeSpec,
+    Noise,
+    RealismRepair,
+    ReferencePrompt,
+    Repair,
+)
 from scenewright.core.facts import Fact, FactKind, ScoreCard, Verdict
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import MAX_SIDE, ImageBackend

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageOps
 
-from scenewright.config.settings import BackendSpec
+from scenewright.config.profiles import BackendSpec
 from scenewright.core.images import ImageError, hash_of_image, read_image
 from scenewright.core.ports.backend import BackendError, GenerationRequest, Reference, Start
 from scenewright.mock_providers.models import GENERATORS, model_alias

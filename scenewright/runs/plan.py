@@ -13,15 +13,15 @@ from pydantic import ValidationError
 from scenewright.agents.panel.panel import identity_of_chat
 from scenewright.config import OnModelChange
 from scenewright.config.model_identity import apart_problem
-from scenewright.config.profiles import ACCOUNTS, DIRECTED, DIRECTOR, REALISM_FIELDS
-from scenewright.config.settings import (
+from scenewright.config.profiles import (
+    ACCOUNTS,
+    DIRECTED,
+    DIRECTOR,
+    REALISM_FIELDS,
     Profile,
-    Settings,
     SettingsError,
-    find_profile,
-    load_settings,
-    self_reporting,
 )
+from scenewright.config.settings import Settings, find_profile, load_settings, self_reporting
 from scenewright.core.flushing import in_thread
 from scenewright.core.formats import load_scene
 from scenewright.core.scene import SceneGraph

@@ -15,8 +15,8 @@ from PIL import Image
 
 from scenewright.agents.panel.cascade import check_cascade, guarantee_in
 from scenewright.agents.panel.panel import Panel, able_judges, check_apart
+from scenewright.config.profiles import Profile
 from scenewright.config.settings import (
-    Profile,
     Settings,
     find_profile,
     load_settings,

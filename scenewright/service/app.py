@@ -13,7 +13,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from scenewright.config.settings import Settings, SettingsError
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import Settings
 from scenewright.core.facts import FactError
 from scenewright.core.formats import FormatError
 from scenewright.core.images import ImageError

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import loop
 from benchmarks._loop import Accuracy
-from scenewright.config.settings import BUILT_IN
+from scenewright.config.profiles import BUILT_IN
 
 PROFILE = BUILT_IN["miniature"]
 JUDGE = PROFILE.report_judges[0].rpartition("/")[2]

@@ -21,7 +21,7 @@ from benchmarks.prompts import (
 from scenewright.agents.composers.check import dropped_facts
 from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.agents.composers.sentences import SentenceComposer, sentences, sentences_within
-from scenewright.config.settings import BUILT_IN
+from scenewright.config.profiles import BUILT_IN
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.composer import LostFact
 from scenewright.core.questions import facts_of

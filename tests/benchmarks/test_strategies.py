@@ -9,7 +9,7 @@ from benchmarks._loop import images_until, kept_until, overridden
 from benchmarks._models import SharedBackend, SharedJudge
 from benchmarks._rows import SceneStudy
 from benchmarks.loop import FEEDBACK_ROUNDS, IMAGES, READINGS, SceneRow, measure_scene
-from scenewright.config.settings import BUILT_IN
+from scenewright.config.profiles import BUILT_IN
 from scenewright.core.facts import Answer, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import GenerationRequest

@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from scenewright.cli.data import app
+from scenewright.cli.main import app
 from scenewright.evals.datasets import miniature_scenes, tables
 from scenewright.evals.datasets.base import FOLDER_VARIABLE
 from scenewright.evals.datasets.registry import LOADERS
@@ -23,7 +23,7 @@ def _empty_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(each) for each in arguments])
+    return CliRunner().invoke(app, ["data", *(str(each) for each in arguments)])
 
 
 def said(*arguments: object) -> Any:

@@ -12,7 +12,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from scenewright.cli.main import app
-from scenewright.config.settings import BUILT_IN
+from scenewright.config.profiles import BUILT_IN
 from scenewright.evals.studies.xtc.base import UnifiedModel
 from scenewright.evals.studies.xtc.config import load_xtc_config
 from tests.evals.studies.xtc.unified_doubles import SCENES, ScriptedUnified, World, recolored

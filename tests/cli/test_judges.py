@@ -142,7 +142,7 @@ def test_calibrate_chooses_the_bounds_of_a_cascade() -> None:
     [
         (
             ("-j", "local:miniature/nobody"),
-            "there is no judge 'local:miniature/nobody': use one of",
+            "unknown judge 'local:miniature/nobody': use one of",
         ),
         (("-j", "nobody:x"), "no account 'nobody': there are local, replay"),
         (("-j", "nothing"), "'nothing' is not a judge"),

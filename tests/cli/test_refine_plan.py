@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.cli.main import app
-from scenewright.config.profiles import BUILT_IN
-from scenewright.config.settings import CascadeSpec
+from scenewright.config.profiles import BUILT_IN, CascadeSpec
 from scenewright.core.ports.backend import Reference
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.drawing import request_of

@@ -9,7 +9,8 @@ from PIL import Image
 from pydantic import ValidationError
 
 from scenewright.config.accounts import NO_KEY, AccountSpec
-from scenewright.config.settings import Settings, SettingsError, find_profile, load_settings
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import Settings, find_profile, load_settings
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.retry import CallError, PermanentError

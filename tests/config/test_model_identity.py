@@ -14,13 +14,8 @@ from scenewright.config.model_identity import (
     identity_of_spec,
     model_name,
 )
-from scenewright.config.settings import (
-    BUILT_IN,
-    Profile,
-    SettingsError,
-    find_profile,
-    load_settings,
-)
+from scenewright.config.profiles import BUILT_IN, Profile, SettingsError
+from scenewright.config.settings import find_profile, load_settings
 
 
 @pytest.fixture(autouse=True)

@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scenewright.config.profiles import BUILT_IN, BackendSpec, Profile, SettingsError, account_of
 from scenewright.config.settings import (
-    BUILT_IN,
-    BackendSpec,
-    Profile,
     Settings,
-    SettingsError,
-    account_of,
     find_profile,
     load_profiles,
     load_settings,
@@ -106,7 +102,7 @@ def test_profiles_come_from_a_named_file_too(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[profiles.quick]\nextends = "miniature"\nsteps = 3\n')
     assert load_profiles(load_settings(profiles_file=file))["quick"].steps == 3
-    with pytest.raises(SettingsError, match="no profiles file"):
+    with pytest.raises(SettingsError, match=r"the profiles file .* does not exist"):
         load_profiles(load_settings(profiles_file=tmp_path / "absent.toml"))
     file.write_text("steps = 3\n")
     with pytest.raises(SettingsError, match="tables"):

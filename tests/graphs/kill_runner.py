@@ -33,7 +33,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from scenewright.config.settings import BUILT_IN, load_settings
+from scenewright.config.profiles import BUILT_IN
+from scenewright.config.settings import load_settings
 from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.images import ImageStore

@@ -13,7 +13,7 @@ from PIL import Image
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import load_calibration
-from scenewright.config.settings import BUILT_IN, CascadeSpec, Profile, SettingsError
+from scenewright.config.profiles import BUILT_IN, CascadeSpec, Profile, SettingsError
 from scenewright.core.facts import Fact, FactKind
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of

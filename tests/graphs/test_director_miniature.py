@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from scenewright.config.settings import BUILT_IN
+from scenewright.config.profiles import BUILT_IN
 from scenewright.graphs.events import Generated, Planned, ToolCalled
 from scenewright.runs.model_factory.profiles import build_run_models
 from tests.graphs.directing import direct, end, of, played

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scenewright.config.settings import BUILT_IN
+from scenewright.config.profiles import BUILT_IN
 from scenewright.core.facts import missing_graph
 from scenewright.core.formats import load_scene
 from scenewright.graphs.errors import EditError, RunError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scenewright.agents.panel.cascade import CascadeSpec
-from scenewright.config.settings import BUILT_IN, Profile, SettingsError
+from scenewright.config.profiles import BUILT_IN, Profile, SettingsError
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import GenerationRequest

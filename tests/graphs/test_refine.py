@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.config.profiles import Profile
-from scenewright.config.settings import BUILT_IN
+from scenewright.config.profiles import BUILT_IN, Profile
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import GeneratedImage, GenerationRequest, GenerationStep

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scenewright.config.settings import BUILT_IN
+from scenewright.config.profiles import BUILT_IN
 from scenewright.core.facts import Fact
 from scenewright.core.images import ImageStore
 from scenewright.core.layout import Cell, region_of_cell

@@ -15,7 +15,8 @@ from rich.console import Console
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.panel.panel import check_apart, identity_of_judge
 from scenewright.cli.run_display import card_lines, print_result
-from scenewright.config.settings import BUILT_IN, Settings, SettingsError
+from scenewright.config.profiles import BUILT_IN, SettingsError
+from scenewright.config.settings import Settings
 from scenewright.core.facts import Answer, Fact
 from scenewright.graphs.reporting import INDEPENDENT, reporting_from
 from scenewright.runs.api import refine

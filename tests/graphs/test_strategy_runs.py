@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scenewright.config.settings import BUILT_IN
+from scenewright.config.profiles import BUILT_IN
 from scenewright.core.facts import Fact
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.graphs.errors import RunError

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from scenewright.agents.judges.models import listed_ends
 from scenewright.cli.main import app
 from scenewright.config.accounts import BUILT_IN_ACCOUNTS, AccountSpec
-from scenewright.config.settings import BUILT_IN, split_judge
+from scenewright.config.profiles import BUILT_IN, split_judge
 from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.providers.known_models import WARNING_DAYS, end_of, endings
 from scenewright.providers.usage import PriceTable

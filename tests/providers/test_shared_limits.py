@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from scenewright.config.accounts import AccountSpec
-from scenewright.config.settings import SettingsError, load_settings
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import load_settings
 from scenewright.providers import shared_limits
 from scenewright.providers.limits import AccountLimits, Limits, Ticket, rate_plan
 from scenewright.providers.retry import AccountPaused, Backoff

@@ -16,7 +16,8 @@ from PIL import Image
 
 import scenewright
 from scenewright import Budget, RunError, SceneGraph, load_run, refine, score, stream_refine
-from scenewright.config.settings import BUILT_IN, Settings, SettingsError, load_settings
+from scenewright.config.profiles import BUILT_IN, SettingsError
+from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.backend import BackendError, GenerationRequest
 from scenewright.graphs.events import Event, Finished, Generated, Resumed, RunStarted

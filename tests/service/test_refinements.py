@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from scenewright.config.settings import BUILT_IN
+from scenewright.config.profiles import BUILT_IN
 from scenewright.core.formats import load_scene
 from scenewright.service.core.settings import ServiceSettings
 

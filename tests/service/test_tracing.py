@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from scenewright.config.settings import SettingsError
+from scenewright.config.profiles import SettingsError
 from scenewright.service.app import create_app
 from scenewright.service.core.observing import tracing
 from scenewright.service.core.observing.observers import Observability

@@ -43,7 +43,7 @@ from scenewright.agents.panel.rates import (
     temper,
 )
 from scenewright.agents.panel.stacking import PanelStack, fit_stack
-from scenewright.config.settings import CascadeSpec
+from scenewright.config.profiles import CascadeSpec
 from scenewright.core.facts import Answer, Fact, FactKind
 from scenewright.core.ports.judge import unscored
 

@@ -19,7 +19,7 @@ from scenewright.agents.panel.aggregation import cohen_kappa
 from scenewright.agents.panel.guarantee import CascadeGuarantee
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
 from scenewright.agents.panel.rates import CalibrationError
-from scenewright.config.settings import CascadeSpec, SettingsError
+from scenewright.config.profiles import CascadeSpec, SettingsError
 from scenewright.core.facts import (
     Answer,
     Fact,

@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from scenewright.agents.panel.aggregation import Array, dawid_skene, expit
 from scenewright.agents.panel.panel import UNDECIDED, Ballots, Panel, ballots
 from scenewright.agents.panel.rates import PanelCalibration
-from scenewright.config.settings import MEASURED
+from scenewright.config.profiles import MEASURED
 from scenewright.core.facts import (
     EVEN,
     FACT_KINDS,

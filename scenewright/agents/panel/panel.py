@@ -55,7 +55,7 @@ from scenewright.agents.panel.rates import (
 )
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.model_identity import ModelIdentity, apart_problem, identity_of_spec
-from scenewright.config.settings import MEASURED, Aggregation, Profile, SettingsError
+from scenewright.config.profiles import MEASURED, Aggregation, Profile, SettingsError
 from scenewright.core.facts import (
     Answer,
     Fact,

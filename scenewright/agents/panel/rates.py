@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 from scenewright.agents.panel.aggregation import Array, expit
 from scenewright.agents.panel.guarantee import CascadeGuarantee
 from scenewright.agents.panel.stacking import PanelStack
-from scenewright.config.settings import Aggregation, CascadeSpec, SettingsError
+from scenewright.config.profiles import Aggregation, CascadeSpec, SettingsError
 from scenewright.core.facts import Fact, FactKind
 from scenewright.core.validation import FiniteModel, FrozenModel, first_problem
 

@@ -23,7 +23,8 @@ from typing import Any, Protocol
 
 from PIL import Image
 
-from scenewright.config.settings import Settings, SettingsError, load_settings, split_judge
+from scenewright.config.profiles import SettingsError, split_judge
+from scenewright.config.settings import Settings, load_settings
 from scenewright.core.flushing import Flusher
 from scenewright.core.images import load_image, read_image
 from scenewright.core.ports.judge import Judge

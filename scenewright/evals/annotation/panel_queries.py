@@ -167,7 +167,8 @@ def text_model_of(
 
 def _voter(spec: str, settings: Settings | None) -> Voter:
     from scenewright.agents.judges.models import caps_of
-    from scenewright.config.settings import load_settings, split_judge
+    from scenewright.config.profiles import split_judge
+    from scenewright.config.settings import load_settings
     from scenewright.runs.model_factory.profiles import chat_of
     from scenewright.tools.vision.extraction.one_stage import sampling_of
 
@@ -183,7 +184,7 @@ def _voter(spec: str, settings: Settings | None) -> Voter:
 
 def _refuse_scripts(spec: str) -> None:
     from scenewright.config.accounts import DECISION_KIND
-    from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, split_judge
+    from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS, split_judge
 
     kind = split_judge(spec)[0]
     if kind in (*CHAT_KINDS, *JUDGE_KINDS, DECISION_KIND):
@@ -195,7 +196,7 @@ def _refuse_scripts(spec: str) -> None:
 
 
 def _price_of(spec: str, settings: Settings) -> PriceOf:
-    from scenewright.config.settings import split_judge
+    from scenewright.config.profiles import split_judge
     from scenewright.runs.model_factory.profiles import caller_of
 
     account, model = split_judge(spec)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from scenewright.agents.composers.rules import TripletComposer
 from scenewright.agents.parsers.classes import diversity
-from scenewright.config.settings import BUILT_IN
+from scenewright.config.profiles import BUILT_IN
 from scenewright.core.flushing import replacing
 from scenewright.core.layout import PlacementError, place_objects
 from scenewright.core.ports.composer import Composer

@@ -34,7 +34,8 @@ from pydantic import ValidationError
 from rich.markup import escape
 
 from scenewright.config.accounts import AccountSpec
-from scenewright.config.settings import SettingsError, load_settings
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import load_settings
 from scenewright.core.formats import FormatError, loads_scene
 from scenewright.core.images import MAX_FILE_BYTES, ImageError, ImageStore
 from scenewright.core.ports.backend import BackendError

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scenewright.agents.panel.cascade import pooled, replay_cascade
 from scenewright.agents.panel.panel import Panel, ballots
-from scenewright.config.settings import CascadeSpec
+from scenewright.config.profiles import CascadeSpec
 from scenewright.core.facts import FACT_KINDS, Answer, Fact, FactKind
 from scenewright.core.questions import NO_RELATION
 from scenewright.core.version import VERSION

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.config.settings import Settings, SettingsError, user_cache
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import Settings, user_cache
 from scenewright.core.images import hash_of_image
 from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
 from scenewright.evals.metrics.base import (

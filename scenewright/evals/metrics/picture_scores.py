@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from scenewright.config.settings import Settings, SettingsError
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import Settings
 from scenewright.core.facts import ScoreCard
 from scenewright.core.images import ImageError, load_image
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample, real, text

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.config.settings import Settings, SettingsError, user_cache
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import Settings, user_cache
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.evals.metrics.base import (
     MetricError,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.agents.composers.check import dropped_facts
-from scenewright.config.profiles import REALISM_FIELDS
-from scenewright.config.settings import Profile, Settings
+from scenewright.config.profiles import REALISM_FIELDS, Profile
+from scenewright.config.settings import Settings
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import GenerationRequest, ImageBackend, PromptCount
 from scenewright.core.ports.composer import Composer, Wording, compose_with_origin

@@ -18,7 +18,7 @@ from PIL import Image
 
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
 from scenewright.config import OnModelChange
-from scenewright.config.settings import Asking
+from scenewright.config.profiles import Asking
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.images import ImageStore, load_image
 from scenewright.core.ports.judge import Judge, JudgeCaps, JudgeError

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from scenewright.config import OnModelChange
-from scenewright.config.settings import Profile, Settings, find_profile, split_judge
+from scenewright.config.profiles import Profile, split_judge
+from scenewright.config.settings import Settings, find_profile
 from scenewright.evals.datasets.base import Dataset, DatasetSpec, SampleSpec
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.config import CONDITIONS, Condition, EvalConfig, MetricSpec, PanelSpec

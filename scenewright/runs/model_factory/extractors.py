@@ -21,16 +21,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from scenewright.config.accounts import DECISION_KIND
-from scenewright.config.settings import (
+from scenewright.config.profiles import (
     CHAT_KINDS,
     JUDGE_KINDS,
     NO_TEXT,
-    Settings,
     SettingsError,
-    load_settings,
     reached_by,
     split_judge,
 )
+from scenewright.config.settings import Settings, load_settings
 from scenewright.core.ports.vision import GraphExtractor
 from scenewright.core.validation import FiniteModel, FrozenModel, first_problem
 from scenewright.core.vocabulary import EXCLUSIVE

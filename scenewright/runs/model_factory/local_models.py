@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from scenewright.config.profiles import LocalJudgeSpec
-from scenewright.config.settings import BackendSpec
+from scenewright.config.profiles import BackendSpec, LocalJudgeSpec
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.ports.vision import DetectionError, Detector, RealismError, RealismScorer

@@ -19,24 +19,22 @@ from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.config.accounts import DECISION_KIND, SERVE
-from scenewright.config.profiles import REALISM_FIELDS, LocalJudgeSpec
-from scenewright.config.settings import (
+from scenewright.config.profiles import (
     CHAT_KINDS,
     DIRECTOR,
     LOCAL_BACKEND,
     LOCAL_JUDGE,
     NO_TEXT,
+    REALISM_FIELDS,
     REALISM_KINDS,
     BackendSpec,
+    LocalJudgeSpec,
     Profile,
-    Settings,
     SettingsError,
-    load_settings,
-    reports_itself,
-    settings_with,
     split_decision,
     split_judge,
 )
+from scenewright.config.settings import Settings, load_settings, reports_itself, settings_with
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.composer import Composer, PromptBudget
 from scenewright.core.ports.judge import Judge, JudgeError

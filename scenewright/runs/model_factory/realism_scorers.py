@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scenewright.config.settings import (
-    Settings,
-    SettingsError,
-    load_settings,
-)
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import Settings, load_settings
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.ports.vision import RealismError, RealismScorer
 from scenewright.runs.model_factory.local_models import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from scenewright.config.settings import SettingsError
+from scenewright.config.profiles import SettingsError
 from scenewright.core.servers import GuestServer
 from scenewright.core.sockets import listening, url_of
 from scenewright.service.core.settings import ServiceSettings

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import Row, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from scenewright.config.settings import SettingsError
+from scenewright.config.profiles import SettingsError
 from scenewright.service.core import database
 from scenewright.service.core.database import KEYS, READING, SESSIONS, SPENDING
 from scenewright.service.core.errors import NotFound, Unprocessable

@@ -12,11 +12,9 @@ from pydantic import ValidationError
 
 from scenewright.agents.parsers.rules import parse_caption
 from scenewright.config.model_identity import apart_problem, identity_of_spec
-from scenewright.config.profiles import DIRECTOR
+from scenewright.config.profiles import DIRECTOR, Profile, SettingsError
 from scenewright.config.settings import (
-    Profile,
     Settings,
-    SettingsError,
     changed_profile,
     find_profile,
     load_profiles,

@@ -32,7 +32,7 @@ from mcp.types import (
 )
 from pydantic import AnyUrl, Field, ValidationError, create_model
 
-from scenewright.config.settings import SettingsError
+from scenewright.config.profiles import SettingsError
 from scenewright.core.facts import FactError
 from scenewright.core.formats import FormatError
 from scenewright.core.images import ImageError

@@ -16,16 +16,14 @@ from pydantic import (
 )
 
 from scenewright.config.accounts import SERVE_KEY_VARIABLE
-from scenewright.config.settings import (
+from scenewright.config.profiles import (
     LOCAL_BACKEND,
     LOCAL_JUDGE,
     BackendSpec,
-    Settings,
     SettingsError,
-    find_profile,
-    load_settings,
     split_judge,
 )
+from scenewright.config.settings import Settings, find_profile, load_settings
 from scenewright.core.validation import first_problem
 
 _NOTHING = (

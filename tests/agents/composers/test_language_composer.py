@@ -15,7 +15,8 @@ from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.composers.language import LanguageComposer, Table6Composer, linearize
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.judges.pictures import text_tokens
-from scenewright.config.settings import Profile, find_profile
+from scenewright.config.profiles import Profile
+from scenewright.config.settings import find_profile
 from scenewright.core.formats import load_scene, megasg
 from scenewright.core.ports.composer import Composer, ComposerError, PromptBudget
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject

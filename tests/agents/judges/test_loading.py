@@ -20,8 +20,8 @@ from scenewright.agents.judges.vlm import VisionLanguageModel
 from scenewright.agents.panel.panel import Panel
 from scenewright.cli import doctor
 from scenewright.cli.judges import looked_at
-from scenewright.config.profiles import LocalJudgeSpec
-from scenewright.config.settings import BUILT_IN, Settings, find_profile, settings_with
+from scenewright.config.profiles import BUILT_IN, LocalJudgeSpec
+from scenewright.config.settings import Settings, find_profile, settings_with
 from scenewright.core.ports.judge import JudgeError
 from scenewright.runs.api import models_of
 from scenewright.runs.model_factory import profiles

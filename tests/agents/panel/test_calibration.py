@@ -22,7 +22,7 @@ from scenewright.agents.panel.rates import (
     load_calibration,
     temper,
 )
-from scenewright.config.settings import BUILT_IN, Profile
+from scenewright.config.profiles import BUILT_IN, Profile
 from scenewright.core.facts import Answer, Fact, FactKind, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of

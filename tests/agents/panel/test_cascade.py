@@ -21,7 +21,7 @@ from scenewright.agents.panel.cascade import (
 from scenewright.agents.panel.guarantee import CascadeGuarantee, KindBound
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import CalibrationError, load_calibration
-from scenewright.config.settings import BUILT_IN, CascadeSpec, Profile, SettingsError
+from scenewright.config.profiles import BUILT_IN, CascadeSpec, Profile, SettingsError
 from scenewright.core.facts import Answer, Fact, FactError, FactKind, Verdict
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of

@@ -10,7 +10,7 @@ import pytest
 from scenewright.agents.panel import intervals
 from scenewright.agents.panel.intervals import score_intervals
 from scenewright.agents.panel.panel import Panel
-from scenewright.config.settings import Aggregation
+from scenewright.config.profiles import Aggregation
 from scenewright.core.facts import Answer, Fact, FactError, ScoreCard, ScoreIntervals, settled
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of

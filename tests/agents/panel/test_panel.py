@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scenewright.agents.panel.aggregation import dawid_skene, disagreement
 from scenewright.agents.panel.panel import Panel, check_apart, next_wave, void_verdicts
 from scenewright.agents.panel.rates import CalibrationError
-from scenewright.config.settings import SettingsError
+from scenewright.config.profiles import SettingsError
 from scenewright.core.facts import Answer, Fact, FactError, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from click.testing import Result
 from typer.testing import CliRunner
 
-from scenewright.cli.data import get
+from scenewright.cli.data import app
 from scenewright.evals.datasets import base, downloads
 from scenewright.evals.datasets import downloads as transfer
 from scenewright.evals.datasets.base import DatasetError, Source, default_place
@@ -297,11 +299,9 @@ def test_names_that_are_not_known_are_told(store: Store) -> None:
 
 
 def test_the_command_shows_the_licence_first(store: Store, tmp_path: Path) -> None:
-    import typer
+    def run(app: typer.Typer, arguments: list[str]) -> Result:
+        return CliRunner().invoke(app, ["get", *arguments])
 
-    app = typer.Typer()
-    app.command()(get)
-    run = CliRunner().invoke
     shown = run(app, ["made", "--dry-run"])
     assert shown.exit_code == 0
     assert shown.stdout.index("licence: MIT") < shown.stdout.index("a.bin")
@@ -324,12 +324,8 @@ def test_the_command_shows_the_licence_first(store: Store, tmp_path: Path) -> No
 def test_much_is_not_fetched_without_being_asked(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import typer
-
     publish(monkeypatch, store, bytes=10**9, sha256="0" * 64)
-    app = typer.Typer()
-    app.command()(get)
-    answer = CliRunner().invoke(app, ["made"])
+    answer = CliRunner().invoke(app, ["get", "made"])
     assert answer.exit_code == 2
     assert "1.0 GB would be fetched: add --yes" in answer.output
 

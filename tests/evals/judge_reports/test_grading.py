@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenewright.config.settings import CascadeSpec
+from scenewright.config.profiles import CascadeSpec
 from scenewright.core.facts import Fact
 from scenewright.core.questions import NO_RELATION
 from scenewright.evals.judge_reports.grading import Grading

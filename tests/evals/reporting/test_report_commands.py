@@ -7,20 +7,16 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
 from scenewright.cli.console import Exit
-from scenewright.cli.eval_report import compare, report
+from scenewright.cli.main import app
 from tests.evals.reporting.made import Made, write_evaluation
 
 
 def run(*arguments: str | Path) -> Result:
-    app = typer.Typer()
-    app.command()(report)
-    app.command()(compare)
-    return CliRunner().invoke(app, [str(each) for each in arguments])
+    return CliRunner().invoke(app, ["eval", *(str(each) for each in arguments)])
 
 
 @pytest.fixture

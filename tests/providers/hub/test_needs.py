@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.config.profiles import AdapterSpec, BackendSpec, Profile
-from scenewright.config.settings import BUILT_IN, LOCAL_BACKEND
+from scenewright.config.profiles import BUILT_IN, LOCAL_BACKEND, AdapterSpec, BackendSpec, Profile
 from scenewright.providers.hub.needs import (
     Need,
     known_repositories,

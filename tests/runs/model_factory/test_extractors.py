@@ -10,7 +10,8 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from PIL import Image
 
-from scenewright.config.settings import Settings, SettingsError
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import Settings
 from scenewright.core.ports.vision import DetectionError
 from scenewright.runs.model_factory import profiles
 from scenewright.runs.model_factory.extractors import (

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.config.settings import BUILT_IN, Profile, SettingsError, find_profile
+from scenewright.config.profiles import BUILT_IN, Profile, SettingsError
+from scenewright.config.settings import find_profile
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.ports.vision import RealismError
 from scenewright.core.questions import realism_facts_of

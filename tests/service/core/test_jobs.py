@@ -13,7 +13,7 @@ import pytest
 from procrastinate.manager import JobManager
 from sqlalchemy import text, update
 
-from scenewright.config.settings import SettingsError
+from scenewright.config.profiles import SettingsError
 from scenewright.service.core import database as databases
 from scenewright.service.core.database import RUNS, SCHEMA
 from scenewright.service.core.identity import LOCAL

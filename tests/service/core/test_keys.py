@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from scenewright.config.settings import SettingsError
+from scenewright.config.profiles import SettingsError
 from scenewright.service.core import database as databases
 from scenewright.service.core.errors import Busy, Forbidden, NotFound, ServiceError, Unprocessable
 from scenewright.service.core.keys import (

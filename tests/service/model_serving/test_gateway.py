@@ -14,8 +14,8 @@ from PIL import Image
 
 from scenewright.agents.judges.served import ServedJudge
 from scenewright.config.accounts import SERVE_KEY_VARIABLE, AccountSpec
-from scenewright.config.profiles import BackendSpec
-from scenewright.config.settings import SettingsError, load_settings
+from scenewright.config.profiles import BackendSpec, SettingsError
+from scenewright.config.settings import load_settings
 from scenewright.core.facts import Fact
 from scenewright.core.ports.backend import BackendError, GenerationRequest
 from scenewright.core.ports.judge import JudgeError

@@ -11,7 +11,7 @@ import pytest
 
 from scenewright.agents.judges.served import ServedJudge
 from scenewright.agents.panel.panel import identity_of_judge
-from scenewright.config.settings import BackendSpec
+from scenewright.config.profiles import BackendSpec
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.questions import facts_of

@@ -13,7 +13,7 @@ from PIL import Image
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.served import ServedJudge
 from scenewright.agents.panel.panel import check_apart
-from scenewright.config.settings import SettingsError
+from scenewright.config.profiles import SettingsError
 from scenewright.core.closed_vocabulary import ClosedVocabulary, write_vocabulary
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.judge import JudgeError

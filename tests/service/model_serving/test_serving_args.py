@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scenewright.config.settings import SettingsError, load_settings
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import load_settings
 from scenewright.service.model_serving.app import deployment_names, deployment_options
 from scenewright.service.model_serving.args import serving_args, specs_of
 

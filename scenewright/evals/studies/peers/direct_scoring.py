@@ -31,7 +31,8 @@ from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.panel.aggregation import Array
 from scenewright.config.accounts import DECISION_KIND
-from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, Settings, split_judge
+from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS, split_judge
+from scenewright.config.settings import Settings
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, JudgeCaps, unscored
 from scenewright.evals.metrics.base import MetricError, Sample, switch

@@ -20,7 +20,8 @@ import numpy as np
 from PIL import Image
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.config.settings import Settings, SettingsError
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import Settings
 from scenewright.core.closed_vocabulary import listed
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import to_rgb

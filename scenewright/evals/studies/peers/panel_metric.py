@@ -20,13 +20,8 @@ import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import Panel, answer_table
-from scenewright.config.settings import (
-    Settings,
-    SettingsError,
-    find_profile,
-    load_settings,
-    user_cache,
-)
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import Settings, find_profile, load_settings, user_cache
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample, store_in, text

@@ -31,7 +31,8 @@ from weakref import WeakValueDictionary
 
 from scenewright.agents.chat.language_replies import as_data
 from scenewright.agents.judges.pictures import character_tokens
-from scenewright.config.settings import Settings, SettingsError
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import Settings
 from scenewright.core.facts import Fact
 from scenewright.core.formats.published_questions import NUMBERS, TYPES
 from scenewright.core.predicate_statistics import DEFAULT

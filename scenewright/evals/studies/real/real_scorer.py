@@ -28,10 +28,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import CalibrationError
+from scenewright.config.profiles import Asking, SettingsError
 from scenewright.config.settings import (
-    Asking,
     Settings,
-    SettingsError,
     find_profile,
     load_settings,
     settings_with,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scenewright.config.settings import LOCAL_BACKEND, Settings
+from scenewright.config.profiles import LOCAL_BACKEND
+from scenewright.config.settings import Settings
 from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import (
     Array,

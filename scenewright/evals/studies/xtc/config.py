@@ -17,13 +17,8 @@ from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.judges.models import caps_of
 from scenewright.config import OnModelChange
-from scenewright.config.settings import (
-    CHAT_KINDS,
-    Settings,
-    changed_profile,
-    find_profile,
-    split_judge,
-)
+from scenewright.config.profiles import CHAT_KINDS, split_judge
+from scenewright.config.settings import Settings, changed_profile, find_profile
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.vision import GraphExtractor
 from scenewright.core.predicate_statistics import DEFAULT

@@ -49,7 +49,8 @@ from scenewright.agents.chat.language_replies import (
 from scenewright.agents.composers.reading import same_values
 from scenewright.agents.parsers.tagging import NUMBERS
 from scenewright.config.accounts import DECISION_KIND
-from scenewright.config.settings import CHAT_KINDS, JUDGE_KINDS, Settings
+from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS
+from scenewright.config.settings import Settings
 from scenewright.core.formats.phrases import COLORS
 from scenewright.core.inflection import singular, verb_base
 from scenewright.core.vocabulary import (

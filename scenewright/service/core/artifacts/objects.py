@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from scenewright.config.settings import SettingsError
+from scenewright.config.profiles import SettingsError
 from scenewright.graphs.errors import RunInterrupted
 
 T = TypeVar("T")

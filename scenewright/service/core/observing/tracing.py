@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from scenewright.config.settings import SettingsError
+from scenewright.config.profiles import SettingsError
 from scenewright.core.version import VERSION
 from scenewright.graphs.events import (
     Answered,

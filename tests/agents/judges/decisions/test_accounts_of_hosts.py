@@ -22,7 +22,8 @@ from scenewright.config.accounts import (
     OWN_HOSTS,
     AccountSpec,
 )
-from scenewright.config.settings import Settings, SettingsError, find_profile, load_settings
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import Settings, find_profile, load_settings
 from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.hub.needs import needs_of_spec
 from scenewright.providers.usage import PriceTable, Usage

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from scenewright.config.accounts import AccountSpec
-from scenewright.config.settings import SettingsError, load_settings
+from scenewright.config.profiles import SettingsError
+from scenewright.config.settings import load_settings
 from scenewright.evals.runner.forecast import account_of
 from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.runner import run_eval

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from scenewright.config.settings import SettingsError
+from scenewright.config.profiles import SettingsError
 from scenewright.service.core.artifacts.objects import (
     FolderObjects,
     FsspecObjects,
