@@ -26,6 +26,8 @@ LongPrompts = Literal["chunks", "cut"]
 _BLOB = re.compile(r"[0-9a-f]{64}")
 _CONTENT = ("*.json", "*.safetensors", "*.txt", "*.model")
 _VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
+_BYTES = ("ByT5Tokenizer",)
+"""Tokenizers of bytes, which have no vocabulary."""
 _digests: dict[tuple[str, int, int], str] = {}
 
 
@@ -198,6 +200,9 @@ def check_weights(part: Path) -> None:
 
 def _check_vocabulary(part: Path) -> None:
     # transformers makes a tokenizer of three tokens, without a word, where the files are missing.
+    config = part / "tokenizer_config.json"
+    if config.is_file() and read_json(config).get("tokenizer_class") in _BYTES:
+        return
     if not any(file for pattern in _VOCABULARIES for file in part.glob(pattern)):
         raise BackendError(
             f"{part} holds no vocabulary (tokenizer.json, vocab.json or a *.model file): "
