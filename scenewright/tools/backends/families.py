@@ -119,8 +119,6 @@ class Family:
     """Its models that are distilled to few steps."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of every call, such as one that keeps the pipeline from rewriting the prompt."""
-    silent: bool = False
-    """Whether its call does not tell its steps."""
     size_multiple: int = 1
     """Width and height must be multiples of this many pixels, beside what the latents ask for."""
 

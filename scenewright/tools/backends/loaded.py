@@ -288,7 +288,7 @@ class Loaded:
                 options |= references.options(request.references, load, guidance, (width, height))
             self._guide(pipe, guidance)
             try:
-                with _steps_told(pipe, report if family.silent else None):
+                with _steps_told(pipe, None if "callback_on_step_end" in accepted else report):
                     pixels = pipe(**options).images
             except Cancelled:
                 raise

@@ -303,6 +303,9 @@ def _class_of(entry: object) -> Callable[..., Any] | None:
         import diffusers.pipelines
         import transformers
 
+        if name.endswith("Processor"):
+            # Its tokenizer lies in the same folder; its other parts are not needed here.
+            return transformers.AutoTokenizer.from_pretrained
         place = transformers if library == "transformers" else None
         place = place or getattr(diffusers.pipelines, library, None)
         found = getattr(place, name, None)

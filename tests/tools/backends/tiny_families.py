@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -188,8 +188,9 @@ def build_kontext(folder: Path, seed: int = 0) -> Path:
     return seeded(_flux(FluxKontextPipeline, True), folder, seed)
 
 
-def qwen_tokenizer() -> Qwen2Tokenizer:
-    pieces = [*map(chr, range(33, 127)), "Ġ", "Ċ"]
+def qwen_tokenizer(first: Sequence[str] = ()) -> Qwen2Tokenizer:
+    """A tokenizer of letters and marks, after the pieces ``first``."""
+    pieces = [*first, *map(chr, range(33, 127)), "Ġ", "Ċ"]
     marks = ["im_start", "im_end", "vision_start", "vision_end", "image_pad", "video_pad"]
     return Qwen2Tokenizer(
         vocab={piece: at for at, piece in enumerate(pieces)},

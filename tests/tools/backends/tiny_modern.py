@@ -72,6 +72,8 @@ from tests.tools.backends.tiny_families import (
 
 TEXT = 16
 """Width of the language models."""
+CODES = 16
+"""Codes of pictures in GLM-Image's language model."""
 CHAT = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n"
     "{% if m.content is string %}{{ m.content }}"
@@ -127,7 +129,7 @@ def qwen3_vl(words: Qwen2Tokenizer, layers: int, kind: Any) -> Any:
             },
             vision_config={
                 "depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2,
-                "out_hidden_size": TEXT, "patch_size": 4, "spatial_merge_size": 2,
+                "out_hidden_size": TEXT, "patch_size": 16, "spatial_merge_size": 2,
                 "temporal_patch_size": 2, "num_position_embeddings": 64,
                 "deepstack_visual_indexes": [0], "initializer_range": 0.5,
             },
@@ -274,12 +276,12 @@ def build_chroma(folder: Path, seed: int = 0) -> Path:
     return seeded(make, folder, seed)
 
 
-def picture_processor(kind: Any, words: Qwen2Tokenizer, folder: Path) -> Any:
+def picture_processor(kind: Any, words: Qwen2Tokenizer, folder: Path, patch: int = 4) -> Any:
     """Saves the files of a processor of pictures and text in ``folder``, and loads it."""
     words.save_pretrained(folder)
     Qwen2VLImageProcessorPil(
-        patch_size=4, merge_size=2, temporal_patch_size=2,
-        size={"shortest_edge": 64, "longest_edge": 1024},
+        patch_size=patch, merge_size=2, temporal_patch_size=2,
+        size={"shortest_edge": (2 * patch) ** 2, "longest_edge": 4096},
     ).save_pretrained(folder)  # fmt: skip
     processor = pictures_alone(kind, folder)
     # Its files are there already; the library would ask for the parts that it lacks.
@@ -290,7 +292,7 @@ def picture_processor(kind: Any, words: Qwen2Tokenizer, folder: Path) -> Any:
 def build_qwen21(folder: Path, seed: int = 0) -> Path:
     """Saves a ``QwenImage21Pipeline``."""
     words = chat_tokenizer()
-    processor = picture_processor(Qwen3VLProcessor, words, folder / "processor")
+    processor = picture_processor(Qwen3VLProcessor, words, folder / "processor", patch=16)
 
     def make() -> DiffusionPipeline:
         return QwenImage21Pipeline(
@@ -440,7 +442,6 @@ def build_glm(folder: Path, seed: int = 0) -> Path:
             patch_size=8, merge_size=1, temporal_patch_size=1, min_pixels=32 * 32,
             max_pixels=32 * 32,
         )  # fmt: skip
-        codes = 16
         return GlmImagePipeline(
             tokenizer=glyphs,
             processor=GlmImageProcessor(
@@ -451,7 +452,7 @@ def build_glm(folder: Path, seed: int = 0) -> Path:
                 GlmImageConfig(
                     text_config={
                         "vocab_size": len(words), "num_hidden_layers": 1,
-                        "vision_vocab_size": codes + 8, "pad_token_id": 0,
+                        "vision_vocab_size": CODES + 8, "pad_token_id": 0,
                         "rope_parameters": {
                             "rope_type": "default", "mrope_section": [2, 1, 1],
                             "partial_rotary_factor": 1.0, "rope_theta": 10000,
@@ -462,10 +463,10 @@ def build_glm(folder: Path, seed: int = 0) -> Path:
                         "depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2,
                         "image_size": 32, "patch_size": 8,
                     },
-                    vq_config={"embed_dim": 16, "num_embeddings": codes, "latent_channels": 16},
+                    vq_config={"embed_dim": 16, "num_embeddings": CODES, "latent_channels": 16},
                     image_token_id=words.convert_tokens_to_ids("<|image|>"),
-                    image_start_token_id=codes,
-                    image_end_token_id=codes + 1,
+                    image_start_token_id=CODES,
+                    image_end_token_id=CODES + 1,
                 )
             ).eval(),
             # Tokens of the language model stand for 32×32 pixels: 2×2 patches of 2×2 cells.
@@ -485,7 +486,7 @@ def build_glm(folder: Path, seed: int = 0) -> Path:
                 text_embed_dim=T5_WIDTH,
                 time_embed_dim=32,
                 condition_dim=8,
-                prior_vq_quantizer_codebook_size=codes,
+                prior_vq_quantizer_codebook_size=CODES + 8,
             ).eval(),
             scheduler=scheduler(use_dynamic_shifting=True),
         )
@@ -494,11 +495,11 @@ def build_glm(folder: Path, seed: int = 0) -> Path:
 
 
 def glm_tokenizer() -> Qwen2Tokenizer:
-    """A tokenizer with the marks of GLM-Image's grids."""
-    words = qwen_tokenizer()
+    """A tokenizer with the marks of GLM-Image's grids; the codes of pictures come first."""
+    words = qwen_tokenizer([f"<|dit_token_{code}|>" for code in range(CODES + 8)])
     marks = {
         "image_token": "<|image|>", "grid_bos_token": "<sop>", "grid_eos_token": "<eop>",
-        "bos_token": "<|dit_token_16384|>",
+        "bos_token": f"<|dit_token_{CODES}|>",
     }  # fmt: skip
     words.add_special_tokens({"additional_special_tokens": list(marks.values())})
     for name, mark in marks.items():
