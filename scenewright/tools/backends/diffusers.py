@@ -146,6 +146,8 @@ class DiffusersBackend:
             for name, used in (("slicing", self.plan.slicing), ("compile", self._compile))
             if used
         }
+        if self._family.inpaint is not None:
+            parts["inpaint"] = self._family.inpaint
         # Where long prompts are read in full that the pipeline alone would cut.
         parts |= self._reader.named(call_options(self._folder.pipeline_class))
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -105,9 +105,7 @@ def chat_tokenizer() -> Qwen2Tokenizer:
 
 
 def qwen3(words: Qwen2Tokenizer, layers: int, kind: Any = Qwen3ForCausalLM) -> Any:
-    return kind(
-        Qwen3Config(vocab_size=len(words), num_hidden_layers=layers, **_LANGUAGE)
-    ).eval()
+    return kind(Qwen3Config(vocab_size=len(words), num_hidden_layers=layers, **_LANGUAGE)).eval()
 
 
 def qwen3_vl(words: Qwen2Tokenizer, layers: int, kind: Any) -> Any:
@@ -451,17 +449,25 @@ def build_glm(folder: Path, seed: int = 0) -> Path:
             vision_language_encoder=GlmImageForConditionalGeneration(
                 GlmImageConfig(
                     text_config={
-                        "vocab_size": len(words), "num_hidden_layers": 1,
-                        "vision_vocab_size": CODES + 8, "pad_token_id": 0,
+                        "vocab_size": len(words),
+                        "num_hidden_layers": 1,
+                        "vision_vocab_size": CODES + 8,
+                        "pad_token_id": 0,
                         "rope_parameters": {
-                            "rope_type": "default", "mrope_section": [2, 1, 1],
-                            "partial_rotary_factor": 1.0, "rope_theta": 10000,
+                            "rope_type": "default",
+                            "mrope_section": [2, 1, 1],
+                            "partial_rotary_factor": 1.0,
+                            "rope_theta": 10000,
                         },
                         **_LANGUAGE,
                     },
                     vision_config={
-                        "depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2,
-                        "image_size": 32, "patch_size": 8,
+                        "depth": 1,
+                        "hidden_size": 16,
+                        "intermediate_size": 16,
+                        "num_heads": 2,
+                        "image_size": 32,
+                        "patch_size": 8,
                     },
                     vq_config={"embed_dim": 16, "num_embeddings": CODES, "latent_channels": 16},
                     image_token_id=words.convert_tokens_to_ids("<|image|>"),
