@@ -91,6 +91,9 @@ class BackendFeatures:
     """Whether the prompt may say what to change in the start picture (``instruct``)."""
     emphasis: bool = False
     """Whether parts of the prompt may have weights (``emphasis``)."""
+    start_references: bool = False
+    """Whether a start picture that is no instruction may come with one reference, which the model
+    sees as a picture."""
     strengths: bool = True
     """Whether the strength of a start picture has an effect; elsewhere it is always 1."""
     vocabulary: ClosedVocabulary | None = None

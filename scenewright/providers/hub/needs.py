@@ -245,7 +245,9 @@ def parts_of(index: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(
         key
         for key, value in index.items()
-        if isinstance(value, list) and any(value) and key not in UNUSED_PARTS
+        if isinstance(value, list)
+        and any(isinstance(name, str) for name in value)
+        and key not in UNUSED_PARTS
     )
 
 

@@ -56,6 +56,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+def first_of(*values: T | None) -> T:
+    """Return the first of ``values`` that is not None; there must be one."""
+    return next(value for value in values if value is not None)
+
+
 class DiffusersBackend:
     """One pipeline and the one thread that uses it.
 
@@ -141,6 +146,8 @@ class DiffusersBackend:
             for name, used in (("slicing", self.plan.slicing), ("compile", self._compile))
             if used
         }
+        if self._family.inpaint is not None:
+            parts["inpaint"] = self._family.inpaint
         # Where long prompts are read in full that the pipeline alone would cut.
         parts |= self._reader.named(call_options(self._folder.pipeline_class))
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -169,11 +176,15 @@ class DiffusersBackend:
         with quiet():
             options = call_options(folder.pipeline_class)
         family, defaults = self._family, folder.defaults
-        few = family.few_steps if folder.distilled else None
-        steps = self._steps or defaults.steps or few or options.get("num_inference_steps") or 50
-        guidance = self._guidance if self._guidance is not None else defaults.guidance
-        if guidance is None:
-            guidance = 0.0 if few else options.get(family.guidance) or 0.0
+        few = family.defaults(folder.distilled)
+        steps = first_of(
+            self._steps, defaults.steps, few and few.steps, family.steps,
+            options.get("num_inference_steps"), 50,
+        )  # fmt: skip
+        guidance = first_of(
+            self._guidance, defaults.guidance, few and few.guidance, family.scale,
+            options.get(family.guidance), 0.0,
+        )  # fmt: skip
         adapter = self._adapter is not None
         references = family.references(self._max_references) if adapter or family.edits else 0
         return BackendFeatures(
@@ -181,7 +192,8 @@ class DiffusersBackend:
             reference_maths=family.maths if references else "none",
             masks=adapter and family.masks,
             schedules=adapter,
-            edit=family.image_to_image is not None,
+            edit=family.image_to_image is not None or family.inpaint is not None,
+            start_references=family.inpaint is not None,
             instructions=family.edits is not None,
             emphasis=bool(family.text),
             negative_prompt="negative_prompt" in options and family.negative_prompt,
@@ -215,7 +227,7 @@ class DiffusersBackend:
     def _adapter(self) -> AdapterFolder | None:
         if self._source is None:
             return None
-        if self._family.adapter is None:
+        if self._family.adapter == "none":
             instead = "references are pictures there" if self._family.edits else "none is known"
             raise BackendError(
                 f"{self._folder.pipeline_class} takes no IP-Adapter ({instead}): leave "
@@ -367,7 +379,7 @@ class DiffusersBackend:
                 if plan.slicing:
                     slice_up(pipe)
                 references = None
-                if adapter is not None and self._family.adapter is not None:
+                if adapter is not None:
                     references = references_of(self._family.adapter, pipe, adapter)
                 self._compiled = place(pipe, plan, device, references, compiled=self._compile)
             self._ready = Loaded(

@@ -25,7 +25,7 @@ import numpy as np
 from PIL import Image, ImageFilter
 
 from scenewright.core.ports.backend import BackendError, Reference, Start
-from scenewright.tools.backends.families import EditForm, Latents
+from scenewright.tools.backends.families import EditForm, Family, Latents
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +41,10 @@ def encoded(pipe: Any, picture: Image.Image, layout: Latents) -> torch.Tensor:
 
     vae, config = pipe.vae, pipe.vae.config
     dtype = vae.dtype
+    if layout == "flux2":
+        pixels = pipe.image_processor.preprocess(picture).to(pipe._execution_device, dtype)
+        patches: torch.Tensor = pipe._encode_vae_image(pixels, generator=None)
+        return pipe._pack_latents(patches)  # type: ignore[no-any-return]
     if config.get("force_upcast"):
         # Such autoencoders overflow in half precision.
         vae.to(dtype=torch.float32)
@@ -68,6 +72,8 @@ def packed(pipe: Any, latents: torch.Tensor, layout: Latents) -> torch.Tensor:
     """``[1, channels, height, width]`` (or with one frame before the height) in ``layout``."""
     if layout == "grid":
         return latents
+    if layout == "flux2":
+        return pipe._pack_latents(pipe._patchify_latents(latents))  # type: ignore[no-any-return]
     channels, (height, width) = latents.shape[1], latents.shape[-2:]
     found: torch.Tensor = pipe._pack_latents(latents, 1, channels, height, width)
     return found
@@ -106,14 +112,22 @@ def flows(scheduler: Any) -> bool:
 
 
 class Inpainter:
-    """The image-to-image form of a pipeline: the same parts, not loaded again."""
+    """The form of a pipeline that starts from a picture: the same parts, not loaded again."""
 
-    def __init__(self, pipe: Any, name: str, latents: Latents = "grid") -> None:
-        """``name`` is that of the class and ``latents`` its layout (``Family``)."""
+    def __init__(self, pipe: Any, family: Family, multiple: int) -> None:
+        """Build the form of ``family`` for masks and references, or that for strengths alone.
+
+        ``multiple``: sides of references must be multiples of this many pixels.
+        """
+        name = family.inpaint or family.image_to_image
+        assert name is not None
         self.pipe = pipeline_of_parts(pipe, name)
         # Both forms encode prompts alike, and the first one remembers them.
         self.pipe.encode_prompt = pipe.encode_prompt
-        self._layout = latents
+        self._layout = family.latents
+        self._masked = family.inpaint is not None
+        self._multiple = multiple
+        self._least = family.edits.least if family.edits else 1
 
     def begin(
         self,
@@ -122,11 +136,12 @@ class Inpainter:
         size: tuple[int, int],
         steps: int,
         seed: int,
+        references: Sequence[Reference] = (),
     ) -> tuple[dict[str, Any], Kept | None]:
         """Return the call options of a drawing of ``steps`` steps that begins with ``start``.
 
         Also returns which part of the picture stays. ``size`` is (width, height) in pixels; a start
-        picture of another size is scaled.
+        picture of another size is scaled. ``references`` are for a form that takes them.
         """
         picture = picture_of(start.image, load, size)
         # No step would draw nothing. Diffusion pipelines round the steps down, so that half a step
@@ -134,9 +149,16 @@ class Inpainter:
         least = 0.5 if flows(self.pipe.scheduler) else 1.5
         strength = min(1.0, max(start.strength, least / steps))
         options: dict[str, Any] = {"image": picture, "strength": strength}
-        if start.mask is None:
+        mask = None if start.mask is None else load(start.mask).convert("L").resize(size)
+        if self._masked:
+            options["mask_image"] = mask or Image.new("L", size, 255)
+            shown = [one for one in references if one.weight != 0]
+            if shown:
+                options["image_reference"] = fitted(
+                    load(shown[0].image), size, self._multiple, self._least
+                )
+        if mask is None:
             return options, None
-        mask = load(start.mask).convert("L").resize(size)
         return options, Kept(self.pipe, picture, mask, seed, self._layout)
 
 
@@ -224,11 +246,16 @@ class Editor:
         """
         pictures, kept = [], None
         if start is not None:
-            pictures.append(picture_of(start.image, load, size))
+            picture = picture_of(start.image, load, size)
+            pictures.append(fitted(picture, size, 1, self._form.least))
             if start.mask is not None:
                 mask = load(start.mask).convert("L").resize(size)
-                kept = Kept(self._pipe, pictures[0], mask, seed, self._latents)
-        pictures += [self._fitted(load(one.image), size) for one in references if one.weight != 0]
+                kept = Kept(self._pipe, picture, mask, seed, self._latents)
+        pictures += [
+            fitted(load(one.image), size, self._multiple, self._form.least)
+            for one in references
+            if one.weight != 0
+        ]
         most = self._form.pictures
         if most is not None and len(pictures) > most:
             raise BackendError(
@@ -236,20 +263,30 @@ class Editor:
                 "given: leave the references out, or the picture to edit"
             )
         options: dict[str, Any] = {}
-        if self._form.sized:
-            options |= {"max_area": size[0] * size[1], "_auto_resize": False}
+        match self._form.sizing:
+            case "max_area":
+                options |= {"max_area": size[0] * size[1], "_auto_resize": False}
+            case "output_resolution":
+                options["output_resolution"] = round((size[0] * size[1]) ** 0.5)
         if not pictures:
             return self._drawing, options, None
         options["image"] = pictures if self._form.listed else pictures[0]
         return self._pipe, options, kept
 
-    def _fitted(self, picture: Image.Image, size: tuple[int, int]) -> Image.Image:
-        picture, multiple = picture.convert("RGB"), self._multiple
-        scale = min(1.0, (size[0] * size[1] / (picture.width * picture.height)) ** 0.5)
-        fitted = (
-            max(multiple, round(picture.width * scale / multiple) * multiple),
-            max(multiple, round(picture.height * scale / multiple) * multiple),
-        )
-        return (
-            picture if picture.size == fitted else picture.resize(fitted, Image.Resampling.LANCZOS)
-        )
+
+def fitted(
+    picture: Image.Image, size: tuple[int, int], multiple: int, least: int = 1
+) -> Image.Image:
+    """Return ``picture`` in RGB and in its shape, at most as large as ``size``.
+
+    ``size`` is (width, height) in pixels; sides become multiples of ``multiple``, and none is
+    shorter than ``least``.
+    """
+    picture = picture.convert("RGB")
+    scale = min(1.0, (size[0] * size[1] / (picture.width * picture.height)) ** 0.5)
+    scale = max(scale, least / min(picture.size))
+    sides = (
+        max(multiple, round(picture.width * scale / multiple) * multiple),
+        max(multiple, round(picture.height * scale / multiple) * multiple),
+    )
+    return picture if picture.size == sides else picture.resize(sides, Image.Resampling.LANCZOS)

@@ -1,48 +1,91 @@
-"""What differs between families of pipelines, as data."""
+"""What differs between families of pipelines, as data in ``families.toml``."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
-from typing import Literal
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
 
 from scenewright.core.ports.backend import ReferenceMaths
-from scenewright.tools.backends.pipeline import quiet
 
-AdapterForm = Literal["unet", "flux", "sd3"]
+AdapterForm = Literal["none", "unet", "flux", "sd3"]
 """The published layouts of IP-Adapters: for UNets (h94), for Flux (XLabs), for SD3 (InstantX)."""
-Latents = Literal["grid", "packed"]
-"""How a pipeline holds its latents: channels × height × width, or patches of 2×2 in a row."""
+Latents = Literal["grid", "packed", "flux2"]
+"""How a pipeline holds its latents: channels × height × width, patches of 2×2 in a row, or patches
+of 2×2 that are normalised by the autoencoder's statistics, in a row."""
 
-_MATHS: dict[AdapterForm, ReferenceMaths] = {"unet": "exact", "flux": "exact", "sd3": "joined"}
+_MATHS: dict[AdapterForm, ReferenceMaths] = {
+    "none": "none", "unet": "exact", "flux": "exact", "sd3": "joined",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class EditForm:
     """How a pipeline edits pictures by instruction."""
 
-    pictures: int | None
+    pictures: int | None = None
     """Most pictures that it sees at once; None: any number."""
     listed: bool = False
     """Whether its call takes a list of pictures."""
     drawing: str | None = None
     """The class of the same parts that draws without a picture; None: it does so itself."""
-    sized: bool = False
-    """Whether it would change the size asked for, unless it is told the area."""
+    sizing: Literal["max_area", "output_resolution"] | None = None
+    """The call's option that keeps the pipeline from changing the size of its pictures."""
+    least: int = 1
+    """Smallest width and height in pixels of a picture that it takes."""
     unbounded: bool = False
     """Whether it reads an instruction of any length, whatever it reads of a prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class FewSteps:
+    """Defaults of the models of a family that are distilled to few steps.
+
+    They are told by ``key`` of the pipeline's index or of the denoiser's configuration, by
+    ``name``, or, without both, are all models of the class.
+    """
+
+    steps: int
+    """Denoising steps."""
+    guidance: float
+    """Guidance scale."""
+    lengths: tuple[int, ...] = ()
+    """``Family.lengths`` of these models, where they differ."""
+    key: str | None = None
+    """The key that tells them."""
+    value: bool = True
+    """Its value in these models."""
+    name: str | None = None
+    """A part of the repository's or folder's name, in lower case."""
+
+    def applies(self, folder: Path, *settings: Mapping[str, Any]) -> bool:
+        """Whether the model in ``folder`` is one of them.
+
+        ``settings`` are its index and the denoiser's configuration.
+        """
+        if self.key is not None:
+            return any(one.get(self.key) is self.value for one in settings)
+        # In a hub's cache the folder above the snapshots has the repository's name.
+        named = folder.parent.parent if folder.parent.name == "snapshots" else folder
+        return self.name is None or self.name in named.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     """What a pipeline class takes and does, beyond drawing from a prompt."""
 
-    adapter: AdapterForm | None = None
-    """The layout of its IP-Adapters; None: there are none."""
+    adapter: AdapterForm = "none"
+    """The layout of its IP-Adapters."""
     most_references: int | None = None
     """Most references of its adapter; None: any number."""
     image_to_image: str | None = None
     """The class of the same parts that starts from a picture."""
+    inpaint: str | None = None
+    """The class of the same parts that draws a masked place anew after references."""
     latents: Latents = "grid"
     """How those are held."""
     edits: EditForm | None = None
@@ -56,18 +99,28 @@ class Family:
     """Values of the call's ``max_sequence_length``, shortest first: the shortest is the one that
     the model was trained with, a longer one is used for a prompt that does not fit. Empty: the
     call's default."""
-    few_lengths: tuple[int, ...] = ()
-    """The same of models that are distilled to few steps, where it differs."""
     reader: str = "tokenizer"
     """The tokenizer whose tokens these lengths bound."""
+    marks: int | None = None
+    """Tokens of the chat template that these lengths count; None: the tokenizer's own marks."""
     guidance: str = "guidance_scale"
     """The call's option for the guidance scale."""
+    guider: bool = False
+    """Whether models that are not distilled are guided by a part ``guider`` of the pipeline."""
     negative_prompt: bool = True
     """Whether a negative prompt has an effect, if the call takes one."""
     no_negative: str | None = None
     """What the call takes for an empty negative prompt."""
-    few_steps: int | None = None
-    """Denoising steps where the denoiser takes no guidance: those are distilled to few steps."""
+    steps: int | None = None
+    """Denoising steps that its makers recommend; None: the call's default."""
+    scale: float | None = None
+    """Guidance scale that its makers recommend; None: the call's default."""
+    few: FewSteps | None = None
+    """Its models that are distilled to few steps."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of every call, such as one that keeps the pipeline from rewriting the prompt."""
+    size_multiple: int = 1
+    """Width and height must be multiples of this many pixels, beside what the latents ask for."""
 
     def references(self, wanted: int) -> int:
         """How many references a request may have where ``wanted`` are to be allowed."""
@@ -82,101 +135,51 @@ class Family:
     @property
     def maths(self) -> ReferenceMaths:
         """How references enter the picture."""
-        if self.edits is not None:
-            return "pictures"
-        return _MATHS[self.adapter] if self.adapter else "none"
+        return "pictures" if self.edits is not None else _MATHS[self.adapter]
 
-
-_FLUX = Family(
-    adapter="flux",
-    image_to_image="FluxImg2ImgPipeline",
-    latents="packed",
-    text=(("tokenizer_2",),),
-    lengths=(512,),
-    few_lengths=(256, 512),
-    reader="tokenizer_2",
-    # Guidance is an input of the distilled model; a negative prompt would need a second pass.
-    negative_prompt=False,
-    few_steps=4,
-)
-_QWEN = Family(
-    image_to_image="QwenImageImg2ImgPipeline",
-    latents="packed",
-    guidance="true_cfg_scale",
-    no_negative=" ",
-    # Prompts are not filled up to it, so that the longest costs a short prompt nothing.
-    lengths=(1024,),
-)
-_FAMILIES: dict[str, Family] = {
-    "StableDiffusion3Pipeline": Family(
-        adapter="sd3",
-        most_references=1,
-        image_to_image="StableDiffusion3Img2ImgPipeline",
-        text=(("tokenizer", "tokenizer_2"), ("tokenizer_3",)),
-        lengths=(256, 512),
-        reader="tokenizer_3",
-    ),
-    "FluxPipeline": _FLUX,
-    "FluxKontextPipeline": replace(_FLUX, adapter=None, edits=EditForm(1, sized=True)),
-    "QwenImagePipeline": _QWEN,
-    "QwenImageEditPipeline": replace(
-        _QWEN, edits=EditForm(1, drawing="QwenImagePipeline", unbounded=True)
-    ),
-    "QwenImageEditPlusPipeline": replace(
-        _QWEN,
-        edits=EditForm(None, listed=True, drawing="QwenImagePipeline", unbounded=True),
-    ),
-}
-_ONE, _TWO = (("tokenizer",),), (("tokenizer", "tokenizer_2"),)
-_CLIP_TEXTS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "StableDiffusionPipeline": _ONE,
-    "StableDiffusionPAGPipeline": _ONE,
-    "LatentConsistencyModelPipeline": _ONE,
-    "StableDiffusionXLPipeline": _TWO,
-    "StableDiffusionXLPAGPipeline": _TWO,
-}
-"""UNets whose denoiser sees nothing of a prompt but the embeddings of CLIP, and their tokenizers.
-Their ``encode_prompt`` gives embeddings of the prompt and of the negative one, then, with two
-encoders, the pooled ones."""
+    def defaults(self, distilled: bool) -> FewSteps | None:
+        """Return the defaults of a distilled model; None for any other."""
+        return self.few if distilled else None
 
 
 def family_of(pipeline_class: str, parts: Collection[str]) -> Family:
     """Return the family of ``pipeline_class``, whose folder holds ``parts``.
 
-    A class that is not listed draws from prompts; if it has a UNet, it takes the adapters of
-    UNets, and starts from pictures if diffusers has a form of it that does.
+    A class that is not listed draws from prompts; if it has a UNet, it takes the adapters of UNets.
     """
-    if pipeline_class in _FAMILIES:
-        family = _FAMILIES[pipeline_class]
-        rows = tuple(tuple(name for name in row if name in parts) for row in family.text)
-        # Without T5 the prompt is what CLIP reads of it, whatever length is asked for.
-        lengths = family.lengths if family.reader in parts else ()
-        return replace(family, text=tuple(row for row in rows if row), lengths=lengths)
-    if "unet" not in parts:
-        return Family()
-    return Family(
-        adapter="unet",
-        image_to_image=image_to_image_class(pipeline_class, parts),
-        text=_CLIP_TEXTS.get(pipeline_class, ()),
-        chunks=pipeline_class in _CLIP_TEXTS,
-    )
+    family = known_families().get(pipeline_class)
+    if family is None:
+        return Family(adapter="unet" if "unet" in parts else "none")
+    rows = tuple(tuple(name for name in row if name in parts) for row in family.text)
+    # Without T5 the prompt is what CLIP reads of it, whatever length is asked for.
+    lengths = family.lengths if family.reader in parts else ()
+    return replace(family, text=tuple(row for row in rows if row), lengths=lengths)
 
 
-def image_to_image_class(pipeline_class: str, parts: Collection[str]) -> str | None:
-    """Return the image-to-image pipeline for the weights of ``pipeline_class``, or None.
+@cache
+def known_families() -> dict[str, Family]:
+    """Return the families of ``families.toml`` by the name of their pipeline class."""
+    place = files("scenewright.tools.backends") / "families.toml"
+    tables: dict[str, dict[str, Any]] = tomllib.loads(place.read_text(encoding="utf-8"))
 
-    Only for families whose ``parts`` hold a UNet, whose schedulers can add noise to a picture, and
-    an autoencoder: cascades of pixels have no latents to keep.
-    """
-    if not {"unet", "vae"}.issubset(parts):
-        return None
-    with quiet():
-        from diffusers.pipelines.auto_pipeline import (
-            AUTO_IMAGE2IMAGE_PIPELINES_MAPPING,
-            AUTO_TEXT2IMAGE_PIPELINES_MAPPING,
-        )
-    for family, drawing in AUTO_TEXT2IMAGE_PIPELINES_MAPPING.items():
-        if drawing.__name__ == pipeline_class and family in AUTO_IMAGE2IMAGE_PIPELINES_MAPPING:
-            name: str = AUTO_IMAGE2IMAGE_PIPELINES_MAPPING[family].__name__
-            return name
-    return None
+    def table(name: str) -> dict[str, Any]:
+        own = dict(tables[name])
+        like = own.pop("like", None)
+        return (table(like) if like else {}) | own
+
+    return {name: _family(table(name)) for name in tables}
+
+
+def _family(table: dict[str, Any]) -> Family:
+    known = {one.name for one in fields(Family)}
+    if unknown := table.keys() - known:
+        raise ValueError(f"families.toml has unknown keys: {', '.join(sorted(unknown))}")
+    made = dict(table)
+    if "edits" in made:
+        made["edits"] = EditForm(**made["edits"])
+    if "few" in made:
+        few = made["few"]
+        made["few"] = FewSteps(**few | {"lengths": tuple(few.get("lengths", ()))})
+    made["text"] = tuple(tuple(row) for row in made.get("text", ()))
+    made["lengths"] = tuple(made.get("lengths", ()))
+    return Family(**made)

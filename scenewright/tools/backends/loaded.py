@@ -7,9 +7,11 @@ Which requests may be drawn in one batch.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -87,10 +89,18 @@ def _check_start(
             f"{folder.pipeline_class} cannot start from a picture: leave 'start' out, "
             "or use a Stable Diffusion 1.5, SDXL, Kolors, SD3 or Flux model"
         )
-    if request.references and not start.instruct and features.reference_maths == "pictures":
+    if start.instruct or features.reference_maths != "pictures":
+        return
+    shown = sum(one.weight != 0 for one in request.references)
+    if shown and not features.start_references:
         raise BackendError(
             f"{folder.pipeline_class} sees references only where the prompt is an instruction: "
             "set 'instruct' in 'start', or leave the references out"
+        )
+    if shown > 1:
+        raise BackendError(
+            f"{folder.pipeline_class} sees one reference beside a start picture, {shown} were "
+            "given: set 'instruct' in 'start', or leave the others out"
         )
 
 
@@ -190,10 +200,7 @@ class Loaded:
 
     def _inpainting(self) -> Inpainter:
         if self._inpainter is None:
-            assert self._family.image_to_image is not None
-            self._inpainter = Inpainter(
-                self._drawing, self._family.image_to_image, self._family.latents
-            )
+            self._inpainter = Inpainter(self._drawing, self._family, self._folder.multiple)
         return self._inpainter
 
     def _begin(
@@ -207,7 +214,9 @@ class Loaded:
         start = request.start
         if start is not None and not start.instruct:
             inpainter = self._inpainting()
-            options, kept = inpainter.begin(start, load, size, steps, request.seed)
+            options, kept = inpainter.begin(
+                start, load, size, steps, request.seed, request.references
+            )
             return inpainter.pipe, options, kept
         if self._editor is not None:
             return self._editor.begin(start, request.references, load, size, request.seed)
@@ -263,6 +272,7 @@ class Loaded:
                 [torch.Generator("cpu").manual_seed(one.seed) for one in requests]
             ),
             "output_type": "np",
+            **family.options,
         }
         prompts = [text for one in requests for text in (one.prompt, one.negative_prompt)]
         if (length := self._reader.length(prompts)) is not None:
@@ -271,13 +281,15 @@ class Loaded:
             missing = self._weights.use(request.prompt, request.emphasis)
             pipe, begun, kept = self._begin(request, load, (width, height), steps)
             options |= begun
-            options["callback_on_step_end"] = _reporter(done, steps, kept, references)
+            options["callback_on_step_end"] = report = _reporter(done, steps, kept, references)
             accepted = call_options(type(pipe).__name__)
             options = {key: value for key, value in options.items() if key in accepted}
             if references is not None:
                 options |= references.options(request.references, load, guidance, (width, height))
+            self._guide(pipe, guidance)
             try:
-                pixels = pipe(**options).images
+                with _steps_told(pipe, None if "callback_on_step_end" in accepted else report):
+                    pixels = pipe(**options).images
             except Cancelled:
                 raise
             except torch.cuda.OutOfMemoryError as error:
@@ -297,9 +309,7 @@ class Loaded:
                 f"{self._name} computed values that are not numbers: its weights are damaged or "
                 f"{pipe.dtype} is too narrow for them (try dtype='float32')"
             )
-        images = [
-            Image.fromarray((one * 255).round().astype(np.uint8)).convert("RGB") for one in pixels
-        ]
+        images = [_picture(one, (width, height)) for one in pixels]
         if kept is not None:
             images = [kept.put_back(image) for image in images]
         details: dict[str, str | int | float] = {
@@ -319,6 +329,11 @@ class Loaded:
             for image, count in zip(images, counts, strict=True)
         ]
 
+    def _guide(self, pipe: Any, guidance: float) -> None:
+        """Set the guidance of a pipeline that is guided by a part of its own."""
+        if self._family.guider and not self._folder.distilled and pipe.guider is not None:
+            pipe.guider = pipe.guider.new(guidance_scale=guidance)
+
     def _count(self, request: GenerationRequest) -> PromptCount:
         """How much of its prompt was read."""
         edits, start = self._family.edits, request.start
@@ -327,6 +342,36 @@ class Loaded:
         if edits is not None and edits.unbounded and pictures:
             return PromptCount(self._reader.tokens(request.prompt))
         return self._reader.count(request.prompt)
+
+
+def _picture(pixels: np.ndarray, size: tuple[int, int]) -> Image.Image:
+    """Return ``pixels`` (height, width, channels in 0 to 1) in RGB at ``size``, over white."""
+    image = Image.fromarray((pixels * 255).round().astype(np.uint8))
+    if image.mode == "RGBA":
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    image = image.convert("RGB")
+    # Some pipelines draw at a size of their own.
+    return image if image.size == size else image.resize(size, Image.Resampling.LANCZOS)
+
+
+@contextlib.contextmanager
+def _steps_told(pipe: Any, report: Callable[..., dict[str, Any]] | None) -> Iterator[None]:
+    """Inside, call ``report`` after each step of the scheduler, for pipelines that do not."""
+    if report is None:
+        yield
+        return
+    scheduler, taken = pipe.scheduler, itertools.count()
+    plain = scheduler.step
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        first, *rest = plain(*args, **kwargs | {"return_dict": False})
+        return (report(pipe, next(taken), None, {"latents": first})["latents"], *rest)
+
+    scheduler.step = step
+    try:
+        yield
+    finally:
+        del scheduler.step
 
 
 def _one_or_all(values: list[T]) -> T | list[T] | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -21,11 +21,14 @@ from scenewright.core.closed_vocabulary import ClosedVocabulary, VocabularyError
 from scenewright.core.ports.backend import MAX_SIDE, MAX_STEPS, BackendError
 from scenewright.providers.hub.cache import PULL, about, survey
 from scenewright.providers.hub.needs import DEFAULTS, HUB_ID, INDEX, Need, parts_of
+from scenewright.tools.backends.families import Family, family_of
 
 LongPrompts = Literal["chunks", "cut"]
 _BLOB = re.compile(r"[0-9a-f]{64}")
 _CONTENT = ("*.json", "*.safetensors", "*.txt", "*.model")
 _VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
+_BYTES = ("ByT5Tokenizer",)
+"""Tokenizers of bytes, which have no vocabulary."""
 _digests: dict[tuple[str, int, int], str] = {}
 
 
@@ -65,7 +68,7 @@ class ModelFolder(BaseModel):
     defaults: ModelDefaults
     """The model's own defaults."""
     distilled: bool = False
-    """Whether its denoiser was made to need no guidance scale, not even as an input."""
+    """Whether it was made for few steps, by the signs of its family."""
     vocabulary: ClosedVocabulary | None = None
     """The words that it can draw, where they are few; None: any."""
 
@@ -88,15 +91,15 @@ class ModelFolder(BaseModel):
                 _check_vocabulary(folder / part)
         denoiser = next((part for part in ("unet", "transformer", "prior") if part in parts), None)
         multiple = _pixels_per_latent(folder) * (2 if denoiser == "transformer" else 1)
+        family = family_of(name, parts)
         return cls(
             folder=folder,
             pipeline_class=name,
             parts=parts,
-            multiple=max(8, multiple),
+            multiple=max(8, multiple, family.size_multiple),
             native_size=_native_size(folder, denoiser, _pixels_per_latent(folder)),
             defaults=read_defaults(folder / DEFAULTS),
-            distilled=denoiser is not None
-            and read_json(folder / denoiser / "config.json").get("guidance_embeds") is False,
+            distilled=is_distilled(family, folder, index),
             vocabulary=_read_words(folder),
         )
 
@@ -106,6 +109,13 @@ class ModelFolder(BaseModel):
         for part in self.parts:
             files += content_files(self.folder / part)
         return digest_files(self.folder, files)
+
+
+def is_distilled(family: Family, folder: Path, index: Mapping[str, Any]) -> bool:
+    """Whether the model in ``folder`` is one that its family distilled to few steps."""
+    config = folder / "transformer" / "config.json"
+    settings = read_json(config) if config.is_file() else {}
+    return family.few is not None and family.few.applies(folder, index, settings)
 
 
 def _read_words(folder: Path) -> ClosedVocabulary | None:
@@ -198,6 +208,9 @@ def check_weights(part: Path) -> None:
 
 def _check_vocabulary(part: Path) -> None:
     # transformers makes a tokenizer of three tokens, without a word, where the files are missing.
+    config = part / "tokenizer_config.json"
+    if config.is_file() and read_json(config).get("tokenizer_class") in _BYTES:
+        return
     if not any(file for pattern in _VOCABULARIES for file in part.glob(pattern)):
         raise BackendError(
             f"{part} holds no vocabulary (tokenizer.json, vocab.json or a *.model file): "

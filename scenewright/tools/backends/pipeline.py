@@ -23,15 +23,31 @@ if TYPE_CHECKING:
 
 
 def made_here(model: ModelFolder) -> dict[str, Any]:
-    """Return the parts of ``model`` that are not left to the library, by name."""
+    """Return the parts of ``model`` that are not left to the library, by name.
+
+    These are processors with a part for videos, which the library loads with torchvision only, and
+    the tokenizer of Flux 2, a processor of which the pipeline uses the text half.
+    """
     index = read_json(model.folder / INDEX)
-    if list(index.get("processor") or ()) != ["transformers", "Qwen2VLProcessor"]:
-        return {}
-    from transformers import Qwen2VLProcessor
+    made = {}
+    for part in model.parts:
+        library, kind = index[part]
+        if library != "transformers" or not kind.endswith("Processor"):
+            continue
+        import transformers
 
-    from scenewright.agents.judges.loading import pictures_alone
+        from scenewright.agents.judges.loading import pictures_alone
 
-    return {"processor": pictures_alone(Qwen2VLProcessor, model.folder / "processor")}
+        if kind == "PixtralProcessor":
+            made[part] = transformers.AutoTokenizer.from_pretrained(
+                model.folder / part, local_files_only=True
+            )
+            continue
+
+        processor = getattr(transformers, kind, None)
+        if "video_processor" in getattr(processor, "get_attributes", tuple)():
+            made[part] = pictures_alone(processor, model.folder / part)
+    return made
 
 
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
@@ -202,7 +218,12 @@ def build(
         with warnings.catch_warnings():
             # Advice to the authors of old configurations, which are read as they are meant.
             warnings.simplefilter("ignore", FutureWarning)
-            pipe = cls.from_pretrained(model.folder, **options, **made_here(model)).to(device)
+            made = made_here(model)
+            # The library would compare a tokenizer with the processor that it stands for.
+            late = {name: part for name, part in made.items() if name == "tokenizer"}
+            pipe = cls.from_pretrained(model.folder, **options, **made | dict.fromkeys(late))
+            pipe.register_modules(**late)
+            pipe.to(device)
     except Exception as error:
         raise BackendError(
             f"the model in {model.folder} does not load ({type(error).__name__}: "

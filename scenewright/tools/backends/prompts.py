@@ -33,6 +33,7 @@ from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.model_folder import (
     LongPrompts,
     ModelFolder,
+    is_distilled,
     read_defaults,
     read_json,
 )
@@ -227,10 +228,10 @@ def reader_for(model: str) -> PromptReader:
         if entry is None or entry.pipeline is None:
             return PromptReader((), None)
         return _reader(None, entry.pipeline, _PARTS, None, entry.distilled)
-    config = folder / "transformer" / "config.json"
-    distilled = config.is_file() and read_json(config).get("guidance_embeds") is False
     choice = read_defaults(folder / DEFAULTS).long_prompts
-    return _reader(folder, str(index.get("_class_name")), parts_of(index), choice, distilled)
+    name, parts = str(index.get("_class_name")), parts_of(index)
+    distilled = is_distilled(family_of(name, parts), folder, index)
+    return _reader(folder, name, parts, choice, distilled)
 
 
 def _reader(
@@ -246,8 +247,9 @@ def _reader(
         input_tokens = min((int(one.model_max_length) for one in found), default=CLIP_TOKENS)
         chunked = choice == "chunks" or (choice is None and input_tokens == CLIP_TOKENS)
         return PromptReader(found, input_tokens - MARKS, chunked=chunked)
-    lengths = family.few_lengths if distilled and family.few_lengths else family.lengths
-    if lengths:
+    few = family.defaults(distilled)
+    lengths = few.lengths if few and few.lengths else family.lengths
+    if lengths or family.reader in parts:
         names = [family.reader]
     else:
         names = sorted(name for name in parts if name.startswith("tokenizer"))
@@ -259,12 +261,14 @@ def _reader(
             default = call_options(pipeline_class).get("max_sequence_length")
         limit = default if isinstance(default, int) else None
     if not found:
-        return PromptReader((), None if limit is None else limit - MARKS, lengths=lengths)
+        marks = MARKS if family.marks is None else family.marks
+        return PromptReader((), None if limit is None else limit - marks, lengths=lengths)
     # Of several, the one that reads most: others feed pooled embeddings beside it.
     most = max(found, key=lambda tokenizer: int(tokenizer.model_max_length))
     if limit is None and most.model_max_length < _UNBOUNDED:
         limit = int(most.model_max_length)
-    room = None if limit is None else limit - _marks(most)
+    marks = _marks(most) if family.marks is None else family.marks
+    room = None if limit is None else limit - marks
     return PromptReader((most,), room, lengths=lengths)
 
 
@@ -299,6 +303,9 @@ def _class_of(entry: object) -> Callable[..., Any] | None:
         import diffusers.pipelines
         import transformers
 
+        if name.endswith("Processor"):
+            # Its tokenizer lies in the same folder; its other parts are not needed here.
+            return transformers.AutoTokenizer.from_pretrained
         place = transformers if library == "transformers" else None
         place = place or getattr(diffusers.pipelines, library, None)
         found = getattr(place, name, None)

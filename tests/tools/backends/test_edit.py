@@ -120,9 +120,9 @@ async def test_others_see_several_in_their_order(
 
 
 async def test_a_start_without_an_instruction_takes_no_pictures_along(
-    kontext: Path, store: ImageStore, pictures: list[str]
+    plus: Path, store: ImageStore, pictures: list[str]
 ) -> None:
-    backend = DiffusersBackend(str(kontext))
+    backend = DiffusersBackend(str(plus))
     request = with_references(pictures, 1.0, start=Start(image=pictures[1], strength=0.5))
     with pytest.raises(BackendError, match="set 'instruct' in 'start'"):
         await backend.generate(request, store.get)

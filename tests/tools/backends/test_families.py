@@ -17,7 +17,7 @@ from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.pipeline import call_options
-from tests.tools.backends import tiny, tiny_families
+from tests.tools.backends import tiny, tiny_families, tiny_modern
 from tests.tools.backends.conformance import RED, BackendConformance, drawn, with_references
 
 
@@ -113,6 +113,60 @@ class TestQwenImageEditPlus(QwenEdit):
     def make(folder: Path) -> Callable[[], DiffusersBackend]:
         model = tiny_families.build_qwen(folder / "model", "QwenImageEditPlusPipeline")
         return lambda: DiffusersBackend(str(model))
+
+
+class Modern(Family):
+    """A family of ``tiny_modern``."""
+
+    pipeline_class: ClassVar[str]
+
+    @classmethod
+    def make(cls, folder: Path) -> Callable[[], DiffusersBackend]:
+        model = tiny_modern.BUILDERS[cls.pipeline_class](folder / "model")
+        return lambda: DiffusersBackend(str(model))
+
+
+class TestFlux2Klein(Modern):
+    pipeline_class = "Flux2KleinPipeline"
+
+
+class TestFlux2KleinKV(Family):
+    @staticmethod
+    def make(folder: Path) -> Callable[[], DiffusersBackend]:
+        model = tiny_modern.build_klein(folder / "model", "Flux2KleinKVPipeline")
+        return lambda: DiffusersBackend(str(model))
+
+
+class TestFlux2(Modern):
+    pipeline_class = "Flux2Pipeline"
+
+
+class TestQwenImage21(Modern):
+    pipeline_class = "QwenImage21Pipeline"
+
+
+class TestZImage(Modern):
+    pipeline_class = "ZImagePipeline"
+
+
+class TestKrea2(Modern):
+    pipeline_class = "Krea2Pipeline"
+
+
+class TestChroma(Modern):
+    pipeline_class = "ChromaPipeline"
+
+
+class TestGlmImage(Modern):
+    pipeline_class = "GlmImagePipeline"
+
+
+class TestHunyuanImage(Modern):
+    pipeline_class = "HunyuanImagePipeline"
+
+
+class TestLongCatImage(Modern):
+    pipeline_class = "LongCatImagePipeline"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,25 +73,26 @@ def t5_encoder(words: T5TokenizerFast) -> T5EncoderModel:
     ).eval()  # fmt: skip
 
 
-def _autoencoder() -> AutoencoderKL:
+def autoencoder(**options: Any) -> AutoencoderKL:
     widths = (8, 8, 8)
-    return AutoencoderKL(
-        block_out_channels=widths,
-        down_block_types=("DownEncoderBlock2D",) * 3,
-        up_block_types=("UpDecoderBlock2D",) * 3,
-        layers_per_block=1,
-        latent_channels=4,
-        norm_num_groups=4,
-        sample_size=tiny.SIZE[0],
-        use_quant_conv=False,
-        use_post_quant_conv=False,
-        shift_factor=0.1,
-        scaling_factor=1.3,
-    )
+    given: dict[str, Any] = {
+        "block_out_channels": widths,
+        "down_block_types": ("DownEncoderBlock2D",) * 3,
+        "up_block_types": ("UpDecoderBlock2D",) * 3,
+        "layers_per_block": 1,
+        "latent_channels": 4,
+        "norm_num_groups": 4,
+        "sample_size": tiny.SIZE[0],
+        "use_quant_conv": False,
+        "use_post_quant_conv": False,
+        "shift_factor": 0.1,
+        "scaling_factor": 1.3,
+    }
+    return AutoencoderKL(**given | options)
 
 
-def _scheduler() -> FlowMatchEulerDiscreteScheduler:
-    return FlowMatchEulerDiscreteScheduler(shift=3.0)
+def scheduler(**options: Any) -> FlowMatchEulerDiscreteScheduler:
+    return FlowMatchEulerDiscreteScheduler(**{"shift": 3.0} | options)
 
 
 def sd3_transformer() -> SD3Transformer2DModel:
@@ -132,7 +133,7 @@ def flux_transformer(guidance: bool = True) -> FluxTransformer2DModel:
     return model.eval()
 
 
-def _seeded(make: Callable[[], DiffusionPipeline], folder: Path, seed: int) -> Path:
+def seeded(make: Callable[[], DiffusionPipeline], folder: Path, seed: int) -> Path:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         pipe = make()
@@ -147,8 +148,8 @@ def build_sd3(folder: Path, seed: int = 0) -> Path:
         config = tiny.text_config(words)
         return StableDiffusion3Pipeline(
             transformer=sd3_transformer(),
-            scheduler=_scheduler(),
-            vae=_autoencoder(),
+            scheduler=scheduler(),
+            vae=autoencoder(),
             text_encoder=CLIPTextModelWithProjection(config),
             tokenizer=words,
             text_encoder_2=CLIPTextModelWithProjection(config),
@@ -157,15 +158,15 @@ def build_sd3(folder: Path, seed: int = 0) -> Path:
             tokenizer_3=long_words,
         )
 
-    return _seeded(make, folder, seed)
+    return seeded(make, folder, seed)
 
 
 def _flux(kind: Any, guidance: bool) -> Callable[[], DiffusionPipeline]:
     def make() -> DiffusionPipeline:
         words, long_words = tiny.tokenizer(), t5_tokenizer()
         pipe: DiffusionPipeline = kind(
-            scheduler=_scheduler(),
-            vae=_autoencoder(),
+            scheduler=scheduler(),
+            vae=autoencoder(),
             text_encoder=CLIPTextModel(tiny.text_config(words)),
             tokenizer=words,
             text_encoder_2=t5_encoder(long_words),
@@ -179,16 +180,17 @@ def _flux(kind: Any, guidance: bool) -> Callable[[], DiffusionPipeline]:
 
 def build_flux(folder: Path, seed: int = 0, guidance: bool = True) -> Path:
     """Saves a ``FluxPipeline``; without ``guidance`` one like schnell."""
-    return _seeded(_flux(FluxPipeline, guidance), folder, seed)
+    return seeded(_flux(FluxPipeline, guidance), folder, seed)
 
 
 def build_kontext(folder: Path, seed: int = 0) -> Path:
     """Saves a ``FluxKontextPipeline``."""
-    return _seeded(_flux(FluxKontextPipeline, True), folder, seed)
+    return seeded(_flux(FluxKontextPipeline, True), folder, seed)
 
 
-def _qwen_tokenizer() -> Qwen2Tokenizer:
-    pieces = [*map(chr, range(33, 127)), "Ġ", "Ċ"]
+def qwen_tokenizer(first: Sequence[str] = ()) -> Qwen2Tokenizer:
+    """A tokenizer of letters and marks, after the pieces ``first``."""
+    pieces = [*first, *map(chr, range(33, 127)), "Ġ", "Ċ"]
     marks = ["im_start", "im_end", "vision_start", "vision_end", "image_pad", "video_pad"]
     return Qwen2Tokenizer(
         vocab={piece: at for at, piece in enumerate(pieces)},
@@ -197,13 +199,13 @@ def _qwen_tokenizer() -> Qwen2Tokenizer:
     )
 
 
-def _qwen_text_encoder(words: Qwen2Tokenizer) -> Qwen2_5_VLForConditionalGeneration:
+def qwen_text_encoder(words: Qwen2Tokenizer, layers: int = 1) -> Qwen2_5_VLForConditionalGeneration:
     ids = {mark: words.convert_tokens_to_ids(f"<|{mark}|>") for mark in
            ("image_pad", "video_pad", "vision_start", "vision_end")}  # fmt: skip
     config = Qwen2_5_VLConfig(
         text_config={
             "vocab_size": len(words), "hidden_size": 16, "intermediate_size": 16,
-            "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
+            "num_hidden_layers": layers, "num_attention_heads": 2, "num_key_value_heads": 2,
             "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]},
             "initializer_range": 0.5, "bos_token_id": None, "eos_token_id": None,
         },
@@ -221,23 +223,27 @@ def _qwen_text_encoder(words: Qwen2Tokenizer) -> Qwen2_5_VLForConditionalGenerat
     return Qwen2_5_VLForConditionalGeneration(config).eval()
 
 
+def qwen_autoencoder() -> AutoencoderKLQwenImage:
+    return AutoencoderKLQwenImage(
+        base_dim=8,
+        z_dim=4,
+        dim_mult=[1, 1, 1],
+        num_res_blocks=1,
+        temperal_downsample=[False, True],
+        latents_mean=[0.1] * 4,
+        latents_std=[1.2] * 4,
+    )
+
+
 def build_qwen(folder: Path, pipeline_class: str = "QwenImagePipeline", seed: int = 0) -> Path:
     """Saves a Qwen-Image pipeline; an edit one with its processor."""
-    words = _qwen_tokenizer()
+    words = qwen_tokenizer()
 
     def make() -> DiffusionPipeline:
         return QwenImagePipeline(
-            scheduler=_scheduler(),
-            vae=AutoencoderKLQwenImage(
-                base_dim=8,
-                z_dim=4,
-                dim_mult=[1, 1, 1],
-                num_res_blocks=1,
-                temperal_downsample=[False, True],
-                latents_mean=[0.1] * 4,
-                latents_std=[1.2] * 4,
-            ),
-            text_encoder=_qwen_text_encoder(words),
+            scheduler=scheduler(),
+            vae=qwen_autoencoder(),
+            text_encoder=qwen_text_encoder(words),
             tokenizer=words,
             transformer=QwenImageTransformer2DModel(
                 patch_size=2,
@@ -251,7 +257,7 @@ def build_qwen(folder: Path, pipeline_class: str = "QwenImagePipeline", seed: in
             ),
         )
 
-    _seeded(make, folder, seed)
+    seeded(make, folder, seed)
     if pipeline_class != "QwenImagePipeline":
         words.save_pretrained(folder / "processor")
         Qwen2VLImageProcessorPil(
@@ -272,7 +278,7 @@ def build_aura(folder: Path, seed: int = 0) -> Path:
         return AuraFlowPipeline(
             tokenizer=words,
             text_encoder=t5_encoder(words),
-            vae=_autoencoder(),
+            vae=autoencoder(),
             transformer=AuraFlowTransformer2DModel(
                 sample_size=tiny.SIZE[0] // tiny.PIXELS_PER_LATENT,
                 patch_size=2,
@@ -286,10 +292,10 @@ def build_aura(folder: Path, seed: int = 0) -> Path:
                 out_channels=4,
                 pos_embed_max_size=256,
             ),
-            scheduler=_scheduler(),
+            scheduler=scheduler(),
         )
 
-    return _seeded(make, folder, seed)
+    return seeded(make, folder, seed)
 
 
 def _noise(seed: int) -> Callable[..., torch.Tensor]:
