@@ -265,7 +265,7 @@ def _cards(ratings: Sequence[Rating], units: Units, boot: Bootstrap) -> tuple[Ra
                     boot, units.items, units.values[:, at], others, _weights(units.kind)
                 ),
                 repeats=len(pairs),
-                same_again=boot.share(places, alike) if pairs else Figure(value=None),
+                same_again=boot.share(places, alike),
                 steadiness=cohen(boot, places, first, second, _weights(units.kind)),
             )
         )
@@ -298,9 +298,7 @@ def _arms(
     found = []
     for arm in units.arms:
         rows = [(number[item], value) for (item, by), value in people.items() if by == arm]
-        figure = Figure(value=None)
-        if rows:
-            figure = boot.share([at for at, _ in rows], [value for _, value in rows])
+        figure = boot.share([at for at, _ in rows], [value for _, value in rows])
         found.append(ArmFigure(arm=arm, value=figure))
     return tuple(found)
 

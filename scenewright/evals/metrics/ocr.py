@@ -7,7 +7,8 @@ object is scored once; a retry asks only for what failed::
     <folder>/<fingerprint of the scorer>/<hash of the picture>.json
 
 A file holds the scores of a picture's objects by place. It is written whole or not at all, and a
-damaged one is made anew. Objects without a score are not kept.
+damaged one is made anew. Objects without a score, or with a reason why one is missing, are not
+kept.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class CachedScorer:
             if asked:
                 said = await self.scorer.score(image, list(asked.values()))
                 fresh = dict(zip(asked, said, strict=True))
-                whole = {key: one for key, one in fresh.items() if one.average is not None}
+                whole = {key: one for key, one in fresh.items() if one.known and not one.reason}
                 known = {**known, **whole}
                 if whole:
                     data = {"objects": {key: asdict(one) for key, one in known.items()}}

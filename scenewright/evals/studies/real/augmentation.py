@@ -102,22 +102,6 @@ def chosen(
     return select(rows, k, how, seed)
 
 
-def training_set(
-    real: Sequence[Example],
-    pool: Mapping[str, Image.Image],
-    ranked: Iterable[Ranked],
-    how: How,
-    k: int,
-    seed: int = 0,
-) -> list[Example]:
-    """Return ``real``, then the pictures of ``pool`` (name → picture) that ``how`` selects.
-
-    Raises ``AugmentationError`` as :func:`chosen`.
-    """
-    rows = chosen({example.label for example in real}, pool, ranked, how, k, seed)
-    return [*real, *(Example(pool[row.image], row.label) for row in rows)]
-
-
 def equal_epochs(epochs: int, largest: int, size: int) -> int:
     """Return the epochs with which ``size`` pictures take as many steps as the largest set.
 
