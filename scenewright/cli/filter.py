@@ -228,24 +228,14 @@ async def _styled(
 
 
 def _as_json(filtered: Sequence[Filtered], plan: FilterPlan, out: Path) -> dict[str, Any]:
-    from scenewright.evals.studies.real.filtering import tallies
+    from scenewright.evals.studies.real.filtering import classes_in_numbers
 
     return {
         "out": str(out),
         "plan": plan.model_dump(mode="json"),
         "pictures": len(filtered),
         "kept": sum(one.kept for one in filtered),
-        "classes": {
-            one.label: {
-                "pictures": one.pictures,
-                "counts": dict(one.counts),
-                "lowest_kept": one.lowest,
-                "mean_kept": one.mean_kept,
-                "mean_ranked": one.mean_scored,
-                "tied_at_the_cut": one.tied,
-            }
-            for one in tallies(filtered)
-        },
+        "classes": classes_in_numbers(filtered),
     }
 
 
@@ -261,7 +251,7 @@ def _show(filtered: Sequence[Filtered], out: Path, page: bool) -> None:
          "mean ranked"),
         [
             (one.label, str(one.pictures), *(str(one.counts.get(why, 0)) for why in shown),
-             score(one.lowest), score(one.mean_kept), score(one.mean_scored))
+             score(one.lowest_kept), score(one.mean_kept), score(one.mean_ranked))
             for one in found
         ],
     )  # fmt: skip

@@ -1,8 +1,14 @@
-"""Validation errors of pydantic in one line."""
+"""The base of immutable data, and validation errors of pydantic in one line."""
 
 from __future__ import annotations
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+
+class Frozen(BaseModel):
+    """Immutable data without unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def first_problem(error: ValidationError, whole: str = "") -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from scenewright.core.validation import Frozen
 from scenewright.evals.human_ratings.agreement import chance_corrected, cohen
 from scenewright.evals.human_ratings.table import Unit, Units
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure, Pictured
@@ -81,10 +82,8 @@ def _given(row: Mapping[str, str], kept: Mapping[Pictured, str]) -> bool:
 _TIE = 1e-9
 
 
-class Confusion(BaseModel):
+class Confusion(Frozen):
     """A metric's choices against people's, by item."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     metric: str
     arms: tuple[str, ...]
@@ -167,10 +166,8 @@ def _ties(choices: Array) -> int:
     return int((choices.max(1) < 1.0).sum()) if len(choices) else 0
 
 
-class PanelAgreement(BaseModel):
+class PanelAgreement(Frozen):
     """One panel's verdicts against the majority of the raters."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     panel: str
     same: Figure

@@ -17,9 +17,10 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from scenewright.core.ports.vision import RealismError
+from scenewright.core.validation import Frozen
 from scenewright.evals.human_ratings.agreement import Places, cohen, sameness
 from scenewright.evals.human_ratings.rated_objects import GivenRating, RatedObject
 from scenewright.evals.human_ratings.study import (
@@ -54,10 +55,8 @@ _FIVE = 5
 _DECIMALS = 9
 
 
-class AspectAgreement(BaseModel):
+class AspectAgreement(Frozen):
     """Agreement of two raters of the same object."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kappa: Figure
     """Cohen's κ, as the paper has it. ``n`` counts pairs of ratings."""
@@ -69,10 +68,8 @@ class AspectAgreement(BaseModel):
     """Mean absolute difference of a pair."""
 
 
-class Group(BaseModel):
+class Group(Frozen):
     """The objects of one source or category."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     objects: int = Field(default=0, ge=0)
@@ -91,10 +88,8 @@ class Group(BaseModel):
     """Spearman's between shape and texture (Sec. 3.3.2)."""
 
 
-class Raters(BaseModel):
+class Raters(Frozen):
     """Agreement of the first two raters of the same objects (Sec. 3.2)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     objects: int = Field(ge=0)
     """Objects with two ratings or more."""
@@ -428,10 +423,8 @@ Both = dict[Aspect, Figure]
 """A figure for shape and one for texture."""
 
 
-class RaterPair(BaseModel):
+class RaterPair(Frozen):
     """Two raters who share objects."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     first: str
     second: str
@@ -439,10 +432,8 @@ class RaterPair(BaseModel):
     """Cohen's κ of each aspect; ``n`` counts objects that both rated."""
 
 
-class ObjectRater(BaseModel):
+class ObjectRater(Frozen):
     """One rater's part in a study of objects."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rater: str
     objects: int = Field(ge=0)

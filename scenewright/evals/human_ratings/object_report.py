@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from scenewright.core.validation import Frozen
 from scenewright.evals.human_ratings.object_analysis import (
     AspectAgreement,
     Group,
@@ -165,10 +166,8 @@ Tick = Callable[[str], None]
 """Told what is worked out next."""
 
 
-class ObjectCounts(BaseModel):
+class ObjectCounts(Frozen):
     """Progress of the study."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     objects: int = Field(ge=0)
     """All objects of the study."""
@@ -192,10 +191,8 @@ class ObjectCounts(BaseModel):
     """Pictures with a score as a whole."""
 
 
-class ObjectReport(BaseModel):
+class ObjectReport(Frozen):
     """All figures on the ratings of a study of objects."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     about: str
     """Where the ratings come from."""
@@ -343,7 +340,9 @@ def _plots(report: ObjectReport) -> Iterator[Plot]:
         ("sources", "source of the picture (Fig. 4)", report.sources),
         ("categories", "category (Fig. 6)", report.categories[:MOST_CATEGORIES]),
     ):
-        means = {aspect: [group.mean[aspect] for group in groups] for aspect in ASPECTS}
+        means: dict[str, Sequence[Figure]] = {
+            aspect: [group.mean[aspect] for group in groups] for aspect in ASPECTS
+        }
         made, axes = bars([group.name for group in groups], means, "mean score")
         axes.set_xlim(1, POINTS)
         yield name, f"Shape and texture by {title}", made

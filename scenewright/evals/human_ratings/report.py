@@ -8,8 +8,9 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from scenewright.core.validation import Frozen
 from scenewright.evals.human_ratings.agreement import Weights, alpha, cohen, fleiss, sameness
 from scenewright.evals.human_ratings.comparison import (
     Confusion,
@@ -41,10 +42,8 @@ Tick = Callable[[str], None]
 """Told what is worked out next."""
 
 
-class Pair(BaseModel):
+class Pair(Frozen):
     """Agreement of two raters."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     first: str
     second: str
@@ -52,10 +51,8 @@ class Pair(BaseModel):
     """Cohen's κ; of scores with quadratic weights. ``n`` counts units that both rated."""
 
 
-class Agreement(BaseModel):
+class Agreement(Frozen):
     """Agreement of all raters."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     alpha: Figure
     """Krippendorff's α: nominal, of scores by the square of their distance (interval)."""
@@ -71,10 +68,8 @@ class Agreement(BaseModel):
     """All pairs of raters who share units."""
 
 
-class RaterCard(BaseModel):
+class RaterCard(Frozen):
     """Figures of one rater."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rater: str
     ratings: int = Field(ge=0)
@@ -95,10 +90,8 @@ class RaterCard(BaseModel):
     """κ of the first and the second rating."""
 
 
-class ArmFigure(BaseModel):
+class ArmFigure(Frozen):
     """People's result for an arm."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     arm: str
     value: Figure
@@ -106,10 +99,8 @@ class ArmFigure(BaseModel):
     the score."""
 
 
-class RatingReport(BaseModel):
+class RatingReport(Frozen):
     """All figures on a study's ratings."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     about: str
     """Where the ratings come from."""

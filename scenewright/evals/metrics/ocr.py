@@ -32,8 +32,10 @@ from scenewright.evals.metrics.base import (
     MetricScore,
     Need,
     Sample,
-    call_plugin,
     is_plugin,
+    plugin_of,
+    short_print,
+    spent_on,
     text,
     whole,
 )
@@ -160,7 +162,7 @@ class OcrMetric:
         """Number, fingerprints of scorer and detector, and classes to look for."""
         labels = OF_SCENE if self._of_scene else ",".join(self._labels)
         return (
-            f"{_VERSION}:{_short(self._scorer.fingerprint)}:{_short(self._detector.fingerprint)}"
+            f"{_VERSION}:{short_print(self._scorer.fingerprint)}:{short_print(self._detector.fingerprint)}"
             f":most={self._most}:labels={labels}"
         )
 
@@ -218,17 +220,8 @@ class OcrMetric:
         if lost and not reason:
             why = next(filter(None, lost), "no shape and texture scores")
             reason = f"{len(lost)} of {len(largest)} objects could not be scored: {why}"
-        took = {
-            "tokens_in": sum(one.tokens_in for _, one in found.objects),
-            "tokens_out": sum(one.tokens_out for _, one in found.objects),
-            "usd": sum(one.usd for _, one in found.objects),
-        }
+        took = spent_on(one for _, one in found.objects)
         return MetricScore(value=found.ocr, parts=parts, reason=reason, unscored=len(lost), **took)
-
-
-def _short(fingerprint: str) -> str:
-    """Return the last digits of a fingerprint, which may begin with a shared name."""
-    return hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
 
 
 def make(
@@ -269,13 +262,9 @@ def _scorer(name: str, settings: Settings | None) -> RealismScorer:
     from scenewright.runs.model_factory.realism_scorers import KINDS, scorer_of
 
     if is_plugin(name) and name.partition(":")[0] not in KINDS:
-        found = call_plugin(name, settings, options={})
-        if not isinstance(found, RealismScorer):
-            raise MetricError(
-                f"{name} gives a {type(found).__name__}, which is not a scorer of realism: it "
-                "needs id, fingerprint, score and aclose"
-            )
-        return found
+        what = "is not a scorer of realism: it needs id, fingerprint, score and aclose"
+        own: RealismScorer = plugin_of(name, RealismScorer, what, settings)
+        return own
     try:
         made = scorer_of(name, settings)
         _ = made.fingerprint

@@ -94,7 +94,7 @@ async def compare(
         pictures.setdefault(item.image, []).append(at)
 
     async def of(scorer: RealismScorer) -> Predictions:
-        cached = CachedScorer(scorer, kept)
+        cached = CachedScorer(scorer, Path(kept))
         scores: dict[int, ObjectRealism] = {}
 
         async def work(picture: tuple[str, list[int]]) -> None:

@@ -38,6 +38,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from scenewright.core.images import load_image
+from scenewright.core.validation import Frozen
 from scenewright.evals.metrics.encoders import digest, find_model, fingerprint
 from scenewright.evals.statistics.figures import (
     RESAMPLES,
@@ -100,10 +101,8 @@ def batches(classes: list[int], batch: int, seed: int, epoch: int) -> list[list[
     return [drawn[start : start + batch] for start in range(0, len(drawn), batch)]
 
 
-class StyleFigures(BaseModel):
+class StyleFigures(Frozen):
     """A scorer on held-out pictures; intervals are a bootstrap over pictures (95 %)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     accuracy: Figure
     """Share of pictures whose P(photo) lies on the right side of 1/2."""
@@ -115,10 +114,8 @@ class StyleFigures(BaseModel):
     """τ-b of the same."""
 
 
-class StyleReport(BaseModel):
+class StyleReport(Frozen):
     """Report beside a trained scorer."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     key: str
     """Names model, pictures, settings and library versions."""
@@ -246,9 +243,9 @@ def train_style(
     weights, bit by bit, on the same machine; one that is finished is not done again.
     ``save_seconds``: how much work a kill loses at most; ``most_steps``: stop after so many steps
     of this call, with a checkpoint; the result is then None unless that was the end. ``name``: what
-    the report calls the model. Raises
-    ``StyleError`` for a model that is no CLIP, a folder that holds something else or a loss that is
-    no number, ``MetricError`` for a model that is not on this machine.
+    the report calls the model. Raises ``StyleError`` for a model that is not a CLIP, a folder that
+    holds something else or a loss that is not a number, ``MetricError`` for a model that is not on
+    this machine.
     """
     asked = plan if plan is not None else StylePlan()
     source = find_model("style", str(model))
