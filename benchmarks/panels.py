@@ -31,8 +31,8 @@ from scenewright.agents.panel.rates import Calibration
 from scenewright.core.facts import FactKind
 from scenewright.evals.judge_reports.labelled_facts import ABSENT
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
-from scenewright.evals.studies.panel.aggregators.base import aggregator_of
 from scenewright.evals.studies.panel.aggregators.pooling import measured_on
+from scenewright.evals.studies.panel.aggregators.registry import aggregator_of
 from scenewright.evals.studies.panel.cascades import COSTS, CascadeReplayer, Plan
 from scenewright.evals.studies.panel.sources.live_judges import query_table
 from scenewright.evals.studies.panel.table import AnswerTable

@@ -11,7 +11,7 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import Exit, fail, fields_of, give, print_table, say
+from scenewright.cli.console import Exit, fail, give, print_table, say
 from scenewright.cli.costs import agree
 from scenewright.cli.progress import Counter, show_progress
 from scenewright.cli.real_bench import WordingOption, scored_rows
@@ -208,23 +208,14 @@ async def _styled(
 
 
 def _as_json(filtered: Sequence[Filtered], plan: FilterPlan, out: Path) -> dict[str, Any]:
-    from scenewright.evals.studies.real.filtering import tallies
+    from scenewright.evals.studies.real.filtering import classes_in_numbers
 
     return {
         "out": str(out),
         "plan": plan.model_dump(mode="json"),
         "pictures": len(filtered),
         "kept": sum(one.kept for one in filtered),
-        "classes": {
-            one.label: {
-                **fields_of(one, "pictures", "mean_kept"),
-                "counts": dict(one.counts),
-                "lowest_kept": one.lowest,
-                "mean_ranked": one.mean_scored,
-                "tied_at_the_cut": one.tied,
-            }
-            for one in tallies(filtered)
-        },
+        "classes": classes_in_numbers(filtered),
     }
 
 
@@ -240,7 +231,7 @@ def _show(filtered: Sequence[Filtered], out: Path, page: bool) -> None:
          "mean ranked"),
         [
             (one.label, str(one.pictures), *(str(one.counts.get(why, 0)) for why in shown),
-             score(one.lowest), score(one.mean_kept), score(one.mean_scored))
+             score(one.lowest_kept), score(one.mean_kept), score(one.mean_ranked))
             for one in found
         ],
     )  # fmt: skip

@@ -503,8 +503,9 @@ def _seconds(median: float | None) -> str:
 
 
 def _rating_tables(report: RatingReport) -> Iterator[Table]:
-    from scenewright.evals.human_ratings.report import MEANS, number_text
-    from scenewright.evals.human_ratings.report import figure_text as shown
+    from scenewright.evals.human_ratings.plots import figure_text as shown
+    from scenewright.evals.human_ratings.plots import number_text
+    from scenewright.evals.human_ratings.report import MEANS
 
     agreement, scored = report.agreement, report.kind == "score"
     yield (
@@ -551,7 +552,7 @@ def _rating_tables(report: RatingReport) -> Iterator[Table]:
 
 
 def _object_tables(report: ObjectReport) -> Iterator[Table]:
-    from scenewright.evals.human_ratings.report import figure_text as shown
+    from scenewright.evals.human_ratings.plots import figure_text as shown
     from scenewright.evals.human_ratings.study import ASPECTS
 
     paper = {name: f"{value:.2f}" for name, value in report.paper.items()}

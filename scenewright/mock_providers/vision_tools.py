@@ -4,8 +4,8 @@ The miniature judges say yes or no, or choose. Asked value by value and predicat
 answer ``record_attributes``, ``record_verification`` and ``record_answers``; red and blue boxes on
 the picture mark what a question is about.
 
-They never learned realism: marks of 0 to 10, REAL's direct points (prompt ``real_direct``) and
-ratings of objects are numbers that depend on picture and question alone, the same each time.
+They never learned realism: marks of 0 to 10 and ratings of objects are numbers that depend on
+picture and question alone, the same each time.
 """
 
 from __future__ import annotations
@@ -138,30 +138,6 @@ async def graded(tool: str, name: str, picture: Picture, turns: Turns) -> dict[s
     }
 
 
-PROMPT = "real_direct"
-POINTS_TOOL = load_prompt(PROMPT).tool
-
-
-async def realism_of(name: str, picture: Picture, turns: Turns) -> dict[str, Any]:
-    """Return one point for each attribute that the model ``name`` confirms, each asked by itself.
-
-    Raises ``Problem`` if the model fails, or for a text that is not the prompt.
-    """
-    pairs = described(variables_of(PROMPT, turns)["description"])
-    questions = [
-        Question(number, f"Is the {part} {description}?", YES_NO)
-        for number, (part, description) in enumerate(pairs, start=1)
-    ]
-    said = await judge(name, picture, questions)
-    return {"score": sum(one.answer == "yes" for one in said)}
-
-
-def described(text: str) -> list[tuple[str, str]]:
-    """Return the (part, description) pairs of ``bill: hooked; legs: red``."""
-    pairs = (entry.partition(": ") for entry in re.split(r";\s+", text))
-    return [(part.strip(), rest.strip()) for part, _, rest in pairs if part.strip() and rest]
-
-
 RATING_TOOL = load_prompt(PROMPTS["base"]).tool
 _KEYS = {"shape": "shape", "texture": "texture", "joint": "overall"}
 
@@ -213,7 +189,7 @@ VERIFICATION_TOOL = load_prompt(VERIFICATION_PROMPT).tool
 ANSWERS_PROMPT = "answer_questions"
 ANSWERS_TOOL = load_prompt(ANSWERS_PROMPT).tool
 TOOLS = (
-    *(ATTRIBUTES_TOOL, VERIFICATION_TOOL, ANSWERS_TOOL, RATING_TOOL, POINTS_TOOL),
+    *(ATTRIBUTES_TOOL, VERIFICATION_TOOL, ANSWERS_TOOL, RATING_TOOL),
     *MARK_TOOLS,
 )
 UNKNOWN = "unknown"
@@ -258,8 +234,6 @@ async def see(
         said = await object_rating(name, pictures[-1], turns)
     elif asked.tool in MARK_TOOLS:
         said = await graded(asked.tool, name, pictures[0], turns)
-    elif asked.tool == POINTS_TOOL:
-        said = await realism_of(name, pictures[0], turns)
     else:
         given = variables_of(ANSWERS_PROMPT, turns)
         said = await _answers(name, pictures[0], entries(given["questions"]))

@@ -403,6 +403,11 @@ class ObjectRealism:
     """Its share of wall time."""
 
     @property
+    def known(self) -> bool:
+        """Whether there is a score of any aspect."""
+        return any(one is not None for one in (self.shape, self.texture, self.joint))
+
+    @property
     def average(self) -> float | None:
         """OcR: the mean of shape and texture; None without both."""
         if self.shape is None or self.texture is None:

@@ -32,11 +32,9 @@ def alpha(boot: Bootstrap, items: Places, values: Array, level: Level) -> Figure
     kept = there.sum(1) >= 2
     values, there = values[kept], there[kept]
     m = there.sum(1).astype(np.float64)
-    if not len(values):
-        return Figure(value=None)
     if level == "interval":
         # Taken from the middle, so that the differences of large sums stay exact.
-        middle = np.nanmean(values)
+        middle = np.nanmean(values) if len(values) else 0.0
         filled = np.where(there, values - middle, 0.0)
         first, second = filled.sum(1), (filled**2).sum(1)
         within = 2.0 * (m * second - first**2) / (m - 1)
@@ -65,17 +63,12 @@ def fleiss(boot: Bootstrap, items: Places, values: Array) -> Figure:
     """
     kept = (~np.isnan(values)).sum(1) >= 2
     counts = _counts(values[kept])
-    if not len(counts):
-        return Figure(value=None)
     m = counts.sum(1)
     same = ((counts**2).sum(1) - m) / (m * (m - 1))
 
     def statistic(sums: Array) -> Array:
         n, alike, ratings, each = sums[:, 0], sums[:, 1], sums[:, 2], sums[:, 3:]
-        chance = ((each / ratings[:, None]) ** 2).sum(1)
-        certain = chance >= 1.0 - 1e-12
-        result: Array = (alike / n - chance) / np.where(certain, np.nan, 1.0 - chance)
-        return result
+        return chance_corrected(n, alike, n * ((each / ratings[:, None]) ** 2).sum(1))
 
     return boot.figure(items[kept], [np.ones(len(m)), same, m, *counts.T], statistic)
 
@@ -91,8 +84,6 @@ def cohen(
     first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
     both = ~(np.isnan(first) | np.isnan(second))
     first, second, at = first[both], second[both], items[both]
-    if not len(first):
-        return Figure(value=None)
     ones = np.ones(len(first))
     if weights == "quadratic":
         columns = [ones, (first - second) ** 2, first, second, first**2, second**2]
@@ -109,9 +100,7 @@ def cohen(
 
     def statistic(sums: Array) -> Array:
         n, same = sums[:, 0], sums[:, 1]
-        chance = (sums[:, 2 : 2 + k] * sums[:, 2 + k :]).sum(1)
-        result: Array = (n * same - chance) / np.where(chance == n * n, np.nan, n * n - chance)
-        return result
+        return chance_corrected(n, same, (sums[:, 2 : 2 + k] * sums[:, 2 + k :]).sum(1) / n)
 
     return boot.figure(at, [ones, first == second, *one.T, *two.T], statistic)
 
@@ -120,10 +109,15 @@ def sameness(boot: Bootstrap, items: Places, values: Array) -> Figure:
     """Return the mean share of the pairs of raters of a unit with the same answer."""
     kept = (~np.isnan(values)).sum(1) >= 2
     counts = _counts(values[kept])
-    if not len(counts):
-        return Figure(value=None)
     m = counts.sum(1)
     return boot.share(items[kept], ((counts**2).sum(1) - m) / (m * (m - 1)))
+
+
+def chance_corrected(n: Array, agreed: Array, expected: Array) -> Array:
+    """Return κ of counts (resamples,): NaN where chance alone explains all ``n`` units."""
+    certain = expected >= n * (1 - 1e-12)
+    result: Array = (agreed - expected) / np.where(certain, np.nan, n - expected)
+    return result
 
 
 def _counts(values: Array) -> Array:

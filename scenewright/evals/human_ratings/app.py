@@ -279,7 +279,7 @@ class RatingApp:
         showing = await asyncio.to_thread(self.store.shown_as, token)
         image = None if showing is None else picture_at(showing, slot)
         if image is None:
-            raise HTTPException(404, "there is no such picture")
+            raise HTTPException(404, "the picture is missing")
         file = self.folder.picture(image)
         if not file.is_file():
             raise HTTPException(404, "the picture is lost: tell who gave you this study")
@@ -302,14 +302,14 @@ class RatingApp:
     async def _rater(self, request: Request) -> Rater:
         found = await asyncio.to_thread(self.store.rater_of, request.path_params["key"])
         if found is None:
-            raise HTTPException(404, "nobody rates here: begin at the start page")
+            raise HTTPException(404, "unknown rater: begin at the start page")
         return found
 
     async def _showing(self, rater: Rater, request: Request) -> Showing:
         number = request.path_params["number"]
         found = await asyncio.to_thread(self.store.showing, rater, min(number, 2**31))
         if found is None:
-            raise HTTPException(404, "there is no such task: go on with the first open one")
+            raise HTTPException(404, "unknown task: go on with the first open one")
         return found
 
     def _page(self, template: str, status: int = 200, **context: Any) -> Response:
@@ -362,7 +362,7 @@ async def static(request: Request) -> Response:
     """Return a style sheet or a script of the pages."""
     found = _assets().get(request.path_params["name"])
     if found is None:
-        raise HTTPException(404, "there is no such file: reload the page")
+        raise HTTPException(404, "unknown file: reload the page")
     data, kind = found
     return Response(data, media_type=kind, headers={"Cache-Control": "no-cache"})
 
@@ -409,7 +409,7 @@ async def _form(request: Request) -> dict[str, str]:
     try:
         fields = parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=20)
     except ValueError:
-        raise HTTPException(422, "that is no form that a browser sends") from None
+        raise HTTPException(422, "the body is not a form: send it from the page") from None
     return {name: values[-1] for name, values in fields.items()}
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from scenewright.evals.human_ratings.agreement import cohen
+from scenewright.core.validation import FrozenModel
+from scenewright.evals.human_ratings.agreement import chance_corrected, cohen
 from scenewright.evals.human_ratings.table import Unit, Units
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure, Pictured
 from scenewright.evals.store.results import Results
@@ -81,10 +82,8 @@ def _given(row: Mapping[str, str], kept: Mapping[Pictured, str]) -> bool:
 _TIE = 1e-9
 
 
-class Confusion(BaseModel):
+class Confusion(FrozenModel):
     """A metric's choices against people's, by item."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     metric: str
     arms: tuple[str, ...]
@@ -134,21 +133,13 @@ def confusion(
         machine.append(_highest([values[item, arm] if arm in shown else None for arm in arms]))
     first, second = np.array(human).reshape(-1, len(arms)), np.array(machine).reshape(-1, len(arms))
     at: NDArray[np.intp] = np.array(rows, np.intp)
-    same, kappa, chance = Figure(value=None), Figure(value=None), None
-    if len(rows):
-        k = len(arms)
-        alike = (first * second).sum(1)
-        same = boot.share(at, alike)
+    k = len(arms)
+    alike = (first * second).sum(1)
 
-        def statistic(sums: Array) -> Array:
-            n, agreed = sums[:, 0], sums[:, 1]
-            expected = (sums[:, 2 : 2 + k] * sums[:, 2 + k :]).sum(1)
-            certain = expected >= n * n * (1 - 1e-12)
-            result: Array = (n * agreed - expected) / np.where(certain, np.nan, n * n - expected)
-            return result
+    def statistic(sums: Array) -> Array:
+        n, expected = sums[:, 0], (sums[:, 2 : 2 + k] * sums[:, 2 + k :]).sum(1)
+        return chance_corrected(n, sums[:, 1], expected / n)
 
-        kappa = boot.figure(at, [np.ones(len(at)), alike, *first.T, *second.T], statistic)
-        chance = float((first.mean(0) * second.mean(0)).sum())
     return Confusion(
         metric=metric,
         arms=arms,
@@ -157,9 +148,9 @@ def confusion(
         left_out=left_out,
         human_ties=_ties(first),
         machine_ties=_ties(second),
-        same=same,
-        chance=chance,
-        kappa=kappa,
+        same=boot.share(at, alike),
+        chance=float((first.mean(0) * second.mean(0)).sum()) if rows else None,
+        kappa=boot.figure(at, [np.ones(len(at)), alike, *first.T, *second.T], statistic),
     )
 
 
@@ -175,10 +166,8 @@ def _ties(choices: Array) -> int:
     return int((choices.max(1) < 1.0).sum()) if len(choices) else 0
 
 
-class PanelAgreement(BaseModel):
+class PanelAgreement(FrozenModel):
     """One panel's verdicts against the majority of the raters."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     panel: str
     same: Figure
@@ -209,12 +198,10 @@ def panel_agreement(
     at, machine = units.items[usable], said[usable]
     human = (2 * yes[usable] > votes[usable]).astype(np.float64)
     found = {
-        "same": boot.share(at, machine == human) if len(at) else Figure(value=None),
+        "same": boot.share(at, machine == human),
         "kappa": cohen(boot, at, human, machine),
     }
     for name, side in (("sensitivity", 1.0), ("specificity", 0.0)):
         these = human == side
-        found[name] = (
-            boot.share(at[these], machine[these] == side) if these.any() else Figure(value=None)
-        )
+        found[name] = boot.share(at[these], machine[these] == side)
     return PanelAgreement(panel=panel, ties=int(tied.sum()), unscored=int(silent.sum()), **found)

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from scenewright.agents.judges.replay import LIST_SEPARATOR
 from scenewright.core.facts import Fact
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.human_ratings.study import RatingError, StudyFolder, put_csv
 from scenewright.evals.human_ratings.table import Rating, first_of
 
@@ -24,10 +25,8 @@ LABEL_COLUMNS = (
 )
 
 
-class LabelCount(BaseModel):
+class LabelCount(FrozenModel):
     """Numbers of facts with a label, and of those left out."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     labels: int = Field(ge=0)
     """Facts with a label."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +42,8 @@ from scenewright.evals.human_ratings.study import (
     put_file,
 )
 from scenewright.evals.human_ratings.view import ANCHORS
+from scenewright.runs.report.parts import fit
+from scenewright.runs.report.words import scene_phrases
 from scenewright.tools.vision.detection.boxes import clipped
 from scenewright.tools.vision.realism.pictures import (
     LEAST_SCORE,
@@ -50,34 +51,6 @@ from scenewright.tools.vision.realism.pictures import (
     object_crop,
     scored_objects,
 )
-
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_PIXELS = frozenset((b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"))
-
-
-def bare_png(data: bytes) -> bytes | None:
-    """Return the PNG file ``data`` without the chunks that pixels do not need.
-
-    None if it is not a PNG file, or if such chunks change its appearance.
-    """
-    if not data.startswith(_SIGNATURE):
-        return None
-    kept, at, ended = [_SIGNATURE], len(_SIGNATURE), False
-    while at + 12 <= len(data) and not ended:
-        size, kind = struct.unpack_from(">I4s", data, at)
-        end = at + 12 + size
-        if end > len(data):
-            return None
-        if kind in _PIXELS:
-            kept.append(data[at:end])
-        elif kind[0] < 97:
-            # Its first letter says that it must be understood: not ours to drop.
-            return None
-        elif kind in (b"eXIf", b"acTL"):
-            # The picture may be turned by it, or move: it is drawn anew.
-            return None
-        ended, at = kind == b"IEND", end
-    return b"".join(kept) if ended else None
 
 
 class Pictures:
@@ -105,7 +78,11 @@ class Pictures:
         be written.
         """
         if file not in self._known:
-            self._known[file] = self._keep(self._bytes(file))
+            # Drawn anew: what a generator wrote into the file beside the pixels stays behind.
+            image = load_image(file)
+            if self._side is not None and max(image.size) != self._side:
+                image = fit(image, self._side)
+            self._known[file] = self.put_image(image)
         return self._known[file]
 
     def put_image(self, image: Image.Image) -> str:
@@ -113,27 +90,11 @@ class Pictures:
 
         Raises ``RatingError`` if it cannot be written.
         """
-        return self._keep(png_bytes(image))
-
-    def _bytes(self, file: Path) -> bytes:
-        # Read as a picture in any case: what is damaged must be found now, not by a rater.
-        image = load_image(file)
-        if self._side is not None and max(image.size) != self._side:
-            from scenewright.runs.report.parts import fit
-
-            return png_bytes(fit(image, self._side))
-        try:
-            bare = bare_png(file.read_bytes())
-        except OSError as error:
-            raise ImageError(f"{file} cannot be read: {error.strerror or error}") from error
-        return png_bytes(image) if bare is None else bare
-
-    def _keep(self, data: bytes) -> str:
+        data = png_bytes(image)
         name = hashlib.sha256(data).hexdigest()
         place = self._folder / f"{name}.png"
-        if place.exists():
-            return name
-        put_file(place, data)
+        if not place.exists():
+            put_file(place, data)
         return name
 
 
@@ -283,8 +244,6 @@ def _tasks(
 def _phrases(entry: Entry) -> tuple[str, ...]:
     if entry.scene is None:
         return ()
-    from scenewright.runs.report.words import scene_phrases
-
     return tuple(scene_phrases(entry.scene))
 
 
@@ -388,7 +347,7 @@ def _fit(picture: Pictured, wish: ObjectStudySpec, left_out: Counter[str]) -> It
     for number, thing in enumerate(kept, start=1):
         box = clipped(thing.box, picture.size)
         if box is None:
-            left_out["the box is no part of the picture"] += 1
+            left_out["the box is outside of the picture"] += 1
             continue
         name = ids.get(id(thing), f"{picture.source}/{picture.item}#{number}")
         yield _Drawn(picture, thing, box, name)
@@ -400,8 +359,6 @@ def _task(drawn: _Drawn, pictures: Pictures, name: str, side: int | None) -> Tas
     shown = pictures.put(picture.file)
     size, box = image.size, drawn.box
     if side is not None and max(size) != side:
-        from scenewright.runs.report.parts import fit
-
         image = fit(image, side)
         across, down = image.width / size[0], image.height / size[1]
         box = (box[0] * across, box[1] * down, box[2] * across, box[3] * down)

@@ -17,9 +17,10 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from scenewright.core.ports.vision import RealismError
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.human_ratings.agreement import Places, cohen, sameness
 from scenewright.evals.human_ratings.rated_objects import GivenRating, RatedObject
 from scenewright.evals.human_ratings.study import (
@@ -54,10 +55,8 @@ _FIVE = 5
 _DECIMALS = 9
 
 
-class AspectAgreement(BaseModel):
+class AspectAgreement(FrozenModel):
     """Agreement of two raters of the same object."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kappa: Figure
     """Cohen's κ, as the paper has it. ``n`` counts pairs of ratings."""
@@ -69,10 +68,8 @@ class AspectAgreement(BaseModel):
     """Mean absolute difference of a pair."""
 
 
-class Group(BaseModel):
+class Group(FrozenModel):
     """The objects of one source or category."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     objects: int = Field(default=0, ge=0)
@@ -91,10 +88,8 @@ class Group(BaseModel):
     """Spearman's between shape and texture (Sec. 3.3.2)."""
 
 
-class Raters(BaseModel):
+class Raters(FrozenModel):
     """Agreement of the first two raters of the same objects (Sec. 3.2)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     objects: int = Field(ge=0)
     """Objects with two ratings or more."""
@@ -146,16 +141,12 @@ def agreement(
 ) -> dict[Aspect, AspectAgreement]:
     """Return the agreement over :func:`pairs_of`; ``places`` (objects,) number their pictures."""
     pairs = pairs_of(objects, first)
-    if not pairs:
-        empty = Figure(value=None)
-        nothing = AspectAgreement(kappa=empty, weighted=empty, same=empty, distance=empty)
-        return dict.fromkeys(ASPECTS, nothing)
-    where = places[[number for number, _, _ in pairs]]
+    where = places[[number for number, _, _ in pairs]] if pairs else places[:0]
     found = {}
     for aspect in ASPECTS:
-        a, b = np.array(
-            [[getattr(x, aspect), getattr(y, aspect)] for _, x, y in pairs], np.float64
-        ).T
+        a, b = (
+            np.array([getattr(pair[side], aspect) for pair in pairs], np.float64) for side in (1, 2)
+        )
         found[aspect] = AspectAgreement(
             kappa=cohen(boot, where, a, b),
             weighted=cohen(boot, where, a, b, "quadratic"),
@@ -177,9 +168,8 @@ def reevaluation(
     Only objects rated by all ``first`` raters count.
     """
     rows = [number for number, item in enumerate(objects) if len(item.ratings) >= first]
-    if not rows:
-        return Figure(value=None)
-    return boot.share(places[rows], [_apart(objects[row], first) >= apart for row in rows])
+    where = places[rows] if rows else places[:0]
+    return boot.share(where, [_apart(objects[row], first) >= apart for row in rows])
 
 
 def raters(objects: Sequence[RatedObject], *, seed: int = 0) -> Raters:
@@ -195,10 +185,10 @@ def raters(objects: Sequence[RatedObject], *, seed: int = 0) -> Raters:
     found = agreement(boot, places, both)
     return Raters(
         objects=len(both),
-        kappa={aspect: found[aspect].kappa for aspect in ASPECTS},
-        weighted={aspect: found[aspect].weighted for aspect in ASPECTS},
-        same={aspect: found[aspect].same for aspect in ASPECTS},
-        distance={aspect: found[aspect].distance for aspect in ASPECTS},
+        **{
+            name: {aspect: getattr(found[aspect], name) for aspect in ASPECTS}
+            for name in AspectAgreement.model_fields
+        },
         reviewed=reevaluation(boot, places, both),
         third=sum(len(o.ratings) > FIRST and _apart(o, FIRST) >= REVIEWED for o in both),
     )
@@ -227,18 +217,14 @@ def group_of(boot: Bootstrap, places: Places, objects: Sequence[RatedObject], na
     texture = np.array([item.texture for item in objects], np.float64)
     gaps = np.round(np.abs(shape - texture), _DECIMALS)
     counts = np.bincount(np.minimum(gaps, 3).astype(int), minlength=4)
-
-    def mean(values: Array) -> Figure:
-        return boot.share(places, values) if len(values) else Figure(value=None)
-
     return Group(
         name=name,
         objects=len(objects),
-        mean={"shape": mean(shape), "texture": mean(texture)},
-        ocr=mean((shape + texture) / 2),
+        mean={"shape": boot.share(places, shape), "texture": boot.share(places, texture)},
+        ocr=boot.share(places, (shape + texture) / 2),
         counts=tuple(int(count) for count in counts),
         discrepancy=tuple(float(count) / max(1, len(gaps)) for count in counts),
-        high=mean((gaps >= DISCREPANT).astype(np.float64)),
+        high=boot.share(places, gaps >= DISCREPANT),
         correlation=boot.spearman(places, (shape, texture)),
     )
 
@@ -437,10 +423,8 @@ Both = dict[Aspect, Figure]
 """A figure for shape and one for texture."""
 
 
-class RaterPair(BaseModel):
+class RaterPair(FrozenModel):
     """Two raters who share objects."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     first: str
     second: str
@@ -448,10 +432,8 @@ class RaterPair(BaseModel):
     """Cohen's κ of each aspect; ``n`` counts objects that both rated."""
 
 
-class ObjectRater(BaseModel):
+class ObjectRater(FrozenModel):
     """One rater's part in a study of objects."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rater: str
     objects: int = Field(ge=0)
@@ -514,8 +496,8 @@ def object_raters(
             others = np.array([_others(judged[number], name, at) for number, _ in scored])
             where = items[[number for number, _ in scored]] if scored else items[:0]
             both = ~np.isnan(others)
-            mean[aspect] = _mean(boot, where, given)
-            bias[aspect] = _mean(boot, where[both], given[both] - others[both])
+            mean[aspect] = boot.share(where, given)
+            bias[aspect] = boot.share(where[both], given[both] - others[both])
             agreement[aspect] = cohen(boot, where, given, others, "quadratic")
         found.append(
             ObjectRater(
@@ -539,10 +521,6 @@ def histogram(judged: Sequence[RatedUnit], at: int) -> tuple[int, ...]:
     """
     counts = Counter(math.floor(one.means[at] + 0.5) for one in judged if one.means)
     return tuple(counts[score] for score in range(1, POINTS + 1))
-
-
-def _mean(boot: Bootstrap, where: Places, values: Array) -> Figure:
-    return boot.share(where, values) if len(values) else Figure(value=None)
 
 
 def _score(said: RaterAnswer, at: int) -> float:

@@ -11,13 +11,12 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.human_ratings.object_analysis import (
     AspectAgreement,
     Group,
@@ -34,13 +33,13 @@ from scenewright.evals.human_ratings.object_analysis import (
     rater_pairs,
     reevaluation,
 )
+from scenewright.evals.human_ratings.plots import COLORS, Plot, bars, chart, write_files
 from scenewright.evals.human_ratings.rated_objects import (
     FILE,
     GivenRating,
     RatedObject,
     write_objects,
 )
-from scenewright.evals.human_ratings.report import ACCENT, INK, Plot, plain_axes, write_files
 from scenewright.evals.human_ratings.sources import UNKNOWN
 from scenewright.evals.human_ratings.study import (
     ASPECTS,
@@ -55,9 +54,6 @@ from scenewright.evals.human_ratings.study import (
 from scenewright.evals.human_ratings.table import Rating, ratings_of
 from scenewright.evals.human_ratings.view import TITLES
 from scenewright.evals.statistics.figures import RESAMPLES, Bootstrap, Figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +166,8 @@ Tick = Callable[[str], None]
 """Told what is worked out next."""
 
 
-class ObjectCounts(BaseModel):
+class ObjectCounts(FrozenModel):
     """Progress of the study."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     objects: int = Field(ge=0)
     """All objects of the study."""
@@ -197,10 +191,8 @@ class ObjectCounts(BaseModel):
     """Pictures with a score as a whole."""
 
 
-class ObjectReport(BaseModel):
+class ObjectReport(FrozenModel):
     """All figures on the ratings of a study of objects."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     about: str
     """Where the ratings come from."""
@@ -328,10 +320,8 @@ def _images(things: Sequence[RatedObject], resamples: int, seed: int) -> Figure:
     return image_correlations(known, resamples=resamples, seed=seed)["largest_five"]["joint"]
 
 
-COLORS: dict[Aspect, str] = {"shape": ACCENT, "texture": "#d98a1f"}
 GAPS = ("0 to <1", "1 to <2", "2 to <3", "3 or more")
 """How far shape and texture of an object are apart."""
-_GAP_COLORS = ("#3d4fc4", "#d98a1f", "#2f9e6b", "#c43d3d")
 MOST_CATEGORIES = 40
 
 
@@ -339,63 +329,33 @@ def _plots(report: ObjectReport) -> Iterator[Plot]:
     """Yield the plots that ``report`` has figures for (Liang et al., Figs. 3 to 6)."""
     if not report.counts.pictures:
         return
-    about = "Objects by score (Fig. 3)"
-    yield "distribution", about, (5.6, 3.2), partial(_histogram, report=report)
+    made, axes = chart((5.6, 3.2), "mean score of the raters, halves rounded up")
+    for at, aspect in enumerate(ASPECTS):
+        places = [score + 0.36 * (at - 0.5) for score in range(1, POINTS + 1)]
+        axes.bar(places, report.histogram[aspect], width=0.34, color=COLORS[at], label=aspect)
+    axes.set_ylabel("objects")
+    axes.legend()
+    yield "distribution", "Objects by score (Fig. 3)", made
     for name, title, groups in (
         ("sources", "source of the picture (Fig. 4)", report.sources),
         ("categories", "category (Fig. 6)", report.categories[:MOST_CATEGORIES]),
     ):
-        size = (6.4, 1.2 + 0.46 * len(groups))
-        yield name, f"Shape and texture by {title}", size, partial(_means, groups=groups)
+        means: dict[str, Sequence[Figure]] = {
+            aspect: [group.mean[aspect] for group in groups] for aspect in ASPECTS
+        }
+        made, axes = bars([group.name for group in groups], means, "mean score")
+        axes.set_xlim(1, POINTS)
+        yield name, f"Shape and texture by {title}", made
+    shares = {
+        gap: [Figure(value=group.discrepancy[at], n=1) for group in report.sources]
+        for at, gap in enumerate(GAPS)
+    }
     about = "Difference of shape and texture of an object, by source of the picture (Fig. 5)"
-    size = (6.4, 1.4 + 0.36 * len(report.sources))
-    yield "discrepancy", about, size, partial(_gaps, groups=report.sources)
-
-
-def _histogram(axes: Axes, report: ObjectReport) -> None:
-    for at, aspect in enumerate(ASPECTS):
-        counts = report.histogram[aspect]
-        places = [score + 0.36 * (at - 0.5) for score in range(1, POINTS + 1)]
-        axes.bar(places, counts, width=0.34, color=COLORS[aspect], label=aspect)
-    axes.set_xticks(range(1, POINTS + 1))
-    axes.set_xlabel("mean score of the raters, halves rounded up", fontsize=9)
-    axes.set_ylabel("objects", fontsize=9)
-    axes.legend(frameon=False, fontsize=9)
-    plain_axes(axes)
-
-
-def _means(axes: Axes, groups: Sequence[Group]) -> None:
-    for at, group in enumerate(reversed(groups)):
-        for offset, aspect in zip((0.19, -0.19), ASPECTS, strict=True):
-            figure = group.mean[aspect]
-            if figure.value is None:
-                continue
-            axes.barh(
-                at + offset, figure.value, height=0.36, color=COLORS[aspect],
-                label=aspect if at == 0 else None,
-            )  # fmt: skip
-            if figure.low is not None and figure.high is not None:
-                axes.plot([figure.low, figure.high], [at + offset] * 2, color=INK, linewidth=1.4)
-    axes.set_yticks(range(len(groups)), [group.name for group in reversed(groups)])
-    axes.set_xlim(1, POINTS)
-    axes.set_xlabel("mean score", fontsize=9)
-    axes.legend(frameon=False, fontsize=9, loc="lower right")
-    plain_axes(axes)
-
-
-def _gaps(axes: Axes, groups: Sequence[Group]) -> None:
-    for at, group in enumerate(reversed(groups)):
-        left = 0.0
-        for share, color, name in zip(group.discrepancy, _GAP_COLORS, GAPS, strict=True):
-            axes.barh(
-                at, share, left=left, color=color, height=0.62, label=name if not at else None
-            )
-            left += share
-    axes.set_yticks(range(len(groups)), [group.name for group in reversed(groups)])
-    axes.set_xlim(0, 1)
-    axes.set_xlabel("share of objects", fontsize=9)
-    axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    plain_axes(axes)
+    yield (
+        "discrepancy",
+        about,
+        bars([g.name for g in report.sources], shares, "share of objects")[0],
+    )
 
 
 def write_object_report(report: ObjectReport, folder: Path) -> Path:

@@ -15,17 +15,15 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.core.ports.vision import HIGHEST, LOWEST, Box, Detection, RealismError
-from scenewright.core.validation import first_problem
+from scenewright.core.validation import FrozenModel, first_problem
 
 FILE = "objects.jsonl"
 """Name of the list in a set's folder."""
 Split = Literal["train", "validation", "test"]
 
 
-class GivenRating(BaseModel):
+class GivenRating(FrozenModel):
     """One person's rating of one object."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rater: str
     shape: int = Field(ge=int(LOWEST), le=int(HIGHEST))
@@ -113,7 +111,7 @@ def _checked(path: Path) -> Iterator[RatedObject]:
         seen.add(item.id)
         if item.image not in there:
             if not (path.parent / item.image).is_file():
-                raise RealismError(f"{place}: there is no picture {path.parent / item.image}")
+                raise RealismError(f"{place}: the picture {path.parent / item.image} is missing")
             there.add(item.image)
         yield item
 

@@ -1,23 +1,16 @@
-"""Report on ratings of pictures: agreement, arms, consistency, and people against machines.
-
-Also its page and plots, and the writer of report files.
-"""
+"""Report on ratings of pictures: agreement, arms, consistency, and people against machines."""
 
 from __future__ import annotations
 
-import functools
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.human_ratings.agreement import Weights, alpha, cohen, fleiss, sameness
 from scenewright.evals.human_ratings.comparison import (
     Confusion,
@@ -26,7 +19,8 @@ from scenewright.evals.human_ratings.comparison import (
     confusion,
     panel_agreement,
 )
-from scenewright.evals.human_ratings.study import Kind, RatingError, RatingStudy, put_file
+from scenewright.evals.human_ratings.plots import Plot, bars, heat, short_names, write_files
+from scenewright.evals.human_ratings.study import Kind, RatingError, RatingStudy
 from scenewright.evals.human_ratings.table import (
     Rating,
     Units,
@@ -35,7 +29,6 @@ from scenewright.evals.human_ratings.table import (
     human_values,
     units_of,
 )
-from scenewright.evals.reporting.pages import asset, environment
 from scenewright.evals.statistics.figures import (
     RESAMPLES,
     Array,
@@ -45,17 +38,12 @@ from scenewright.evals.statistics.figures import (
     correlate,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 Tick = Callable[[str], None]
 """Told what is worked out next."""
 
 
-class Pair(BaseModel):
+class Pair(FrozenModel):
     """Agreement of two raters."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     first: str
     second: str
@@ -63,10 +51,8 @@ class Pair(BaseModel):
     """Cohen's κ; of scores with quadratic weights. ``n`` counts units that both rated."""
 
 
-class Agreement(BaseModel):
+class Agreement(FrozenModel):
     """Agreement of all raters."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     alpha: Figure
     """Krippendorff's α: nominal, of scores by the square of their distance (interval)."""
@@ -82,10 +68,8 @@ class Agreement(BaseModel):
     """All pairs of raters who share units."""
 
 
-class RaterCard(BaseModel):
+class RaterCard(FrozenModel):
     """Figures of one rater."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rater: str
     ratings: int = Field(ge=0)
@@ -106,10 +90,8 @@ class RaterCard(BaseModel):
     """κ of the first and the second rating."""
 
 
-class ArmFigure(BaseModel):
+class ArmFigure(FrozenModel):
     """People's result for an arm."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     arm: str
     value: Figure
@@ -117,10 +99,8 @@ class ArmFigure(BaseModel):
     the score."""
 
 
-class RatingReport(BaseModel):
+class RatingReport(FrozenModel):
     """All figures on a study's ratings."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     about: str
     """Where the ratings come from."""
@@ -265,7 +245,7 @@ def _cards(ratings: Sequence[Rating], units: Units, boot: Bootstrap) -> tuple[Ra
                     boot, units.items, units.values[:, at], others, _weights(units.kind)
                 ),
                 repeats=len(pairs),
-                same_again=boot.share(places, alike) if pairs else Figure(value=None),
+                same_again=boot.share(places, alike),
                 steadiness=cohen(boot, places, first, second, _weights(units.kind)),
             )
         )
@@ -298,9 +278,7 @@ def _arms(
     found = []
     for arm in units.arms:
         rows = [(number[item], value) for (item, by), value in people.items() if by == arm]
-        figure = Figure(value=None)
-        if rows:
-            figure = boot.share([at for at, _ in rows], [value for _, value in rows])
+        figure = boot.share([at for at, _ in rows], [value for _, value in rows])
         found.append(ArmFigure(arm=arm, value=figure))
     return tuple(found)
 
@@ -317,7 +295,6 @@ def _positions(ratings: Sequence[Rating], units: Units, boot: Bootstrap) -> tupl
     )
 
 
-INK, ACCENT, RULE = "#1d1c1a", "#3d4fc4", "#c9c4b8"
 _MOST_CONFUSIONS = 4
 MEANS = {
     "choice": "share of raters who chose it",
@@ -329,149 +306,32 @@ MEANS = {
 def _plots(report: RatingReport) -> Iterator[Plot]:
     """Yield the plots that ``report`` has figures for."""
     if any(arm.value.value is not None for arm in report.arms):
-        size = (6.4, 1.1 + 0.42 * len(report.arms))
-        yield "arms", f"The arms: {MEANS[report.kind]}", size, partial(_draw_arms, report=report)
+        means, names = MEANS[report.kind], short_names([arm.arm for arm in report.arms])
+        made, axes = bars(names, {"": [arm.value for arm in report.arms]}, means)
+        if report.kind == "choice":
+            axes.axvline(1 / len(names), color="black", linewidth=1, linestyle="--")
+        axes.set_xlim(1 if report.kind == "score" else 0, None)
+        yield "arms", f"The arms: {means}", made
     if report.agreement.pairs and len(report.raters) > 2:
-        side = 2.4 + 0.5 * len(report.raters)
+        raters = [card.rater for card in report.raters]
+        table = np.full((len(raters), len(raters)), np.nan)
+        for pair in report.agreement.pairs:
+            a, b = raters.index(pair.first), raters.index(pair.second)
+            table[a, b] = table[b, a] = np.nan if pair.kappa.value is None else pair.kappa.value
         about = "Cohen's κ of each pair of raters"
-        yield "raters", about, (side, side), partial(_pairs, report=report)
-    for number, table in enumerate(report.confusions[:_MOST_CONFUSIONS], start=1):
-        name = "choices" if number == 1 else f"choices-{number}"
-        side = 2.6 + 0.7 * len(table.arms)
-        about = f"People's choice and that of {table.metric}, in items"
-        yield name, about, (side, side), partial(_confusion, confusion=table)
+        yield "raters", about, heat(table, raters, raters, "{:.2f}")
+    for number, found in enumerate(report.confusions[:_MOST_CONFUSIONS], start=1):
+        name, arms = "choices" if number == 1 else f"choices-{number}", short_names(found.arms)
+        about = f"People's choice (rows) and that of {found.metric} (columns), in items"
+        yield name, about, heat(found.table, arms, arms, "{:.4g}")
     if report.correlations:
-        size = (6.4, 1.1 + 0.5 * len(report.correlations))
-        about = "How far metrics rank pictures as people do"
-        yield "metrics", about, size, partial(_correlations, report=report)
-
-
-def _save_plot(stem: Path, size: tuple[float, float], draw: Callable[[Any], None]) -> None:
-    """Draw one plot of ``size`` (inches) into ``stem`` with .png and .svg.
-
-    Raises ``RatingError`` if a file cannot be written.
-    """
-    # Not pyplot, which keeps figures of other threads and wants a screen.
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    # Without a date and with fixed ids the same report gives the same file.
-    with rc_context({"svg.hashsalt": "scenewright", "svg.fonttype": "none"}):
-        figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(figure)
-        draw(figure.add_subplot())
-        try:
-            figure.savefig(stem.with_suffix(".png"), dpi=160)
-            figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
-        except OSError as error:
-            raise RatingError(f"{stem}: cannot be written: {error.strerror or error}") from error
-
-
-def short_names(arms: Sequence[str]) -> list[str]:
-    """Return the parts of the arms' names that differ."""
-    parts = [arm.split("/") for arm in arms]
-    if len({len(part) for part in parts}) != 1:
-        return list(arms)
-    differ = [at for at in range(len(parts[0])) if len({part[at] for part in parts}) > 1]
-    return ["/".join(part[at] for at in differ) or "/".join(part) for part in parts]
-
-
-def plain_axes(axes: Axes) -> None:
-    """Remove the frame of a plot on two sides."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=9)
-
-
-def _draw_arms(axes: Axes, report: RatingReport) -> None:
-    names = short_names([arm.arm for arm in report.arms])
-    for at, arm in enumerate(reversed(report.arms)):
-        figure = arm.value
-        if figure.value is None:
-            continue
-        axes.barh(at, figure.value, color=ACCENT, height=0.6)
-        if figure.low is not None and figure.high is not None:
-            axes.plot([figure.low, figure.high], [at, at], color=INK, linewidth=1.6)
-        end = figure.value if figure.high is None else figure.high
-        axes.annotate(f"{figure.value:.3f}", (end, at), (5, 0), textcoords="offset points",
-                      va="center", fontsize=9)  # fmt: skip
-    axes.set_yticks(range(len(names)), names[::-1])
-    if report.kind == "choice":
-        axes.axvline(1 / len(names), color=RULE, linewidth=1, linestyle="--")
-    axes.set_xlim(1 if report.kind == "score" else 0, None)
-    axes.margins(x=0.15)
-    axes.set_xlabel(MEANS[report.kind], fontsize=9)
-    plain_axes(axes)
-
-
-def _pairs(axes: Axes, report: RatingReport) -> None:
-    import numpy as np
-
-    names = [card.rater for card in report.raters]
-    place = {name: at for at, name in enumerate(names)}
-    table = np.full((len(names), len(names)), np.nan)
-    for pair in report.agreement.pairs:
-        a, b = place[pair.first], place[pair.second]
-        value = np.nan if pair.kappa.value is None else pair.kappa.value
-        table[a, b] = table[b, a] = value
-    _heat(axes, table, names, names, "{:.2f}", (-1.0, 1.0) if np.nanmin(table) < 0 else (0.0, 1.0))
-
-
-def _confusion(axes: Axes, confusion: Confusion) -> None:
-    import numpy as np
-
-    table = np.array(confusion.table)
-    names = short_names(confusion.arms)
-    _heat(axes, table, names, names, "{:.4g}", (0.0, float(table.max()) or 1.0))
-    axes.set_ylabel("people's choice", fontsize=9)
-    axes.set_xlabel(f"choice by {confusion.metric}", fontsize=9)
-
-
-def _heat(
-    axes: Axes,
-    table: Any,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    form: str,
-    limits: tuple[float, float],
-) -> None:
-    import numpy as np
-
-    axes.imshow(table, cmap="Blues", vmin=limits[0], vmax=limits[1])
-    middle = (limits[0] + limits[1]) / 2
-    for (row, column), value in np.ndenumerate(table):
-        if not np.isnan(value):
-            axes.text(column, row, form.format(value), ha="center", va="center", fontsize=9,
-                      color="white" if value > middle * 1.1 else INK)  # fmt: skip
-    axes.set_yticks(range(len(rows)), rows)
-    axes.set_xticks(range(len(columns)), columns, rotation=30, ha="right")
-    axes.tick_params(labelsize=9, length=0)
-    axes.spines[:].set_visible(False)
-
-
-def _correlations(axes: Axes, report: RatingReport) -> None:
-    shown = list(reversed(report.correlations))
-    for offset, name, mark in ((0.15, "spearman", "o"), (-0.15, "kendall", "s")):
-        for at, found in enumerate(shown):
-            figure = getattr(found, name)
-            if figure.value is None:
-                continue
-            color = ACCENT if name == "spearman" else INK
-            if figure.low is not None:
-                axes.plot([figure.low, figure.high], [at + offset] * 2, color=color, linewidth=1.4)
-            axes.plot(figure.value, at + offset, mark, color=color, markersize=5)
-    axes.axvline(0.0, color=RULE, linewidth=1)
-    axes.set_yticks(range(len(shown)), [found.metric for found in shown])
-    axes.set_ylim(-0.6, len(shown) - 0.4)
-    axes.set_xlabel(
-        "rank correlation with people: Spearman's (dots), Kendall's τ-b (squares)", fontsize=9
-    )
-    plain_axes(axes)
-
-
-PAGE, DATA = "index.html", "report.json"
-Plot = tuple[str, str, tuple[float, float], Callable[[Any], None]]
-"""File name without ending, caption, size in inches, and a function that draws on axes."""
+        series = {
+            "Spearman's": [found.spearman for found in report.correlations],
+            "Kendall's τ-b": [found.kendall for found in report.correlations],
+        }
+        metrics = [found.metric for found in report.correlations]
+        made, _ = bars(metrics, series, "rank correlation with people")
+        yield "metrics", "How far metrics rank pictures as people do", made
 
 
 def write_report(report: RatingReport, folder: Path) -> Path:
@@ -483,40 +343,3 @@ def write_report(report: RatingReport, folder: Path) -> Path:
     names = dict(zip(arms, short_names(arms), strict=True))
     means = MEANS[report.kind]
     return write_files(report, folder, _plots(report), "report.html.j2", names=names, means=means)
-
-
-def write_files(
-    report: BaseModel, folder: Path, plots: Iterable[Plot], template: str, **context: Any
-) -> Path:
-    """Write a report as HTML that needs no server, JSON and plots, and return the page's path.
-
-    Raises ``RatingError`` if they cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RatingError(f"{folder} cannot be made: {error.strerror or error}") from error
-    drawn: dict[str, str] = {}
-    for name, about, size, draw in plots:
-        _save_plot(folder / name, size, draw)
-        drawn[name] = about
-    put_file(folder / DATA, report.model_dump_json(indent=2) + "\n")
-    page = _templates().get_template(template)
-    style = Markup(asset("style.css"))
-    return put_file(folder / PAGE, page.render(report=report, plots=drawn, style=style, **context))
-
-
-def figure_text(figure: Figure, digits: int = 3) -> str:
-    """Return ``0.931 [0.902, 0.957]`` with a true minus sign, or a dash."""
-    return figure.text(digits).replace("-", "−")
-
-
-def number_text(value: float | None) -> str:
-    """Return three decimals with a true minus sign, or a dash."""
-    return "–" if value is None else f"{value:.3f}".replace("-", "−")
-
-
-@functools.cache
-def _templates() -> Environment:
-    loader = PackageLoader("scenewright.evals.human_ratings", "assets")
-    return environment(loader, figure=figure_text, number=number_text)

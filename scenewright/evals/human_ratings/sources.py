@@ -17,6 +17,7 @@ from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.human_ratings.rated_objects import FILE, read_objects
 from scenewright.evals.human_ratings.study import RatingError, Tick
+from scenewright.evals.store.json_lines import append_lines, read_lines
 from scenewright.evals.store.results import IMAGES, MANIFEST, Results
 from scenewright.tools.vision.detection.files import Listed, as_record, read_detections
 
@@ -76,7 +77,7 @@ def read_source(path: str | Path) -> Source:
     if place.is_file():
         return _table(place)
     raise RatingError(
-        f"there is no {place}: name the folder of an evaluation, a folder with one subfolder an "
+        f"{place} does not exist: name the folder of an evaluation, a folder with one subfolder an "
         "arm, or a CSV file with the columns item, arm and image"
     )
 
@@ -95,7 +96,7 @@ def match_arms(wanted: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
             if any(arm.split("/")[at : at + n] == parts for at in range(arm.count("/") + 1))
         ]  # fmt: skip
         if len(hits) != 1:
-            said = "is none of the arms" if not hits else "could be several of the arms"
+            said = "is not one of the arms" if not hits else "matches several of the arms"
             raise RatingError(f"{name!r} {said}: give one of {', '.join(hits or known)}")
         found.append(hits[0])
     if len(set(found)) < len(found):
@@ -206,7 +207,7 @@ def _source(
 ) -> Source:
     if not entries:
         raise RatingError(
-            f"{about} holds no picture to rate: an evaluation needs kept pictures, a folder one "
+            f"{about} has no pictures to rate: an evaluation needs kept pictures, a folder one "
             "subfolder an arm with files ITEM.png"
         )
     return Source(about, tuple(arms), tuple(entries), left_out)
@@ -366,28 +367,17 @@ async def detect_all(
 
 
 def _recorded(record: Path) -> dict[str, tuple[Detection, ...]]:
-    """Return the detections of each picture in the file, without an incomplete last line.
-
-    A killed run may leave half of a line.
-    """
-    if not record.is_file():
-        return {}
-    data = record.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    if whole != data:
-        record.write_bytes(whole)
+    """Return the detections of each picture in the file, without a line that a kill cut off."""
     try:
-        listed = read_detections(record)
-    except DetectionError as error:
-        raise RatingError(f"{error}; delete {record} to detect anew") from error
-    return {
-        image: tuple(
-            Detection(one.name, one.sides, one.score, stuff=one.stuff)
-            for one in things
-            if one.sides is not None
-        )
-        for image, things in listed.items()
-    }
+        return {
+            row["image"]: tuple(
+                Detection(one["name"], tuple(one["box"]), one["score"], stuff="stuff" in one)
+                for one in row["detections"]
+            )
+            for _, row in (read_lines(record) if record.is_file() else ())
+        }
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RatingError(f"{record} cannot be read ({error}): delete it to detect anew") from error
 
 
 def _append(record: Path, picture: str, seen: Iterable[Detection]) -> None:
@@ -395,8 +385,7 @@ def _append(record: Path, picture: str, seen: Iterable[Detection]) -> None:
     entry = {"image": picture, "detections": as_record({picture: boxes})["images"][picture]}
     try:
         record.parent.mkdir(parents=True, exist_ok=True)
-        with record.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+        append_lines(record, [json.dumps(entry)])
     except OSError as error:
         raise RatingError(f"{record} cannot be written: {error.strerror or error}") from error
 
@@ -421,7 +410,7 @@ def _size_of(file: Path, left_out: dict[str, int]) -> tuple[int, int] | None:
     try:
         return load_image(file).size
     except ImageError:
-        why = "the picture cannot be read" if file.is_file() else "there is no such picture"
+        why = "the picture cannot be read" if file.is_file() else "the picture is missing"
         left_out[why] = left_out.get(why, 0) + 1
         return None
 
@@ -430,7 +419,7 @@ def _object_source(about: str, found: list[Pictured], left_out: dict[str, int]) 
     if not found:
         why = "; ".join(f"{n} × {reason}" for reason, n in left_out.items())
         raise RatingError(
-            f"{about} holds no picture that can be rated{f' ({why})' if why else ''}: check where "
+            f"{about} has no pictures that can be rated{f' ({why})' if why else ''}: check where "
             f"its pictures lie (--images), as {', '.join(SUFFIXES)}"
         )
     return ObjectSource(about, tuple(found), left_out)

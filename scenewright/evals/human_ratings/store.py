@@ -11,12 +11,9 @@ import hashlib
 import json
 import random
 import secrets
-import sqlite3
-import threading
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -33,10 +30,10 @@ from scenewright.evals.human_ratings.study import (
     scores_of,
     still_needed,
 )
+from scenewright.evals.store.files import SqliteFile
 
 NAME_LENGTH = 80
 MOST_RATERS = 1000
-_BUSY_SECONDS = 30.0
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS raters (
@@ -119,7 +116,7 @@ class Kept:
     """How often it was changed."""
 
 
-class RatingStore:
+class RatingStore(SqliteFile):
     """Ratings of a study; safe for several threads and processes."""
 
     def __init__(self, folder: StudyFolder) -> None:
@@ -127,35 +124,21 @@ class RatingStore:
 
         Raises ``StoreFailed`` if that fails, ``RatingError`` if its ratings are of other tasks.
         """
-        self._folder = folder
         self.study = folder.study
-        self._lock = threading.Lock()
-        with self._told():
-            self._db = sqlite3.connect(
-                folder.database,
-                timeout=_BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            self._db.execute("PRAGMA journal_mode=WAL")
-            # With NORMAL a power cut could take back what a rater was told is kept.
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.execute("PRAGMA foreign_keys=ON")
-            self._db.executescript(_SCHEMA)
-            tasks = _digest(self.study)
-            self._db.execute("INSERT OR IGNORE INTO about VALUES ('tasks', ?)", (tasks,))
-            known = self._db.execute("SELECT value FROM about WHERE name='tasks'").fetchone()[0]
+        # With NORMAL a power cut could take back what a rater was told is kept.
+        super().__init__(
+            folder.database, _SCHEMA, synchronous="FULL", kept="every rating", wrong=StoreFailed
+        )
+        self._rows("PRAGMA foreign_keys=ON")
+        tasks = _digest(self.study)
+        self._rows("INSERT OR IGNORE INTO about VALUES ('tasks', ?)", (tasks,))
+        known = self._rows("SELECT value FROM about WHERE name='tasks'")[0][0]
         if known != tasks:
-            self._db.close()
+            self.close()
             raise RatingError(
                 f"{folder.database} holds ratings of other tasks than {folder.folder}: "
                 "put back the study.json that they belong to"
             )
-
-    def close(self) -> None:
-        """Close the database."""
-        with self._lock:
-            self._db.close()
 
     def rater(self, name: str) -> Rater:
         """Return the rater of that name, and make an order of tasks for a new one.
@@ -165,19 +148,18 @@ class RatingStore:
         """
         given = checked_name(name)
         plain = given.casefold()
-        with self._writing() as db:
-            found = db.execute("SELECT id, name, key FROM raters WHERE plain=?", (plain,))
-            row = found.fetchone()
+        with self.changing():
+            row = self._one("SELECT id, name, key FROM raters WHERE plain=?", plain)
             if row is not None:
                 return Rater(*row)
-            if db.execute("SELECT count(*) FROM raters").fetchone()[0] >= MOST_RATERS:
+            if self._rows("SELECT count(*) FROM raters")[0][0] >= MOST_RATERS:
                 raise RatingError(f"there are {MOST_RATERS} raters already: give a name of those")
             key = secrets.token_urlsafe(16)
-            at = db.execute(
+            at = self._db.execute(
                 "INSERT INTO raters (name, plain, key, begun) VALUES (?, ?, ?, ?)",
                 (given, plain, key, now()),
             ).lastrowid
-            db.executemany(
+            self._db.executemany(
                 "INSERT INTO places (rater, place, token, task, slots, repeat) "
                 "VALUES (?, ?, ?, ?, ?, ?)",
                 [
@@ -213,8 +195,9 @@ class RatingStore:
 
     def values(self, rater: Rater, number: int) -> dict[str, str]:
         """Return the rater's answers at that place by fact id (empty for the whole task)."""
-        rows = self._all(
-            "SELECT fact, value FROM ratings WHERE rater=? AND place=?", rater.id, number
+        rows = self._rows(
+            "SELECT fact, value FROM ratings WHERE rater=? AND place=?",
+            (rater.id, number),
         )
         return dict(rows)
 
@@ -251,8 +234,8 @@ class RatingStore:
         again changes nothing. ``also`` is stored in the same step, as fact id → value. ``finished``
         tells from the values whether the place is done.
         """
-        with self._writing() as db:
-            db.executemany(
+        with self.changing():
+            self._db.executemany(
                 "INSERT INTO ratings (rater, place, fact, value, seconds, shown_at, rated_at) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (rater, place, fact) DO UPDATE SET "
                 "value=excluded.value, rated_at=excluded.rated_at, changes=changes+1 "
@@ -262,24 +245,20 @@ class RatingStore:
                     for about, said in {fact: value, **(also or {})}.items()
                 ],
             )
-            values = dict(
-                db.execute(
-                    "SELECT fact, value FROM ratings WHERE rater=? AND place=?", (rater.id, number)
-                ).fetchall()
-            )
-            db.execute(
+            values = self.values(rater, number)
+            self._db.execute(
                 "UPDATE places SET done=? WHERE rater=? AND place=?",
                 (finished(values), rater.id, number),
             )
-            self._rated(db, rater, number)
+            self._rated(rater, number)
         return values
 
-    def _rated(self, db: sqlite3.Connection, rater: Rater, number: int) -> None:
+    def _rated(self, rater: Rater, number: int) -> None:
         """React to a new rating of the rater's place, within the transaction."""
 
     def all(self) -> Iterator[Kept]:
         """Yield all ratings, by rater and in the order of their tasks."""
-        rows = self._all(
+        rows = self._rows(
             "SELECT p.place, p.token, p.task, p.slots, p.repeat, u.name, r.fact, r.value, "
             "r.seconds, r.shown_at, r.rated_at, r.changes FROM ratings r "
             "JOIN places p ON p.rater=r.rater AND p.place=r.place "
@@ -293,35 +272,7 @@ class RatingStore:
         return Showing(place, token, self.study.tasks[task], tuple(json.loads(slots)), bool(repeat))
 
     def _one(self, query: str, *values: object) -> tuple[Any, ...] | None:
-        with self._told(), self._lock:
-            found: tuple[Any, ...] | None = self._db.execute(query, values).fetchone()
-            return found
-
-    def _all(self, query: str, *values: object) -> list[Any]:
-        with self._told(), self._lock:
-            return self._db.execute(query, values).fetchall()
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._told(), self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise StoreFailed(
-                f"{self._folder.database}: {error}; free some space or make the folder writable, "
-                "then rate on: what was kept before stays kept"
-            ) from error
+        return next(iter(self._rows(query, values)), None)
 
 
 def checked_name(name: str) -> str:
@@ -391,10 +342,10 @@ class ObjectStore(RatingStore):
         self._clock = clock
         self._ranks: dict[int, dict[int, int]] = {}
         first = self.study.rule.raters
-        with self._told():
+        with self._errors():
             self._db.executescript(_OBJECT_SCHEMA)
-        with self._writing() as db:
-            db.executemany(
+        with self.changing():
+            self._db.executemany(
                 "INSERT OR IGNORE INTO standing VALUES (?, 0, ?)",
                 [(number, first) for number in range(len(self.study.tasks))],
             )
@@ -413,7 +364,13 @@ class ObjectStore(RatingStore):
         That is the first unfinished place after ``number``, else a new one, else the first
         unfinished of all.
         """
-        own = [row[0] for row in self._all(_OPEN, rater.id, number)]
+        own = [
+            row[0]
+            for row in self._rows(
+                _OPEN,
+                (rater.id, number),
+            )
+        ]
         later = [place for place in own if place > number]
         last = self._last(rater)
         for place in [*later, last + 1, *own[len(later) :]]:
@@ -427,33 +384,39 @@ class ObjectStore(RatingStore):
 
     def progress(self, rater: Rater) -> Progress:
         """Return the progress of the rater; the total counts tasks that need the rater now."""
-        done, places = self._all(
-            "SELECT coalesce(sum(done), 0), count(*) FROM places WHERE rater=?", rater.id
+        done, places = self._rows(
+            "SELECT coalesce(sum(done), 0), count(*) FROM places WHERE rater=?", (rater.id,)
         )[0]
-        unfinished = [row[0] for row in self._all(_OPEN, rater.id, 0)]
+        unfinished = [
+            row[0]
+            for row in self._rows(
+                _OPEN,
+                (rater.id, 0),
+            )
+        ]
         left = sum(self._wanted(rater, place) for place in unfinished)
-        claimed = dict(self._all(_CLAIMED, self._clock()))
-        new = _available(self._all(_NEEDY, rater.id), claimed)
+        claimed = dict(self._rows(_CLAIMED, (self._clock(),)))
+        new = _available(self._rows(_NEEDY, (rater.id,)), claimed)
         return Progress(done, done + left + len(new), places)
 
     def _order(self, plain: str) -> tuple[Place, ...]:
         return ()
 
-    def _rated(self, db: sqlite3.Connection, rater: Rater, number: int) -> None:
-        task = db.execute(
-            "SELECT task FROM places WHERE rater=? AND place=?", (rater.id, number)
-        ).fetchone()[0]
-        given = self._given(db, task)
-        db.execute(
+    def _rated(self, rater: Rater, number: int) -> None:
+        task = self._rows("SELECT task FROM places WHERE rater=? AND place=?", (rater.id, number))[
+            0
+        ][0]
+        given = self._given(task)
+        self._db.execute(
             "UPDATE standing SET given=?, needed=? WHERE task=?",
             (len(given), still_needed(given, self.study.rule), task),
         )
 
-    def _given(self, db: sqlite3.Connection, number: int) -> list[Scores | None]:
+    def _given(self, number: int) -> list[Scores | None]:
         """Return the scores of the raters who finished the task."""
         task = self.study.tasks[number]
         said: dict[int, dict[str, str]] = {}
-        for rater, fact, value in db.execute(
+        for rater, fact, value in self._rows(
             "SELECT r.rater, r.fact, r.value FROM ratings r "
             "JOIN places p ON p.rater=r.rater AND p.place=r.place WHERE p.task=? AND p.done=1",
             (number,),
@@ -463,32 +426,30 @@ class ObjectStore(RatingStore):
         return [scores_of(kind, task, values) for values in said.values()]
 
     def _last(self, rater: Rater) -> int:
-        found: int = self._all("SELECT count(*) FROM places WHERE rater=?", rater.id)[0][0]
+        found: int = self._rows("SELECT count(*) FROM places WHERE rater=?", (rater.id,))[0][0]
         return found
 
-    def _pick(self, db: sqlite3.Connection, rater: Rater) -> int | None:
+    def _pick(self, rater: Rater) -> int | None:
         """Return the task with the fewest missing ratings, in the rater's own order."""
         if rater.id not in self._ranks:
             order = list(range(len(self.study.tasks)))
             random.Random(f"{self.study.seed}\n{rater.name.casefold()}").shuffle(order)
             self._ranks[rater.id] = {task: rank for rank, task in enumerate(order)}
         ranks = self._ranks[rater.id]
-        needy = db.execute(_NEEDY, (rater.id,)).fetchall()
-        found = _available(needy, dict(db.execute(_CLAIMED, (self._clock(),)).fetchall()))
+        needy = self._rows(_NEEDY, (rater.id,))
+        found = _available(needy, dict(self._rows(_CLAIMED, (self._clock(),))))
         best = min(found, key=lambda row: (-row[1], ranks[row[0]]), default=None)
         return None if best is None else best[0]
 
     def _wanted(self, rater: Rater, place: int) -> bool:
         """Return whether an unfinished place still counts: it is begun, or needs this rater."""
-        rows = self._all(
+        rows = self._rows(
             "SELECT s.needed, (SELECT count(*) FROM ratings r WHERE r.rater=p.rater AND "
             "r.place=p.place), (SELECT count(*) FROM places o JOIN claims c ON c.rater=o.rater "
             "AND c.place=o.place WHERE o.task=p.task AND o.done=0 AND o.rater<>p.rater AND "
             "c.until>?) FROM places p JOIN standing s ON s.task=p.task "
             "WHERE p.rater=? AND p.place=? AND p.done=0",
-            self._clock(),
-            rater.id,
-            place,
+            (self._clock(), rater.id, place),
         )
         return bool(rows) and (rows[0][1] > 0 or rows[0][0] > rows[0][2])
 
@@ -497,11 +458,10 @@ class ObjectStore(RatingStore):
 
         A place keeps its object for good, because a page of it may be open.
         """
-        rows = self._all(
+        rows = self._rows(
             "SELECT p.done, c.until FROM places p LEFT JOIN claims c ON c.rater=p.rater AND "
             "c.place=p.place WHERE p.rater=? AND p.place=?",
-            rater.id,
-            number,
+            (rater.id, number),
         )
         now = self._clock()
         if not rows and number != self._last(rater) + 1:
@@ -509,18 +469,18 @@ class ObjectStore(RatingStore):
         # Renewed when half of it is over: a page that is only looked at again writes nothing.
         if rows and (rows[0][0] or (rows[0][1] or 0.0) > now + CLAIM_SECONDS / 2):
             return
-        with self._writing() as db:
+        with self.changing():
             if not rows:
-                unfinished = db.execute(_OPEN, (rater.id, 0)).fetchall()
-                task = None if len(unfinished) >= MOST_OPEN else self._pick(db, rater)
+                unfinished = self._rows(_OPEN, (rater.id, 0))
+                task = None if len(unfinished) >= MOST_OPEN else self._pick(rater)
                 if task is None:
                     return
-                db.execute(
+                self._db.execute(
                     "INSERT OR IGNORE INTO places (rater, place, token, task, slots, repeat) "
                     "VALUES (?, ?, ?, ?, '[0]', 0)",
                     (rater.id, number, secrets.token_urlsafe(16), task),
                 )
-            db.execute(
+            self._db.execute(
                 "INSERT INTO claims VALUES (?, ?, ?) "
                 "ON CONFLICT (rater, place) DO UPDATE SET until=excluded.until",
                 (rater.id, number, now + CLAIM_SECONDS),

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from scenewright.core.facts import Fact
 from scenewright.core.ports.vision import Box
+from scenewright.core.validation import FrozenModel
 
 Kind = Literal["choice", "facts", "score", "objects"]
 """``choice``: one of several candidates; ``facts``: yes, no or cannot tell for each fact of a
@@ -71,10 +72,8 @@ class RatingError(ValueError):
     """A study or a table of ratings that cannot be made, read or rated; says what to do."""
 
 
-class Candidate(BaseModel):
+class Candidate(FrozenModel):
     """A picture to rate."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     arm: str = Field(min_length=1, max_length=300)
     """Arm that drew it; raters never see this."""
@@ -107,10 +106,8 @@ class Thing(BaseModel):
     """Confidence of its detection; raters never see this."""
 
 
-class Rule(BaseModel):
+class Rule(FrozenModel):
     """Number of raters of an object (Liang et al., Sec. 3.2)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     raters: int = Field(default=2, ge=1, le=20)
     """Raters of each object."""
@@ -119,10 +116,8 @@ class Rule(BaseModel):
     :data:`POINTS` never happens."""
 
 
-class Task(BaseModel):
+class Task(FrozenModel):
     """The content of one page: the candidates of an item, or one picture of it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str = Field(min_length=1)
     """Unique in its study."""
@@ -142,10 +137,8 @@ class Task(BaseModel):
     """Object to rate; for ``objects`` only, where None means the picture as a whole."""
 
 
-class RatingStudy(BaseModel):
+class RatingStudy(FrozenModel):
     """Tasks and the way they are shown to raters."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: Literal[1] = 1
     """Version of the format."""
@@ -175,13 +168,17 @@ class RatingStudy(BaseModel):
         for task in self.tasks:
             n = len(task.candidates)
             if (n < 2) if self.kind == "choice" else (n != 1):
-                raise ValueError(f"task {task.id} has {n} pictures, which is no {self.kind}")
+                raise ValueError(
+                    f"task {task.id} has {n} pictures, which does not fit the kind {self.kind}"
+                )
             if len({candidate.arm for candidate in task.candidates}) < n:
                 raise ValueError(f"task {task.id} has two pictures of one arm")
             if self.kind == "facts" and not task.facts:
                 raise ValueError(f"task {task.id} has no facts")
             if self.kind != "objects" and task.thing is not None:
-                raise ValueError(f"task {task.id} has an object, which is no {self.kind}")
+                raise ValueError(
+                    f"task {task.id} has an object, which does not fit the kind {self.kind}"
+                )
         things = [task.thing.id for task in self.tasks if task.thing is not None]
         if len(set(things)) < len(things):
             raise ValueError("two objects have the same id")
@@ -209,7 +206,7 @@ class StudyFolder:
             text = file.read_bytes()
         except OSError as error:
             raise RatingError(
-                f"{self.folder} holds no study to rate ({STUDY}: {error.strerror}): "
+                f"{self.folder} is not the folder of a study ({STUDY}: {error.strerror}): "
                 "make one with `scenewright rate make`"
             ) from error
         try:
@@ -316,7 +313,7 @@ def checked_value(kind: Kind, task: Task, fact: str, value: str) -> str:
     scores = [str(number) for number in range(1, POINTS + 1)]
     if kind == "facts":
         if fact not in {known.id for known in task.facts}:
-            raise RatingError("there is no such statement in this task: reload the page")
+            raise RatingError("this task has no such statement: reload the page")
         allowed: Sequence[str] = FACT_VALUES
     elif kind == "objects":
         allowed = (UNFIT,) if fact == WHOLE else scores
@@ -326,7 +323,9 @@ def checked_value(kind: Kind, task: Task, fact: str, value: str) -> str:
         choices = [str(number) for number in range(1, len(task.candidates) + 1)]
         allowed = scores if kind == "score" else choices
     if value not in allowed:
-        raise RatingError(f"{value[:40]!r} is no answer here: give one of {', '.join(allowed)}")
+        raise RatingError(
+            f"{value[:40]!r} is not an answer to this question: give one of {', '.join(allowed)}"
+        )
     return value
 
 

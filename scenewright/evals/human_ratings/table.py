@@ -141,7 +141,7 @@ def read_csv(
     names = {name: name for name in COLUMNS} | dict(columns or {})
     unknown = sorted(set(names) - set(COLUMNS))
     if unknown:
-        raise RatingError(f"there is no column {', '.join(unknown)}: use {', '.join(COLUMNS)}")
+        raise RatingError(f"unknown column {', '.join(unknown)}: use {', '.join(COLUMNS)}")
     wanted = {name: given.strip().lower() for name, given in names.items()}
 
     def lost(there: frozenset[str]) -> list[str]:
@@ -181,7 +181,7 @@ def _rating(table: Table, row: Row, wanted: Mapping[str, str], kind: Kind | None
     elif found == "objects" and cells["fact"] not in (WHOLE, *ASPECTS):
         raise _wrong(table, row, f"{cells['fact']!r}: of an object {', '.join(ASPECTS)} are rated")
     elif _number(value) is None and (found, cells["fact"], value) != ("objects", WHOLE, UNFIT):
-        raise _wrong(table, row, f"{value!r} is no score")
+        raise _wrong(table, row, f"{value!r} is not a score")
     return Rating(
         rater=cells["rater"],
         task=cells["task"] or f"{cells['item']}{ARM_SEPARATOR}{cells['arm']}",

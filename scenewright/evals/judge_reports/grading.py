@@ -103,10 +103,7 @@ class AnswerStability:
             and answers[0].state in _SCORED
             and answers[0].choice is not None
         ]
-        if not found:
-            return Figure(value=None)
-        pictures, claims = zip(*found, strict=True)
-        return self._bootstrap.share(pictures, claims)
+        return self._bootstrap.share([at for at, _ in found], [claim for _, claim in found])
 
     def places(self) -> tuple[Places, ...]:
         """Position bias, for each number of options that stood in every place."""
@@ -258,7 +255,7 @@ class Grading:
             known = rows & ~np.isnan(said)
             where, given, labels = self.pictures[known], said[known], self.truth[known]
             brier = boot.share(where, (given - labels) ** 2)
-            ece = boot.calibration_error(where, given, labels) if len(given) else nothing
+            ece = boot.calibration_error(where, given, labels)
         return Quality(
             n=int(rows.sum()),
             holds=int(true.sum()),

@@ -28,6 +28,7 @@ from scenewright.core.images import hash_of_image
 from scenewright.core.ports.judge import Judge, JudgeCaps
 from scenewright.core.questions import NO_RELATION
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
+from scenewright.evals.runner.progress import side_by_side
 from scenewright.providers import AnswerStore, ask
 from scenewright.providers.versions import mixture_text
 
@@ -244,26 +245,22 @@ async def run_judges(
 
     async def hear(judge: Judge, kept: JudgeRun) -> None:
         asked = _Loading(judge)
-        waiting = iter(pictures.values())
 
-        async def work() -> None:
-            for picture, members in waiting:
-                image, image_hash = await asyncio.to_thread(_opened, picture)
-                for sheet in _sheets(members, kept.variants):
-                    questions = [kept.variants[f][v].fact for f, v in sheet]
-                    got = await ask(
-                        asked, image_hash, image, questions,
-                        store=store, limit=limit, origin=ORIGIN,
-                    )  # fmt: skip
-                    for (f, v), answer in zip(sheet, got.answers, strict=True):
-                        kept.answers[f][v] = answer
-                    seconds = sum(answer.seconds for answer in got.answers)
-                    kept.calls.append(SheetCall(len(sheet), seconds, sheet[0][1] == 0))
-                    heard(judge.id, len(sheet))
+        async def work(shown: tuple[Picture, list[int]]) -> None:
+            picture, members = shown
+            image, image_hash = await asyncio.to_thread(_opened, picture)
+            for sheet in _sheets(members, kept.variants):
+                questions = [kept.variants[f][v].fact for f, v in sheet]
+                got = await ask(
+                    asked, image_hash, image, questions, store=store, limit=limit, origin=ORIGIN
+                )
+                for (f, v), answer in zip(sheet, got.answers, strict=True):
+                    kept.answers[f][v] = answer
+                seconds = sum(answer.seconds for answer in got.answers)
+                kept.calls.append(SheetCall(len(sheet), seconds, sheet[0][1] == 0))
+                heard(judge.id, len(sheet))
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(1 if judge.caps.local else at_once):
-                group.create_task(work())
+        await side_by_side(pictures.values(), work, 1 if judge.caps.local else at_once)
 
     async def in_turn(those: list[tuple[Judge, JudgeRun]]) -> None:
         for judge, kept in those:

@@ -122,7 +122,7 @@ def _labelled(table: Table, row: Row, pictures: dict[str, Picture]) -> LabelledF
     if name not in pictures:
         file = table.path.parent / name
         if not file.is_file():
-            raise LabelError(f"there is no image {file}: give its path from the table's folder")
+            raise LabelError(f"the image {file} is missing: give its path from the table's folder")
         pictures[name] = Picture(str(file), partial(load_image, file))
     holds = _TRUTH.get(row["holds"].lower())
     if holds is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
@@ -269,6 +270,40 @@ def call_plugin(name: str, *arguments: Any, options: Mapping[str, Any]) -> Any:
     except TypeError as error:
         raise MetricError(f"{name} cannot be called with these options: {error}") from error
     return make(*arguments, **options)
+
+
+def plugin_of(
+    name: str, kind: Any, what: str, *arguments: Any, options: Mapping[str, Any] | None = None
+) -> Any:
+    """Return what the function ``name`` makes, as :func:`call_plugin`.
+
+    Raises ``MetricError`` if it is not of the protocol ``kind``; ``what`` says that in words.
+    """
+    found = call_plugin(name, *arguments, options=options or {})
+    if not isinstance(found, kind):
+        raise MetricError(f"{name} gives a {type(found).__name__}, which {what}")
+    return found
+
+
+def names_in(name: str, value: Any, remedy: str) -> tuple[str, ...]:
+    """Return the option ``name``, one text or a list of them; ``MetricError`` with ``remedy``."""
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, list | tuple) or not given:
+        raise MetricError(f"{name} is {value!r}: {remedy}")
+    return tuple(text(name, one) for one in given)
+
+
+def spent_on(given: Iterable[Any]) -> dict[str, Any]:
+    """Return tokens and dollars of all ``given`` answers or scores, as fields of a score."""
+    some = list(given)
+    return {
+        name: sum(getattr(one, name) for one in some) for name in ("tokens_in", "tokens_out", "usd")
+    }
+
+
+def short_print(fingerprint: str) -> str:
+    """Return 16 hex digits of a fingerprint, which may begin with a shared name."""
+    return hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=8)

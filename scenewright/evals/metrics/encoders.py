@@ -12,6 +12,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar, runtime_checkable
@@ -87,7 +88,7 @@ def find_model(metric: str, model: str) -> Path:
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise MetricError(
-                f"{metric}: {folder} holds no config.json: give a folder in transformers layout "
+                f"{metric}: {folder} lacks config.json: give a folder in transformers layout "
                 "(config.json, model.safetensors, preprocessor_config.json)"
             )
         return folder
@@ -137,6 +138,20 @@ def _usable(folder: Path) -> bool:
     """Return whether transformers can load a folder that ``models pull`` did not fetch."""
     weights = any(any(folder.glob(pattern)) for pattern in _WEIGHTS)
     return weights and (folder / "config.json").is_file()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Run the block without the progress bars of transformers."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 Model = TypeVar("Model")

@@ -20,8 +20,8 @@ from PIL import Image
 from scenewright.evals.metrics.base import (
     FeatureExtractor,
     MetricError,
-    call_plugin,
     is_plugin,
+    plugin_of,
     text,
     whole,
 )
@@ -30,7 +30,9 @@ from scenewright.evals.metrics.encoders import (
     TextImageEncoder,
     Worker,
     digest,
+    find_model,
     fingerprint,
+    quiet,
     shared,
     unit,
 )
@@ -50,27 +52,22 @@ class LoadedModel:
         import torch
         import transformers
         from transformers import AutoImageProcessor, AutoModel
-        from transformers.utils import logging
 
-        bar = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
         try:
-            # The variant without torchvision, which is not everywhere.
-            self._prepare: Any = AutoImageProcessor.from_pretrained(
-                folder, local_files_only=True, backend="pil"
-            )
-            self._model: Any = AutoModel.from_pretrained(
-                folder, local_files_only=True, dtype=getattr(torch, dtype)
-            )
+            with quiet():
+                # The variant without torchvision, which is not everywhere.
+                self._prepare: Any = AutoImageProcessor.from_pretrained(
+                    folder, local_files_only=True, backend="pil"
+                )
+                self._model: Any = AutoModel.from_pretrained(
+                    folder, local_files_only=True, dtype=getattr(torch, dtype)
+                )
             self._model.to(device).eval()
         except Exception as error:
             raise MetricError(
                 f"{folder} could not be loaded with transformers {transformers.__version__} as an "
                 f"encoder on {device}: {error}"
             ) from error
-        finally:
-            if bar:
-                logging.enable_progress_bar()
         self._folder = folder
         self._tokenizer: Any = None
 
@@ -294,10 +291,10 @@ def extractor_of(
     """
     name = text("extractor", name)
     if is_plugin(name):
-        found = call_plugin(name, output, options=options)
-        if not isinstance(found, FeatureExtractor):
-            raise MetricError(f"{name} gives a {type(found).__name__}, which is not an extractor")
-        return found
+        own: FeatureExtractor = plugin_of(
+            name, FeatureExtractor, "is not an extractor", output, options=options
+        )
+        return own
     common = _common(options)
     if name == MINIATURE:
         from scenewright.evals.metrics.miniature import MiniatureExtractor
@@ -329,12 +326,9 @@ def encoder_of(metric: str, name: Any, options: Mapping[str, Any]) -> TextImageE
     """
     name = text("extractor", name)
     if is_plugin(name):
-        found = call_plugin(name, options=options)
-        if not isinstance(found, TextImageEncoder):
-            raise MetricError(
-                f"{name} gives a {type(found).__name__}, which does not encode pictures and texts"
-            )
-        return found
+        what = "does not encode pictures and texts"
+        own: TextImageEncoder = plugin_of(name, TextImageEncoder, what, options=options)
+        return own
     common = _common(options)
     if name == MINIATURE:
         from scenewright.evals.metrics.miniature import MiniatureEncoder
@@ -358,8 +352,6 @@ def _common(options: Mapping[str, Any]) -> dict[str, Any]:
 def _transformers(
     metric: str, name: str, options: Mapping[str, Any], preparation: str
 ) -> tuple[Path, dict[str, Any]]:
-    from scenewright.evals.metrics.encoders import find_model
-
     _refuse(name, options, {"device", "batch", "dtype", "preparation"})
     more = {
         "dtype": text("dtype", options.get("dtype", "float32"), DTYPES),

@@ -115,7 +115,7 @@ def find_inception(metric: str, weights: str | None = None) -> Path:
     if weights is not None:
         file = Path(weights).expanduser()
         if not file.is_file():
-            raise MetricError(f"{metric}: there is no file {file}: check the option weights")
+            raise MetricError(f"{metric}: the file {file} is missing: check the option weights")
         return file
     import torch
 
@@ -154,15 +154,8 @@ def load_inception(weights: Path) -> InceptionV3:
         # The graph was ported without the counters of batch norm and with heads of its training.
         lacking, _ = network.load_state_dict(state, strict=False)
     except Exception as error:
-        raise MetricError(f"{weights} holds no weights of Inception-V3: {error}") from error
+        raise MetricError(f"{weights} does not hold weights of Inception-V3: {error}") from error
     lost = [name for name in lacking if not name.endswith("num_batches_tracked")]
     if lost:
         raise MetricError(f"{weights} lacks {len(lost)} weights of Inception-V3, such as {lost[0]}")
     return network.float().eval().requires_grad_(False)
-
-
-def convert(source: Path, target: Path) -> None:
-    """Write the weights of ``source`` as safetensors; ``MetricError`` if they are not whole."""
-    from safetensors.torch import save_file
-
-    save_file(load_inception(source).state_dict(), target)

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import random
-import tempfile
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -34,6 +33,7 @@ from scenewright.evals.metrics.encoders import (
     Worker,
     digest,
     fingerprint,
+    quiet,
     shared,
     unit,
 )
@@ -246,14 +246,9 @@ def _write(file: Path, tensors: dict[str, Real]) -> None:
     from safetensors.numpy import save
 
     file.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(save(tensors))
-        os.replace(name, file)
-    except BaseException:
-        os.unlink(name)
-        raise
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
+    draft.write_bytes(save(tensors))
+    draft.replace(file)
 
 
 WIDTH = 128
@@ -269,7 +264,7 @@ class MiniatureModels:
         from scenewright.miniature.training.adapter import load_reader
 
         self._device = device
-        with _Quiet():
+        with quiet():
             self._reader = load_reader(MINIATURE_WEIGHTS / "ip-adapter").to(device).eval()
         self._text: tuple[Any, Any] | None = None
         self._head: ClassHead | None = None
@@ -344,7 +339,7 @@ class MiniatureModels:
 
         if self._text is None:
             folder = MINIATURE_WEIGHTS / "generator"
-            with _Quiet():
+            with quiet():
                 tokenizer = CLIPTokenizer.from_pretrained(
                     folder / "tokenizer", local_files_only=True
                 )
@@ -382,7 +377,7 @@ class MiniatureExtractor(_OfMiniature):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of weights, fitted maps, device and library versions."""
-        return fingerprint(self._output, _fitted(), _eyes(), self._worker.device)
+        return fingerprint(self._output, recipe(), _eyes(), self._worker.device)
 
     @property
     def dimensions(self) -> int:
@@ -412,7 +407,7 @@ class MiniatureEncoder(_OfMiniature):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of weights, fitted maps, device and library versions."""
-        return fingerprint("pair", _fitted(), _both(), self._worker.device)
+        return fingerprint("pair", recipe(), _both(), self._worker.device)
 
     async def images(self, images: Sequence[Image.Image]) -> Features:
         """Return one row of length 1 a picture, which is resized to 128×128."""
@@ -423,22 +418,6 @@ class MiniatureEncoder(_OfMiniature):
         """Return one row of length 1 a text, which is cut after 128 tokens."""
         rows = await self._worker.rows(texts, self._batch, MiniatureModels.texts)
         return EncodedTexts(unit(rows[:, :-1], "texts"), tuple(int(n) for n in rows[:, -1]))
-
-
-class _Quiet:
-    """Context without the libraries' progress bars."""
-
-    def __enter__(self) -> None:
-        from transformers.utils import logging
-
-        self._shown = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
-
-    def __exit__(self, *error: object) -> None:
-        from transformers.utils import logging
-
-        if self._shown:
-            logging.enable_progress_bar()
 
 
 def _pixels(image: Image.Image) -> Features:
@@ -458,8 +437,3 @@ def _both() -> str:
     generator = MINIATURE_WEIGHTS / "generator"
     words = [digest(generator / part) for part in ("text_encoder", "tokenizer")]
     return fingerprint(_eyes(), *words)
-
-
-def _fitted() -> str:
-
-    return recipe()

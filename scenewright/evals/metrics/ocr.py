@@ -7,7 +7,8 @@ object is scored once; a retry asks only for what failed::
     <folder>/<fingerprint of the scorer>/<hash of the picture>.json
 
 A file holds the scores of a picture's objects by place. It is written whole or not at all, and a
-damaged one is made anew. Objects without a score are not kept.
+damaged one is made anew. Objects without a score, or with a reason why one is missing, are not
+kept.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ from scenewright.evals.metrics.base import (
     MetricScore,
     Need,
     Sample,
-    call_plugin,
     is_plugin,
+    plugin_of,
+    short_print,
+    spent_on,
     text,
     whole,
 )
@@ -93,7 +96,7 @@ class CachedScorer:
             if asked:
                 said = await self.scorer.score(image, list(asked.values()))
                 fresh = dict(zip(asked, said, strict=True))
-                whole = {key: one for key, one in fresh.items() if one.average is not None}
+                whole = {key: one for key, one in fresh.items() if one.known and not one.reason}
                 known = {**known, **whole}
                 if whole:
                     data = {"objects": {key: asdict(one) for key, one in known.items()}}
@@ -160,7 +163,7 @@ class OcrMetric:
         """Number, fingerprints of scorer and detector, and classes to look for."""
         labels = OF_SCENE if self._of_scene else ",".join(self._labels)
         return (
-            f"{_VERSION}:{_short(self._scorer.fingerprint)}:{_short(self._detector.fingerprint)}"
+            f"{_VERSION}:{short_print(self._scorer.fingerprint)}:{short_print(self._detector.fingerprint)}"
             f":most={self._most}:labels={labels}"
         )
 
@@ -218,17 +221,8 @@ class OcrMetric:
         if lost and not reason:
             why = next(filter(None, lost), "no shape and texture scores")
             reason = f"{len(lost)} of {len(largest)} objects could not be scored: {why}"
-        took = {
-            "tokens_in": sum(one.tokens_in for _, one in found.objects),
-            "tokens_out": sum(one.tokens_out for _, one in found.objects),
-            "usd": sum(one.usd for _, one in found.objects),
-        }
+        took = spent_on(one for _, one in found.objects)
         return MetricScore(value=found.ocr, parts=parts, reason=reason, unscored=len(lost), **took)
-
-
-def _short(fingerprint: str) -> str:
-    """Return the last digits of a fingerprint, which may begin with a shared name."""
-    return hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
 
 
 def make(
@@ -269,13 +263,9 @@ def _scorer(name: str, settings: Settings | None) -> RealismScorer:
     from scenewright.runs.model_factory.realism_scorers import KINDS, scorer_of
 
     if is_plugin(name) and name.partition(":")[0] not in KINDS:
-        found = call_plugin(name, settings, options={})
-        if not isinstance(found, RealismScorer):
-            raise MetricError(
-                f"{name} gives a {type(found).__name__}, which is not a scorer of realism: it "
-                "needs id, fingerprint, score and aclose"
-            )
-        return found
+        what = "is not a scorer of realism: it needs id, fingerprint, score and aclose"
+        own: RealismScorer = plugin_of(name, RealismScorer, what, settings)
+        return own
     try:
         made = scorer_of(name, settings)
         _ = made.fingerprint

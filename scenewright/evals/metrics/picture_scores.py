@@ -33,7 +33,16 @@ from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings
 from scenewright.core.facts import ScoreCard
 from scenewright.core.images import ImageError, load_image
-from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample, real, text
+from scenewright.evals.metrics.base import (
+    MetricError,
+    MetricScore,
+    Need,
+    Sample,
+    names_in,
+    real,
+    spent_on,
+    text,
+)
 from scenewright.evals.metrics.encoders import TextImageEncoder
 from scenewright.evals.metrics.extractors import encoder_of
 from scenewright.providers.usage import ExpectedUsage
@@ -50,6 +59,7 @@ class SGScore:
 
     name = "sgscore"
     higher_is_better = True
+    needs: frozenset[Need] = frozenset({"judges"})
 
     def __init__(self, alpha: float | None = None) -> None:
         """Use ``alpha`` as the weight of the objects in [0, 1].
@@ -62,11 +72,6 @@ class SGScore:
     def version(self) -> str:
         """Number, and ``alpha`` where it is not the card's."""
         return "2" if self._alpha is None else f"2:alpha={self._alpha:g}"
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Verdicts of a panel."""
-        return frozenset({"judges"})
 
     async def score(self, sample: Sample) -> MetricScore:
         """Return SGScore, with the recalls and the share of all facts as parts.
@@ -120,6 +125,7 @@ class CLIPScore:
 
     name = "clipscore"
     higher_is_better = True
+    needs: frozenset[Need] = frozenset({"image", "prompt"})
 
     def __init__(self, encoder: TextImageEncoder, scale: float = 100.0, prefix: str = "") -> None:
         """Score with ``encoder``; ``scale``: w above; ``prefix``: words before each text."""
@@ -133,11 +139,6 @@ class CLIPScore:
         prefix = f":prefix={self._prefix}" if self._prefix else ""
         return f"1:scale={self._scale:g}{prefix}:{self._encoder.fingerprint[:16]}"
 
-    @property
-    def needs(self) -> frozenset[Need]:
-        """The picture and its text."""
-        return frozenset({"image", "prompt"})
-
     async def score(self, sample: Sample) -> MetricScore:
         """Return the score.
 
@@ -147,7 +148,9 @@ class CLIPScore:
         Unscored without a text. Raises ``ImageError`` for a picture that cannot be read.
         """
         if not sample.prompt.strip():
-            return MetricScore(value=None, reason="there is no text to compare the picture with")
+            return MetricScore(
+                value=None, reason="the item has no text to compare the picture with"
+            )
         words = f"{self._prefix} {sample.prompt}".strip() if self._prefix else sample.prompt
         picture = await asyncio.to_thread(sample.load)
         images = await self._encoder.images([picture])
@@ -253,12 +256,7 @@ class PreferenceMetric:
 
 
 def _scored(found: Sequence[Comparison]) -> MetricScore:
-    answers = [answer for one in found for answer in one.answers]
-    took = {
-        "tokens_in": sum(answer.tokens_in for answer in answers),
-        "tokens_out": sum(answer.tokens_out for answer in answers),
-        "usd": sum(answer.usd for answer in answers),
-    }
+    took = spent_on(answer for one in found for answer in one.answers)
     told = [one for one in found if one.probability is not None]
     lost = [one for one in found if one.probability is None]
     reason = f"{len(lost)} of {len(found)} comparisons failed: {lost[0].reason}" if lost else ""
@@ -296,11 +294,7 @@ def make_preference(
     from scenewright.core.ports.judge import JudgeError
     from scenewright.runs.model_factory.profiles import judge_of
 
-    specs = [judges] if isinstance(judges, str) else judges
-    if not isinstance(specs, list | tuple) or not specs:
-        raise MetricError(
-            f"preference: judges is {judges!r}: name chat models, such as openai:gpt-6-luna"
-        )
+    specs = names_in("judges", judges, "name chat models, such as openai:gpt-6-luna")
     here = settings or load_settings()
     folder = None
     if text("baseline", baseline) != ORIGINAL:
@@ -311,7 +305,7 @@ def make_preference(
                 f"or {ORIGINAL!r}"
             )
     try:
-        found = [judge_of(text("judges", spec), here) for spec in specs]
+        found = [judge_of(spec, here) for spec in specs]
     except (SettingsError, JudgeError) as error:
         raise MetricError(f"preference: {error}") from error
     comparing = [judge for judge in found if isinstance(judge, RemoteJudge)]

@@ -9,7 +9,6 @@ extractor misses or invents lowers the score, whatever the picture shows.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +23,10 @@ from scenewright.evals.metrics.base import (
     MetricScore,
     Need,
     Sample,
-    call_plugin,
     is_plugin,
+    plugin_of,
     real,
+    short_print,
     switch,
     text,
 )
@@ -57,6 +57,7 @@ class PsgMetric:
 
     name = "psg"
     higher_is_better = True
+    needs: frozenset[Need] = frozenset({"image", "scene"})
 
     def __init__(
         self,
@@ -101,11 +102,11 @@ class PsgMetric:
     def version(self) -> str:
         """Number, fingerprint of the extractor, similarity, weights, and rule of the foreground."""
         if self._saliency is not None:
-            front = f"{_short(self._saliency.fingerprint)}@{self._threshold:g}"
+            front = f"{short_print(self._saliency.fingerprint)}@{self._threshold:g}"
         else:
             front = f"{RULE}@{self._threshold:g}" if self._by_boxes else NONE
         return (
-            f"{_VERSION}:{_short(self._extractions.extractor.fingerprint)}:{self._similarity.id}"
+            f"{_VERSION}:{short_print(self._extractions.extractor.fingerprint)}:{self._similarity.id}"
             f":least={self._least:g}:background={self._weight:g}:{front}"
             f":seconds={self._limits.seconds:g}"
         )
@@ -114,11 +115,6 @@ class PsgMetric:
     def judges(self) -> tuple[Any, ...]:
         """The judges of an extractor that asks some."""
         return tuple(getattr(self._extractions.extractor, "judges", ()))
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """The picture and its scene."""
-        return frozenset({"image", "scene"})
 
     async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Return one call or more of each model of an account.
@@ -207,11 +203,6 @@ class PsgMetric:
         return frozenset(o.id for o in seen.scene.objects if o.id in seen.things) - front
 
 
-def _short(fingerprint: str) -> str:
-    """Return the last digits of a fingerprint, which may begin with a shared name."""
-    return hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
-
-
 def _without(scene: SceneGraph, lacking: frozenset[str]) -> SceneGraph:
     """Return ``scene`` without the elements that the ``lacking`` parts compare."""
     if not lacking:
@@ -298,13 +289,9 @@ def _extractor(name: Any, settings: Settings | None) -> GraphExtractor:
         )
     name = text("extractor", name)
     if is_plugin(name):
-        found = call_plugin(name, settings, options={})
-        if not isinstance(found, GraphExtractor):
-            raise MetricError(
-                f"{name} gives a {type(found).__name__}, which is not an extractor of graphs: it "
-                "needs id, fingerprint, extract and aclose"
-            )
-        return found
+        what = "is not an extractor of graphs: it needs id, fingerprint, extract and aclose"
+        own: GraphExtractor = plugin_of(name, GraphExtractor, what, settings)
+        return own
     try:
         return extractor_of(name, settings)
     except (SettingsError, JudgeError, DetectionError, ExtractionError) as error:
@@ -315,13 +302,9 @@ def _similarity(name: str) -> TextSimilarity:
     from scenewright.evals.metrics.graph_matching.embeddings import similarity_of
 
     if is_plugin(name):
-        found = call_plugin(name, options={})
-        if not isinstance(found, TextSimilarity):
-            raise MetricError(
-                f"{name} gives a {type(found).__name__}, which is not a similarity of texts: it "
-                "needs id and similarities"
-            )
-        return found
+        what = "is not a similarity of texts: it needs id and similarities"
+        own: TextSimilarity = plugin_of(name, TextSimilarity, what)
+        return own
     try:
         return similarity_of(name)
     except MatchingError as error:

@@ -14,8 +14,8 @@ from scenewright.evals.metrics.base import (
     Metric,
     MetricError,
     SetMetric,
-    call_plugin,
     is_plugin,
+    plugin_of,
 )
 
 
@@ -57,18 +57,16 @@ def metric_of(
     """
     options = dict(options or {})
     if is_plugin(name):
-        own = call_plugin(name, settings, options=options)
-        if not isinstance(own, ItemMetric | SetMetric):
-            raise MetricError(
-                f"{name} gives a {type(own).__name__}, which is not a metric: it needs name, "
-                "version, needs, higher_is_better, and score (of a picture) or extractor and "
-                "compute (of a set)"
-            )
+        what = (
+            "is not a metric: it needs name, version, needs, higher_is_better, and score (of a "
+            "picture) or extractor and compute (of a set)"
+        )
+        own: Metric = plugin_of(name, ItemMetric | SetMetric, what, settings, options=options)
         return own
     entry = METRICS.get(name)
     if entry is None:
         raise MetricError(
-            f"there is no metric {name!r}: use one of {', '.join(sorted(METRICS))}, or your own "
+            f"unknown metric {name!r}: use one of {', '.join(sorted(METRICS))}, or your own "
             "as module:function"
         )
     unknown = sorted(set(options) - set(entry.options))

@@ -202,26 +202,17 @@ class FrechetDistance:
     """
 
     higher_is_better = False
+    needs: frozenset[Need] = frozenset({"image", "original"})
 
     def __init__(self, name: str, extractor: FeatureExtractor) -> None:
         """Make the metric ``name`` from the vectors of ``extractor``."""
         self.name = name
-        self._extractor = extractor
+        self.extractor = extractor
 
     @property
     def version(self) -> str:
         """Number and the extractor's fingerprint."""
-        return f"1:{self._extractor.fingerprint[:16]}"
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Pictures and photos."""
-        return frozenset({"image", "original"})
-
-    @property
-    def extractor(self) -> FeatureExtractor:
-        """Extractor of the vectors."""
-        return self._extractor
+        return f"1:{self.extractor.fingerprint[:16]}"
 
     def compute(self, pictures: Blocks, originals: Blocks | None) -> MetricScore:
         """Return the distance; each side is read once, with one block and the moments in memory.
@@ -288,6 +279,7 @@ class CMMD:
 
     name = "cmmd"
     higher_is_better = False
+    needs: frozenset[Need] = frozenset({"image", "original"})
 
     def __init__(
         self,
@@ -306,7 +298,7 @@ class CMMD:
             estimator: ``biased`` or ``unbiased``.
             normalise: whether vectors are scaled to length 1.
         """
-        self._extractor = extractor
+        self.extractor = extractor
         self._sigma = real("sigma", sigma, 1e-6)
         self._scale = real("scale", scale, 1e-12)
         self._unbiased = text("estimator", estimator, ("biased", "unbiased")) == "unbiased"
@@ -318,17 +310,7 @@ class CMMD:
         kind = "unbiased" if self._unbiased else "biased"
         raw = "" if self._normalise else ":raw"
         kernel = f"sigma={self._sigma:g}:scale={self._scale:g}:{kind}{raw}"
-        return f"1:{kernel}:{self._extractor.fingerprint[:16]}"
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Pictures and photos."""
-        return frozenset({"image", "original"})
-
-    @property
-    def extractor(self) -> FeatureExtractor:
-        """Extractor of the vectors."""
-        return self._extractor
+        return f"1:{kernel}:{self.extractor.fingerprint[:16]}"
 
     def compute(self, pictures: Blocks, originals: Blocks | None) -> MetricScore:
         """Return the squared discrepancy times the scale; part ``originals``: how many there are.
@@ -415,6 +397,7 @@ class InceptionScore:
 
     name = "is"
     higher_is_better = True
+    needs: frozenset[Need] = frozenset({"image"})
 
     def __init__(
         self, extractor: FeatureExtractor, splits: int = 10, shuffle: bool = True, seed: int = 0
@@ -427,7 +410,7 @@ class InceptionScore:
             shuffle: whether rows are dealt to splits at random, else in their order.
             seed: seed of the shuffle.
         """
-        self._extractor = extractor
+        self.extractor = extractor
         self._splits = whole("splits", splits, 1)
         self._shuffle = switch("shuffle", shuffle)
         self._seed = whole("seed", seed, 0)
@@ -436,17 +419,7 @@ class InceptionScore:
     def version(self) -> str:
         """Number, splits and the extractor's fingerprint."""
         order = f"shuffled-{self._seed}" if self._shuffle else "in-order"
-        return f"1:splits={self._splits}:{order}:{self._extractor.fingerprint[:16]}"
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """Pictures alone."""
-        return frozenset({"image"})
-
-    @property
-    def extractor(self) -> FeatureExtractor:
-        """Extractor of the logits."""
-        return self._extractor
+        return f"1:splits={self._splits}:{order}:{self.extractor.fingerprint[:16]}"
 
     def compute(self, pictures: Blocks, originals: Blocks | None) -> MetricScore:
         """Return the mean over the splits.

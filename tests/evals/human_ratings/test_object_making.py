@@ -92,7 +92,7 @@ def test_coco_files_are_read(tmp_path: Path) -> None:
 def test_a_lost_picture_is_counted(tmp_path: Path) -> None:
     thing = {"name": "dog", "box": [10, 10, 60, 60]}
     file = detections(tmp_path, [thing], **{"sdxl/2.png": [thing]})
-    assert made(file, tmp_path / "s").study.left_out == {"there is no such picture": 1}
+    assert made(file, tmp_path / "s").study.left_out == {"the picture is missing": 1}
 
 
 def test_rated_objects_come_with_their_ids_and_without_their_ratings(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_ratings_of_objects_survive_a_table(tmp_path: Path) -> None:
 
 def test_a_table_with_strange_ratings_of_objects_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
-    for row, told in (("a,i,color,3", "'color'"), ("a,i,shape,cannot tell", "no score")):
+    for row, told in (("a,i,color,3", "'color'"), ("a,i,shape,cannot tell", "not a score")):
         file.write_text(f"rater,item,fact,value\n{row}\n", encoding="utf-8")
         with pytest.raises(RatingError, match=told):
             read_csv(file, kind="objects")

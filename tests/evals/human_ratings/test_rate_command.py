@@ -73,17 +73,17 @@ def test_make_tells_machines_what_it_made() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("make", "nothing"), "there is no nothing"),
+        (("make", "nothing"), "nothing does not exist"),
         (("make", "e", "--kind", "taste"), "unknown kind 'taste'"),
-        (("make", "e", "--arms", "sdxl"), "is none of the arms"),
+        (("make", "e", "--arms", "sdxl"), "is not one of the arms"),
         (("make", "e", "--arms", "feedback"), "between 2 and 8 arms"),
         (("make", "e", "--scale", "low"), "two texts"),
-        (("serve", "e"), "holds no study"),
-        (("export", "e"), "holds no study"),
+        (("serve", "e"), "not the folder of a study"),
+        (("export", "e"), "not the folder of a study"),
         (("labels", "nothing"), "rate make"),
         (("report", "nothing.csv"), "cannot be read"),
         (("report", "t.csv", "--kind", "score", "--columns", "rater"), "not OURS=THEIRS"),
-        (("report", "t.csv", "--kind", "score", "--columns", "x=y"), "no column x"),
+        (("report", "t.csv", "--kind", "score", "--columns", "x=y"), "unknown column x"),
     ],
 )
 def test_wrong_input_is_one_line_with_a_remedy(arguments: tuple[str, ...], told: str) -> None:

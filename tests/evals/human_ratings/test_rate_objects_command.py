@@ -88,7 +88,7 @@ def test_a_detector_finds_the_objects() -> None:
         (("objects", "set", "--detector", "magic"), "is not a detector"),
         (("objects", "bad.json"), "is not valid JSON"),
         (("make", "set", "--kind", "objects"), "scenewright rate objects"),
-        (("export", "r"), "holds no study"),
+        (("export", "r"), "not the folder of a study"),
         (("export", "made", "a", "--out", "b"), "give one of them"),
         (("export", "made", "a.csv", "--fewest", "1"), "--fewest is for folders"),
         (("export", "made", "out"), "no object that is rated enough"),

@@ -64,7 +64,7 @@ def test_what_is_wrong_is_told_with_its_line(folder: Path) -> None:
         ("{", "JSON"),
         (good, "used twice"),
         (rated(2).model_dump_json().replace("4.5", "7"), "shape"),
-        (rated(3, image="b.png").model_dump_json(), r"no picture .*b\.png"),
+        (rated(3, image="b.png").model_dump_json(), r"the picture .*b\.png is missing"),
         (rated(4).model_dump_json().replace("30.0", "0.5"), "box"),
     ):
         (folder / FILE).write_text(f"{good}\n\n{line}\n")

@@ -229,7 +229,7 @@ async def test_what_is_no_answer_is_refused_and_nothing_kept(
         page = await begin(browser)
         reply = await browser.post(str(page.url), data={"value": value})
         assert reply.status_code == 422
-        assert "is no answer here" in reply.text
+        assert "is not an answer to this question" in reply.text
     assert hold(choice) == []
 
 

@@ -86,8 +86,8 @@ def test_a_table_of_another_make_is_read_by_its_own_names(tmp_path: Path) -> Non
 def test_faults_are_named_with_their_line(tmp_path: Path) -> None:
     good = {"rater": "a", "item": "i", "arm": "x", "kind": "score", "value": "3"}
     for change, told in (
-        ({"value": "very"}, r"line 3: 'very' is no score"),
-        ({"value": "nan"}, r"'nan' is no score"),
+        ({"value": "very"}, r"line 3: 'very' is not a score"),
+        ({"value": "nan"}, r"'nan' is not a score"),
         ({"kind": "taste"}, r"line 3: the kind is 'taste'"),
         ({"rater": ""}, r"line 3: rater is empty"),
         ({"kind": "facts", "value": "maybe"}, r"line 3: 'maybe': a fact is yes, no"),
@@ -98,7 +98,7 @@ def test_faults_are_named_with_their_line(tmp_path: Path) -> None:
             read_csv(file)
     with pytest.raises(RatingError, match="lacks the columns worker"):
         read_csv(file, {"rater": "worker"})
-    with pytest.raises(RatingError, match="no column who"):
+    with pytest.raises(RatingError, match="unknown column who"):
         read_csv(file, {"who": "worker"})
     file = table(tmp_path / "t.csv", {"rater": "a", "item": "i", "value": "3"})
     with pytest.raises(RatingError, match="--kind"):

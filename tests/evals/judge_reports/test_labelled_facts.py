@@ -114,7 +114,7 @@ def known(**more: object) -> dict[str, object]:
     ("rows", "message"),
     [
         ([known(), known(image="b.png", holds="maybe")], "holds is 'maybe': write 1 or 0"),
-        ([known(), known(image="lost.png")], r"there is no image .*lost\.png"),
+        ([known(), known(image="lost.png")], r"the image .*lost\.png is missing"),
         ([known(), known(image="")], "it names no image"),
         ([known(), known(question="", image="b.png")], "neither question nor subject"),
         ([known(), known(image="b.png", kind="colour")], "the kind is 'colour': use one of"),

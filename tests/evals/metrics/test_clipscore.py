@@ -125,7 +125,7 @@ async def test_words_past_the_encoders_room_are_cut_and_counted(clip: Path) -> N
 async def test_without_a_text_it_is_unscored_and_a_broken_picture_raises(clip: Path) -> None:
     metric: Any = metric_of("clipscore", {"extractor": str(clip)})
     found = await metric.score(sample(PICTURES[0], "  "))
-    assert (found.value, found.reason) == (None, "there is no text to compare the picture with")
+    assert (found.value, found.reason) == (None, "the item has no text to compare the picture with")
 
     def fails() -> Image.Image:
         raise ImageError("cut off")

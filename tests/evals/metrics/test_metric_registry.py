@@ -157,7 +157,7 @@ def test_what_is_asked_wrongly_is_told(name: str, options: dict[str, Any], said:
 
 
 def test_a_folder_that_is_no_model_is_told(tmp_path: Path) -> None:
-    with pytest.raises(MetricError, match=r"holds no config\.json"):
+    with pytest.raises(MetricError, match=r"lacks config\.json"):
         metric_of("cmmd", {"extractor": str(tmp_path)})
 
 

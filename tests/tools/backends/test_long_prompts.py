@@ -25,7 +25,7 @@ from scenewright.core.ports.backend import (
 )
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
-from scenewright.tools.backends.families import _CLIP_TEXTS, family_of
+from scenewright.tools.backends.families import family_of, known_families
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.pipeline import build, choose_device, pipeline_class
 from scenewright.tools.backends.prompts import (
@@ -178,7 +178,9 @@ def test_tokens_without_a_tokenizer_are_an_estimate() -> None:
     assert count.tail("a red dog left of a blue ball, in front of a house") == "of a house"
 
 
-@pytest.mark.parametrize("name", sorted(_CLIP_TEXTS))
+@pytest.mark.parametrize(
+    "name", sorted(name for name, one in known_families().items() if one.chunks)
+)
 def test_families_read_in_chunks_encode_prompts_as_these_do(name: str) -> None:
     import inspect
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from scenewright.config.settings import user_cache
 from scenewright.evals.errors import EvalError
-from scenewright.evals.metrics.encoders import digest_file
+from scenewright.evals.metrics.encoders import digest_file, quiet
 from scenewright.evals.metrics.graph_matching.text_similarity import (
     ExactSimilarity,
     LexicalSimilarity,
@@ -156,7 +156,7 @@ def how_to_get(model: str) -> str:
     folder = Path(model).expanduser()
     if folder.is_dir():
         return (
-            f"{folder} holds no model of sentences: give a folder with config.json, the "
+            f"{folder} is not a model of sentences: give a folder with config.json, the "
             "tokenizer's files and model.safetensors"
         )
     name = model if "/" in model else f"{OWNER}/{model}"
@@ -224,27 +224,22 @@ class SentenceModel:
         import torch
         import transformers
         from transformers import AutoModel, AutoTokenizer
-        from transformers.utils import logging
 
         self.layout = layout_of(folder)
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        bar = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
         try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            self._model: Any = AutoModel.from_pretrained(
-                folder, local_files_only=True, dtype=torch.float32
-            )
+            with quiet():
+                self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+                self._model: Any = AutoModel.from_pretrained(
+                    folder, local_files_only=True, dtype=torch.float32
+                )
             self._model.to(device).eval()
         except Exception as error:
             raise MatchingError(
                 f"{folder} could not be loaded with transformers {transformers.__version__} as a "
                 f"model of sentences on {device}: {error}"
             ) from error
-        finally:
-            if bar:
-                logging.enable_progress_bar()
 
     def encode(self, texts: Sequence[str]) -> Vector:
         """Return one row of length 1 a text: (texts, dimensions)."""

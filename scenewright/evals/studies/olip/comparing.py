@@ -1,29 +1,25 @@
 """Run several scorers over the same rated objects, resumably and side by side.
 
-Scores are kept in one file a scorer, named by its fingerprint, with a line an object. A run that
-starts again reads it and asks for the rest; objects that failed are asked about again. Scorers may
-be shown rated examples of the set.
+Scores are kept by picture (:class:`~scenewright.evals.metrics.ocr.CachedScorer`): a run that starts
+again asks for the rest, and for what failed. Scorers may be shown rated examples of the set.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-import hashlib
-import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from scenewright.config.settings import Settings
 from scenewright.core.images import ImageError, load_image
 from scenewright.core.ports.vision import ObjectRealism, RealismError, RealismScorer
 from scenewright.evals.human_ratings.rated_objects import RatedObject
+from scenewright.evals.metrics.ocr import CachedScorer
 from scenewright.evals.runner.engines.worker_pool import first_error
 from scenewright.evals.runner.progress import side_by_side
-from scenewright.evals.store.json_lines import append_lines, read_lines
 from scenewright.runs.model_factory.realism_scorers import scorer_of
 from scenewright.tools.vision.realism.calibrated import CalibratedScorer
 from scenewright.tools.vision.realism.trained_on import TrainedScorer
@@ -45,8 +41,6 @@ class Predictions:
     """Its fingerprint."""
     scores: tuple[ObjectRealism, ...]
     """One an object, in the order of the set."""
-    found: int
-    """How many were kept from before, and cost nothing now."""
 
     @property
     def usd(self) -> float:
@@ -56,7 +50,7 @@ class Predictions:
     @property
     def failed(self) -> int:
         """Objects without any score."""
-        return sum(not _scored(score) for score in self.scores)
+        return sum(not score.known for score in self.scores)
 
 
 def examples_of(folder: str | os.PathLike[str], objects: Sequence[RatedObject]) -> Examples:
@@ -98,129 +92,32 @@ async def compare(
     pictures: dict[str, list[int]] = {}
     for at, item in enumerate(objects):
         pictures.setdefault(item.image, []).append(at)
-    digests = await asyncio.to_thread(_digests, Path(folder), pictures)
-    keys = [_key(digests[item.image], item) for item in objects]
+
+    async def of(scorer: RealismScorer) -> Predictions:
+        cached = CachedScorer(scorer, Path(kept))
+        scores: dict[int, ObjectRealism] = {}
+
+        async def work(picture: tuple[str, list[int]]) -> None:
+            image, members = picture
+            try:
+                shown = await asyncio.to_thread(load_image, Path(folder) / image)
+                said = await cached.score(shown, [objects[at].detection for at in members])
+            except ImageError as error:
+                said = [ObjectRealism(None, None, reason=str(error)) for _ in members]
+            scores.update(zip(members, said, strict=True))
+            on_scored(scorer.id, len(members))
+
+        await side_by_side(pictures.items(), work, max(1, at_once))
+        in_order = tuple(scores[at] for at in range(len(objects)))
+        return Predictions(scorer.id, scorer.fingerprint, in_order)
+
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(
-                    _compare_one(
-                        scorer,
-                        Path(folder),
-                        objects,
-                        pictures,
-                        keys,
-                        Path(kept),
-                        at_once,
-                        on_scored,
-                    )
-                )
-                for scorer in scorers
-            ]
+            tasks = [group.create_task(of(scorer)) for scorer in scorers]
     except* RealismError as several:
         # Whichever came first says what to mend; the others would come again.
         raise first_error(several) from None
     return [task.result() for task in tasks]
-
-
-async def _compare_one(
-    scorer: RealismScorer,
-    folder: Path,
-    objects: Sequence[RatedObject],
-    pictures: Mapping[str, Sequence[int]],
-    keys: Sequence[str],
-    kept: Path,
-    at_once: int,
-    on_scored: OnScored,
-) -> Predictions:
-    file = kept / f"{hashlib.sha256(scorer.fingerprint.encode()).hexdigest()[:16]}.jsonl"
-    known = await asyncio.to_thread(_read, file, scorer)
-    scores = [known.get(key) for key in keys]
-    found = sum(score is not None for score in scores)
-    if found:
-        on_scored(scorer.id, found)
-    waiting = [
-        (image, missing)
-        for image, members in pictures.items()
-        if (missing := [at for at in members if scores[at] is None])
-    ]
-
-    async def work(unscored: tuple[str, list[int]]) -> None:
-        image, missing = unscored
-        try:
-            shown = await asyncio.to_thread(load_image, folder / image)
-            said = await scorer.score(shown, [objects[at].detection for at in missing])
-        except ImageError as error:
-            said = [ObjectRealism(None, None, reason=str(error)) for _ in missing]
-        for at, score in zip(missing, said, strict=True):
-            scores[at] = score
-        lines = [
-            json.dumps({"key": keys[at], "id": objects[at].id, **asdict(score)}, allow_nan=False)
-            for at, score in zip(missing, said, strict=True)
-            if _scored(score) and not score.reason
-        ]
-        # One append a picture, here: two workers can never mix their lines.
-        _append(file, lines)
-        on_scored(scorer.id, len(missing))
-
-    await side_by_side(waiting, work, max(1, at_once))
-    done = tuple(score for score in scores if score is not None)
-    return Predictions(scorer.id, scorer.fingerprint, done, found)
-
-
-def _scored(score: ObjectRealism) -> bool:
-    return any(value is not None for value in (score.shape, score.texture, score.joint))
-
-
-def _digests(folder: Path, pictures: Mapping[str, Any]) -> dict[str, str]:
-    found = {}
-    for name in pictures:
-        try:
-            found[name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        except OSError:
-            # It fails where it is loaded, with its reason.
-            found[name] = ""
-    return found
-
-
-def _key(picture: str, item: RatedObject) -> str:
-    """Return a key of what a scorer is shown, so that a renamed id or file changes no score."""
-    text = json.dumps([picture, item.category, item.box])
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _append(file: Path, lines: Sequence[str]) -> None:
-    if not lines:
-        return
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        append_lines(file, lines)
-    except OSError as error:
-        raise RealismError(
-            f"what was scored cannot be written to {file}: {error}. Make room, then run the same "
-            "again: what is done is kept"
-        ) from error
-
-
-def _read(file: Path, scorer: RealismScorer) -> dict[str, ObjectRealism]:
-    """Return what is kept, by key; a line that a kill cut off is left out."""
-    found: dict[str, ObjectRealism] = {}
-    place = ""
-    try:
-        for number, entry in read_lines(file) if file.exists() else ():
-            place = f"line {number}: "
-            key = str(entry.pop("key"))
-            entry.pop("id", None)
-            found[key] = ObjectRealism(**entry)
-            place = ""
-    except OSError as error:
-        raise RealismError(f"what was scored before cannot be read: {error}") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise RealismError(
-            f"{file}, {place}{error}: this score of {scorer.id} cannot be read: remove the line, "
-            "its object is scored again"
-        ) from error
-    return found
 
 
 CALIBRATED = "few-shot:"

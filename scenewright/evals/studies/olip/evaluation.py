@@ -24,9 +24,10 @@ from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from scenewright.core.ports.vision import HIGHEST, LOWEST, ObjectRealism, RealismError
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.human_ratings.object_analysis import pictures_rated
 from scenewright.evals.human_ratings.rated_objects import RatedObject
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
@@ -38,10 +39,8 @@ COLUMNS: tuple[Column, ...] = ("shape", "texture", "average", "joint")
 _Measure = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
 
-class Agreement(BaseModel):
+class Agreement(FrozenModel):
     """One column of one row."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mae: Figure
     """Mean absolute error of normalized scores, 0 to 1; less is better."""
@@ -51,10 +50,8 @@ class Agreement(BaseModel):
     """Rank correlation with the ratings, −1 to 1; none for a constant."""
 
 
-class Evaluation(BaseModel):
+class Evaluation(FrozenModel):
     """One row of Table 3a."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     columns: dict[Column, Agreement]
@@ -81,7 +78,7 @@ def evaluate(
     counted, never taken for 0. Raises ``RealismError`` without objects.
     """
     if not objects:
-        raise RealismError("there are no objects to evaluate on: choose another part of the set")
+        raise RealismError("the part has no objects to evaluate on: choose another part of the set")
     if len(objects) != len(scores):
         raise ValueError(f"{len(scores)} scores of {len(objects)} objects")
     numbers = {name: at for at, name in enumerate(dict.fromkeys(o.image for o in objects))}
@@ -242,10 +239,8 @@ MOST = 10
 FOLDS = 5
 
 
-class Selected(BaseModel):
+class Selected(FrozenModel):
     """A regression on some ranks."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kept: tuple[int, ...]
     """The ranks kept, 1 the largest object, where all pictures are fitted at once; a fold may keep

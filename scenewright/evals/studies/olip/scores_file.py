@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from scenewright.core.images import ImageError
 from scenewright.core.ports.vision import Box, Detection, Detector, ObjectRealism, RealismScorer
 from scenewright.core.validation import first_problem
+from scenewright.evals.store.json_lines import append_lines
 from scenewright.tools.vision.realism.pictures import PictureRealism
 
 STANDARD_OUTPUT = Path("-")
@@ -114,7 +114,7 @@ class ScoresFile:
     ) -> ScoresFile:
         """Return the file with its scores of these models.
 
-        Lines of other models stay as they are; an incomplete last line is removed. Raises
+        Lines of other models stay as they are; an incomplete last line is left out. Raises
         ``ImageError`` if it cannot be read or written, or holds anything else.
         """
         parts = [scorer.fingerprint, detector.fingerprint, sorted(set(labels))]
@@ -133,17 +133,14 @@ class ScoresFile:
                 one = ScoredPicture.model_validate_json(line)
             except ValidationError as error:
                 raise ImageError(
-                    f"{place}, line {number}, holds no scores of this command "
+                    f"{place}, line {number}, is not a score of this command "
                     f"({first_problem(error)}): name another file"
                 ) from error
             if one.made_by == made_by:
                 found._known[one.hash] = one
+        # A line that a kill cut off is removed with the next one that is written.
         if torn and not torn.startswith(_BEGINNING):
-            raise ImageError(f"{place} holds no scores of this command: name another file")
-        if torn:
-            # The command was killed while it wrote; the line is made anew.
-            with open(place, "r+b") as file:
-                file.truncate(len(text.encode()) - len(torn.encode()))
+            raise ImageError(f"{place} is not a file of scores of this command: name another file")
         return found
 
     @property
@@ -185,14 +182,12 @@ class ScoresFile:
             detector=self.detector,
             made_by=self.made_by,
         )
-        line = one.model_dump_json() + "\n"
+        line = one.model_dump_json()
         if self.is_output:
-            sys.stdout.write(line)
-            sys.stdout.flush()
+            print(line, flush=True)
         elif self.place is not None:
             try:
-                with open(self.place, "a", encoding="utf-8", newline="\n") as file:
-                    file.write(line)
+                append_lines(self.place, [line])
             except OSError as error:
                 raise ImageError(
                     f"{self.place} cannot be written: {error.strerror or error}; what was scored "

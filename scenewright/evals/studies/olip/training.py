@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from pydantic import BaseModel, ConfigDict
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from scenewright.core.images import ImageError, load_image
 from scenewright.core.ports.vision import ObjectRealism, RealismError
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.human_ratings.rated_objects import FILE, RatedObject, Split, read_objects
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 from scenewright.evals.studies.olip.evaluation import (
@@ -104,7 +104,7 @@ def _key(root: Path, objects: Sequence[RatedObject], encoder: str, hashes: dict[
             try:
                 content = (root / item.image).read_bytes()
             except OSError as error:
-                raise _unreadable(root, item, error.strerror or str(error)) from error
+                raise RealismError(f"{line_of(root, item)}: {error.strerror or error}") from error
             hashes[item.image] = hashlib.sha256(content).hexdigest()
         rows.append((hashes[item.image], item.category, item.box))
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
@@ -136,12 +136,8 @@ def _views(
             full.append(opened[item.image])
             crops.append(object_crop(opened[item.image], item.box))
         except (ImageError, ValueError) as error:
-            raise _unreadable(root, item, str(error)) from error
+            raise RealismError(f"{line_of(root, item)}: {error}") from error
     return full, crops
-
-
-def _unreadable(root: Path, item: RatedObject, reason: str) -> RealismError:
-    return RealismError(f"{line_of(root, item)}: {reason}")
 
 
 def targets_of(objects: Sequence[RatedObject]) -> torch.Tensor:
@@ -306,10 +302,8 @@ TITLES: Mapping[str, str] = {
 """Variant → its row's name."""
 
 
-class Ablation(BaseModel):
+class Ablation(FrozenModel):
     """One row of Table 3b."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     variant: str
     """Of :data:`VARIANTS`, or a row that looks at no picture, of

@@ -308,7 +308,7 @@ class DirectScore(PanelMetric):
         """Return one mark for consistency, and two for quality."""
         said = " ".join(sample.prompt.split())
         if not said:
-            raise MetricError("there is no text to rate the picture by")
+            raise MetricError("the item has no text to rate the picture by")
         looks = (NATURALNESS, ARTIFACTS) if self._quality else ()
         return (mark_fact(CONSISTENCY, said), *(mark_fact(key) for key in looks))
 
@@ -332,13 +332,8 @@ class DirectScore(PanelMetric):
 def make(
     settings: Settings | None,
     quality: Any = True,
-    judges: Any = None,
-    profile: Any = None,
-    aggregator: Any = "mean",
-    folder: Any = None,
+    **voting: Any,
 ) -> DirectScore:
     """Make the metric of the registry; raises ``MetricError`` for a wrong option."""
-    bench = metric_judges_of(
-        DirectScore.name, settings, judges, profile, aggregator, folder, made_by=rater_of
-    )
+    bench = metric_judges_of(DirectScore.name, settings, **voting, made_by=rater_of)
     return DirectScore(bench, quality=quality)

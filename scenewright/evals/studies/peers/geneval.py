@@ -42,6 +42,7 @@ from scenewright.evals.store.journal import Features
 from scenewright.evals.studies.peers.geneval_rules import (
     COLORS,
     Clause,
+    Demand,
     Rules,
     clause_facts,
     clauses,
@@ -270,13 +271,8 @@ class DetectorJudge:
             return reason
         if self.colors is None or self.colors.palette is None:
             return ""
-        include = demands_in(str(fact.value)).include
-        kind, at, *more = str(fact.key).split(":")
-        ends = [include[int(at)]] if kind in ("color", "position") else []
-        if kind == "position":
-            ends.append(include[ends[0].positions[int(more[0])].to])
-        for demand in ends:
-            if demand.color and demand.color not in self.colors.palette:
+        for demand in _colored(fact):
+            if demand.color not in self.colors.palette:
                 return (
                     f"the color {demand.color!r} is not one of those that can be named: "
                     f"{listed(self.colors.palette)}"
@@ -311,7 +307,7 @@ class DetectorJudge:
     def _read(self, fact: Fact, seen: Mapping[str, Clause], lost: Mapping[str, str]) -> Answer:
         key = str(fact.key)
         clause = seen[key]
-        why = next((lost[name] for name in _colored(fact, key) if name in lost), "")
+        why = next((lost[one.name] for one in _colored(fact) if one.name in lost), "")
         # What is wrong for want of things is so whatever their colours are.
         if why and seen[f"count:{key.split(':')[1]}"].holds:
             return unscored(self.id, [fact], why)[0]
@@ -326,22 +322,21 @@ class DetectorJudge:
         )
 
 
-def _colored(fact: Fact, key: str) -> tuple[str, ...]:
-    """Return the classes on whose colour a clause depends."""
-    kind, at, *number = key.split(":")
-    if kind not in ("color", "position"):
-        return ()
+def _colored(fact: Fact) -> list[Demand]:
+    """Return the entries on whose colour a clause depends."""
     include = demands_in(str(fact.value)).include
-    ends = [include[int(at)]]
-    if number:
+    kind, at, *number = str(fact.key).split(":")
+    ends = [include[int(at)]] if kind in ("color", "position") else []
+    if kind == "position":
         ends.append(include[ends[0].positions[int(number[0])].to])
-    return tuple(end.name for end in ends if end.color)
+    return [end for end in ends if end.color]
 
 
 class GenEval(PanelMetric):
     """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
 
     name = "geneval"
+    needs: frozenset[Need] = frozenset({"image"})
 
     def __init__(self, bench: MetricJudges, *, exact: bool = False) -> None:
         """Score with the judges of ``bench``, each a :class:`DetectorJudge`.
@@ -354,11 +349,6 @@ class GenEval(PanelMetric):
     def wording(self) -> str:
         """Return whether scenes are counted exactly."""
         return f"exact={self._exact}"
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """The picture; what is demanded comes with the item."""
-        return frozenset({"image"})
 
     async def facts_for(self, sample: Sample) -> Sequence[Fact]:
         """Return one fact a clause of the demands."""

@@ -12,15 +12,14 @@ each set with the mean rating. :func:`published_scores` gives the same from the 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from scenewright.agents.panel.aggregation import Array
@@ -37,13 +36,12 @@ from scenewright.evals.statistics.estimates import (
     number,
     over_seeds,
 )
-from scenewright.evals.statistics.figures import summary
-from scenewright.evals.statistics.ranks import DECIMALS, kendall
+from scenewright.evals.statistics.ranks import kendall, spearman
 from scenewright.evals.store.files import drafted
-from scenewright.evals.store.results import Results, arm_name
+from scenewright.evals.store.results import Results
 from scenewright.evals.studies import readings
 from scenewright.evals.studies.layout import Layout, Row, as_csv, columns_of
-from scenewright.evals.studies.panel.resampling import ItemResamples, RankCorrelation, image_counts
+from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.sources.dsg_release import Questions
 from scenewright.evals.studies.panel.sources.ratings import Shown, with_ratings
 from scenewright.evals.studies.panel.table import AnswerTable, ImageRow, JudgeColumn
@@ -60,7 +58,8 @@ _SCORES = (
     *("item", "arm", "backend", "condition", "seed", "panel", "round", "image"),
     *("metric", "version", "part", "value"),
 )
-_Row = dict[str, Any]
+_Agreement = tuple[ItemResamples, Array]
+"""Resamples of items for every voter alike, and the rating of each picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,79 +118,79 @@ def peer_scores(results: Results) -> PeerScores:
 
     Raises ``EvalError`` where there are none.
     """
-    rows = _rows(results)
-    kept = _kept(results)
-    alone = [r for r in rows if r["item"] and (r["item"], r["arm"], r["round"]) in kept]
-    sets = [r for r in rows if not r["item"]]
-    if not alone and not sets:
+    scores = _frame(results)
+    of_set = scores["item"] == ""
+    if scores.empty:
         raise EvalError(
             f"{results.folder} holds no scores: finish it with `scenewright eval run`, and name "
             "metrics in its configuration"
         )
-    names = _names(rows)
-    items = tuple(dict.fromkeys(row["item"] for row in alone))
-    arms = tuple(dict.fromkeys(f"{r['backend']}/{r['condition']}" for r in [*alone, *sets]))
-    seeds = tuple(sorted({row["seed"] for row in [*alone, *sets]}))
-    at = [{value: n for n, value in enumerate(values)} for values in (items, arms, seeds)]
-    voting = {names[_key(row)] for row in alone if row["part"]}
-    judges: dict[str, set[str]] = {}
-    for row in alone:
-        if row["part"].startswith(JUDGE):
-            judges.setdefault(names[_key(row)], set()).add(row["part"])
-    values: dict[tuple[str, str, bool], Array] = {}
-    pictures: dict[tuple[int, int, int], ImageRow] = {}
-    for row in [*alone, *sets]:
-        metric, of_set = names[_key(row)], not row["item"]
-        # The metric's own value is that of one of its aggregators.
-        if metric in voting and not row["part"]:
-            continue
-        # Of one judge every aggregator makes the same.
-        if row["part"].startswith(AGGREGATOR) and len(judges.get(metric, ())) == 1:
-            continue
-        arm = f"{row['backend']}/{row['condition']}"
-        place = (0 if of_set else at[0][row["item"]], at[1][arm], at[2][row["seed"]])
-        voter = row["part"] or (f"{PANEL}{row['panel']}" if row["panel"] else "")
-        found = values.setdefault(
-            (metric, voter, of_set),
-            np.full((1 if of_set else len(items), len(arms), len(seeds)), np.nan),
-        )
-        if row["value"] is not None:
-            found[place] = row["value"]
-        if not of_set and place not in pictures:
-            pictures[place] = ImageRow(f"{row['item']}|{row['arm']}", row["item"], arm)
-    places = tuple(sorted(pictures))
-    order = {name: number for number, name in enumerate(dict.fromkeys(names.values()))}
+    items = tuple(scores.loc[~of_set, "item"].unique())
+    arms = tuple(scores["way"].unique())
+    seeds = tuple(int(seed) for seed in sorted(scores["seed"].unique()))
+    places = [
+        pd.Index(categories).get_indexer_for(scores[column]).clip(0).tolist()
+        for column, categories in (("item", items), ("way", arms), ("seed", seeds))
+    ]
+    scores = scores.assign(at=list(zip(*places, strict=True)), of_set=of_set)
+    names = scores["metric"].unique()
+    voted = []
+    for (metric, voter, whole), rows in _voting(scores).groupby(["metric", "voter", "of_set"]):
+        values = np.full((1 if whole else len(items), len(arms), len(seeds)), np.nan)
+        for place, value in zip(rows["at"], rows["value"], strict=True):
+            values[place] = value
+        voted.append(Voted(metric, voter, values, bool(whole)))
+    order = {name: at for at, name in enumerate(names)}
+    pictures = scores[~of_set].drop_duplicates("at").sort_values("at")
     return PeerScores(
         name=str(results.manifest.get("name") or results.folder.name),
         items=items,
         arms=arms,
         seeds=seeds,
-        voted=tuple(
-            Voted(*key[:2], found, key[2])
-            for key, found in sorted(values.items(), key=lambda v: _order(order, v[0]))
+        voted=tuple(sorted(voted, key=lambda one: (order[one.metric], _kind(one.voter)))),
+        pictures=tuple(
+            ImageRow(f"{row.item}|{row.arm}", row.item, row.way) for row in pictures.itertuples()
         ),
-        pictures=tuple(pictures[place] for place in places),
-        shown=tuple(_shown(pictures[place], seeds[place[2]]) for place in places),
-        places=places,
+        shown=tuple(Shown(row.item, row.arm, row.way, 0, True) for row in pictures.itertuples()),
+        places=tuple(pictures["at"]),
         prompts=_prompts(results, arms),
         self_reports=(*self_report_notes(results.manifest), *version_notes(results.manifest)),
     )
 
 
-def _rows(results: Results) -> list[_Row]:
-    table = results.table("scores", [*_SCORES, "scope"])
-    part = table.column("part")
-    wanted = pc.equal(part, "")
-    for start in (JUDGE, AGGREGATOR):
-        wanted = pc.or_(wanted, pc.starts_with(part, start))
-    mask = pc.and_(wanted, pc.equal(table.column("scope"), ""))
-    found: list[_Row] = table.filter(mask).to_pylist() if isinstance(table, pa.Table) else []
-    return found
+def _frame(results: Results) -> pd.DataFrame:
+    """Return the scores of kept pictures and of whole sets: metric, voter, way, value, place."""
+    scores = results.frame("scores", [*_SCORES, "scope"])
+    texts = scores.select_dtypes(exclude="number").columns
+    scores[texts] = scores[texts].fillna("")
+    part = scores["part"]
+    wanted = (scores["scope"] == "") & ((part == "") | part.str.startswith((JUDGE, AGGREGATOR)))
+    rounds = results.frame("rounds", ["item", "arm", "round", "kept"])
+    kept = rounds[rounds["kept"] == True].drop(columns="kept").drop_duplicates()  # noqa: E712
+    scores = scores[wanted].merge(kept, how="left", on=["item", "arm", "round"], indicator=True)
+    scores = scores[(scores["item"] == "") | (scores["_merge"] == "both")]
+    # Two metrics of one name are told apart by the ends of their versions.
+    several = scores.groupby("metric")["version"].transform("nunique") > 1
+    metric = scores["metric"].where(
+        ~several, scores["metric"] + " (" + scores["version"].str[-8:] + ")"
+    )
+    panel = (PANEL + scores["panel"]).where(scores["panel"] != "", "")
+    return scores.assign(
+        metric=metric,
+        voter=scores["part"].where(scores["part"] != "", panel),
+        way=scores["backend"] + "/" + scores["condition"],
+    )
 
 
-def _kept(results: Results) -> set[tuple[str, str, int]]:
-    rows = results.rows("rounds", ["item", "arm", "round", "kept"])
-    return {(row["item"], row["arm"], row["round"]) for row in rows if row["kept"]}
+def _voting(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of voters: what stands for a voter that is there already is left out."""
+    by_metric = scores["metric"]
+    judges = scores["voter"].where(scores["voter"].str.startswith(JUDGE))
+    count = judges.groupby(by_metric).transform("nunique")
+    voters = (scores["part"] != "").groupby(by_metric).transform("any")
+    # The metric's own value is that of one of its aggregators; of one judge every one is the same.
+    own = voters & (scores["part"] == "")
+    return scores[~own & ~((count == 1) & scores["voter"].str.startswith(AGGREGATOR))]
 
 
 def _prompts(results: Results, arms: tuple[str, ...]) -> dict[str, PromptsRead | None]:
@@ -203,32 +202,12 @@ def _prompts(results: Results, arms: tuple[str, ...]) -> dict[str, PromptsRead |
     }
 
 
-def _key(row: _Row) -> tuple[str, str]:
-    return row["metric"], row["version"]
-
-
-def _names(rows: list[_Row]) -> dict[tuple[str, str], str]:
-    """Return by metric and version how tables call it."""
-    keys = dict.fromkeys(_key(row) for row in rows)
-    versions = Counter(metric for metric, _ in keys)
-    return {key: key[0] if versions[key[0]] == 1 else f"{key[0]} ({key[1][-8:]})" for key in keys}
-
-
-def _order(order: dict[str, int], key: tuple[str, str, bool]) -> tuple[int, int]:
+def _kind(voter: str) -> int:
     kinds = (JUDGE, AGGREGATOR, PANEL)
-    kind = next((at for at, start in enumerate(kinds) if key[1].startswith(start)), len(kinds))
-    return order[key[0]], kind
-
-
-def _shown(picture: ImageRow, seed: int) -> Shown:
-    backend, _, condition = picture.model.partition("/")
-    arm = arm_name(backend, condition, seed)
-    return Shown(picture.item, arm, picture.model, 0, True)
+    return next((at for at, start in enumerate(kinds) if voter.startswith(start)), len(kinds))
 
 
 OnProgress = Callable[[int, int], None]
-_MOST_PAIRED = 3000
-"""Pictures up to which Kendall's correlation has an interval: it takes the square of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,12 +283,12 @@ def matrix_of(
     is called with the voters that are done. Raises ``PanelStudyError`` for ratings that cannot be
     used.
     """
-    agreement = None
+    agreement: _Agreement | None = None
     notes: tuple[str, ...] = ()
     rated = 0
     if ratings is not None:
         table, notes = with_ratings(scores.table(), scores.shown, ratings)
-        agreement = _Agreement(table, resamples, seed)
+        agreement = ItemResamples(table, resamples, seed), table.ratings
         rated = int((~np.isnan(table.ratings)).sum())
     lines = []
     for at, voted in enumerate(scores.voted):
@@ -344,71 +323,23 @@ def _line(scores: PeerScores, voted: Voted, agreement: _Agreement | None, seed: 
     )
     if agreement is None:
         return line
+    drawn, ratings = agreement
     mine = scores.of_pictures(voted)
-    return replace(line, spearman=agreement.spearman(mine), kendall=agreement.kendall(mine))
+    n = int((~np.isnan(mine) & ~np.isnan(ratings)).sum())
+
+    def correlation(rank: Callable[[Array, Array], float]) -> Estimate:
+        if n < 3:
+            return nothing(f"{n} pictures have both a score and a rating: three are needed")
+        found = drawn.figure(lambda at: rank(mine[at], ratings[at]))
+        if found.value is None:
+            return nothing("all scores, or all ratings, are alike")
+        return Estimate(value=found.value, low=found.low, high=found.high, n=n)
+
+    return replace(line, spearman=correlation(spearman), kendall=correlation(kendall))
 
 
 def _known(values: Array) -> list[float | None]:
     return [None if np.isnan(value) else float(value) for value in values]
-
-
-class _Agreement:
-    """Rank correlations with one table's ratings, all in the same resamples of items."""
-
-    def __init__(self, table: AnswerTable, resamples: int, seed: int) -> None:
-        drawn = ItemResamples(table, resamples, seed)
-        self._ratings = table.ratings
-        self._counts = image_counts(drawn.counts, table.item_of_image)
-        self._ranks = RankCorrelation(self._ratings, self._counts)
-
-    def spearman(self, scores: Array) -> Estimate:
-        """Return Spearman's rank correlation."""
-        n = int((~np.isnan(scores) & ~np.isnan(self._ratings)).sum())
-        if n < 3:
-            return _too_few(n)
-        return _estimate(self._ranks.value(scores), self._ranks.drawn(scores), n)
-
-    def kendall(self, scores: Array) -> Estimate:
-        """Return Kendall's tau-b."""
-        there = ~np.isnan(scores) & ~np.isnan(self._ratings)
-        n = int(there.sum())
-        if n < 3:
-            return _too_few(n)
-        value = kendall(scores[there], self._ratings[there])
-        drawn = np.zeros(0)
-        if n <= _MOST_PAIRED:
-            drawn = kendall_of_counts(scores[there], self._ratings[there], self._counts[:, there])
-        return _estimate(value, drawn, n)
-
-
-def kendall_of_counts(first: Array, second: Array, counts: Array) -> Array:
-    """Return Kendall's tau-b of ``first`` and ``second`` (n,) in each resample, (resamples,).
-
-    Each of the n stands ``counts`` (resamples, n) times in a resample. NaN where one of the two is
-    constant.
-    """
-    a, b = (np.round(values, DECIMALS) for values in (first, second))
-    up, along = (np.sign(v[:, None] - v[None, :]) for v in (a, b))
-
-    def pairs(signs: Array) -> Array:
-        found: Array = ((counts @ signs) * counts).sum(1)
-        return found
-
-    with np.errstate(all="ignore"):
-        both = pairs(np.abs(up)) * pairs(np.abs(along))
-        result: Array = np.where(both > 0.0, pairs(up * along) / np.sqrt(both), np.nan)
-    return result
-
-
-def _estimate(value: float, drawn: Array, n: int) -> Estimate:
-    found = summary(value, drawn, n)
-    if found.value is None:
-        return nothing("all scores, or all ratings, are alike")
-    return Estimate(value=found.value, low=found.low, high=found.high, n=n)
-
-
-def _too_few(n: int) -> Estimate:
-    return nothing(f"{n} pictures have both a score and a rating: three are needed")
 
 
 STEM = "peers"

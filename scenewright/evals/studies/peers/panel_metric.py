@@ -24,7 +24,16 @@ from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings, find_profile, load_settings, user_cache
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, JudgeError
-from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample, store_in, text
+from scenewright.evals.metrics.base import (
+    MetricError,
+    MetricScore,
+    Need,
+    Sample,
+    names_in,
+    spent_on,
+    store_in,
+    text,
+)
 from scenewright.evals.runner.judging import JudgePanel, expected_of, judge_picture
 from scenewright.evals.studies.panel.aggregators.registry import combined_by
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
@@ -61,6 +70,7 @@ class PanelMetric(ABC):
     maker: int = 1
     """Raised when the same answers would make another score."""
     higher_is_better = True
+    needs: frozenset[Need] = frozenset({"image", "prompt"})
 
     def __init__(self, bench: MetricJudges) -> None:
         """Score with the judges of ``bench``.
@@ -81,11 +91,6 @@ class PanelMetric(ABC):
     def judges(self) -> tuple[Judge, ...]:
         """The judges that are asked."""
         return self._bench.judges
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """The picture and the prompt; a metric that needs more says so."""
-        return frozenset({"image", "prompt"})
 
     def wording(self) -> str:
         """Return what else a score depends on: ids and hashes of prompts, options."""
@@ -171,16 +176,13 @@ class PanelMetric(ABC):
         parts |= self.noted(facts, answers, combined[self._bench.aggregator])
         value = parts[f"{AGGREGATOR}{self._bench.aggregator}"]
         given = [answer for each in answers.values() for answer in each]
-        took = {
-            "tokens_in": sum(answer.tokens_in for answer in given),
-            "tokens_out": sum(answer.tokens_out for answer in given),
-            "usd": sum(answer.usd for answer in given),
-        }
         reasons = [answer.reason for answer in given if answer.state == "unscored"]
         why = next(filter(None, reasons), "no judge gave a usable answer")
         told = why if value is None else f"{lost} of {table.said.size} answers unscored: {why}"
         reason = told if value is None or lost else ""
-        return MetricScore(value=value, parts=parts, reason=reason, unscored=lost, **took)
+        return MetricScore(
+            value=value, parts=parts, reason=reason, unscored=lost, **spent_on(given)
+        )
 
     async def _answers(self, sample: Sample, facts: tuple[Fact, ...]) -> Mapping[str, list[Answer]]:
 
@@ -242,9 +244,9 @@ def metric_judges_of(
     here = settings or load_settings()
     if judges is not None and profile is not None:
         raise MetricError(f"{name}: give judges or a profile, not both")
-    specs = [judges] if isinstance(judges, str) else judges
-    if specs is not None and (not isinstance(specs, list | tuple) or not specs):
-        raise MetricError(f"{name}: judges is {judges!r}: use ACCOUNT:MODEL, or a list of such")
+    specs: Sequence[str] | None = None
+    if judges is not None:
+        specs = names_in("judges", judges, "use ACCOUNT:MODEL, or a list of such")
     chosen = text("aggregator", aggregator, UNLABELLED)
     try:
         if specs is None:
@@ -259,7 +261,7 @@ def metric_judges_of(
                     "self_report in the profile"
                 )
         make = made_by or judge_of
-        made = tuple(make(text("judges", spec), here) for spec in specs)
+        made = tuple(make(spec, here) for spec in specs)
     except (SettingsError, JudgeError) as error:
         raise MetricError(f"{name}: {error}") from error
     asked = tuple(judge for judge in made if judge.caps.kinds is None)

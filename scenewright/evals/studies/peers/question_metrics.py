@@ -76,6 +76,8 @@ class QuestionMetric(PanelMetric):
     asks_scenes = True
     """Its scores depend on what wrong options come from."""
 
+    needs: frozenset[Need] = frozenset({"image"})
+
     def __init__(self, bench: MetricJudges, asker: QuestionSource, count: str = "choices") -> None:
         """Ask the questions of ``asker``; ``count`` is one of :data:`COUNTS`.
 
@@ -84,11 +86,6 @@ class QuestionMetric(PanelMetric):
         super().__init__(bench)
         self._asker = asker
         self._count = text("count", count, COUNTS)
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """The picture; what is asked comes with the item."""
-        return frozenset({"image"})
 
     def wording(self) -> str:
         """Return the questions' source, and whether choices or probabilities count."""
@@ -202,10 +199,7 @@ def make_tifa(
     protocol: Any = "scene-bench",
     order: Any = "dealt",
     count: Any = "choices",
-    judges: Any = None,
-    profile: Any = None,
-    aggregator: Any = "mean",
-    folder: Any = None,
+    **voting: Any,
 ) -> Tifa:
     """Make the metric of the registry; raises ``MetricError`` for a wrong option."""
     here = settings or load_settings()
@@ -213,11 +207,9 @@ def make_tifa(
     maker = None
     if chat is not None:
         model = model_of(Tifa.name, chat, here)
-        maker = TifaMaker(ledger_in(questions_folder(folder)), model, filter)
+        maker = TifaMaker(ledger_in(questions_folder(voting.get("folder"))), model, filter)
     asker = QuestionSource(questions, maker, protocol, shuffled=order == "dealt")
-    return Tifa(
-        metric_judges_of(Tifa.name, here, judges, profile, aggregator, folder), asker, count
-    )
+    return Tifa(metric_judges_of(Tifa.name, here, **voting), asker, count)
 
 
 class Dsg(QuestionMetric):
@@ -288,19 +280,16 @@ def make_dsg(
     # The questions of scene-bench do not depend on each other, and this score does on that.
     protocol: Any = "grounded",
     count: Any = "choices",
-    judges: Any = None,
-    profile: Any = None,
-    aggregator: Any = "mean",
-    folder: Any = None,
+    **voting: Any,
 ) -> Dsg:
     """Make the metric of the registry; raises ``MetricError`` for a wrong option."""
     here = settings or load_settings()
     maker = None
     if chat is not None:
-        ledger = ledger_in(questions_folder(folder))
+        ledger = ledger_in(questions_folder(voting.get("folder")))
         maker = DsgMaker(ledger, model_of(Dsg.name, chat, here))
     asker = QuestionSource(questions, maker, protocol)
-    return Dsg(metric_judges_of(Dsg.name, here, judges, profile, aggregator, folder), asker, count)
+    return Dsg(metric_judges_of(Dsg.name, here, **voting), asker, count)
 
 
 MEANS = ("arithmetic", "geometric")
@@ -362,18 +351,15 @@ def make_soft_tifa(
     questions: Any = "auto",
     chat: Any = None,
     protocol: Any = "scene-bench",
-    judges: Any = None,
-    profile: Any = None,
-    aggregator: Any = "mean",
-    folder: Any = None,
+    **voting: Any,
 ) -> SoftTifa:
     """Make the metric of the registry; raises ``MetricError`` for a wrong option."""
     here = settings or load_settings()
-    bench = metric_judges_of(SoftTifa.name, here, judges, profile, aggregator, folder)
+    bench = metric_judges_of(SoftTifa.name, here, **voting)
     maker = None
     if chat is not None:
         # The questions that TIFA filters: of one model and folder they are written once for both.
-        ledger = ledger_in(questions_folder(folder))
+        ledger = ledger_in(questions_folder(voting.get("folder")))
         maker = TifaMaker(ledger, model_of(SoftTifa.name, chat, here), "choice")
     return SoftTifa(bench, QuestionSource(questions, maker, protocol, shuffled=True), mean)
 
@@ -405,7 +391,7 @@ class VqaScore(PanelMetric):
         """Return the one question about the sample's text."""
         said = " ".join(sample.prompt.split())
         if not said:
-            raise MetricError("there is no text to ask about")
+            raise MetricError("the item has no text to ask about")
         question = self._template.replace(_TEXT, said)
         return (
             Fact(
@@ -432,13 +418,10 @@ class VqaScore(PanelMetric):
 def make_vqascore(
     settings: Settings | None,
     template: Any = TEMPLATE,
-    judges: Any = None,
-    profile: Any = None,
-    aggregator: Any = "mean",
-    folder: Any = None,
+    **voting: Any,
 ) -> VqaScore:
     """Make the metric of the registry; raises ``MetricError`` for a wrong option."""
-    bench = metric_judges_of(VqaScore.name, settings, judges, profile, aggregator, folder)
+    bench = metric_judges_of(VqaScore.name, settings, **voting)
     return VqaScore(bench, text("template", template))
 
 
@@ -451,6 +434,7 @@ class Blind:
 
     name = "blind"
     higher_is_better = False
+    needs: frozenset[Need] = frozenset({"judges"})
 
     def __init__(self, ledger: Ledger, model: TextModel) -> None:
         """Keep the replies of ``model`` in ``ledger``."""
@@ -462,11 +446,6 @@ class Blind:
     def version(self) -> str:
         """Number, model and prompt."""
         return f"1:{self._model.fingerprint}:{load_prompt(PROMPT).hash}"
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """The questions that judges are asked."""
-        return frozenset({"judges"})
 
     async def expected(self, sample: Sample, size: tuple[int, int]) -> Mapping[str, ExpectedUsage]:
         """Return one call an item; nothing where no relation is asked for."""

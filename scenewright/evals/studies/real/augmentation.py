@@ -36,6 +36,7 @@ from scenewright.evals.metrics.encoders import digest, fingerprint
 from scenewright.evals.statistics.estimates import LEVEL, Estimate
 from scenewright.evals.studies.real.ranking import How, Ranked, select
 from scenewright.runs.folder import write_json
+from scenewright.tools.vision.training import ResumableTraining
 
 T = TypeVar("T")
 
@@ -100,22 +101,6 @@ def chosen(
                 "score more pictures, or take fewer a class"
             )
     return select(rows, k, how, seed)
-
-
-def training_set(
-    real: Sequence[Example],
-    pool: Mapping[str, Image.Image],
-    ranked: Iterable[Ranked],
-    how: How,
-    k: int,
-    seed: int = 0,
-) -> list[Example]:
-    """Return ``real``, then the pictures of ``pool`` (name → picture) that ``how`` selects.
-
-    Raises ``AugmentationError`` as :func:`chosen`.
-    """
-    rows = chosen({example.label for example in real}, pool, ranked, how, k, seed)
-    return [*real, *(Example(pool[row.image], row.label) for row in rows)]
 
 
 def equal_epochs(epochs: int, largest: int, size: int) -> int:
@@ -251,10 +236,6 @@ class Recipe:
             )
 
 
-OnStep = Callable[[int, int], None]
-"""Gets the steps that are done, and of how many."""
-
-
 def load_config(folder: Path) -> Any:
     """Return the configuration of the model in ``folder``.
 
@@ -266,7 +247,7 @@ def load_config(folder: Path) -> Any:
         return AutoConfig.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
         raise AugmentationError(
-            f"{folder} holds no model in transformers layout: {error}"
+            f"{folder} is not a model in transformers layout: {error}"
         ) from error
 
 
@@ -346,26 +327,19 @@ def descend(
     steps: Sequence[torch.Tensor],
     loss_of: Callable[[torch.Tensor], torch.Tensor],
     recipe: Recipe,
-    on_step: OnStep = lambda done, steps: None,
 ) -> None:
     """Train by AdamW with a linearly falling rate over ``steps`` (indices of examples each).
 
-    Raises ``AugmentationError`` if the loss is no longer a number.
+    Raises ``AugmentationError`` if the loss is not a number.
     """
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
+    falling = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: 1 - done / len(steps))
+    training = ResumableTraining(
+        model, optimizer, {}, file=None, wrong=AugmentationError, schedule=falling
+    )
     model.train()
     for done, members in enumerate(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = recipe.rate * (1 - done / len(steps))
-        loss = loss_of(members)
-        if not torch.isfinite(loss):
-            raise AugmentationError(
-                f"the loss is {loss.item()} at step {done}: lower the rate {recipe.rate}"
-            )
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        on_step(done + 1, len(steps))
+        training.learn(loss_of(members), f"at step {done}")
     model.eval()
 
 
@@ -377,7 +351,6 @@ def classify(
     recipe: Recipe,
     epochs: int,
     seed: int,
-    on_step: OnStep = lambda done, steps: None,
 ) -> list[str]:
     """Train on ``examples`` for ``epochs``; the predicted class of each picture of ``test``.
 
@@ -395,7 +368,7 @@ def classify(
         return functional.cross_entropy(logits, wanted[members])
 
     steps = list(batches(len(examples), recipe.batch, epochs, seed))
-    descend(model, steps, loss_of, recipe, on_step)
+    descend(model, steps, loss_of, recipe)
     found: list[str] = []
     with torch.inference_mode():
         for start in range(0, len(test), _AT_ONCE):
@@ -520,7 +493,7 @@ def compare_classifiers(
 def check_apart(test: Sequence[Image.Image], learned: Sequence[Image.Image]) -> None:
     """Raise ``AugmentationError`` unless both sets have pictures and share none."""
     if not test or not learned:
-        raise AugmentationError("there are no pictures to learn from, or none to test on")
+        raise AugmentationError("pictures to learn from, or pictures to test on, are missing")
     if {hash_of_image(image) for image in test} & {hash_of_image(image) for image in learned}:
         raise AugmentationError(
             "a picture that is learned from is in the test too: hold the test out"

@@ -21,7 +21,6 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -31,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from scenewright.core.flushing import write_text
 from scenewright.core.images import ImageError
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting.pages import POLICY, Thumbs, asset, environment
 from scenewright.evals.reporting.words import whole
@@ -78,10 +78,8 @@ class FilterPlan(BaseModel):
         return self
 
 
-class Filtered(BaseModel):
+class Filtered(FrozenModel):
     """What became of one picture: a line of the manifest."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     image: str
     """The picture's file, as the scores name it."""
@@ -114,24 +112,28 @@ class Filtered(BaseModel):
     """The scores, with what was not visible and what did not match."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(FrozenModel):
     """One class in numbers."""
 
     label: str
     """The class."""
     pictures: int
     """Pictures with this class."""
-    counts: Mapping[Why, int]
+    counts: dict[Why, int]
     """What became of them."""
-    lowest: float | None
+    lowest_kept: float | None
     """Lowest score that is kept."""
     mean_kept: float | None
     """Mean score of the kept ones."""
-    mean_scored: float | None
+    mean_ranked: float | None
     """Mean score of all that were ranked."""
-    tied: int = 0
+    tied_at_the_cut: int = 0
     """Pictures, kept or not, that share the score at the cut."""
+
+
+def classes_in_numbers(filtered: Sequence[Filtered]) -> dict[str, Any]:
+    """Return class → its numbers, as they are written and shown as JSON."""
+    return {one.label: one.model_dump(exclude={"label"}) for one in tallies(filtered)}
 
 
 def filter_rows(
@@ -147,7 +149,9 @@ def filter_rows(
     """
     given = list(latest(rows).values())
     if not given:
-        raise FilterError("there are no scores: score pictures with `scenewright real-bench score`")
+        raise FilterError(
+            "the file has no scores: score pictures with `scenewright real-bench score`"
+        )
     _check_plans(given, plan)
     out: dict[int, Filtered] = {}
     usable: dict[tuple[str, str], list[int]] = {}
@@ -207,13 +211,13 @@ def tallies(filtered: Sequence[Filtered]) -> list[Tally]:
         scored = [one.score for one in inside if one.rank is not None and one.score is not None]
         found.append(
             Tally(
-                label,
-                len(inside),
-                Counter(one.why for one in inside),
-                min(kept, default=None),
-                _mean(kept),
-                _mean(scored),
-                sum(one.tied for one in inside),
+                label=label,
+                pictures=len(inside),
+                counts=Counter(one.why for one in inside),
+                lowest_kept=min(kept, default=None),
+                mean_kept=_mean(kept),
+                mean_ranked=_mean(scored),
+                tied_at_the_cut=sum(one.tied for one in inside),
             )
         )
     return found
@@ -412,17 +416,7 @@ def _about(
         "pictures": pictures,
         "source": source,
         "counts": dict(Counter(row.why for row in rows)),
-        "classes": {
-            one.label: {
-                "pictures": one.pictures,
-                "counts": dict(one.counts),
-                "lowest_kept": one.lowest,
-                "mean_kept": one.mean_kept,
-                "mean_ranked": one.mean_scored,
-                "tied_at_the_cut": one.tied,
-            }
-            for one in tallies(rows)
-        },
+        "classes": classes_in_numbers(rows),
     }
 
 

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
-
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.statistics.figures import RESAMPLES, Figure, correlate
+from scenewright.evals.store.json_lines import read_lines
 from scenewright.evals.studies.real.schema import SchemaError
 
 How = Literal["high", "random", "low", "none"]
@@ -51,7 +51,7 @@ def by_rank(rows: Iterable[Ranked]) -> dict[str, list[Ranked]]:
 
     Equal scores are ordered by hash, so the result does not depend on the order of ``rows``.
     Unscored pictures are left out: they have no rank. A class all of whose pictures are unscored
-    stands there empty. Raises ``ValueError`` for a score that is no finite number, and for a
+    stands there empty. Raises ``ValueError`` for a score that is not a finite number, and for a
     picture that stands twice in a class.
     """
     classes: dict[str, list[Ranked]] = {}
@@ -136,10 +136,8 @@ _ARM = "real"
 _YES, _NO = {"yes", "true", "1"}, {"no", "false", "0"}
 
 
-class Agreement(BaseModel):
+class Agreement(FrozenModel):
     """One way of scoring beside the people."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     """The way, for example ``s_att`` or ``gpt_score``."""
@@ -168,18 +166,14 @@ def labels_of(answers: Iterable[HumanAnswer]) -> dict[str, float]:
 
     A question on which people are split evenly has no majority: it counts a half.
     """
-    votes: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    votes: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    shares: dict[str, list[float]] = defaultdict(list)
     for answer in answers:
-        votes[answer.image][answer.question].append(answer.yes)
-    return {
-        image: sum(_majority(said) for said in questions.values()) / len(questions)
-        for image, questions in votes.items()
-    }
-
-
-def _majority(votes: Sequence[bool]) -> float:
-    yes = 2 * sum(votes) - len(votes)
-    return 0.5 if yes == 0 else float(yes > 0)
+        votes[answer.image, answer.question].append(answer.yes)
+    for (image, _), said in votes.items():
+        yes = 2 * sum(said) - len(said)
+        shares[image].append(0.5 if yes == 0 else float(yes > 0))
+    return {image: fmean(some) for image, some in shares.items()}
 
 
 def agreement(
@@ -258,20 +252,13 @@ def _number(value: Any, place: str) -> float:
 
 def _rows(file: Path) -> list[tuple[str, dict[str, Any]]]:
     try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        if file.suffix.lower() == ".csv":
+            table = csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines())
+            return [(f"line {table.line_num}", dict(row)) for row in table]
+        rows = [(f"line {number}", row) for number, row in read_lines(file)]
+    except (OSError, ValueError) as error:
         raise SchemaError(f"{file} cannot be read: {error}") from error
-    if file.suffix.lower() == ".csv":
-        table = csv.DictReader(text.splitlines())
-        return [(f"line {table.line_num}", dict(row)) for row in table]
-    found: list[tuple[str, dict[str, Any]]] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip():
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise SchemaError(f"{file}, line {number}: no JSON ({error})") from error
-            if not isinstance(row, dict):
-                raise SchemaError(f"{file}, line {number}: no JSON object")
-            found.append((f"line {number}", row))
-    return found
+    for place, row in rows:
+        if not isinstance(row, dict):
+            raise SchemaError(f"{file}, {place}: not a JSON object")
+    return rows

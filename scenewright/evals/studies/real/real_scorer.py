@@ -40,7 +40,16 @@ from scenewright.core.images import ImageError, hash_of_image, load_image
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.validation import first_problem
 from scenewright.evals.errors import EvalError
-from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample, store_in, text
+from scenewright.evals.metrics.base import (
+    MetricError,
+    MetricScore,
+    Need,
+    Sample,
+    names_in,
+    spent_on,
+    store_in,
+    text,
+)
 from scenewright.evals.runner.judging import JudgePanel, PanelJudgement, expected_of, judge_picture
 from scenewright.evals.runner.progress import side_by_side
 from scenewright.evals.store.files import drafted
@@ -277,12 +286,8 @@ class RealJudgement:
     """The scores."""
     judged: PanelJudgement
     """Verdicts and answers."""
-    usd: float
-    """Dollars of the calls."""
-    tokens_in: int
-    """Their input tokens."""
-    tokens_out: int
-    """Their output tokens."""
+    spent: Mapping[str, Any]
+    """Tokens and dollars of the calls."""
     seconds: float
     """Wall time."""
 
@@ -399,9 +404,7 @@ class RealScorer:
         return RealJudgement(
             score_of(questions, states, likely),
             judged,
-            sum(answer.usd for answer in answers),
-            sum(answer.tokens_in for answer in answers),
-            sum(answer.tokens_out for answer in answers),
+            spent_on(answers),
             seconds,
         )
 
@@ -438,8 +441,8 @@ def row_of(
         wrong=score.wrong,
         unscored=score.unscored,
         reason=looked.reason,
-        usd=looked.usd,
-        tokens=looked.tokens_in + looked.tokens_out,
+        usd=looked.spent["usd"],
+        tokens=looked.spent["tokens_in"] + looked.spent["tokens_out"],
         seconds=looked.seconds,
     )
 
@@ -638,34 +641,28 @@ class RealMetric:
     def _found(
         self, looked: RealJudgement, schema: ClassSchema, style: float | None, unasked: int
     ) -> MetricScore:
-
-        att, rel = looked.score.attributes, looked.score.relations
-        chosen = att if self._score == "attributes" else rel
-        value = None if chosen is None else chosen.value
-        parts = {
-            "s_att": None if att is None else att.value,
-            "s_att_hard": None if att is None else att.hard,
-            "s_rel": None if rel is None else rel.value,
-            "s_rel_raw": None if rel is None else rel.raw,
-            "s_style": style,
-            "visible": None if att is None else float(att.visible),
-            "matched": None if att is None else float(att.matched),
-            "attributes": float(len(schema.attributes.attributes)) if schema.attributes else None,
-            "unscored": float(looked.score.unscored),
+        row = row_of(Picture(Path(schema.name), schema.name), "", "", schema, looked, style)
+        value = row.s_att if self._score == "attributes" else row.s_rel
+        parts: dict[str, float | None] = {
+            name: getattr(row, name)
+            for name in ("s_att", "s_att_hard", "s_rel", "s_rel_raw", "s_style")
+        }
+        counted = looked.score.attributes is not None
+        parts |= {
+            name: float(getattr(row, name)) if counted else None for name in ("visible", "matched")
+        }
+        parts |= {
+            "attributes": float(row.attributes) if row.attributes else None,
+            "unscored": float(row.unscored),
             "unasked": float(unasked),
         }
         lost = looked.score.unscored
         value = value if self._style is None else combine(value, style)
-        took = {
-            "tokens_in": looked.tokens_in,
-            "tokens_out": looked.tokens_out,
-            "usd": looked.usd,
-        }
         if value is not None:
             told = f"{lost} questions could not be answered: {looked.reason}" if lost else ""
-            return MetricScore(value=value, parts=parts, reason=told, unscored=lost, **took)
+            return MetricScore(value=value, parts=parts, reason=told, unscored=lost, **looked.spent)
         reason = looked.reason if lost else f"the class {schema.name!r} has no {self._score}"
-        return MetricScore(value=None, parts=parts, reason=reason, unscored=lost, **took)
+        return MetricScore(value=None, parts=parts, reason=reason, unscored=lost, **looked.spent)
 
 
 def make(
@@ -714,12 +711,10 @@ def _metric_judges(
 
     if judges is not None and profile is not None:
         raise MetricError("real: give judges or a profile, not both")
-    specs = [judges] if isinstance(judges, str) else judges
-    if specs is not None and (not isinstance(specs, list | tuple) or not specs):
-        raise MetricError(f"judges is {judges!r}: use ACCOUNT:MODEL, or a list of such")
     try:
-        if specs is not None:
-            return tuple(judge_of(text("judges", spec), settings) for spec in specs), None
+        if judges is not None:
+            specs = names_in("judges", judges, "use ACCOUNT:MODEL, or a list of such")
+            return tuple(judge_of(spec, settings) for spec in specs), None
         name = settings.profile if profile is None else text("profile", profile)
         chosen = find_profile(name, settings)
         known = settings_with(chosen, settings)

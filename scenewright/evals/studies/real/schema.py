@@ -27,8 +27,6 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     StringConstraints,
     ValidationError,
@@ -37,6 +35,7 @@ from pydantic import (
 
 from scenewright.core.questions import distinguishing_keys, noun_phrase
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.errors import EvalError
 from scenewright.runs.folder import write_json
 
@@ -50,10 +49,8 @@ class SchemaError(ValueError):
     """A schema, or what one is made of, that cannot be used; says how to mend it."""
 
 
-class SchemaAttribute(BaseModel):
+class SchemaAttribute(FrozenModel):
     """One attribute: a part and what it looks like."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     part: Text
     """p: what must be seen, for example ``bill``."""
@@ -66,9 +63,7 @@ class SchemaAttribute(BaseModel):
         return f"{self.part}: {self.description}"
 
 
-class _Schema(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class _Schema(FrozenModel):
     name: Text
     """The class, for example ``Black-footed Albatross``."""
     version: int = Field(default=1, ge=1)
@@ -134,10 +129,8 @@ class AttributeSchema(_Schema):
         return made, left_out
 
 
-class SchemaRelation(BaseModel):
+class SchemaRelation(FrozenModel):
     """One relation between two entities of the same schema."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     subject: Text
     """e_i."""
@@ -284,7 +277,7 @@ def digest_of(schemas: Iterable[ClassSchema]) -> str:
 def check_schemas(path: str | Path) -> tuple[list[Schema], list[str]]:
     """Return the sound schemas of a file, and every fault in it in words, with its place.
 
-    Raises ``SchemaError`` for a file that is no JSON or TOML at all.
+    Raises ``SchemaError`` for a file that is neither JSON nor TOML.
     """
     file = Path(path)
     found: list[Schema] = []

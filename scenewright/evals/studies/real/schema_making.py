@@ -406,6 +406,6 @@ def _file(root: Path, *places: str) -> Path:
         if (root / place).is_file():
             return root / place
     raise SchemaError(
-        f"there is no {root / places[0]}: name the folder of the set, CUB_200_2011, with "
+        f"{root / places[0]} is missing: name the folder of the set, CUB_200_2011, with "
         "classes.txt, image_class_labels.txt and attributes/image_attribute_labels.txt"
     )

@@ -27,12 +27,19 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.core.images import ImageError, hash_of_image, load_image
-from scenewright.core.validation import first_problem
+from scenewright.core.validation import FrozenModel, first_problem
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.reading import json_lines
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import MetricError
-from scenewright.evals.metrics.encoders import Worker, digest, find_model, fingerprint, shared
+from scenewright.evals.metrics.encoders import (
+    Worker,
+    digest,
+    find_model,
+    fingerprint,
+    quiet,
+    shared,
+)
 from scenewright.evals.store.files import SqliteFile
 from scenewright.evals.store.journal import Features
 
@@ -44,8 +51,6 @@ CREATE TABLE IF NOT EXISTS style (
     PRIMARY KEY (scorer, picture)
 )
 """
-_AT_ONCE = 500
-"""Pictures asked for in one statement."""
 
 
 class StyleStore(SqliteFile):
@@ -65,29 +70,12 @@ class StyleStore(SqliteFile):
 
     def known(self, scorer: str, pictures: Sequence[str]) -> dict[str, float]:
         """Return the kept scores of ``pictures``."""
-        found: dict[str, float] = {}
-        with self._errors():
-            for start in range(0, len(pictures), _AT_ONCE):
-                some = pictures[start : start + _AT_ONCE]
-                rows = self._db.execute(
-                    "SELECT picture, score FROM style WHERE scorer=? AND picture IN "
-                    f"({','.join('?' * len(some))})",
-                    (scorer, *some),
-                )
-                found |= {str(picture): float(score) for picture, score in rows}
-        return found
+        query = "SELECT picture, score FROM style WHERE scorer=? AND picture IN ({})"
+        return dict(self._among(query, (scorer,), pictures))
 
     def keep(self, scorer: str, scores: Mapping[str, float]) -> None:
         """Keep ``scores`` in one transaction."""
-        if not scores:
-            return
-        with self._errors():
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany(
-                "INSERT OR REPLACE INTO style VALUES (?, ?, ?)",
-                [(scorer, picture, score) for picture, score in scores.items()],
-            )
-            self._db.execute("COMMIT")
+        self._put("style", [(scorer, picture, score) for picture, score in scores.items()])
 
 
 ENDINGS = frozenset((".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff"))
@@ -201,7 +189,7 @@ def read_labelled(source: Path) -> list[LabelledPicture]:
         ]
     if not source.is_file():
         raise StyleError(
-            f"there is no {source}: give a folder with the folders {' and '.join(LABELS)}, or a "
+            f"{source} does not exist: give a folder with the folders {' and '.join(LABELS)}, or a "
             'file of JSON lines {"image": …, "label": …}'
         )
     found = []
@@ -298,10 +286,8 @@ _VERSION = 1
 """Raised when the same picture would get another score."""
 
 
-class StyleTexts(BaseModel):
+class StyleTexts(FrozenModel):
     """What a picture is compared with."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     photo: str = Field(default="a photo", min_length=1)
     """Text of the class that is scored."""
@@ -355,20 +341,18 @@ class LoadedStyle:
         """Load ``folder`` in single precision; ``StyleError`` if that fails or it is not a CLIP."""
         import transformers
         from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel
-        from transformers.utils import logging
 
-        bar = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
         try:
             kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
             if kind != "clip":
                 raise StyleError(f"{folder} holds a {kind}: name a CLIP")
-            # The variant without torchvision, which is not everywhere.
-            self.processor: Any = AutoImageProcessor.from_pretrained(
-                folder, local_files_only=True, backend="pil"
-            )
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            self.model: Any = CLIPModel.from_pretrained(folder, local_files_only=True).float()
+            with quiet():
+                # The variant without torchvision, which is not everywhere.
+                self.processor: Any = AutoImageProcessor.from_pretrained(
+                    folder, local_files_only=True, backend="pil"
+                )
+                self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+                self.model: Any = CLIPModel.from_pretrained(folder, local_files_only=True).float()
             self.model.to(device).eval()
         except StyleError:
             raise
@@ -377,9 +361,6 @@ class LoadedStyle:
                 f"{folder} could not be loaded with transformers {transformers.__version__} as a "
                 f"CLIP on {device}: {error}"
             ) from error
-        finally:
-            if bar:
-                logging.enable_progress_bar()
         self.given = self.tokenizer(list(texts.both), padding=True, return_tensors="pt").to(device)
         room = self.model.config.text_config.max_position_embeddings
         if self.given["input_ids"].shape[1] > room:
@@ -465,10 +446,6 @@ class StyleScorer:
             return []
         rows = await self._worker.rows(images, self._batch, lambda model, part: model.scores(part))
         return [float(row[0]) for row in rows]
-
-    async def photo(self, image: Image.Image) -> float:
-        """Return P(photo) of one RGB picture."""
-        return (await self.score([image]))[0]
 
     async def score_files(self, files: Sequence[Path]) -> AsyncIterator[StyleScore]:
         """Yield the scores of files in their order.

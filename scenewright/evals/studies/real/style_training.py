@@ -1,8 +1,7 @@
 """Fine-tune a CLIP to tell photos from illustrations (REAL, Sections 3.3 and 5.3).
 
 The defaults are the paper's: rate 5e-5, batches of 8, 5 epochs. The optimizer is AdamW at a
-constant rate. The result is a folder that transformers, and this package, load as any CLIP. A
-checkpoint is one safetensors file: weights, optimizer and random state.
+constant rate. The result is a folder that transformers, and this package, load as any CLIP.
 
 CLIP's own contrastive objective pairs every picture of a batch with a text of its own, and takes
 all other texts for wrong. With one text a class that would call a picture's own text wrong for
@@ -20,7 +19,6 @@ back flat.
 from __future__ import annotations
 
 import functools
-import json
 import os
 import random
 import secrets
@@ -28,7 +26,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +34,21 @@ import numpy as np
 import torch
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from scenewright.core.images import load_image
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.metrics.encoders import digest, find_model, fingerprint
-from scenewright.evals.statistics.figures import LEVEL, Array, Figure, kendall, spearman
+from scenewright.evals.statistics.figures import (
+    RESAMPLES,
+    Array,
+    Figure,
+    figure_of,
+    kendall,
+    resamples_of,
+    spearman,
+)
 from scenewright.evals.studies.real.style import (
     LABELS,
     TEXTS_FILE,
@@ -55,6 +60,7 @@ from scenewright.evals.studies.real.style import (
 )
 from scenewright.miniature.training.loop import autocast, forget_origin, pick_device
 from scenewright.runs.folder import write_json
+from scenewright.tools.vision.training import ResumableTraining
 
 
 def style_loss(logits: Tensor, classes: Tensor) -> Tensor:
@@ -95,96 +101,8 @@ def batches(classes: list[int], batch: int, seed: int, epoch: int) -> list[list[
     return [drawn[start : start + batch] for start in range(0, len(drawn), batch)]
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """Metadata beside the tensors."""
-
-    step: int
-    """Steps done."""
-    seconds: float
-    """Time that they took."""
-    before: str
-    """Figures of the model as it was, as JSON."""
-
-
-def save_checkpoint(
-    file: Path, key: str, model: nn.Module, optimizer: torch.optim.Optimizer, stand: Checkpoint
-) -> None:
-    """Write all that a training needs to go on as if it had not been stopped.
-
-    ``key`` names the training; the file is whole or the former one. Raises ``OSError``.
-    """
-    tensors: dict[str, Tensor] = {
-        f"model.{name}": value.detach().cpu().contiguous().clone()
-        for name, value in model.state_dict().items()
-    }
-    for at, values in optimizer.state_dict()["state"].items():
-        for name, value in values.items():
-            tensors[f"optimizer.{at}.{name}"] = torch.as_tensor(value).detach().cpu().contiguous()
-    tensors["random.cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["random.cuda"] = torch.cuda.get_rng_state()
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        save_file(tensors, draft, {"key": key, "stand": json.dumps(asdict(stand))})
-        with draft.open("rb+") as written:
-            os.fsync(written.fileno())
-        os.replace(draft, file)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def load_checkpoint(
-    file: Path, key: str, model: nn.Module, optimizer: torch.optim.Optimizer
-) -> Checkpoint | None:
-    """Put a checkpoint's state into ``model`` and ``optimizer``; none if there is no file.
-
-    Raises ``StyleError`` for a damaged file, or one of a training with another ``key``.
-    """
-    if not file.exists():
-        return None
-    try:
-        with safe_open(file, "pt") as opened:
-            about = opened.metadata() or {}
-            if about.get("key") != key:
-                raise StyleError(
-                    f"{file.parent} holds a training that was begun otherwise (other pictures, "
-                    "model, settings or library versions): name another folder, or delete it"
-                )
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-            stand = Checkpoint(**json.loads(about["stand"]))
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
-        if isinstance(error, StyleError):
-            raise
-        raise StyleError(f"{file} is damaged ({error}): delete it to begin anew") from error
-    model.load_state_dict(_part(tensors, "model."))
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, value in _part(tensors, "optimizer.").items():
-        at, _, field = name.partition(".")
-        state.setdefault(int(at), {})[field] = value
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
-    torch.set_rng_state(tensors["random.cpu"])
-    if "random.cuda" in tensors and torch.cuda.is_available():
-        torch.cuda.set_rng_state(tensors["random.cuda"])
-    return stand
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }
-
-
-RESAMPLES = 1000
-
-
-class StyleFigures(BaseModel):
+class StyleFigures(FrozenModel):
     """A scorer on held-out pictures; intervals are a bootstrap over pictures (95 %)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     accuracy: Figure
     """Share of pictures whose P(photo) lies on the right side of 1/2."""
@@ -196,10 +114,8 @@ class StyleFigures(BaseModel):
     """τ-b of the same."""
 
 
-class StyleReport(BaseModel):
+class StyleReport(FrozenModel):
     """Report beside a trained scorer."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     key: str
     """Names model, pictures, settings and library versions."""
@@ -236,18 +152,11 @@ def figures_of(scores: Sequence[float], labels: Sequence[Label], seed: int = 0) 
         raise ValueError(f"{len(scores)} scores and {len(labels)} labels: give one each, or more")
     given = np.asarray(scores, np.float64)
     truth = np.array([label == LABELS[0] for label in labels], np.float64)
-    picks = np.random.default_rng(seed).integers(0, len(given), (RESAMPLES, len(given)))
+    every = np.arange(len(given))
+    drawn = resamples_of(every, len(given), RESAMPLES, seed)
 
     def figure(statistic: Callable[[Array, Array], float]) -> Figure:
-        value = statistic(given, truth)
-        if np.isnan(value):
-            return Figure(value=None, n=len(given))
-        drawn = np.array([statistic(given[at], truth[at]) for at in picks])
-        known = drawn[~np.isnan(drawn)]
-        if len(given) < 2 or 2 * len(known) < len(drawn):
-            return Figure(value=value, n=len(given))
-        low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        return Figure(value=value, low=float(low), high=float(high), n=len(given))
+        return figure_of(lambda at: statistic(given[at], truth[at]), every, drawn, len(given))
 
     return StyleFigures(
         accuracy=figure(_accuracy),
@@ -275,7 +184,7 @@ def _accuracy(scores: Array, truth: Array) -> float:
 
 REPORT = "report.json"
 """Beside the weights: what was learned, and how well."""
-CHECKPOINT = "checkpoint.safetensors"
+CHECKPOINT = "checkpoint.pt"
 """In the folder of work that is not finished."""
 _THREADS = 4
 
@@ -334,26 +243,43 @@ def train_style(
     weights, bit by bit, on the same machine; one that is finished is not done again.
     ``save_seconds``: how much work a kill loses at most; ``most_steps``: stop after so many steps
     of this call, with a checkpoint; the result is then None unless that was the end. ``name``: what
-    the report calls the model. Raises
-    ``StyleError`` for a model that is no CLIP, a folder that holds something else or a loss that is
-    no number, ``MetricError`` for a model that is not on this machine.
+    the report calls the model. Raises ``StyleError`` for a model that is not a CLIP, a folder that
+    holds something else or a loss that is not a number, ``MetricError`` for a model that is not on
+    this machine.
     """
     asked = plan if plan is not None else StylePlan()
     source = find_model("style", str(model))
     where = pick_device(device)
-    key = fingerprint(digest(source), data.digest, asked.model_dump_json(), where)
+    weights = digest(source)
+    key = fingerprint(weights, data.digest, asked.model_dump_json(), where)
     finished = _finished(out, key)
     if finished is not None:
         return finished
     torch.manual_seed(asked.seed)
     loaded = LoadedStyle(source, str(where), asked.texts)
     work = out.with_name(f".{out.name}.training")
-    training = _Training(loaded, data, asked, work / CHECKPOINT, key, where, tell)
+    identity = {
+        "model": weights,
+        "pictures": data.digest,
+        "settings": asked.model_dump_json(),
+        "device or library versions": fingerprint(where),
+    }
+    optimizer = torch.optim.AdamW(
+        loaded.model.parameters(), lr=asked.rate, weight_decay=asked.weight_decay
+    )
+    resumable = ResumableTraining(
+        loaded.model,
+        optimizer,
+        identity,
+        file=work / CHECKPOINT,
+        wrong=StyleError,
+        save_seconds=save_seconds,
+    )
+    training = _Training(loaded, data, asked, resumable, where, tell)
     try:
-        work.mkdir(parents=True, exist_ok=True)
-        if not training.run(save_seconds, most_steps):
+        if not training.run(most_steps):
             return None
-        report = training.report(name or str(model), source)
+        report = training.report(key, name or str(model), weights)
         _export(loaded, asked, report, out)
         shutil.rmtree(work)
     except OSError as error:
@@ -382,35 +308,29 @@ class _Training:
         loaded: LoadedStyle,
         data: StyleSet,
         plan: StylePlan,
-        file: Path,
-        key: str,
+        training: ResumableTraining,
         where: torch.device,
         tell: OnStyleProgress,
     ) -> None:
         self._loaded, self._data, self._plan = loaded, data, plan
-        self._file, self._key, self._where, self._tell = file, key, where, tell
+        self._training, self._where, self._tell = training, where, tell
         self._classes = [LABELS.index(one.label) for one in data.train]
-        self._optimizer = torch.optim.AdamW(
-            loaded.model.parameters(), lr=plan.rate, weight_decay=plan.weight_decay
-        )
         self._an_epoch = -(-len(data.train) // plan.batch)
         self._steps = plan.epochs * self._an_epoch
         self._step = 0
         self._seconds = 0.0
         self._before: StyleFigures | None = None
 
-    def run(self, save_seconds: float, most_steps: int | None) -> bool:
+    def run(self, most_steps: int | None) -> bool:
         """Train; whether the end was reached."""
-        found = load_checkpoint(self._file, self._key, self._loaded.model, self._optimizer)
+        found = self._training.load()
         if found is not None:
-            self._step, self._seconds = found.step, found.seconds
-            self._before = StyleFigures.model_validate_json(found.before)
+            self._step, self._seconds = found["step"], found["seconds"]
+            self._before = StyleFigures.model_validate_json(found["before"])
         else:
             self._before = self._measured("measuring the model as it was")
-        model: Any = self._loaded.model
-        model.train()
-        started = saved = time.monotonic()
-        before = self._seconds
+        self._loaded.model.train()
+        started, before = time.monotonic(), self._seconds
         last = self._steps if most_steps is None else min(self._steps, self._step + most_steps)
         with ThreadPoolExecutor(_THREADS) as threads:
             for pictures, images in self._stream(threads, last):
@@ -418,20 +338,19 @@ class _Training:
                 self._step += 1
                 self._seconds = before + time.monotonic() - started
                 self._tell(StyleProgress("training", self._step, self._steps, loss))
-                if time.monotonic() - saved > save_seconds:
+                if self._training.due:
                     self._save()
-                    saved = time.monotonic()
         self._save()
-        model.eval()
+        self._loaded.model.eval()
         return self._step >= self._steps
 
-    def report(self, model: str, source: Path) -> StyleReport:
+    def report(self, key: str, model: str, weights: str) -> StyleReport:
         """Return the report of the finished training."""
         assert self._before is not None
         return StyleReport(
-            key=self._key,
+            key=key,
             model=model,
-            weights=digest(source),
+            weights=weights,
             plan=self._plan.model_dump(mode="json"),
             pictures={
                 part: {label: sum(one.label == label for one in pictures) for label in LABELS}
@@ -450,18 +369,10 @@ class _Training:
         classes = torch.tensor([self._classes[at] for at in pictures], device=self._where)
         with autocast(self._where):
             logits = self._loaded.logits(self._loaded.pixels(images))
-        loss = style_loss(logits, classes)
-        if not torch.isfinite(loss):
-            raise StyleError(
-                f"the loss is {loss.item()} at step {self._step}: train with a lower rate than "
-                f"{self._plan.rate:g}"
-            )
-        self._optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._optimizer.step()
+        loss = self._training.learn(style_loss(logits, classes), f"at step {self._step}")
         # As CLIP's own training does, so that cosines are not scaled without end.
         self._loaded.model.logit_scale.data.clamp_(max=4.6052)
-        return float(loss.item())
+        return loss
 
     def _stream(
         self, threads: ThreadPoolExecutor, last: int
@@ -497,13 +408,8 @@ class _Training:
 
     def _save(self) -> None:
         assert self._before is not None
-        save_checkpoint(
-            self._file,
-            self._key,
-            self._loaded.model,
-            self._optimizer,
-            Checkpoint(self._step, self._seconds, self._before.model_dump_json()),
-        )
+        before = self._before.model_dump_json()
+        self._training.save({"step": self._step, "seconds": self._seconds, "before": before})
 
 
 def _export(loaded: LoadedStyle, plan: StylePlan, report: StyleReport, out: Path) -> None:

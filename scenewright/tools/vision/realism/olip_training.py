@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +20,8 @@ from torch.nn import functional
 
 from scenewright.core.ports.vision import RealismError
 from scenewright.tools.vision.realism.olip import Olip, OlipConfig, olip_of
+from scenewright.tools.vision.training import ResumableTraining
 
-SAVE_SECONDS = 60.0
-"""At most so much work is lost by a kill."""
 _PREDICTED = 1024
 
 
@@ -114,23 +112,18 @@ def train_olip(
     """
     options = options or TrainingOptions()
     _check(config, features, targets, train, validation)
-    run = _Run(config, options, features, targets, (tuple(train), tuple(validation)))
     file = Path(checkpoint) if checkpoint is not None else None
-    if file is not None and file.is_file():
-        run.load(file)
+    run = _Run(config, options, features, targets, (tuple(train), tuple(validation)), file)
     # Dropout draws from torch's own numbers: the caller's are left as they were.
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(run.random)
-        saved = time.monotonic()
+        run.load()
         while not run.finished:
             if run.step() and on_epoch is not None:
                 on_epoch(run.history[-1])
             over = stop()
-            if file is not None and (
-                over or run.finished or time.monotonic() - saved > SAVE_SECONDS
-            ):
-                run.save(file)
-                saved = time.monotonic()
+            if over or run.finished or run.training.due:
+                run.save()
             if over:
                 break
     return run.result()
@@ -186,6 +179,7 @@ class _Run:
         features: Features,
         targets: torch.Tensor,
         parts: tuple[tuple[int, ...], tuple[int, ...]],
+        file: Path | None,
     ) -> None:
         self.config, self.options = config, options
         self.features, self.targets, self.parts = features, targets, parts
@@ -195,11 +189,18 @@ class _Run:
             torch.manual_seed(options.seed)
             self.model = Olip(config)
             self.random = torch.get_rng_state()
-        self.optimizer = torch.optim.AdamW(
+        optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=options.rate, weight_decay=options.decay
         )
-        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
-            self.optimizer, options.epochs * self.batches
+        self.training = ResumableTraining(
+            self.model,
+            optimizer,
+            self._identity(),
+            file=file,
+            wrong=RealismError,
+            schedule=torch.optim.lr_scheduler.CosineAnnealingLR(
+                optimizer, options.epochs * self.batches
+            ),
         )
         self.history: list[Epoch] = []
         self.best: dict[str, torch.Tensor] = _copied(self.model.state_dict())
@@ -220,16 +221,8 @@ class _Run:
         some = self.train[self.order[self.at : self.at + self.options.batch]]
         found = self.model(self.features.full[some], self.features.crop[some])
         loss = functional.mse_loss(found, self.targets[some])
-        if not torch.isfinite(loss):
-            raise RealismError(
-                f"the loss is {loss.item()} in epoch {len(self.history) + 1}: use a lower rate "
-                f"than {self.options.rate:g}"
-            )
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
-        self.schedule.step()
-        self.sum += loss.item() * len(some)
+        place = f"in epoch {len(self.history) + 1}"
+        self.sum += self.training.learn(loss, place) * len(some)
         self.at += len(some)
         if self.at < len(self.train):
             return False
@@ -276,50 +269,17 @@ class _Run:
             "data": data.hexdigest(),
         }
 
-    def save(self, file: Path) -> None:
+    def save(self) -> None:
         """Write the checkpoint in one piece; within the run's random numbers."""
-        state = {
-            "identity": self._identity(),
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "schedule": self.schedule.state_dict(),
-            "random": torch.get_rng_state(),
-            "order": self.order,
-            "at": self.at,
-            "sum": self.sum,
-            "best": self.best,
-            "best_epoch": self.best_epoch,
-            "history": [(e.number, e.loss, e.validation) for e in self.history],
-        }
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            draft = file.with_name(f".{file.name}.tmp")
-            torch.save(state, draft)
-            os.replace(draft, file)
-        except (OSError, RuntimeError) as error:
-            raise RealismError(f"{file} cannot be written: {error}") from error
+        history = [(e.number, e.loss, e.validation) for e in self.history]
+        own = {name: getattr(self, name) for name in ("order", "at", "sum", "best", "best_epoch")}
+        self.training.save({**own, "history": history})
 
-    def load(self, file: Path) -> None:
-        """Go on from a checkpoint."""
-        try:
-            state: Mapping[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-            identity = state["identity"]
-        except Exception as error:
-            raise RealismError(
-                f"{file} is not a readable checkpoint ({type(error).__name__}): delete it to "
-                "begin anew"
-            ) from error
-        own = self._identity()
-        changed = [key for key in own if identity.get(key) != own[key]]
-        if changed:
-            raise RealismError(
-                f"{file} is the checkpoint of a training with other {' and '.join(changed)}: name "
-                "another folder, or delete it to begin anew"
-            )
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.schedule.load_state_dict(state["schedule"])
-        self.random = state["random"]
+    def load(self) -> None:
+        """Go on from a checkpoint, if there is one."""
+        state = self.training.load()
+        if state is None:
+            return
         self.order, self.at, self.sum = state["order"], state["at"], state["sum"]
         self.best, self.best_epoch = dict(state["best"]), state["best_epoch"]
         self.history = [Epoch(*row) for row in state["history"]]

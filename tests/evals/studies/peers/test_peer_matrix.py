@@ -7,12 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import kendalltau
 from typer.testing import CliRunner
 
 from scenewright.cli.main import app
@@ -22,7 +18,6 @@ from scenewright.evals.studies.panel.table import PanelStudyError
 from scenewright.evals.studies.peers.matrix import (
     PeerMatrix,
     findings,
-    kendall_of_counts,
     layouts,
     matrix_of,
     peer_scores,
@@ -164,23 +159,6 @@ def test_ratings_of_other_pictures_are_told(folder: Path, tmp_path: Path) -> Non
 def test_a_folder_without_scores_is_told(tmp_path: Path) -> None:
     with pytest.raises(EvalError, match="holds no scores"):
         matrix(evaluation(tmp_path / "run", {}))
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 3)), min_size=3, max_size=9
-    )
-)
-def test_kendall_of_counts_is_kendall_of_the_resample_written_out(
-    rows: list[tuple[int, int, int]],
-) -> None:
-    first, second, counts = (np.array(column, float) for column in zip(*rows, strict=True))
-    (found,) = kendall_of_counts(first, second, counts[None])
-    times = counts.astype(int)
-    a, b = np.repeat(first, times), np.repeat(second, times)
-    wanted = kendalltau(a, b).statistic if len(a) > 1 else np.nan
-    assert found == pytest.approx(wanted, nan_ok=True)
 
 
 def test_the_files(folder: Path, tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from scenewright.evals.studies.real.augmentation import (
     AugmentationError,
     Comparison,
     Example,
+    chosen,
     equal_epochs,
     macro_f1,
     over_seeds,
-    training_set,
 )
 from scenewright.evals.studies.real.ranking import HOW, Ranked
 
@@ -31,9 +31,8 @@ RANKED = [Ranked(name, name.split()[0], float(name.split()[1])) for name in POOL
 
 def added(how: str, seed: int = 0, k: int = 2) -> list[tuple[str, int]]:
     """Class and number of what is added to the real pictures."""
-    found = training_set(REAL, POOL, RANKED, how, k, seed)  # type: ignore[arg-type]
-    assert found[: len(REAL)] == REAL
-    return [(e.label, e.image.getpixel((0, 0))[1]) for e in found[len(REAL) :]]
+    found = chosen(LABELS, POOL, RANKED, how, k, seed)  # type: ignore[arg-type]
+    return [(row.label, POOL[row.image].getpixel((0, 0))[1]) for row in found]
 
 
 def test_each_set_adds_the_pictures_of_its_rank() -> None:
@@ -48,17 +47,17 @@ def test_each_set_adds_the_pictures_of_its_rank() -> None:
 def test_only_a_set_without_the_pool_does_without_scores(how: str) -> None:
     lost = [Ranked(row.image, row.label, None) for row in RANKED]
     if how == "none":
-        assert training_set(REAL, POOL, lost, "none", 2) == REAL
+        assert chosen(LABELS, POOL, lost, "none", 2) == []
     else:
         with pytest.raises(AugmentationError, match=r"fewer of owl \(0\), wren \(0\)"):
-            training_set(REAL, POOL, lost, how, 2)  # type: ignore[arg-type]
+            chosen(LABELS, POOL, lost, how, 2)  # type: ignore[arg-type]
 
 
 def test_a_pool_that_does_not_fit_is_told() -> None:
     with pytest.raises(AugmentationError, match="pictures of 'crow'"):
-        training_set(REAL, POOL, [*RANKED, Ranked("crow 1", "crow", 1.0)], "high", 2)
+        chosen(LABELS, POOL, [*RANKED, Ranked("crow 1", "crow", 1.0)], "high", 2)
     with pytest.raises(AugmentationError, match="owl 9 is ranked but not in the pool"):
-        training_set(REAL, POOL, [*RANKED, Ranked("owl 9", "owl", 1.0)], "high", 2)
+        chosen(LABELS, POOL, [*RANKED, Ranked("owl 9", "owl", 1.0)], "high", 2)
 
 
 def test_sets_take_as_many_steps_as_the_paper_gives_them() -> None:

@@ -68,7 +68,8 @@ def test_ties_at_the_cut_are_told() -> None:
     assert sum(one.tied and one.kept for one in found.values()) == 1
     lost = next(one for one in found.values() if one.tied and not one.kept)
     assert lost.told.endswith("3 share the score at the cut, of which a hash chose")
-    assert {one.label: one.tied for one in tallies(list(found.values()))} == {"a": 3, "b": 0}
+    counted = tallies(list(found.values()))
+    assert {one.label: one.tied_at_the_cut for one in counted} == {"a": 3, "b": 0}
     # Nothing of that score is kept: the least score decides, and no hash.
     assert not any(one.tied for one in became(rows, FilterPlan(top=2, least=0.6)).values())
     # All of it is: there is nothing to choose.
@@ -142,7 +143,7 @@ def test_classes_are_counted() -> None:
     rows = [row("a1", "a", 0.9), row("a2", "a", 0.5), row("a3", "a", None)]
     (tally,) = tallies(list(became(rows, FilterPlan(top=1)).values()))
     assert (tally.pictures, dict(tally.counts)) == (3, {"kept": 1, "rank": 1, "unscored": 1})
-    assert (tally.lowest, tally.mean_kept, tally.mean_scored) == (0.9, 0.9, pytest.approx(0.7))
+    assert (tally.lowest_kept, tally.mean_kept, tally.mean_ranked) == (0.9, 0.9, pytest.approx(0.7))
 
 
 def pictures(folder: Path, n: int = 4) -> list[RealRow]:

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from scenewright.evals.annotation.panel_queries import TextModel
 from scenewright.evals.store.ledger import Ledger
-from scenewright.evals.studies.real.schema import AttributeSchema, SchemaAttribute, SchemaError
+from scenewright.evals.studies.real.schema import SchemaAttribute, SchemaError
 from scenewright.evals.studies.real.schema_making import (
     PIECE,
     ClassText,
@@ -25,8 +24,6 @@ from scenewright.evals.studies.real.schema_making import (
     pieces,
     read_attributes,
 )
-from scenewright.evals.studies.real.scoring import DirectScorer, description_of
-from scenewright.mock_providers.vision_tools import described
 from tests.agents.replying import ReplyingChat
 
 TEXT = "The owl is large. Its bill is “hooked and\nyellow”; the legs are red."
@@ -164,44 +161,5 @@ def test_bad_lines_are_named_and_many_end_it(tmp_path: Path) -> None:
     (folder / "attributes" / "image_attribute_labels.txt").write_text("hello\n" * 9)
     with pytest.raises(SchemaError, match="9 of 9 lines"):
         cub_schemas(folder)
-    with pytest.raises(SchemaError, match=r"no .*classes\.txt"):
+    with pytest.raises(SchemaError, match=r"classes\.txt is missing"):
         cub_schemas(tmp_path / "attributes")
-
-
-SCHEMA = AttributeSchema(
-    name="owl",
-    attributes=tuple(
-        SchemaAttribute(part=p, description=d)
-        for p, d in (("bill", "hooked"), ("legs", "red"), ("eyes", "large"))
-    ),
-)
-
-
-def test_points_are_divided_kept_and_checked(tmp_path: Path) -> None:
-    picture = Image.new("RGB", (8, 8))
-    with Ledger(tmp_path / "l.db") as ledger:
-        chat = ReplyingChat(replies=[{"score": 7}, {"score": 2}])
-        scorer = DirectScorer(TextModel("replying", chat), ledger)
-        found = asyncio.run(scorer.score(picture, SCHEMA))
-        assert found.points == 2
-        assert found.value == pytest.approx(2 / 3)
-        assert "This is an image of a owl." in chat.said(0)
-        assert "bill: hooked; legs: red; eyes: large" in chat.said(0)
-        assert asyncio.run(scorer.score(picture, SCHEMA)) == found
-        assert len(chat.sent) == 2
-        other = asyncio.run(scorer.score(Image.new("RGB", (9, 9)), SCHEMA))
-        assert other.points == 2
-
-
-def test_points_that_cannot_be_are_no_zero(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "l.db") as ledger:
-        scorer = DirectScorer(TextModel("r", ReplyingChat(replies=[{"score": -1}])), ledger)
-        found = asyncio.run(scorer.score(Image.new("RGB", (8, 8)), SCHEMA))
-        assert (found.value, found.points) == (None, None)
-        assert "3 attributes" in found.reason
-
-
-def test_the_knowledge_is_read_back() -> None:
-    assert described(description_of(SCHEMA)) == [
-        ("bill", "hooked"), ("legs", "red"), ("eyes", "large"),
-    ]  # fmt: skip

@@ -158,10 +158,10 @@ def test_a_finished_training_is_found_and_another_is_refused(
         train_style(clip, data, trained, other, device="cpu")
     out = tmp_path / "style"
     train_style(clip, data, out, PLAN, device="cpu", most_steps=1)
-    with pytest.raises(StyleError, match="begun otherwise"):
+    with pytest.raises(StyleError, match="a training with other settings"):
         train_style(clip, data, out, other, device="cpu")
-    (tmp_path / ".style.training" / "checkpoint.safetensors").write_bytes(b"cut")
-    with pytest.raises(StyleError, match="is damaged"):
+    (tmp_path / ".style.training" / "checkpoint.pt").write_bytes(b"cut")
+    with pytest.raises(StyleError, match="is not a readable checkpoint"):
         train_style(clip, data, out, PLAN, device="cpu")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("mine")

@@ -67,7 +67,7 @@ def test_all_pictures_at_fault_are_named_at_once(tmp_path: Path) -> None:
 
 
 def test_what_is_no_set_is_told(tmp_path: Path) -> None:
-    with pytest.raises(StyleError, match="there is no"):
+    with pytest.raises(StyleError, match="does not exist"):
         read_labelled(tmp_path / "nowhere")
     (tmp_path / "photo").mkdir()
     with pytest.raises(StyleError, match="no folder 'illustration'"):
