@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from scenewright.config.accounts import DECISION_KIND
-from scenewright.config.settings import JUDGE_KINDS, LOCAL_BACKEND, Settings, SettingsError
+from scenewright.config.profiles import JUDGE_KINDS, LOCAL_BACKEND, SettingsError
+from scenewright.config.settings import Settings
 from scenewright.providers.usage import ExpectedUsage
 from scenewright.runs.model_factory.profiles import limits_of
 

@@ -44,8 +44,8 @@ def made_here(model: ModelFolder) -> dict[str, Any]:
             )
             continue
 
-        processor = getattr(transformers, kind, None)
-        if "video_processor" in getattr(processor, "get_attributes", tuple)():
+        processor: Any = getattr(transformers, kind, None)
+        if processor is not None and "video_processor" in processor.get_attributes():
             made[part] = pictures_alone(processor, model.folder / part)
     return made
 

@@ -305,7 +305,8 @@ def _class_of(entry: object) -> Callable[..., Any] | None:
 
         if name.endswith("Processor"):
             # Its tokenizer lies in the same folder; its other parts are not needed here.
-            return transformers.AutoTokenizer.from_pretrained
+            load: Callable[..., Any] = transformers.AutoTokenizer.from_pretrained
+            return load
         place = transformers if library == "transformers" else None
         place = place or getattr(diffusers.pipelines, library, None)
         found = getattr(place, name, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
 
 import diffusers
@@ -169,11 +168,10 @@ async def test_others_that_see_pictures_take_none_beside_a_strength(
 
 
 @pytest.fixture
-def small_longcat(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_longcat(monkeypatch: pytest.MonkeyPatch) -> None:
     from diffusers.pipelines.longcat_image import pipeline_longcat_image_edit as module
 
     monkeypatch.setattr(module, "calculate_dimensions", lambda area, ratio: (64, 48))
-    yield
 
 
 @pytest.mark.usefixtures("small_longcat")

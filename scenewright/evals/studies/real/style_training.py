@@ -45,10 +45,9 @@ from scenewright.evals.statistics.figures import (
     Array,
     Figure,
     figure_of,
-    kendall,
     resamples_of,
-    spearman,
 )
+from scenewright.evals.statistics.ranks import kendall, spearman
 from scenewright.evals.studies.real.style import (
     LABELS,
     TEXTS_FILE,
@@ -161,8 +160,8 @@ def figures_of(scores: Sequence[float], labels: Sequence[Label], seed: int = 0) 
     return StyleFigures(
         accuracy=figure(_accuracy),
         auc=figure(auc),
-        spearman=figure(spearman),
-        kendall=figure(kendall),
+        spearman=figure(partial(spearman, least=3)),
+        kendall=figure(partial(kendall, least=3)),
     )
 
 
