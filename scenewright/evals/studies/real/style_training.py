@@ -160,8 +160,8 @@ def figures_of(scores: Sequence[float], labels: Sequence[Label], seed: int = 0) 
     return StyleFigures(
         accuracy=figure(_accuracy),
         auc=figure(auc),
-        spearman=figure(partial(spearman, least=3)),
-        kendall=figure(partial(kendall, least=3)),
+        spearman=figure(functools.partial(spearman, least=3)),
+        kendall=figure(functools.partial(kendall, least=3)),
     )
 
 
