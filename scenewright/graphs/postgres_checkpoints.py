@@ -102,7 +102,7 @@ class PostgresCheckpoints(AsyncPostgresSaver):
     """
 
     def __init__(self, pool: Pool, thread: str, told: Callable[[], int]) -> None:
-        """Return ``thread`` names the run among all runs.
+        """Store the checkpoints of the run that is called ``thread`` among all runs.
 
         ``told`` gives the number of events that the run's log holds. The tables are there: see
         :func:`postgres_checkpoints`.

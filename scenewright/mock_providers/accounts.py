@@ -101,7 +101,7 @@ class Account:
         self._last: float | None = None
 
     def arrive(self, now: float) -> None:
-        """Return a request is there; every arrival ends with :meth:`finish`."""
+        """Count a request that has arrived; every arrival ends with :meth:`finish`."""
         self._arrivals += 1
         self._last = time.time()
         if self._first is None:
@@ -171,7 +171,7 @@ class Account:
         self._executed_twice += not first
 
     def finish(self, outcome: str, fault: str | None = None) -> None:
-        """Return a request is done: ``outcome`` is a field of :meth:`report`.
+        """Count a request that is done; ``outcome`` is a field of :meth:`report`.
 
         ``fault`` what befell it.
         """

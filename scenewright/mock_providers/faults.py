@@ -69,7 +69,7 @@ class Chance:
     __slots__ = ("_digest", "number")
 
     def __init__(self, seed: int, number: int) -> None:
-        """Return ``number``: how many requests the mock server had met, this one included."""
+        """Begin for the request ``number``, counted from 1 over all requests of the mock server."""
         self.number = number
         self._digest = hashlib.sha256(f"{seed}:{number}".encode()).digest()
 
@@ -223,7 +223,7 @@ class Swaps:
     """Which models are exchanged, and how many requests each has met since that was ordered."""
 
     def __init__(self, swaps: Iterable[Swap] = ()) -> None:
-        """Return ``swaps`` are ordered at once, and are what :meth:`clear` goes back to."""
+        """Order ``swaps`` at once; :meth:`clear` goes back to them."""
         self._given = tuple(swaps)
         self._swaps: dict[str, Swap] = {}
         self._met: dict[str, int] = {}

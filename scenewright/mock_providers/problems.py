@@ -24,7 +24,7 @@ class Problem(Exception):
         allowed: int | None = None,
         retry_after: float | None = None,
     ) -> None:
-        """Return ``status``: of HTTP. ``param``: the field at fault.
+        """Describe a refusal with the HTTP ``status``; ``param`` is the field at fault.
 
         ``limit``, ``allowed``, ``retry_after`` (seconds): for ``rate_limited``.
         """

@@ -81,7 +81,7 @@ class MockProviders:
     """The models behind the providers' formats. One event loop uses it."""
 
     def __init__(self, settings: MockSettings | None = None) -> None:
-        """Return ``settings``: how it behaves; by default without limits, latency or faults."""
+        """Serve with ``settings``; by default without limits, latency or faults."""
         self.settings = settings or MockSettings()
         self.faults = FaultPlan(self.settings.faults)
         self.swaps = Swaps(self.settings.swaps)

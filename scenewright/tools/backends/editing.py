@@ -173,7 +173,7 @@ class Kept:
         seed: int,
         layout: Latents = "grid",
     ) -> None:
-        """Return ``mask`` is white where ``picture`` may change.
+        """Keep ``picture`` where ``mask`` is black; it may change where the mask is white.
 
         A cell of the latents changes if it is white on at least half of it.
         """
@@ -220,7 +220,7 @@ class Editor:
     def __init__(
         self, pipe: Any, drawing: Any, form: EditForm, latents: Latents, multiple: int
     ) -> None:
-        """Return ``drawing`` is the pipeline of the same parts that draws without a picture.
+        """Edit with ``pipe``; ``drawing`` has the same parts and draws without a picture.
 
         ``multiple``: sides of pictures must be multiples of this many pixels.
         """

@@ -168,9 +168,9 @@ class Loaded:
         *,
         references: ReferenceForm | None = None,
     ) -> None:
-        """Return ``name`` is the backend's id, for errors.
+        """Draw with ``pipe``, whose family is ``family`` and whose prompts ``reader`` reads.
 
-        ``family`` that of ``pipe``, and ``reader`` how it reads prompts.
+        ``name`` is the backend's id, for errors.
         """
         self.pipe = pipe
         self._name = name

@@ -73,11 +73,11 @@ class PromptReader:
         chunked: bool = False,
         lengths: Sequence[int] = (),
     ) -> None:
-        """Return ``room``: tokens that are read at once, without marks.
+        """Read with ``tokenizers``, ``room`` tokens at once (without marks).
 
-        None: any number, or nobody knows. ``chunked``: longer prompts are read in chunks of so
-        many. ``lengths``: what the pipeline takes as ``max_sequence_length`` (``Family.lengths``).
-        Without ``tokenizers`` tokens are estimated.
+        ``room`` is None for any or an unknown number. ``chunked``: longer prompts are read in
+        chunks of so many. ``lengths``: what the pipeline takes as ``max_sequence_length``
+        (``Family.lengths``). Without ``tokenizers`` tokens are estimated.
         """
         self._tokenizers = tuple(tokenizers)
         self._room = room
@@ -395,7 +395,7 @@ class PromptWeights:
     """
 
     def __init__(self, pipe: Any, rows: Sequence[Sequence[str]], reader: PromptReader) -> None:
-        """Return ``rows`` names the tokenizers (``Family.text``).
+        """Weigh embeddings of the tokenizers ``rows`` (``Family.text``).
 
         ``reader`` says which part of the prompt each chunk of the embeddings is.
         """

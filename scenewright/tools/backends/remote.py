@@ -66,7 +66,7 @@ class RemoteBackend:
         size: tuple[int, int] | None = None,
         quality: str | None = None,
     ) -> None:
-        """Return ``account``: what precedes the model in the id (default: the provider).
+        """Draw through ``wire``; ``account`` precedes the model in the id (default: the provider).
 
         ``priced_as``: what precedes it in the table of prices (default: the same). ``size``:
         (width, height) in pixels of requests that name none. The backend closes its wire, not the

@@ -50,7 +50,7 @@ class ServedBackend:
         account: str,
         size: tuple[int, int] | None = None,
     ) -> None:
-        """Return ``account``: what precedes the served id in the backend's id.
+        """Draw on ``server``; ``account`` precedes the served id in the backend's id.
 
         ``size``: (width, height) in pixels of requests that name none; None: the served model's
         own.

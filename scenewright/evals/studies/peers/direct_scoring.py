@@ -207,7 +207,7 @@ class OptionRater:
         ]
 
     async def aclose(self) -> None:
-        """Return the judge stays its owner's."""
+        """Leave the judge open: its owner closes it."""
 
     def _chosen(self, fact: Fact, said: Answer) -> Answer:
         if said.state not in ("yes", "no") or said.choice not in MARKS:

@@ -280,7 +280,7 @@ class DetectorJudge:
         return ""
 
     async def aclose(self) -> None:
-        """Return the detector stays its owner's."""
+        """Leave the detector open: its owner closes it."""
 
     async def _seen(
         self, image: Image.Image, told: str

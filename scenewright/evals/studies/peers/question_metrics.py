@@ -410,7 +410,7 @@ class VqaScore(PanelMetric):
     def noted(
         self, facts: Sequence[Fact], answers: Mapping[str, Sequence[Answer]], likely: Array
     ) -> dict[str, float | None]:
-        """Return ``bare``: how many judges gave a mere yes or no, whose score is 1 or 0."""
+        """Return the number of judges (``bare``) that gave no probability; they score 1 or 0."""
         usable = [a for given in answers.values() for a in given if a.state in ("yes", "no")]
         return {"bare": float(sum(a.probability is None or a.method == "binary" for a in usable))}
 

@@ -480,7 +480,7 @@ class RecordedDetector:
         threshold: float = 0.0,
         images: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Return ``path``: see :mod:`scenewright.tools.vision.detection.files`.
+        """Read the detections in ``path``; the module describes the formats.
 
         ``threshold``: least score of a detection. ``images``: the folder that file names are
         relative to, by default that of ``path``. Raises ``DetectionError`` for what cannot be read.

@@ -167,7 +167,7 @@ class BiRefNet:
         device: str = "auto",
         side: int = INPUT_SIDE,
     ) -> None:
-        """Return ``model``: a folder in transformers layout, or a fetched hub repository.
+        """Use ``model``: a folder in transformers layout, or a fetched hub repository.
 
         ``side``: width and height, in pixels, that it is shown. Raises ``DetectionError`` if the
         model is not on this machine, brings code that is not trusted, or ``side`` is no multiple of

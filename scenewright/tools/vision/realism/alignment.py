@@ -72,7 +72,7 @@ class AlignmentScorer:
     """What its id begins with."""
 
     def __init__(self, encoder: Encoder, bounds: Bounds) -> None:
-        """Return ``bounds``: the cosines that become 1 and 5; beyond them it is cut off.
+        """Score by cosines: ``bounds`` are those that become 1 and 5, the limits of the scale.
 
         Raises ``RealismError`` for bounds in the wrong order.
         """

@@ -62,9 +62,9 @@ class CalibratedScorer:
     """
 
     def __init__(self, scorer: RealismScorer, examples: Examples, *, scope: Scope = "all") -> None:
-        """Return ``scope``: see :data:`Scope`.
+        """Calibrate ``scorer`` on ``examples``, by one map for all or one a category (``scope``).
 
-        One map a category follows each, but stands on five examples.
+        A map of a category follows it, but is fitted to five examples.
         """
         if scope not in ("all", "category"):
             raise RealismError(f"scope {scope!r}: use all or category")
