@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import diffusers
@@ -62,6 +64,14 @@ def test_the_table_starts_from_pictures_as_the_library_does() -> None:
         if family is None or family.edits is not None or key not in FROM_PICTURES:
             continue
         assert family.image_to_image == FROM_PICTURES[key].__name__
+
+
+def test_the_page_has_the_table_of_the_data() -> None:
+    script = Path(__file__).parents[3] / "scripts" / "families.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
