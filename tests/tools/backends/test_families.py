@@ -153,8 +153,17 @@ class TestKrea2(Modern):
     pipeline_class = "Krea2Pipeline"
 
 
-class TestChroma(Modern):
-    pipeline_class = "ChromaPipeline"
+class TestChroma(Family):
+    @staticmethod
+    def make(folder: Path) -> Callable[[], DiffusersBackend]:
+        model = tiny_modern.build_chroma(folder / "model")
+        files = tiny_families.build_flux_adapter(folder / "files")
+        source = IPAdapterSource(
+            str(files / "adapter"),
+            weight_name="ip_adapter.safetensors",
+            image_encoder=str(files / "clip"),
+        )
+        return lambda: DiffusersBackend(str(model), ip_adapter=source)
 
 
 class TestGlmImage(Modern):
