@@ -91,6 +91,8 @@ class BackendFeatures:
     """Whether the prompt may say what to change in the start picture (``instruct``)."""
     emphasis: bool = False
     """Whether parts of the prompt may have weights (``emphasis``)."""
+    edit_references: int = 0
+    """Most references beside a picture that is edited by instruction (``instructions``)."""
     start_references: bool = False
     """Whether a start picture that is no instruction may come with one reference, which the model
     sees as a picture."""

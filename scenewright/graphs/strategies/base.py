@@ -244,6 +244,11 @@ def mask_outside(round_context: RoundContext, regions: Iterable[Region]) -> str:
     return round_context.images.put(inverted(mask_of(regions, size)))
 
 
+def absent_objects(round_context: RoundContext) -> list[str]:
+    """Ids of the objects that were found absent, in order."""
+    return [fact.subject for fact in failed_facts(round_context) if fact.kind == "object"]
+
+
 def failed_facts(round_context: RoundContext) -> list[Fact]:
     """Return the stated facts that the best candidate was found not to hold.
 
@@ -293,14 +298,15 @@ def clauses(round_context: RoundContext) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def instruction(round_context: RoundContext) -> str:
+def instruction(round_context: RoundContext, shown: bool = False) -> str:
     """Return the order to an edit model.
 
-    Add what is absent, change what is there and wrong, keep the rest.
+    Add what is absent, change what is there and wrong, keep the rest. ``shown``: the model sees a
+    picture of what is missing as well, and each picture is named by its role.
     """
     items = {item.id: item for item in round_context.scene.objects}
     orders: list[str] = []
-    absent = {fact.subject for fact in failed_facts(round_context) if fact.kind == "object"}
+    absent = set(absent_objects(round_context))
     for fact in failed_facts(round_context):
         subject = items[fact.subject]
         if fact.kind == "object":
@@ -310,7 +316,8 @@ def instruction(round_context: RoundContext) -> str:
                 for relation in round_context.scene.relations
                 if relation.source == subject.id and relation.target not in absent
             ]
-            orders.append(" ".join([f"Add {article(phrase)} {phrase}", *places[:1]]) + ".")
+            added = f"the {phrase} of image 2" if shown else f"{article(phrase)} {phrase}"
+            orders.append(" ".join([f"Add {added}", *places[:1]]) + ".")
         elif fact.kind == "attribute":
             orders.append(f"Make the {subject.name} {fact.value}.")
         elif fact.target is not None:
@@ -318,7 +325,11 @@ def instruction(round_context: RoundContext) -> str:
                 f"Change the picture so that {_the(subject)} is {fact.predicate} "
                 f"{_the(items[fact.target])}."
             )
-    return " ".join([*dict.fromkeys(orders), "Keep everything else as it is."])
+    roles = ["Image 1 is the picture to change, image 2 shows what it lacks."] if shown else []
+    kept = (
+        "Keep everything else of image 1 as it is." if shown else "Keep everything else as it is."
+    )
+    return " ".join([*roles, *dict.fromkeys(orders), kept])
 
 
 def _the(item: SceneObject) -> str:

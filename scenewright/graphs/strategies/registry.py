@@ -24,6 +24,7 @@ from scenewright.graphs.strategies.base import (
 from scenewright.graphs.strategies.feedback import Feedback, MaskedFeedback, ScheduledFeedback
 from scenewright.graphs.strategies.repairs import (
     BestOfN,
+    ComposeEdit,
     Edit,
     Emphasize,
     Inpaint,
@@ -56,12 +57,12 @@ class Router:
 
     def __init__(self) -> None:
         feedback, inpaint, edit = Feedback(), Inpaint(), Edit()
-        emphasis, resample = Emphasize(), Resample()
+        compose, emphasis, resample = ComposeEdit(), Emphasize(), Resample()
         self._orders: dict[str, tuple[RepairStrategy, ...]] = {
             "most of it is wrong": (resample, feedback),
-            "objects are absent": (edit, feedback, inpaint, emphasis, resample),
-            "only attributes are wrong": (edit, inpaint, feedback, emphasis, resample),
-            "relations are wrong": (edit, inpaint, feedback, emphasis, resample),
+            "objects are absent": (compose, edit, feedback, inpaint, emphasis, resample),
+            "only attributes are wrong": (compose, edit, inpaint, feedback, emphasis, resample),
+            "relations are wrong": (compose, edit, inpaint, feedback, emphasis, resample),
             UNREAL: (resample, inpaint),
         }
 
@@ -104,6 +105,9 @@ class Router:
             if strategy.name == Inpaint.name and not _placed(round_context):
                 continue
             if left is not None and left < 2 and strategy.name == Feedback.name:
+                continue
+            # It does the same and more.
+            if strategy.name == Edit.name and features.edit_references:
                 continue
             yield strategy
 
@@ -151,6 +155,7 @@ def strategies() -> Mapping[str, RepairStrategy]:
             MaskedFeedback(),
             Inpaint(),
             Edit(),
+            ComposeEdit(),
             Emphasize(),
             Resample(),
             BestOfN(),

@@ -11,18 +11,21 @@ The controls: pictures without feedback.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import mean, median
 
 from scenewright.core.facts import Answer, Fact, ScoreCard
 from scenewright.core.layout import Region
-from scenewright.core.ports.backend import BackendFeatures, Emphasis, Start
+from scenewright.core.ports.backend import BackendFeatures, Emphasis, Reference, Start
 from scenewright.core.questions import noun_phrase
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.strategies.base import (
     Attempt,
     GenerationOverrides,
     RepairPlan,
     RoundContext,
     UnrealisticObject,
+    absent_objects,
     clauses,
     failed_facts,
     failure_line,
@@ -237,11 +240,13 @@ class Edit:
         return None if features.instructions else "it takes no instructions"
 
     def plan_repair(self, round_context: RoundContext) -> RepairPlan:
-        """One instruction for all that failed."""
+        """One instruction for all that failed, with a picture of what is absent."""
         features = round_context.features
         if features.instructions:
+            reference = self._reference(round_context)
+            asked = instruction(round_context, shown=reference is not None)
             return RepairPlan(
-                self.name, f"asks for: {instruction(round_context)}", failure_line(round_context)
+                self.name, f"asks for: {asked}", failure_line(round_context), reference
             )
         if features.edit:
             does = "draws the best picture again from under noise, with what failed said again"
@@ -258,7 +263,11 @@ class Edit:
         features = round_context.features
         if features.instructions:
             start = Start(image=round_context.best, strength=1.0, instruct=True)
-            return GenerationOverrides(start=start, prompt=instruction(round_context))
+            return GenerationOverrides(
+                references=() if shown is None else (Reference(image=shown, weight=1.0),),
+                start=start,
+                prompt=instruction(round_context, shown=shown is not None),
+            )
         said = repeat_failures(round_context)
         if not features.edit:
             return GenerationOverrides(prompt=said)
@@ -266,6 +275,63 @@ class Edit:
         return GenerationOverrides(
             start=Start(image=round_context.best, strength=strength), prompt=said
         )
+
+    def _reference(self, round_context: RoundContext) -> SceneGraph | None:
+        """Return the graph to draw for the model to see beside the picture.
+
+        None where nothing is absent, the model sees one picture, or the budget has no room.
+        """
+        left = round_context.images_left
+        if not round_context.features.edit_references or (left is not None and left < 2):
+            return None
+        return round_context.missing if absent_objects(round_context) else None
+
+
+class ComposeEdit(Edit):
+    """Feedback for models that edit from several pictures.
+
+    The kept picture and the one of the missing graph are shown as they are, each named by its role,
+    in place of the two references of Eq. 5. Where the composer planned the places of what is
+    missing, only these may change: drawn anew after the picture of what is missing if the backend
+    has such a form, else edited within a mask.
+    """
+
+    name = "compose-edit"
+    about = "Show an edit model the best picture and one of what is missing, each by its role."
+
+    def unsupported_reason(self, features: BackendFeatures) -> str | None:
+        """Report missing support for instructions with several pictures."""
+        lacking = super().unsupported_reason(features)
+        return lacking or (None if features.edit_references else "it edits from one picture alone")
+
+    def plan_repair(self, round_context: RoundContext) -> RepairPlan:
+        """Plan one order for all that failed, within the places of what is missing."""
+        repair_plan = super().plan_repair(round_context)
+        lacking = self.unsupported_reason(round_context.features)
+        if lacking is None and (regions := self._regions(round_context)):
+            place = "place" if len(regions) == 1 else "places"
+            return replace(
+                repair_plan, does=f"{repair_plan.does} Changes {len(regions)} {place} alone."
+            )
+        return repair_plan
+
+    def redraw(
+        self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
+    ) -> GenerationOverrides:
+        """Return the pictures, the order, and a mask of what may change."""
+        changes = super().redraw(round_context, repair_plan, shown)
+        regions = self._regions(round_context)
+        if changes.start is None or not changes.start.instruct or not regions:
+            return changes
+        mask = mask_in(round_context, regions)
+        if shown is not None and round_context.features.start_references:
+            start = Start(image=round_context.best, strength=1.0, mask=mask)
+            return GenerationOverrides(references=changes.references, start=start)
+        return replace(changes, start=changes.start.model_copy(update={"mask": mask}))
+
+    def _regions(self, round_context: RoundContext) -> list[Region] | None:
+        """Return the places of what is missing, unless a fact failed of a thing without one."""
+        return regions_of(round_context, objects_of(failed_facts(round_context)))
 
 
 class Emphasize:

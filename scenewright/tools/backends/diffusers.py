@@ -193,6 +193,7 @@ class DiffusersBackend:
             masks=adapter and family.masks,
             schedules=adapter,
             edit=family.image_to_image is not None or family.inpaint is not None,
+            edit_references=family.edit_references(self._max_references),
             start_references=family.inpaint is not None,
             instructions=family.edits is not None,
             emphasis=bool(family.text),

@@ -127,6 +127,13 @@ class Family:
         most = self.edits.pictures if self.edits is not None else self.most_references
         return wanted if most is None else min(wanted, most)
 
+    def edit_references(self, wanted: int) -> int:
+        """How many references may stand beside a picture that is edited by instruction."""
+        if self.edits is None or not self.edits.listed:
+            return 0
+        most = self.edits.pictures
+        return wanted if most is None else min(wanted, most - 1)
+
     @property
     def masks(self) -> bool:
         """Whether a reference may carry a mask."""

@@ -107,6 +107,7 @@ class ImageCaps(BaseModel):
             default_steps=1,
             default_guidance=0.0,
             instructions=self.instructions and self.pictures > 0,
+            edit_references=references if self.instructions else 0,
             strengths=False,
             prompt_tokens=self._prompt_tokens(),
         )

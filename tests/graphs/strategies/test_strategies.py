@@ -44,13 +44,18 @@ BACKENDS: dict[str, BackendFeatures] = {
 }
 
 
+def blue(seen: RoundContext) -> str:
+    """The reference of :func:`played`."""
+    return seen.images.put(Image.new("RGB", (48, 48), (0, 0, 250)))
+
+
 def played(name: str, seen: RoundContext) -> tuple[RepairStrategy, RepairPlan, GenerationOverrides]:
     """The strategy that acts, its move and its redrawing with a reference if it wants one."""
     repair_plan = strategy_of(name).plan_repair(seen)
     acting = strategy_of(repair_plan.strategy)
     shown = None
     if repair_plan.reference is not None:
-        shown = seen.images.put(Image.new("RGB", (48, 48), (0, 0, 250)))
+        shown = blue(seen)
     return acting, repair_plan, acting.redraw(seen, repair_plan, shown)
 
 
@@ -188,6 +193,73 @@ def test_an_edit_is_an_order_to_a_model_that_takes_one(tmp_path: Path) -> None:
         "Add a cat near the brown dog. Make the ball red. Change the picture so that the brown dog "
         "is left of the table. Keep everything else as it is."
     )
+
+
+SEVERAL = replace(ALL, reference_maths="pictures", edit_references=1)
+"""An edit model that sees a reference beside the picture."""
+
+
+def test_an_edit_shows_what_is_absent_to_a_model_that_sees_several_pictures(
+    tmp_path: Path,
+) -> None:
+    seen = round_context(tmp_path, [CAT, RED, LEFT], features=SEVERAL)
+    for name in ("edit", "compose-edit"):
+        _, repair_plan, redrawn = played(name, seen)
+        assert repair_plan.reference == seen.missing
+        assert [one.image for one in redrawn.references] == [blue(seen)]
+        assert redrawn.prompt == instruction(seen, shown=True)
+    assert instruction(seen, shown=True) == (
+        "Image 1 is the picture to change, image 2 shows what it lacks. Add the cat of image 2 "
+        "near the brown dog. Make the ball red. Change the picture so that the brown dog is left "
+        "of the table. Keep everything else of image 1 as it is."
+    )
+    # Nothing is absent, or no image is left for it: the words alone.
+    for changes in ({"lost": [RED]}, {"lost": [CAT], "images_left": 1}):
+        seen = round_context(tmp_path, features=SEVERAL, **changes)
+        _, repair_plan, redrawn = played("compose-edit", seen)
+        assert (repair_plan.reference, redrawn.references) == (None, ())
+        assert redrawn.prompt == instruction(seen)
+
+
+def test_a_composed_edit_keeps_to_the_places_of_what_is_missing(tmp_path: Path) -> None:
+    seen = round_context(tmp_path, [CAT], features=SEVERAL)
+    _, repair_plan, redrawn = played("compose-edit", seen)
+    assert repair_plan.does.endswith("Changes 1 place alone.")
+    assert redrawn.start is not None
+    assert redrawn.start.instruct
+    assert redrawn.start.mask is not None
+    mask = seen.images.get(redrawn.start.mask).convert("L")
+    assert [mask.getpixel(at) for at in ((8, 40), (40, 8))] == [255, 0]
+    unplanned = round_context(tmp_path, [CAT], features=SEVERAL, planned={})
+    assert played("compose-edit", unplanned)[2].start == redrawn.start.model_copy(
+        update={"mask": None}
+    )
+
+
+def test_a_composed_edit_draws_the_place_after_the_reference_where_that_is_possible(
+    tmp_path: Path,
+) -> None:
+    seen = round_context(tmp_path, [CAT], features=replace(SEVERAL, start_references=True))
+    redrawn = played("compose-edit", seen)[2]
+    assert redrawn.start is not None
+    assert (redrawn.start.instruct, redrawn.start.mask is None) == (False, False)
+    assert [one.image for one in redrawn.references] == [blue(seen)]
+    # The prompt is that of the whole scene: it says what the picture shows.
+    assert redrawn.prompt is None
+
+
+def test_a_composed_edit_needs_instructions_and_several_pictures() -> None:
+    strategy = strategy_of("compose-edit")
+    assert strategy.unsupported_reason(SEVERAL) is None
+    assert strategy.unsupported_reason(ALL) == "it edits from one picture alone"
+    without = replace(SEVERAL, instructions=False)
+    assert strategy.unsupported_reason(without) == "it takes no instructions"
+
+
+def test_the_router_takes_the_composed_edit_in_place_of_the_plain_one(tmp_path: Path) -> None:
+    for features, name in ((SEVERAL, "compose-edit"), (ALL, "edit")):
+        seen = round_context(tmp_path, [CAT], features=features)
+        assert strategy_of("router").plan_repair(seen).strategy == name
 
 
 def test_an_edit_elsewhere_says_again_what_failed(tmp_path: Path) -> None:
