@@ -167,7 +167,7 @@ def calibrate(
     for ids in (*panels, *(spec.first for spec in cascades)):
         if not ids or set(ids) - set(judges):
             raise CalibrationError(
-                f"a panel of {', '.join(ids) or 'nobody'}: name judges that are measured here"
+                f"a panel of {', '.join(ids) or 'no judges'}: name judges that are measured here"
             )
     measured = Calibration(
         created=datetime.now(UTC).isoformat(timespec="seconds"),

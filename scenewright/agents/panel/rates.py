@@ -193,7 +193,7 @@ class Calibration(FrozenModel):
         for entry in self.judges:
             if entry.judge_id == judge_id:
                 return entry
-        known = ", ".join(entry.judge_id for entry in self.judges) or "nobody"
+        known = ", ".join(entry.judge_id for entry in self.judges) or "no judge"
         raise CalibrationError(
             f"the calibration has no entry for {judge_id} (it measured {known}): "
             f"{_AGAIN} for the judges of this profile"

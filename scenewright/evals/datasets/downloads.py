@@ -301,7 +301,7 @@ def unpack(
             if total > allowed or len(names) >= MOST_FILES:
                 raise DownloadError(
                     f"{archive} holds more than {size_words(allowed)} or {MOST_FILES} files, which "
-                    "is no honest archive of its size: unpack it by hand if you trust it"
+                    "is far more than its own size: unpack it by hand if you trust it"
                 )
             if size > (free := free_bytes(folder)):
                 raise DownloadError(

@@ -67,7 +67,7 @@ async def listed(
     identity: Reader,
     status: Annotated[list[Status] | None, Query(description="Only runs that stand so.")] = None,
     words: Annotated[
-        str, Query(max_length=200, description="Words that must stand in the title.")
+        str, Query(max_length=200, description="Words that the title must contain.")
     ] = "",
     before: Annotated[
         str | None, Query(max_length=60, description="`next` of the page before.")

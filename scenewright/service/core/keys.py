@@ -218,7 +218,7 @@ async def demand_some(settings: ServiceSettings) -> None:
     place = "" if settings.database is not None else f" --data {settings.data}"
     database_option = "" if settings.database is None else " --database URL"
     raise SettingsError(
-        f"{settings.host} demands API keys, and there is none that may be used: make one with "
+        f"{settings.host} requires API keys, and no usable key exists: make one with "
         f"`scenewright keys create TENANT{place}{database_option}`, or listen on 127.0.0.1"
     )
 

@@ -86,7 +86,7 @@ def profile_of(
 ) -> Profile:
     """Return the profile of a request with the judges and the strategy that it names.
 
-    A judge must stand in some profile: a name of another form could read files of the server.
+    A judge must be one of some profile: a name of another form could read files of the server.
     ``allowed`` names the profiles that may be used; none: all. Raises ``Unprocessable``.
     """
     profile = named_profile(request.profile, settings, allowed)

@@ -53,7 +53,7 @@ class RefinementRequest(SceneInput):
     profile: str | None = Field(default=None, max_length=200)
     """Name of a profile; none: the service's default."""
     judges: tuple[str, ...] | None = Field(default=None, min_length=1, max_length=16)
-    """Judges of the loop in place of the profile's; each must stand in some profile."""
+    """Judges of the loop in place of the profile's; each must be one of some profile."""
     report_judges: tuple[str, ...] | None = Field(default=None, max_length=16)
     """Judges of the report likewise."""
     self_report: bool = Field(default=False, exclude_if=lambda wanted: not wanted)

@@ -141,7 +141,7 @@ class RunStore:
     ) -> tuple[list[Run], str | None]:
         """Return the tenant's runs, newest first, and the cursor of what follows.
 
-        ``words`` must stand in the title, whatever their case; ``missing``: only runs whose
+        ``words`` must occur in the title, whatever their case; ``missing``: only runs whose
         judges did not find every fact.
         """
         limit = max(1, min(limit, MAX_LISTED))

@@ -105,7 +105,7 @@ class ListRuns(Arguments):
     status: list[Status] = Field(default=[], max_length=6)
     """Only runs that stand so; empty: all."""
     words: str = Field(default="", max_length=200)
-    """Words that must stand in the scene's description."""
+    """Words that the scene's description must contain."""
     limit: int = Field(default=20, ge=1, le=100)
     """Most runs."""
     before: str | None = Field(default=None, max_length=60)

@@ -46,7 +46,7 @@ async def sign_in(
             status_code=401,
             following=local(following),
             error="This key is wrong, expired or revoked. Copy the whole of it, from sw_ on, or "
-            "ask whoever runs the service for a new one.",
+            "ask the operator of the service for a new one.",
         )
     secure = request.url.scheme == "https"
     reply = RedirectResponse(local(following), 303)

@@ -156,7 +156,7 @@ async def test_another_address_needs_a_key_that_may_be_used(tmp_path: Path) -> N
     await demand_some(settings)
     async with databases.open_database(settings) as engine:
         await KeyStore(engine).revoke(key.id)
-    with pytest.raises(SettingsError, match="none that may be used"):
+    with pytest.raises(SettingsError, match="no usable key exists"):
         await demand_some(settings)
 
 

@@ -280,7 +280,7 @@ class Listed:
             box = box_of(mask)
         if box is None:
             raise DetectionError(
-                f"{self.place}: nothing of {self.name!r} lies in the picture of "
+                f"{self.place}: {self.name!r} lies outside the picture of "
                 f"{size[0]}×{size[1]} pixels: check its box and the file's box and unit"
             )
         return box, mask

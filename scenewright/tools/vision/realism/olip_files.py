@@ -192,7 +192,7 @@ def _split(root: Path, wanted: str | None) -> TrainedOn | None:
     data = _bytes(root, SPLIT)
     if hashlib.sha256(data).hexdigest() != wanted:
         raise RealismError(
-            f"{root / SPLIT} is not the file that {CONFIG} speaks of, so nobody can tell what the "
+            f"{root / SPLIT} is not the file that {CONFIG} names, so it is unknown what the "
             "heads were trained on; copy the whole folder again"
         )
     try:

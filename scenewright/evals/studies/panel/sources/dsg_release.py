@@ -155,7 +155,7 @@ def load_dsg_release(folder: Path, questions: Questions = "dsg") -> AnswerTable:
     unrated = sorted(key for key in asked.keys() - ratings.keys() if key[1] in drew)
     if unrated:
         raise PanelStudyError(
-            f"nobody rated {unrated[0]}, which the judges were asked about: take all files of one "
+            f"{unrated[0]}, which the judges were asked about, has no rating: take all files of one "
             "release"
         )
     images: list[ImageRow] = []

@@ -188,7 +188,7 @@ def test_an_answer_is_read_by_its_first_word(text: str, value: float) -> None:
         ([rating(1, 6)], ROWS, "line 2: the rating is '6', not 1 to 5"),
         ([rating(1, 3), rating(1, 4)], ROWS, "line 3: rater 1 rated the image twice"),
         ([{"item_id": "a"}], ROWS, "no column dsg_prompt_split, t2i_model, worker_id, answer"),
-        ([rating(1, 3, item="tifa160_2")], ROWS, "nobody rated"),
+        ([rating(1, 3, item="tifa160_2")], ROWS, "has no rating"),
         ([rating(1, 3)], [*ROWS, ROWS[0]], "line 6: question 2 is answered twice"),
         ([rating(1, 3)], [answer("x", "0", "yes")], "question_id is 'x', not a number"),
         ([rating(1, 3)], [answer(1, "7", "yes")], "question 1 depends on 7, which is not there"),
