@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from scenewright.core.ports.backend import BackendError
+from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.model_folder import ModelFolder, read_json
 from scenewright.tools.backends.pipeline import choose_dtype
 
@@ -218,7 +219,10 @@ def needs_of(
     tile_width, tile_height = min(width, TILE), min(height, TILE)
     config = _config(model, denoiser)
     decoder = _config(model, "vae")
-    shape = _Shape.of(config, denoiser, _pixels_per_latent(decoder), width, height)
+    # A model that edits sees the picture, and a reference beside it, as tokens of their own.
+    edits = family_of(model.pipeline_class, model.parts).edits
+    pictures = 1 if edits is None else 2 + edits.listed
+    shape = _Shape.of(config, denoiser, _pixels_per_latent(decoder), width, height, pictures)
     return Needs(
         weights={part: sum(found.values()) for part, found in tensors.items() if found},
         denoiser=denoiser,
@@ -297,14 +301,20 @@ class _Shape:
 
     @classmethod
     def of(
-        cls, config: Mapping[str, Any], denoiser: str, pixels: int, width: int, height: int
+        cls,
+        config: Mapping[str, Any],
+        denoiser: str,
+        pixels: int,
+        width: int,
+        height: int,
+        pictures: int = 1,
     ) -> _Shape:
         cells = -(-width // pixels) * -(-height // pixels)
         if denoiser == "transformer":
             # Latents are put together two by two, inside the transformer or before it.
-            tokens = cells // 4 + TEXT_TOKENS
-            heads = int(config.get("num_attention_heads") or 24)
-            wide = heads * int(config.get("attention_head_dim") or 128)
+            tokens = pictures * cells // 4 + TEXT_TOKENS
+            heads = int(config.get("num_attention_heads") or config.get("n_heads") or 24)
+            wide = int(config.get("dim") or heads * int(config.get("attention_head_dim") or 128))
             return cls(TOKEN_MAPS * tokens * wide, heads * tokens**2)
         widths = config.get("block_out_channels") or [320]
         kinds = config.get("down_block_types") or []

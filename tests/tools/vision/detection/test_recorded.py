@@ -181,7 +181,7 @@ def test_broken_files_name_the_entry(content: Any, said: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("thing", "said"),
     [
-        ({"name": "x", "box": [90, 0, 99, 9]}, "nothing of 'x' lies in the picture of 80×48"),
+        ({"name": "x", "box": [90, 0, 99, 9]}, "'x' lies outside the picture of 80×48"),
         ({"name": "x", "mask": {"size": [2, 2], "counts": [3]}}, "come to 3 pixels"),
         ({"name": "x", "mask": {"size": [2], "counts": [3]}}, "size"),
         ({"name": "x", "mask": {"size": [2, 2], "counts": None}}, "counts"),

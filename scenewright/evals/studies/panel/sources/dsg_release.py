@@ -155,8 +155,8 @@ def load_dsg_release(folder: Path, questions: Questions = "dsg") -> AnswerTable:
     unrated = sorted(key for key in asked.keys() - ratings.keys() if key[1] in drew)
     if unrated:
         raise PanelStudyError(
-            f"{unrated[0]}, which the judges were asked about, has no rating: take all files of one "
-            "release"
+            f"{unrated[0]}, which the judges were asked about, has no rating: take all files of "
+            "one release"
         )
     images: list[ImageRow] = []
     facts: list[FactRow] = []
