@@ -185,9 +185,31 @@ class AdapterSpec(BaseModel):
 
 
 _LOCAL_ONLY = (
-    "adapter", "device", "dtype", "scheduler", "variant", "offload", "compile", "slicing",
+    "adapter", "device", "dtype", "scheduler", "variant", "offload", "compile", "slicing", "cache",
 )  # fmt: skip
 Offload = Literal["auto", "none", "parts", "layers"]
+
+
+class CacheSpec(BaseModel):
+    """Reuse of a denoiser's computations from one step to the next, which changes pictures.
+
+    ``"first-block"`` and ``"taylor-seer"`` are the short form.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    kind: Literal["first-block", "taylor-seer"]
+    """``first-block`` skips the other blocks while the first one changes little; ``taylor-seer``
+    predicts the blocks' outputs between steps that are computed."""
+    threshold: float = Field(default=0.05, gt=0.0, le=1.0)
+    """``first-block``: relative change of the first block's output above which all are computed."""
+    interval: int = Field(default=5, ge=2, le=100)
+    """``taylor-seer``: every so many steps are computed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
 
 
 class BackendSpec(BaseModel):
@@ -222,6 +244,8 @@ class BackendSpec(BaseModel):
     slicing: bool | None = None
     """Compute attention and the autoencoder in slices: less memory, slower; None: where the
     device's free memory asks for it."""
+    cache: CacheSpec | None = None
+    """Reuse of the denoiser's computations between steps: faster, other pictures; None: none."""
     size: tuple[int, int] | None = None
     """(width, height) in pixels of what is drawn; None: the model's own."""
     quality: str | None = None

@@ -65,7 +65,7 @@ def test_a_wrong_settings_file_says_what(text: str, message: str) -> None:
 
 def test_an_unknown_profile_lists_what_there_is() -> None:
     toml('[profiles.mine]\nextends = "miniature"\n')
-    with pytest.raises(SettingsError, match="mine, miniature, openai, sd15"):
+    with pytest.raises(SettingsError, match="mine, miniature, openai, qwen-image, qwen-image-edit, sd15"):
         find_profile("sd51")
 
 
@@ -112,7 +112,7 @@ def test_profiles_come_from_a_named_file_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('extends = "sd99"', "which does not exist: there are flux"),
+        ('extends = "sd99"', "which does not exist: there are chroma"),
         ('backend = "diffusers:x"', 'names no judges: add them, or .* extends = "miniature"'),
         ("rounds = 3", "backend: Field required"),
         ("steps = 3", 'names no backend and no judges: .* extends = "miniature"'),

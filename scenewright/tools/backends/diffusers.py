@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from scenewright.config.profiles import CacheSpec
 from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
@@ -87,6 +88,7 @@ class DiffusersBackend:
         offload: OffloadChoice = "auto",
         compile: bool = False,
         slicing: bool | None = None,
+        cache: CacheSpec | None = None,
     ) -> None:
         """``model`` is a folder in the diffusers layout or a hub id.
 
@@ -97,7 +99,7 @@ class DiffusersBackend:
         ``scenewright.json`` and those of its pipeline class. ``scheduler`` names a
         diffusers class; ``variant`` a weights variant such as ``"fp16"``. ``offload`` and
         ``slicing`` go before what :attr:`plan` would choose; ``compile`` compiles the
-        denoiser's repeated blocks.
+        denoiser's repeated blocks. ``cache`` lets it reuse computations between steps.
         """
         if max_references < 1:
             raise BackendError(f"max_references is {max_references}: it must be at least 1")
@@ -111,6 +113,7 @@ class DiffusersBackend:
         self._scheduler = scheduler
         self._variant = variant
         self._offload, self._compile, self._slicing = offload, compile, slicing
+        self._cache = cache
         self._closed = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"diffusers-{self._name}")
         self._ready: Loaded | None = None
@@ -146,6 +149,8 @@ class DiffusersBackend:
             for name, used in (("slicing", self.plan.slicing), ("compile", self._compile))
             if used
         }
+        if self._cache is not None:
+            parts["cache"] = self._cache.model_dump()
         if self._family.inpaint is not None:
             parts["inpaint"] = self._family.inpaint
         # Where long prompts are read in full that the pipeline alone would cut.
@@ -175,6 +180,10 @@ class DiffusersBackend:
         folder = self._folder
         with quiet():
             options = call_options(folder.pipeline_class)
+            if self._cache is not None:
+                from scenewright.tools.backends.placing import check_cache
+
+                check_cache(folder, self._cache)
         family, defaults = self._family, folder.defaults
         few = family.defaults(folder.distilled)
         steps = first_of(
@@ -360,7 +369,9 @@ class DiffusersBackend:
             raise
 
     def _placed(self) -> dict[str, str | int | float]:
-        return {**self.plan.details(), "compiled": int(self._compiled), "device": str(self._device)}
+        placed = {**self.plan.details(), "compiled": int(self._compiled)}
+        cache = {} if self._cache is None else {"cache": self._cache.kind}
+        return placed | cache | {"device": str(self._device)}
 
     def _loaded(self) -> Loaded:
         if self._ready is None:
@@ -375,13 +386,15 @@ class DiffusersBackend:
                     scheduler=self._scheduler,
                     variant=self._variant,
                 )
-                from scenewright.tools.backends.placing import place, slice_up
+                from scenewright.tools.backends.placing import enable_cache, place, slice_up
 
                 if plan.slicing:
                     slice_up(pipe)
                 references = None
                 if adapter is not None:
                     references = references_of(self._family.adapter, pipe, adapter)
+                if self._cache is not None:
+                    enable_cache(pipe, self._cache)
                 self._compiled = place(pipe, plan, device, references, compiled=self._compile)
             self._ready = Loaded(
                 self.id,

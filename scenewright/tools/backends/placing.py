@@ -13,11 +13,17 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import diffusers
 import torch
 from diffusers.models.attention_processor import AttnProcessor2_0
+from diffusers.models.cache_utils import CacheMixin
 from torch import nn
 
+from scenewright.config.profiles import CacheSpec
+from scenewright.core.ports.backend import BackendError
+from scenewright.providers.hub.needs import INDEX
 from scenewright.tools.backends.memory import TILE, MemoryPlan
+from scenewright.tools.backends.model_folder import ModelFolder, read_json
 
 if TYPE_CHECKING:
     from scenewright.tools.backends.adapter import ReferenceForm
@@ -147,6 +153,41 @@ def slice_up(pipe: Any) -> None:
         factor = max(1, int(vae.tile_sample_min_size) // TILE)
         vae.tile_sample_min_size //= factor
         vae.tile_latent_min_size //= factor
+
+
+def check_cache(model: ModelFolder, cache: CacheSpec) -> None:
+    """Raise ``BackendError`` if the denoiser of ``model`` cannot reuse its computations.
+
+    Only the model's index is read.
+    """
+    entry = read_json(model.folder / INDEX).get("transformer")
+    kind = getattr(diffusers, entry[1], None) if isinstance(entry, list) else None
+    if not (isinstance(kind, type) and issubclass(kind, CacheMixin)):
+        raise BackendError(
+            f"the denoiser of {model.pipeline_class} has no cache {cache.kind!r}: leave 'cache' "
+            "out; Flux, FLUX.2, Qwen-Image, Chroma, HunyuanImage, GLM-Image and LongCat have one"
+        )
+
+
+def enable_cache(pipe: Any, cache: CacheSpec) -> None:
+    """Let the denoiser of ``pipe`` reuse its computations between steps.
+
+    Raises ``BackendError`` if its blocks are unknown to the library.
+    """
+    made: diffusers.FirstBlockCacheConfig | diffusers.TaylorSeerCacheConfig
+    if cache.kind == "first-block":
+        made = diffusers.FirstBlockCacheConfig(threshold=cache.threshold)
+    else:
+        made = diffusers.TaylorSeerCacheConfig(
+            cache_interval=cache.interval, taylor_factors_dtype=pipe.transformer.dtype
+        )
+    try:
+        pipe.transformer.enable_cache(made)
+    except (ValueError, AttributeError, KeyError) as error:
+        raise BackendError(
+            f"{type(pipe.transformer).__name__} cannot use the cache {cache.kind!r} "
+            f"({str(error)[:200]}): leave 'cache' out"
+        ) from error
 
 
 def place(
