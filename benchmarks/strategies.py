@@ -60,8 +60,8 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
     "schedule": {"profile": {"strategy": "schedule", **WHOLE}},
     "masked": {"profile": {"strategy": "masked", **WHOLE}},
 }
-"""Name of a run → its options. On the miniature, which takes no instructions, ``compose-edit`` would
-do what ``edit`` does."""
+"""Name of a run → its options. ``compose-edit`` would do what ``edit`` does: the miniature takes no
+instructions."""
 ROUTER = "router"
 TUNING = 1000
 """Scenes from this number on are for trying settings out; none of them is in a result."""
