@@ -216,8 +216,10 @@ async def measure(cases: Sequence[Case], rounds: int) -> dict[str, Any]:
                 walls.append(wall / len(cases))
                 shown.step()
             each = [one.seconds for one in looks]
-            figures[f"usd_per_image.{way}"] = interval([one.usd for one in looks])
-            figures[f"tokens.{way}"] = interval([one.tokens_in + one.tokens_out for one in looks])
+            figures[f"usd_per_image.{way}"] = interval([one.spent["usd"] for one in looks])
+            figures[f"tokens.{way}"] = interval(
+                [one.spent["tokens_in"] + one.spent["tokens_out"] for one in looks]
+            )
             figures[f"latency.{way}"] = interval(each)
             figures[f"seconds_per_image.{way}"] = interval(each if way == "sequential" else walls)
             found[way] = looks
