@@ -341,7 +341,7 @@ def ablate(
         on_variant=begins,
     )
     out.mkdir(parents=True, exist_ok=True)
-    content = rows
+    content = [row.model_dump(mode="json") for row in rows]
     write_json(out / "ablations.json", content)
     write_text(out / "ablations.md", training.markdown(rows).rstrip())
     give(as_json, content, _print_ablations, rows)
@@ -415,7 +415,7 @@ def evaluate(
                 scored=show,
             )
         )
-    content = rows
+    content = [row.model_dump(mode="json") for row in rows]
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / "evaluation.json", content)

@@ -107,10 +107,10 @@ async def test_what_was_drawn_and_asked_is_found_again_by_the_next_process(tmp_p
 async def test_facts_of_absent_things_are_void_and_cost_no_question(tmp_path: Path) -> None:
     kept = scripted(tmp_path)
     kept.run_models = RunModels(
-        kept.run_models.backend,
-        kept.run_models.composer,
-        (ScriptedJudge(level=lambda fact: 255),),
-        (),
+        backend=kept.run_models.backend,
+        composer=kept.run_models.composer,
+        loop_judges=(ScriptedJudge(level=lambda fact: 255),),
+        report_judges=(),
     )
     scene = painting_of_level("hard", "test", 0).scene
     facts = facts_of(scene)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from PIL import Image
 from typer.testing import CliRunner, Result
 
+from scenewright.cli.app import App
 from scenewright.cli.object_realism import score
 from scenewright.core.ports.vision import Detection, DetectionError, ObjectRealism, RealismError
 from scenewright.runs.model_factory import local_models, realism_scorers
@@ -56,7 +56,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
 
 
 def run(*arguments: str) -> Result:
-    app = typer.Typer()
+    app = App("Test.")
     app.command()(score)
     return CliRunner().invoke(app, arguments)
 

@@ -114,7 +114,7 @@ def test_above_the_limit_it_does_not_begin_unasked(
     [
         ('conditions = ["triplet"]', "there is no condition 'triplet': use one of triplets"),
         ('backends = ["nothing"]', "nothing"),
-        ('metrics = ["sgscor"]', "there is no metric 'sgscor': use one of"),
+        ('metrics = ["sgscor"]', "unknown metric 'sgscor': use one of"),
         ("seeds = [1, 1]", "seeds lists something twice"),
         ('nam = "x"', "nam: Extra inputs are not permitted"),
     ],

@@ -133,7 +133,7 @@ async def test_who_gives_up_on_a_tool_finds_its_picture(tmp_path: Path) -> None:
         run = await opened(client)
         early = await client.call_tool("generate_image", {"run": run, "wait_seconds": 0.05})
         assert not data(early)["done"]
-        assert "same call again" in data(early)["next"]
+        assert "repeat the same call" in data(early)["next"]
         call = asyncio.create_task(client.call_tool("generate_image", {"run": run}))
         await asyncio.sleep(0)
         call.cancel()

@@ -127,6 +127,7 @@ class Inpainter:
         self._layout = family.latents
         self._masked = family.inpaint is not None
         self._multiple = multiple
+        self._form = family.edits
         self._least = family.edits.least if family.edits else 1
 
     def begin(
@@ -152,6 +153,7 @@ class Inpainter:
         mask = None if start.mask is None else load(start.mask).convert("L").resize(size)
         if self._masked:
             options["mask_image"] = mask or Image.new("L", size, 255)
+            options |= sized(self._form, size)
             shown = [one for one in references if one.weight != 0]
             if shown:
                 options["image_reference"] = fitted(
@@ -262,16 +264,21 @@ class Editor:
                 f"{type(self._pipe).__name__} sees {most} picture at once, {len(pictures)} were "
                 "given: leave the references out, or the picture to edit"
             )
-        options: dict[str, Any] = {}
-        match self._form.sizing:
-            case "max_area":
-                options |= {"max_area": size[0] * size[1], "_auto_resize": False}
-            case "output_resolution":
-                options["output_resolution"] = round((size[0] * size[1]) ** 0.5)
+        options = sized(self._form, size)
         if not pictures:
             return self._drawing, options, None
         options["image"] = pictures if self._form.listed else pictures[0]
         return self._pipe, options, kept
+
+
+def sized(form: EditForm | None, size: tuple[int, int]) -> dict[str, Any]:
+    """Return the call options that keep a pipeline to ``size``, (width, height) in pixels."""
+    match form and form.sizing:
+        case "max_area":
+            return {"max_area": size[0] * size[1], "_auto_resize": False}
+        case "output_resolution":
+            return {"output_resolution": round((size[0] * size[1]) ** 0.5)}
+    return {}
 
 
 def fitted(

@@ -157,6 +157,8 @@ def family_of(pipeline_class: str, parts: Collection[str]) -> Family:
     family = known_families().get(pipeline_class)
     if family is None:
         return Family(adapter="unet" if "unet" in parts else "none")
+    if family.adapter == "unet" and "unet" not in parts:
+        family = replace(family, adapter="none")
     rows = tuple(tuple(name for name in row if name in parts) for row in family.text)
     # Without T5 the prompt is what CLIP reads of it, whatever length is asked for.
     lengths = family.lengths if family.reader in parts else ()

@@ -250,7 +250,7 @@ def test_decision_is_a_cascade_of_the_decision_judges() -> None:
     assert Profile.model_validate(made.model_dump(mode="json")) == made
     with pytest.raises(ValueError, match="needs a calibration"):
         profile(cascade="decision")
-    with pytest.raises(ValueError, match="there is none"):
+    with pytest.raises(ValueError, match="judges has none"):
         profile(cascade="decision", judges=["gemini:gemini-4-flash", "local:m"])
     with pytest.raises(ValueError, match="give unsure or risk"):
         CascadeSpec(first=("a",), risk=0.1, unsure=(0.2, 0.8))

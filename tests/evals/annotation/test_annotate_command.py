@@ -100,7 +100,7 @@ def test_above_the_limit_it_asks_first(folder: Path, monkeypatch: pytest.MonkeyP
     ("arguments", "message"),
     [
         (("annotate",), "name a CONFIG, or"),
-        (("annotate", "lost.toml"), "no file lost.toml"),
+        (("annotate", "lost.toml"), "lost.toml does not exist"),
         (("annotate", "boxes.json", *GIVEN[:2]), "CONFIG names the photos"),
         (("annotate", *GIVEN[:4], "--panel", "local:x"), "writes no scene graphs"),
         (("annotate", *GIVEN[:4], "--panel", "lab:a,lab:a"), "twice"),

@@ -21,6 +21,7 @@ from scenewright.evals.metrics.base import (
 )
 from scenewright.evals.metrics.extractors import encoder_of, extractor_of
 from scenewright.evals.metrics.registry import METRICS, metric_of
+from scenewright.evals.studies.peers.panel_metric import metric_judges_of
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 from tests.evals.metrics.vectors import Given
 
@@ -58,6 +59,10 @@ def own(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     return module
 
 
+VOTING = inspect.signature(metric_judges_of).parameters
+"""Options of metrics that a panel answers, which these hand on."""
+
+
 @pytest.mark.parametrize("name", sorted(METRICS))
 def test_every_option_in_the_list_is_taken(name: str) -> None:
     entry = METRICS[name]
@@ -66,7 +71,7 @@ def test_every_option_in_the_list_is_taken(name: str) -> None:
     open_ended = any(p.kind is p.VAR_KEYWORD for p in taken.values())
     left = set(entry.options) - set(taken)
     assert not left or (
-        open_ended and left <= {"device", "batch", "dtype", "preparation", "weights"}
+        open_ended and left <= {"device", "batch", "dtype", "preparation", "weights", *VOTING}
     )
     assert entry.about
     assert all(entry.options.values())

@@ -244,7 +244,7 @@ def test_a_model_that_works_otherwise_is_refused(
 
 
 def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(MatchingError, match="holds no model of sentences"):
+    with pytest.raises(MatchingError, match="is not a model of sentences"):
         SentenceSimilarity(str(tmp_path))
 
 
