@@ -47,7 +47,7 @@ def test_strategies_are_listed_with_what_the_backend_lacks() -> None:
     rows = {row["name"]: row for row in called("strategies")["strategies"]}
     assert set(rows) == {*strategies(), "director"}
     assert [name for name, row in rows.items() if row["default"]] == ["feedback"]
-    assert [name for name, row in rows.items() if row["lacks"]] == ["edit"]
+    assert [name for name, row in rows.items() if row["lacks"]] == ["edit", "compose-edit"]
 
 
 def test_an_unknown_strategy_is_a_clear_error(tmp_path: Path) -> None:
