@@ -187,7 +187,7 @@ def test_broken_files_name_the_entry(content: Any, said: str, tmp_path: Path) ->
         ({"name": "x", "mask": {"size": [2, 2], "counts": None}}, "counts"),
         ({"name": "x", "mask": [["a"]]}, "polygon"),
         ({"name": "x", "mask": 4}, "run-length"),
-        ({"name": "x", "mask": {"size": [48, 80], "counts": [3840]}}, "nothing of"),
+        ({"name": "x", "mask": {"size": [48, 80], "counts": [3840]}}, "lies outside the picture"),
     ],
 )
 async def test_what_does_not_fit_its_picture_names_the_entry(
