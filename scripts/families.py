@@ -75,11 +75,10 @@ def defaults(name: str, family: Family) -> str:
     except BackendError:
         # A library that its class needs is not installed.
         options = {}
-    own = (family.steps or options.get("num_inference_steps"), family.scale)
-    if family.scale is None:
-        own = (own[0], options.get(family.guidance))
+    steps, scale = family.recommended(options, distilled=False)
     few = family.few
-    told = [] if None in own or (few and not (few.key or few.name)) else [f"{own[0]}, {own[1]:g}"]
+    always = few is not None and not (few.key or few.name)
+    told = [] if steps is None or scale is None or always else [f"{steps}, {scale:g}"]
     if few is not None:
         told.append(f"distilled {few.steps}, {few.guidance:g}" if told else f"{few.steps}, none")
     return "; ".join(told) or "the class's own"

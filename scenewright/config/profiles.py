@@ -22,6 +22,7 @@ from scenewright.config.model_identity import (
 from scenewright.core.inflection import read_data
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.questions import Protocol, QuestionForm
+from scenewright.core.validation import FiniteModel
 
 Role = Literal["director", "composer", "parser", "questions", "grader", "judge"]
 """Role of a language model in a run or an evaluation."""
@@ -190,13 +191,11 @@ _LOCAL_ONLY = (
 Offload = Literal["auto", "none", "parts", "layers"]
 
 
-class CacheSpec(BaseModel):
+class CacheSpec(FiniteModel):
     """Reuse of a denoiser's computations from one step to the next, which changes pictures.
 
     ``"first-block"`` and ``"taylor-seer"`` are the short form.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: Literal["first-block", "taylor-seer"]
     """``first-block`` skips the other blocks while the first one changes little; ``taylor-seer``

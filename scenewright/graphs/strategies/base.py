@@ -217,6 +217,11 @@ def regions_of(round_context: RoundContext, objects: Iterable[str]) -> list[Regi
     return found if found and len(found) == len(wanted) else None
 
 
+def failed_regions(round_context: RoundContext) -> list[Region] | None:
+    """Return the places of all objects of failed facts; None unless each has one."""
+    return regions_of(round_context, objects_of(failed_facts(round_context)))
+
+
 def planned_regions(round_context: RoundContext, graph: SceneGraph) -> list[Region] | None:
     """Return the places of all objects of ``graph``; None unless each has one."""
     return regions_of(round_context, (item.id for item in graph.objects))

@@ -18,8 +18,7 @@ from scenewright.graphs.strategies.base import (
     RepairStrategy,
     RoundContext,
     failed_facts,
-    objects_of,
-    regions_of,
+    failed_regions,
 )
 from scenewright.graphs.strategies.feedback import Feedback, MaskedFeedback, ScheduledFeedback
 from scenewright.graphs.strategies.repairs import (
@@ -133,7 +132,7 @@ def kind_of_failure(round_context: RoundContext) -> str:
 def _placed(round_context: RoundContext) -> bool:
     if only_unreal(round_context):
         return region_of_worst(round_context) is not None
-    return regions_of(round_context, objects_of(failed_facts(round_context))) is not None
+    return failed_regions(round_context) is not None
 
 
 GROUP = "scenewright.strategies"

@@ -28,13 +28,13 @@ from scenewright.graphs.strategies.base import (
     absent_objects,
     clauses,
     failed_facts,
+    failed_regions,
     failure_line,
     instruction,
     mask_in,
     objects_of,
     phrases,
     planned,
-    regions_of,
 )
 
 TRIES = 2
@@ -180,7 +180,7 @@ class Inpaint:
             return self._of_worst(round_context)
         if lacking:
             return RepairPlan(self.name, "draws the prompt again from another seed", lacking)
-        regions = self._regions(round_context)
+        regions = failed_regions(round_context)
         if regions is None:
             does = "draws the whole picture anew from under noise: no places are planned"
         else:
@@ -195,7 +195,7 @@ class Inpaint:
             return GenerationOverrides()
         options = round_context.options
         regions = (
-            self._regions(round_context)
+            failed_regions(round_context)
             if repair_plan.object is None
             else _alone(repair_plan.region)
         )
@@ -216,9 +216,6 @@ class Inpaint:
         return RepairPlan(
             self.name, does, worst_object_line(round_context), object=item.object, region=region
         )
-
-    def _regions(self, round_context: RoundContext) -> list[Region] | None:
-        return regions_of(round_context, objects_of(failed_facts(round_context)))
 
 
 def _alone(region: Region | None) -> list[Region] | None:
@@ -308,7 +305,7 @@ class ComposeEdit(Edit):
         """Plan one order for all that failed, within the places of what is missing."""
         repair_plan = super().plan_repair(round_context)
         lacking = self.unsupported_reason(round_context.features)
-        if lacking is None and (regions := self._regions(round_context)):
+        if lacking is None and (regions := failed_regions(round_context)):
             place = "place" if len(regions) == 1 else "places"
             return replace(
                 repair_plan, does=f"{repair_plan.does} Changes {len(regions)} {place} alone."
@@ -320,7 +317,7 @@ class ComposeEdit(Edit):
     ) -> GenerationOverrides:
         """Return the pictures, the order, and a mask of what may change."""
         changes = super().redraw(round_context, repair_plan, shown)
-        regions = self._regions(round_context)
+        regions = failed_regions(round_context)
         if changes.start is None or not changes.start.instruct or not regions:
             return changes
         mask = mask_in(round_context, regions)
@@ -328,10 +325,6 @@ class ComposeEdit(Edit):
             start = Start(image=round_context.best, strength=1.0, mask=mask)
             return GenerationOverrides(references=changes.references, start=start)
         return replace(changes, start=changes.start.model_copy(update={"mask": mask}))
-
-    def _regions(self, round_context: RoundContext) -> list[Region] | None:
-        """Return the places of what is missing, unless a fact failed of a thing without one."""
-        return regions_of(round_context, objects_of(failed_facts(round_context)))
 
 
 class Emphasize:

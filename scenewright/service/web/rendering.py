@@ -15,14 +15,10 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader
 
-from scenewright.runs.report import templates, words
+from scenewright.runs.report import templates
 
-_FILTERS = (
-    *("percent", "score", "signed", "duration", "money", "count", "tool_call", "shorten"),
-    *("author", "method_words"),
-)
 _KINDS = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -62,23 +58,9 @@ def environment() -> Environment:
 
     They may include and import those of the run page by name.
     """
-    found = Environment(
-        loader=ChoiceLoader(
-            [
-                PackageLoader("scenewright.service.web", "templates"),
-                PackageLoader("scenewright.runs.report", "assets"),
-            ]
-        ),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.filters |= {name: getattr(words, name) for name in _FILTERS}
-    found.globals["symbols"] = words.SYMBOLS
-    found.globals["meanings"] = words.MEANINGS
-    found.globals["tab_rules"] = templates.tab_rules
-    return found
+    places = (("scenewright.service.web", "templates"), ("scenewright.runs.report", "assets"))
+    loaders = [PackageLoader(package, folder) for package, folder in places]
+    return templates.environment().overlay(loader=ChoiceLoader(loaders))
 
 
 def page(

@@ -57,11 +57,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def first_of(*values: T | None) -> T:
-    """Return the first of ``values`` that is not None; there must be one."""
-    return next(value for value in values if value is not None)
-
-
 class DiffusersBackend:
     """One pipeline and the one thread that uses it.
 
@@ -185,15 +180,10 @@ class DiffusersBackend:
 
                 check_cache(folder, self._cache)
         family, defaults = self._family, folder.defaults
-        few = family.defaults(folder.distilled)
-        steps = first_of(
-            self._steps, defaults.steps, few and few.steps, family.steps,
-            options.get("num_inference_steps"), 50,
-        )  # fmt: skip
-        guidance = first_of(
-            self._guidance, defaults.guidance, few and few.guidance, family.scale,
-            options.get(family.guidance), 0.0,
-        )  # fmt: skip
+        usual_steps, usual_guidance = family.recommended(options, folder.distilled)
+        steps = self._steps or defaults.steps or usual_steps or 50
+        named = (self._guidance, defaults.guidance, usual_guidance, 0.0)
+        guidance = next(one for one in named if one is not None)
         adapter = self._adapter is not None
         references = family.references(self._max_references) if adapter or family.edits else 0
         return BackendFeatures(

@@ -124,11 +124,8 @@ class Inpainter:
         self.pipe = pipeline_of_parts(pipe, name)
         # Both forms encode prompts alike, and the first one remembers them.
         self.pipe.encode_prompt = pipe.encode_prompt
-        self._layout = family.latents
-        self._masked = family.inpaint is not None
+        self._family = family
         self._multiple = multiple
-        self._form = family.edits
-        self._least = family.edits.least if family.edits else 1
 
     def begin(
         self,
@@ -151,17 +148,19 @@ class Inpainter:
         strength = min(1.0, max(start.strength, least / steps))
         options: dict[str, Any] = {"image": picture, "strength": strength}
         mask = None if start.mask is None else load(start.mask).convert("L").resize(size)
-        if self._masked:
+        family = self._family
+        if family.inpaint is not None:
             options["mask_image"] = mask or Image.new("L", size, 255)
-            options |= sized(self._form, size)
+            options |= sized(family.edits, size)
             shown = [one for one in references if one.weight != 0]
             if shown:
+                smallest = family.edits.least if family.edits else 1
                 options["image_reference"] = fitted(
-                    load(shown[0].image), size, self._multiple, self._least
+                    load(shown[0].image), size, self._multiple, smallest
                 )
         if mask is None:
             return options, None
-        return options, Kept(self.pipe, picture, mask, seed, self._layout)
+        return options, Kept(self.pipe, picture, mask, seed, family.latents)
 
 
 class Kept:

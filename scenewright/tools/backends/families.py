@@ -148,6 +148,18 @@ class Family:
         """Return the defaults of a distilled model; None for any other."""
         return self.few if distilled else None
 
+    def recommended(
+        self, options: Mapping[str, Any], distilled: bool
+    ) -> tuple[int | None, float | None]:
+        """Return steps and guidance scale of a model; None where nothing names them.
+
+        ``options`` are those of the pipeline's call, with their defaults.
+        """
+        if few := self.defaults(distilled):
+            return few.steps, few.guidance
+        steps = self.steps or options.get("num_inference_steps")
+        return steps, options.get(self.guidance) if self.scale is None else self.scale
+
 
 def family_of(pipeline_class: str, parts: Collection[str]) -> Family:
     """Return the family of ``pipeline_class``, whose folder holds ``parts``.
