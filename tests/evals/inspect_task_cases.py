@@ -145,7 +145,7 @@ def test_the_solver_draws_samples_of_others() -> None:
         ({"backend": "nope"}, "nope"),
         ({"condition": "nope"}, r"\[condition.nope\]"),
         ({"condition": {"rounds": 0}}, "condition.own.rounds"),
-        ({"metrics": "sharpness"}, "there is no metric 'sharpness'"),
+        ({"metrics": "sharpness"}, "unknown metric 'sharpness'"),
         ({"metrics": f"{HERE}:of_sets"}, "a whole set"),
         ({"judges": "nobody"}, "'nobody' is not a judge"),
         ({"quorum": 2}, "name its judges"),
