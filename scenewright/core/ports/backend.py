@@ -96,6 +96,8 @@ class BackendFeatures:
     start_references: bool = False
     """Whether a start picture that is no instruction may come with one reference, which the model
     sees as a picture."""
+    guided_share: bool = False
+    """Whether guidance may be left out in late steps; elsewhere ``guided_share`` has no effect."""
     strengths: bool = True
     """Whether the strength of a start picture has an effect; elsewhere it is always 1."""
     vocabulary: ClosedVocabulary | None = None
@@ -180,6 +182,11 @@ class GenerationRequest(FiniteModel):
     """Denoising steps; None: the backend's default."""
     guidance: float | None = Field(default=None, ge=0.0, le=100.0)
     """Classifier-free guidance scale; None: the backend's default."""
+    guided_share: float = Field(
+        default=1.0, ge=0.0, le=1.0, allow_inf_nan=False, exclude_if=lambda share: share == 1.0
+    )
+    """Share of the steps, from the first on, in which the picture is guided
+    (``features.guided_share``)."""
     references: tuple[Reference, ...] = ()
     """Reference images, each with its own weight (Eq. 5)."""
     start: Start | None = None
@@ -219,6 +226,9 @@ class GeneratedImage:
     """Tokens of the request's prompt and how many were not read; None: unknown."""
     steps: int | None = None
     """Denoising steps done; None: unknown."""
+    work: float | None = None
+    """Work of the denoiser in full-picture steps: those of a plain picture of the default size and
+    guidance; None: unknown, as with an API."""
     details: dict[str, str | int | float] = field(default_factory=dict)
     """Backend-specific information (scheduler, dtype, cache hits)."""
 

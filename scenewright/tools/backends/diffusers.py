@@ -195,6 +195,7 @@ class DiffusersBackend:
             edit_references=family.edit_references(self._max_references),
             start_references=family.inpaint is not None,
             instructions=family.edits is not None,
+            guided_share=family.passes is not None,
             emphasis=bool(family.text),
             negative_prompt="negative_prompt" in options and family.negative_prompt,
             seeds=True,

@@ -18,6 +18,10 @@ Latents = Literal["grid", "packed", "flux2"]
 """How a pipeline holds its latents: channels × height × width, patches of 2×2 in a row, or patches
 of 2×2 that are normalised by the autoencoder's statistics, in a row."""
 
+GuidancePasses = Literal["batch", "calls"]
+"""How a pipeline guides: ``batch``: each call of the denoiser has the inputs without the prompt,
+then those with it; ``calls``: it is called with the prompt first, then without it."""
+
 _MATHS: dict[AdapterForm, ReferenceMaths] = {
     "none": "none", "unet": "exact", "flux": "exact", "sd3": "joined",
 }  # fmt: skip
@@ -105,6 +109,11 @@ class Family:
     """Tokens of the chat template that these lengths count; None: the tokenizer's own marks."""
     guidance: str = "guidance_scale"
     """The call's option for the guidance scale."""
+    passes: GuidancePasses | None = None
+    """How it guides, if guidance can be left out in late steps; None: it cannot."""
+    cell: int | None = None
+    """Pixels of a side of what the denoiser takes as one cell of the latents; None: what the
+    pipeline scales by."""
     guider: bool = False
     """Whether models that are not distilled are guided by a part ``guider`` of the pipeline."""
     negative_prompt: bool = True

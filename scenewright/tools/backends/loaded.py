@@ -12,6 +12,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from scenewright.core.ports.backend import (
     Start,
 )
 from scenewright.tools.backends.adapter import ReferenceForm
+from scenewright.tools.backends.denoiser_work import DenoiserWork, is_guided
 from scenewright.tools.backends.editing import Editor, Inpainter, Kept, pipeline_of_parts
 from scenewright.tools.backends.families import Family
 from scenewright.tools.backends.model_folder import ModelFolder
@@ -134,6 +136,7 @@ def batches(
             (request.width, request.height) if request.width else features.default_size,
             request.steps or features.default_steps,
             features.default_guidance if request.guidance is None else request.guidance,
+            request.guided_share,
             bool(request.negative_prompt),
             chunk_count(reader, (request.prompt, request.negative_prompt)),
             reader.length((request.prompt, request.negative_prompt)),
@@ -193,10 +196,22 @@ class Loaded:
                 pipe, self._drawing, family.edits, family.latents, folder.multiple
             )
         self._weights = PromptWeights(self._drawing, family.text, reader)
+        self._work = DenoiserWork(pipe, family)
 
     @property
     def _prompts_reused(self) -> int:
         return sum(memory.hits for memory in self._prompts)
+
+    def _passes(self, pipe: Any, guidance: float, negative: str | None) -> bool:
+        distilled = self._folder.distilled
+        return is_guided(pipe, self._family, guidance, bool(negative), distilled)
+
+    @cached_property
+    def _plain_step(self) -> float:
+        """Pixels that the denoiser works through in a step of a plain picture."""
+        features, family = self._features, self._family
+        guided = self._passes(self._drawing, features.default_guidance, family.no_negative)
+        return float(math.prod(features.default_size) * (2 if guided else 1))
 
     def _inpainting(self) -> Inpainter:
         if self._inpainter is None:
@@ -281,14 +296,24 @@ class Loaded:
             missing = self._weights.use(request.prompt, request.emphasis)
             pipe, begun, kept = self._begin(request, load, (width, height), steps)
             options |= begun
-            options["callback_on_step_end"] = report = _reporter(done, steps, kept, references)
+            guided = self._passes(pipe, guidance, request.negative_prompt or family.no_negative)
+            share, plain = request.guided_share, self._plain_step
+
+            def step_done(step: int, of: int) -> None:
+                self._work.step_done(step, of, share)
+                done(step, of)
+
+            options["callback_on_step_end"] = report = _reporter(step_done, steps, kept, references)
             accepted = call_options(type(pipe).__name__)
             options = {key: value for key, value in options.items() if key in accepted}
             if references is not None:
                 options |= references.options(request.references, load, guidance, (width, height))
             self._guide(pipe, guidance)
             try:
-                with _steps_told(pipe, None if "callback_on_step_end" in accepted else report):
+                with (
+                    self._work.watched(guided, share),
+                    _steps_told(pipe, None if "callback_on_step_end" in accepted else report),
+                ):
                     pixels = pipe(**options).images
             except Cancelled:
                 raise
@@ -324,8 +349,11 @@ class Loaded:
             details["emphasis_not_found"] = "; ".join(missing)
         seconds = (time.perf_counter() - started) / len(requests)
         done_steps = int(getattr(pipe, "num_timesteps", None) or steps)
+        work = self._work.pixels / plain / len(requests)
         return [
-            GeneratedImage(image, seconds, count=count, steps=done_steps, details=dict(details))
+            GeneratedImage(
+                image, seconds, count=count, steps=done_steps, work=work, details=dict(details)
+            )
             for image, count in zip(images, counts, strict=True)
         ]
 

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
 import diffusers
+import numpy as np
 import pytest
 from PIL import Image
 
-from scenewright.core.images import ImageStore
+from scenewright.core.images import ImageStore, png_bytes
 from scenewright.core.ports.backend import BackendError, Emphasis, Start
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.pipeline import call_options
 from tests.tools.backends import tiny, tiny_families, tiny_modern
-from tests.tools.backends.conformance import RED, BackendConformance, drawn, with_references
+from tests.tools.backends.conformance import (
+    RED,
+    BackendConformance,
+    drawn,
+    no_images,
+    with_references,
+)
+
+
+def pixels_of(png: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(png)), float)
 
 
 class Family(BackendConformance):
     """A family: ``make`` gives a backend of files in a folder."""
+
+    no_guidance: ClassVar[float] = 1.0
+    """Guidance scale at which the pipeline makes one pass a step."""
 
     @staticmethod
     def make(folder: Path) -> Callable[[], DiffusersBackend]:
@@ -41,6 +56,42 @@ class Family(BackendConformance):
         shared = make_backend()
         yield shared
         asyncio.run(shared.aclose())
+
+    async def test_work_is_counted_in_full_picture_steps(self, backend: DiffusersBackend) -> None:
+        features = backend.features
+        plain = await backend.generate(RED, no_images)
+        assert plain.work == pytest.approx(features.default_steps)
+        width, height = features.default_size
+        large = RED.model_copy(update={"width": 2 * width, "height": height, "steps": 2})
+        assert (await backend.generate(large, no_images)).work == pytest.approx(4)
+
+    async def test_guidance_can_be_left_out_in_late_steps(
+        self, backend: DiffusersBackend, store: ImageStore
+    ) -> None:
+        features = backend.features
+        if not features.guided_share:
+            pytest.skip("it is not guided by a pass of its own, or this cannot be left out")
+        scale = max(2.0, features.default_guidance)
+        changes = {"guidance": scale, "steps": 4, "negative_prompt": "a blue cat"}
+        whole = RED.model_copy(update=changes)
+        images, works = {}, {}
+        for share in (1.0, 0.5, 0.0):
+            request = whole.model_copy(update={"guided_share": share})
+            drawn_one = await backend.generate(request, store.get)
+            images[share], works[share] = png_bytes(drawn_one.image), drawn_one.work
+        guided = works[1.0] / works[0.0]
+        if guided == 1:
+            pytest.skip("this model is not guided")
+        assert guided == pytest.approx(2)
+        assert works[0.5] == pytest.approx(0.75 * works[1.0])
+        assert len(set(images.values())) == 3
+        # Without any guided step it is what a scale without effect gives.
+        unguided = await backend.generate(
+            whole.model_copy(update={"guidance": type(self).no_guidance}), store.get
+        )
+        assert unguided.work == works[0.0]
+        there, here = np.asarray(unguided.image, float), pixels_of(images[0.0])
+        assert np.abs(there - here).max() <= 2
 
 
 class TestStableDiffusionXL(Family):
@@ -151,6 +202,7 @@ class TestZImage(Modern):
 
 class TestKrea2(Modern):
     pipeline_class = "Krea2Pipeline"
+    no_guidance = 0.0
 
 
 class TestChroma(Family):
