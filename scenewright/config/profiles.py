@@ -430,6 +430,16 @@ class Profile(BaseModel):
     """
     repair_strength: float = Field(default=0.8, gt=0.0, le=1.0)
     """Strength of redrawing a ``region`` from the reference image pasted there (0–1)."""
+    crop: bool = Field(default=False, exclude_if=lambda chosen: not chosen)
+    """Whether a ``region`` is redrawn within a crop around it instead of the whole picture: less
+    work, and the model sees less of the rest."""
+    guided_share: float = Field(default=1.0, ge=0.0, le=1.0, exclude_if=lambda share: share == 1.0)
+    """Share of the denoising steps, from the first on, with guidance: late steps need it little and
+    take half the work without it."""
+    reference_steps: int | None = Field(
+        default=None, ge=1, le=1000, exclude_if=lambda steps: steps is None
+    )
+    """Denoising steps of a reference image; None: those of every picture."""
     realism_repair: RealismRepair = Field(
         default="resample", exclude_if=lambda how: how == "resample"
     )

@@ -147,6 +147,7 @@ def over_budget(
         (budget.seconds is not None and context.log.seconds() >= budget.seconds),
         (budget.tokens is not None and spent["tokens_in"] + spent["tokens_out"] >= budget.tokens),
         (budget.usd is not None and spent["usd"] >= budget.usd),
+        (budget.work is not None and spent["work"] >= budget.work),
     )
     return "budget" if any(over) else None
 

@@ -134,6 +134,7 @@ async def draw(
             usd=meta["usd"] if mine else 0.0,
             cached=not mine,
             steps=meta.get("steps"),
+            work=meta.get("work"),
             **(await asyncio.to_thread(_told_of, count, request.prompt, round, context)),
         ),
     )
@@ -163,12 +164,12 @@ def _told_of(
 
 
 def stored_metadata(drawn: GeneratedImage) -> dict[str, Any]:
-    """Return the stored record of a picture's prompt and steps.
+    """Return the stored record of a picture's prompt, steps and work.
 
     :func:`stored_prompt_count` reads it back.
     """
     count = None if drawn.count is None else asdict(drawn.count)
-    return {"prompt": drawn.prompt, "count": count, "steps": drawn.steps}
+    return {"prompt": drawn.prompt, "count": count, "steps": drawn.steps, "work": drawn.work}
 
 
 def stored_prompt_count(meta: Mapping[str, Any]) -> PromptCount | None:
@@ -190,14 +191,18 @@ def request_of(
     if seed is None:
         kept = options.noise == "same" and purpose == "candidate" and redrawn.refines
         seed = round_seed(options.seed, 0 if kept else round, purpose)
+    steps = options.steps
+    if purpose == "reference" and options.reference_steps is not None:
+        steps = options.reference_steps
     return GenerationRequest(
         prompt=redrawn.prompt or prompt,
         negative_prompt=options.negative_prompt,
         seed=seed,
         width=options.width,
         height=options.height,
-        steps=options.steps,
+        steps=steps,
         guidance=options.guidance,
+        guided_share=options.guided_share,
         references=redrawn.references,
         start=redrawn.start,
         emphasis=redrawn.emphasis,

@@ -259,6 +259,9 @@ class Generated(_Event):
     """Came with the run: nothing was drawn, and ``request`` is what it stands in for."""
     steps: int | None = None
     """Denoising steps that were done; None: not known."""
+    work: float | None = Field(default=None, exclude_if=lambda work: work is None)
+    """Work of the denoiser in full-picture steps; None: not known. A picture that was found has
+    that of its drawing, which the run did not spend."""
     prompt_tokens: int | None = None
     """Tokens of the prompt; None: not known."""
     tokens_dropped: int = 0
@@ -373,7 +376,7 @@ class Finished(_Event):
     report_card: ScoreCard | None
     """Scores by judges the loop never saw; none if the profile has none."""
     totals: dict[str, float]
-    """images, seconds, tokens_in, tokens_out, usd, judge_calls, cached."""
+    """images, seconds, tokens_in, tokens_out, usd, work, judge_calls, cached."""
 
 
 Event = Annotated[

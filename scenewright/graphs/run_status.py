@@ -119,10 +119,12 @@ def active_seconds(events: Iterable[Event]) -> float:
 
 
 def totals_of(events: Iterable[Event]) -> dict[str, float]:
-    """``images``, ``seconds``, ``tokens_in``, ``tokens_out``, ``usd``, ``judge_calls``, ``cached``.
+    """Return what a run has spent.
 
-    ``images`` and ``judge_calls`` count what was really drawn and called, ``cached`` what was
-    found instead. ``seconds`` is wall time in which the run was driven.
+    These are ``images``, ``seconds``, ``tokens_in``, ``tokens_out``, ``usd``, ``work``,
+    ``judge_calls`` and ``cached``. ``images`` and ``judge_calls`` count what was really drawn and
+    called, ``cached`` what was found instead. ``seconds`` is wall time in which the run was driven,
+    ``work`` that of the denoiser in full-picture steps, as far as backends tell it.
     """
     events = list(events)
     drawn = [event for event in events if isinstance(event, Generated)]
@@ -135,6 +137,7 @@ def totals_of(events: Iterable[Event]) -> dict[str, float]:
         "tokens_in": float(sum(paid.tokens_in for paid in (*answers, *thought))),
         "tokens_out": float(sum(paid.tokens_out for paid in (*answers, *thought))),
         "usd": sum(paid.usd for paid in (*drawn, *answers, *thought)),
+        "work": sum(event.work or 0.0 for event in drawn if not event.cached),
         "judge_calls": float(sum(not event.cached for event in asked)),
         "cached": float(sum(e.cached for e in drawn) + sum(e.cached for e in asked)),
     }

@@ -56,6 +56,8 @@ class Budget(FiniteModel):
     """Tokens of judges, composer and director, in and out, after which no further round begins."""
     usd: float | None = Field(default=None, gt=0)
     """US dollars after which no further round begins."""
+    work: float | None = Field(default=None, gt=0, exclude_if=lambda most: most is None)
+    """Full-picture steps of the denoiser after which no further round begins."""
     tool_calls: int = Field(default=24, ge=1, le=1000)
     """Most tools that a director may use."""
 
@@ -110,6 +112,13 @@ class LoopOptions(FiniteModel):
     noise: Noise = Field(default="new", exclude_if=lambda chosen: chosen == "new")
     """Initial noise of a refined candidate: ``new``, or the ``same`` as the first candidate's. A
     redraw without other changes always gets new noise."""
+    crop: bool = Field(default=False, exclude_if=lambda chosen: not chosen)
+    """Whether a region is redrawn within a crop around it instead of the whole picture, where the
+    backend can."""
+    guided_share: float = Field(default=1.0, ge=0.0, le=1.0, exclude_if=lambda share: share == 1.0)
+    """Share of the denoising steps, from the first on, with guidance."""
+    reference_steps: int | None = Field(default=None, ge=1, exclude_if=lambda steps: steps is None)
+    """Denoising steps of a reference image; None: those of every picture."""
     realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
     """Whether the loop also judges the realism of objects, and repairs it after everything else."""
     realism_repair: RealismRepair = Field(

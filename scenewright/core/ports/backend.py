@@ -98,6 +98,8 @@ class BackendFeatures:
     sees as a picture."""
     guided_share: bool = False
     """Whether guidance may be left out in late steps; elsewhere ``guided_share`` has no effect."""
+    crops: bool = False
+    """Whether a masked start picture may be redrawn within a crop (``start.crop``)."""
     strengths: bool = True
     """Whether the strength of a start picture has an effect; elsewhere it is always 1."""
     vocabulary: ClosedVocabulary | None = None
@@ -156,6 +158,9 @@ class Start(FiniteModel):
     """Share of the denoising that is done; with 1 the picture has no influence."""
     mask: str | None = None
     """Content hash of a mask: white where the picture may change."""
+    crop: bool = Field(default=False, exclude_if=lambda chosen: not chosen)
+    """Whether only a crop around what may change is drawn, at the picture's scale, and put back
+    (``features.crops``). References are cropped alike: they show what belongs in its place."""
     instruct: bool = False
     """Whether the prompt says what to change in the picture rather than what it shows
     (``features.instructions``); ``strength`` then has no effect.

@@ -243,6 +243,14 @@ def mask_in(round_context: RoundContext, regions: Iterable[Region]) -> str:
     )
 
 
+def start_within(
+    round_context: RoundContext, image: str, strength: float, mask: str, instruct: bool = False
+) -> Start:
+    """Return the start picture of which the white of ``mask`` may change, in a crop if wanted."""
+    crop = round_context.options.crop and round_context.features.crops
+    return Start(image=image, strength=strength, mask=mask, instruct=instruct, crop=crop)
+
+
 def mask_outside(round_context: RoundContext, regions: Iterable[Region]) -> str:
     """Content hash of the mask of all but ``regions``."""
     size = round_context.images.get(round_context.best).size

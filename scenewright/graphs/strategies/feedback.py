@@ -13,7 +13,7 @@ from __future__ import annotations
 from PIL import Image
 
 from scenewright.core.layout import Region, mask_of
-from scenewright.core.ports.backend import BackendFeatures, Reference, Start
+from scenewright.core.ports.backend import BackendFeatures, Reference
 from scenewright.graphs.strategies.base import (
     GenerationOverrides,
     RepairPlan,
@@ -23,6 +23,7 @@ from scenewright.graphs.strategies.base import (
     mask_outside,
     planned_regions,
     regions_of,
+    start_within,
 )
 
 
@@ -83,11 +84,11 @@ class Feedback:
         kept = Reference(image=best, weight=0.0)
         if shown is None:
             # Without I1 only noise is free of what is wrong there.
-            return GenerationOverrides((kept,), Start(image=best, strength=1.0, mask=inside))
+            return GenerationOverrides((kept,), start_within(round_context, best, 1.0, inside))
         right = images.get(shown).resize(picture.size)
         pasted = images.put(Image.composite(right, picture, mask))
         new = Reference(image=shown, weight=options.weight_missing, mask=inside)
-        start = Start(image=pasted, strength=options.repair_strength, mask=inside)
+        start = start_within(round_context, pasted, options.repair_strength, inside)
         return GenerationOverrides(_as_taken(round_context, kept, new), start)
 
     def _does(self, round_context: RoundContext) -> str:

@@ -35,6 +35,7 @@ from scenewright.graphs.strategies.base import (
     objects_of,
     phrases,
     planned,
+    start_within,
 )
 
 TRIES = 2
@@ -204,7 +205,7 @@ class Inpaint:
         else:
             # What is wrong there must not shine through.
             mask = mask_in(round_context, regions)
-            start = Start(image=round_context.best, strength=1.0, mask=mask)
+            start = start_within(round_context, round_context.best, 1.0, mask)
         return GenerationOverrides(start=start)
 
     def _of_worst(self, round_context: RoundContext) -> RepairPlan:
@@ -322,9 +323,10 @@ class ComposeEdit(Edit):
             return changes
         mask = mask_in(round_context, regions)
         if shown is not None and round_context.features.start_references:
-            start = Start(image=round_context.best, strength=1.0, mask=mask)
+            start = start_within(round_context, round_context.best, 1.0, mask)
             return GenerationOverrides(references=changes.references, start=start)
-        return replace(changes, start=changes.start.model_copy(update={"mask": mask}))
+        start = start_within(round_context, round_context.best, 1.0, mask, instruct=True)
+        return replace(changes, start=start)
 
 
 class Emphasize:

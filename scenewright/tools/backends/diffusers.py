@@ -196,6 +196,7 @@ class DiffusersBackend:
             start_references=family.inpaint is not None,
             instructions=family.edits is not None,
             guided_share=family.passes is not None,
+            crops=family.image_to_image is not None or family.inpaint is not None,
             emphasis=bool(family.text),
             negative_prompt="negative_prompt" in options and family.negative_prompt,
             seeds=True,

@@ -12,6 +12,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -29,7 +30,13 @@ from scenewright.core.ports.backend import (
 )
 from scenewright.tools.backends.adapter import ReferenceForm
 from scenewright.tools.backends.denoiser_work import DenoiserWork, is_guided
-from scenewright.tools.backends.editing import Editor, Inpainter, Kept, pipeline_of_parts
+from scenewright.tools.backends.editing import (
+    Editor,
+    Inpainter,
+    Kept,
+    picture_of,
+    pipeline_of_parts,
+)
 from scenewright.tools.backends.families import Family
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.pipeline import call_options, quiet, remember_prompts
@@ -86,6 +93,8 @@ def _check_start(
             f"{folder.pipeline_class} does not edit by instruction: leave 'instruct' out, "
             "or use a Flux Kontext or Qwen-Image-Edit model"
         )
+    if start.crop and not features.crops:
+        raise BackendError(f"{folder.pipeline_class} draws no crops: leave 'crop' out of 'start'")
     if not start.instruct and not features.edit:
         raise BackendError(
             f"{folder.pipeline_class} cannot start from a picture: leave 'start' out, "
@@ -262,7 +271,8 @@ class Loaded:
         import torch
 
         request = requests[0]
-
+        if request.start is not None and request.start.crop:
+            return [self._draw_in_crop(request, request.start, load, done)]
         features, references, family = self._features, self._references, self._family
         reused = self._prompts_reused, references.reused if references else 0
         started = time.perf_counter()
@@ -357,6 +367,56 @@ class Loaded:
             for image, count in zip(images, counts, strict=True)
         ]
 
+    def _draw_in_crop(
+        self,
+        request: GenerationRequest,
+        start: Start,
+        load: Callable[[str], Image.Image],
+        done: Callable[[int, int], None],
+    ) -> GeneratedImage:
+        """Draw the surroundings of what may change alone, and put them back into the picture."""
+        width, height = request.width, request.height
+        if width is None or height is None:
+            width, height = self._features.default_size
+        size = (width, height)
+        within = start.model_copy(update={"crop": False})
+        box = None
+        if start.mask is not None:
+            mask = load(start.mask).convert("L").resize(size)
+            box = crop_around(mask, self._folder.multiple, self._features.default_size)
+        if box is None:
+            return self.draw(request.model_copy(update={"start": within}), load, done)
+        # The memory of encoded references goes by name: a part of a picture has one of its own.
+        part = f"@{','.join(map(str, box))}"
+
+        def named(image: str | None) -> str | None:
+            return image and image + part
+
+        def load_part(image: str) -> Image.Image:
+            return load(image.removesuffix(part)).resize(size).crop(box)
+
+        left, top, right, bottom = box
+        inside = {"image": named(start.image), "mask": named(start.mask)}
+        drawn = self.draw(
+            request.model_copy(
+                update={
+                    "width": right - left,
+                    "height": bottom - top,
+                    "start": within.model_copy(update=inside),
+                    "references": tuple(
+                        one.model_copy(update={"image": named(one.image), "mask": named(one.mask)})
+                        for one in request.references
+                    ),
+                }
+            ),
+            load_part,
+            done,
+        )
+        whole = picture_of(start.image, load, size).copy()
+        whole.paste(drawn.image, (left, top))
+        crop = f"{right - left}x{bottom - top}"
+        return replace(drawn, image=whole, details=drawn.details | {"crop": crop})
+
     def _guide(self, pipe: Any, guidance: float) -> None:
         """Set the guidance of a pipeline that is guided by a part of its own."""
         if self._family.guider and not self._folder.distilled and pipe.guider is not None:
@@ -370,6 +430,42 @@ class Loaded:
         if edits is not None and edits.unbounded and pictures:
             return PromptCount(self._reader.tokens(request.prompt))
         return self._reader.count(request.prompt)
+
+
+CONTEXT = 0.25
+"""What a crop holds around what may change, as a share of the longer side of that."""
+SMALLEST = 0.5
+"""Shortest side of a crop, as a share of the default size: models draw badly far below it."""
+WORTH = 0.8
+"""A crop of a larger share of the picture saves too little."""
+
+
+def crop_around(
+    mask: Image.Image, multiple: int, usual: tuple[int, int]
+) -> tuple[int, int, int, int] | None:
+    """Return left, top, right and bottom of a crop around the white of ``mask``, in pixels.
+
+    Its sides are multiples of ``multiple`` and at least half of ``usual``, the (width, height) that
+    the model draws. None if nothing is white, or the crop would be most of the picture.
+    """
+    white = mask.point(lambda value: 255 * (value >= 128)).getbbox()
+    if white is None:
+        return None
+    context = CONTEXT * max(white[2] - white[0], white[3] - white[1])
+    sides: list[tuple[int, int]] = []
+    for side, whole in enumerate(mask.size):
+        first, last = white[side], white[side + 2]
+        wanted = max(last - first + 2 * context, SMALLEST * usual[side])
+        length = min(whole, math.ceil(wanted / multiple) * multiple)
+        begin = round((first + last - length) / 2 / multiple) * multiple
+        begin = max(0, min(begin, first // multiple * multiple, whole - length))
+        if begin + length < last:
+            length = -(-(last - begin) // multiple) * multiple
+        sides.append((begin, begin + length))
+    (left, right), (top, bottom) = sides
+    if (right - left) * (bottom - top) > WORTH * mask.width * mask.height:
+        return None
+    return left, top, right, bottom
 
 
 def _picture(pixels: np.ndarray, size: tuple[int, int]) -> Image.Image:
