@@ -61,6 +61,9 @@ class Job:
     seed: int
     pixels: int
     steps: int
+    guidance: float = GUIDANCE
+    seeds: tuple[int, int, int] | None = None
+    """Of the three pictures; none: ``seed`` and the two after it."""
 
 
 @dataclass(slots=True)
@@ -106,14 +109,20 @@ def jobs(count: int, pixels: int, steps: int) -> list[Job]:
 class Script:
     """What a user writes, with nothing left out and nothing clever."""
 
-    def __init__(self, folder: Path, device: str, dtype: torch.dtype) -> None:
-        """``folder`` holds ``model`` and ``adapter``."""
+    def __init__(
+        self,
+        model: Path,
+        device: str,
+        dtype: torch.dtype,
+        *,
+        adapter: Path,
+        weights: str = "ip.safetensors",
+    ) -> None:
+        """Load ``model``; ``adapter`` is the folder of the IP-Adapter's ``weights``."""
         from diffusers import AutoPipelineForText2Image
 
-        self._adapter = str(folder / "adapter")
-        pipe = AutoPipelineForText2Image.from_pretrained(
-            folder / "model", dtype=dtype, local_files_only=True
-        )
+        self._adapter, self._weights = str(adapter), weights
+        pipe = AutoPipelineForText2Image.from_pretrained(model, dtype=dtype, local_files_only=True)
         self._pipe = pipe.to(device)
         self._pipe.set_progress_bar_config(disable=True)
         self._adapted = False
@@ -128,7 +137,7 @@ class Script:
         self._pipe.load_ip_adapter(
             [self._adapter] * 2,
             subfolder=["", ""],
-            weight_name=["ip.safetensors"] * 2,
+            weight_name=[self._weights] * 2,
             image_encoder_folder="image_encoder",
         )
         self._adapted = True
@@ -137,14 +146,15 @@ class Script:
         return [base, reference, better], calls
 
     def _draw(self, job: Job, prompt: str, place: int, calls: Clock, **more: Any) -> Image.Image:
+        seeds = job.seeds or tuple(job.seed + after for after in range(3))
         with calls:
             picture: Image.Image = self._pipe(
                 prompt,
                 num_inference_steps=job.steps,
-                guidance_scale=GUIDANCE,
+                guidance_scale=job.guidance,
                 width=job.pixels,
                 height=job.pixels,
-                generator=torch.Generator("cpu").manual_seed(job.seed + place),
+                generator=torch.Generator("cpu").manual_seed(seeds[place]),
                 **more,
             ).images[0]
         return picture
@@ -226,6 +236,10 @@ class Ours:
         self._loop.close()
 
 
+def _script(folder: Path, device: str, dtype: torch.dtype) -> Script:
+    return Script(folder / "model", device, dtype, adapter=folder / "adapter")
+
+
 def measure(side: str, folder: Path, device: str, dtype: torch.dtype, work: list[Job]) -> Outcome:
     """Return what ``work`` takes one side: ``script``, ``ours``, ``together`` or ``compiled``.
 
@@ -236,7 +250,7 @@ def measure(side: str, folder: Path, device: str, dtype: torch.dtype, work: list
     if len(work) < 2:
         raise ValueError("one refinement tells nothing of the later ones: give two or more")
     makers: dict[str, Callable[..., Script | Ours]] = {
-        "script": Script,
+        "script": _script,
         "ours": Ours,
         "together": partial(Ours, together=True),
         "compiled": partial(Ours, compiled=True),

@@ -133,6 +133,13 @@ def refine(
     max_usd: Annotated[
         float | None, typer.Option(min=0.000001, help="Begin no round after this many dollars.")
     ] = None,
+    max_work: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            help="Begin no round after this much work of the denoiser, in full-picture steps.",
+        ),
+    ] = None,
     max_tool_calls: Annotated[
         int, typer.Option(min=1, max=1000, help="Most tool calls of a director.")
     ] = 24,
@@ -193,7 +200,11 @@ def refine(
         realism=realism,
         self_report=self_report,
         budget=Budget(
-            images=max_images, seconds=max_seconds, usd=max_usd, tool_calls=max_tool_calls
+            images=max_images,
+            seconds=max_seconds,
+            usd=max_usd,
+            work=max_work,
+            tool_calls=max_tool_calls,
         ),
         resume=not fresh,
         on_model_change=on_model_change,
@@ -351,6 +362,11 @@ def _preview_lines(found: RunPreview) -> list[tuple[str, str]]:
         lines += [("dropped", statements.get(id_, id_)) for id_ in found.facts_dropped]
     else:
         lines.append(("tokens", _room(found)))
+    if found.work is not None:
+        from scenewright.runs.report.words import steps
+
+        first, most = map(steps, found.work)
+        lines.append(("work", f"{first} for the first picture, at most about {most} in all rounds"))
     lines += [(f"to {message.role}", message.text) for message in found.messages]
     for fact in found.facts:
         options = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"

@@ -120,6 +120,7 @@ def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
     lines += [("note", note) for note in view.reporting.notes]
     rounds = words.count(len(view.rounds), "round")
     spent = f"{words.count(view.images, 'image')} drawn, {words.duration(view.seconds)}"
+    spent += f" ({words.steps(view.work)} of work)" if view.work else ""
     cost = f", {words.money(view.usd)}" if view.usd > 0 else ""
     lines.append(("stopped", f"{words.stop_line(view)}; {rounds}, {spent}{cost}"))
     for event in view.edits:

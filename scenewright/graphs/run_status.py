@@ -118,6 +118,16 @@ def active_seconds(events: Iterable[Event]) -> float:
     return total
 
 
+def work_of(pictures: Iterable[Generated | None]) -> float | None:
+    """Return the work of the denoiser for ``pictures``, in full-picture steps.
+
+    None if there is a drawn one of which it is not known. Pictures that were found or given took
+    none.
+    """
+    drawn = [g.work for g in pictures if g is not None and not (g.cached or g.given)]
+    return None if None in drawn else sum(work or 0.0 for work in drawn)
+
+
 def totals_of(events: Iterable[Event]) -> dict[str, float]:
     """Return what a run has spent.
 

@@ -70,6 +70,10 @@ class RunPreview(BaseModel):
     """Tokens that are not read."""
     facts_dropped: tuple[str, ...]
     """Ids of facts whose words are not read, or for which the prompt has no room."""
+    work: tuple[float, float] | None
+    """Full-picture steps of the denoiser: of the first picture, and at most of all rounds, as if
+    every one drew a whole picture and a reference; none where the model is not on this machine or
+    does not tell."""
     facts: tuple[Fact, ...]
     """What is asked, with questions and options."""
     protocol: str
@@ -115,6 +119,7 @@ async def preview_of(plan: RunPlan) -> RunPreview:
         facts_dropped=()
         if told is None or count is None
         else dropped_facts(scene, facts, told.prompt, count.read, told.unsaid),
+        work=_work(plan),
         facts=facts,
         protocol=plan.options.protocol,
         judges=profile.judges,
@@ -124,6 +129,28 @@ async def preview_of(plan: RunPlan) -> RunPreview:
         outside="" if coverage.complete else coverage.text,
         options=plan.options.model_dump(mode="json"),
     )
+
+
+def _work(plan: RunPlan) -> tuple[float, float] | None:
+    from scenewright.core.ports.backend import BackendError
+    from scenewright.runs.model_factory.profiles import backend_of
+
+    if plan.profile.backend.kind != LOCAL_BACKEND:
+        return None
+    try:
+        features = backend_of(plan.profile.backend, plan.settings).features
+    except BackendError:
+        return None
+    options, size = plan.options, features.default_size
+    width, height = options.width or size[0], options.height or size[1]
+    saved = features.guided_share and features.default_guidance > 1
+    share = (1 + options.guided_share) / 2 if saved else 1.0
+    step = share * width * height / (size[0] * size[1])
+    first = step * (options.steps or features.default_steps)
+    reference = step * options.reference_steps if options.reference_steps else first
+    most = options.budget.work
+    whole = first + (options.rounds - 1) * (first + reference)
+    return first, whole if most is None else min(whole, most + first + reference)
 
 
 def _cascade(profile: Profile) -> str:

@@ -35,6 +35,7 @@ from scenewright.graphs.run_status import (
     scenes_of,
     totals_of,
     warnings_of,
+    work_of,
 )
 from scenewright.runs.folder import EVENTS, IMAGES, RunError
 
@@ -104,6 +105,9 @@ class RoundRecord(FrozenModel):
     """Each judge's answers."""
     seconds: float = 0.0
     """Time spent drawing and asking; judges that work side by side count once."""
+    work: float | None = Field(default=None, exclude_if=lambda work: work is None)
+    """Full-picture steps of the denoiser in this round, its reference's included; none if that is
+    not known."""
     prompt_tokens: int | None = None
     """Tokens of the candidate's prompt; none if that is not known."""
     tokens_dropped: int = 0
@@ -308,6 +312,7 @@ def _round(drawn: Generated, events: list[Event], facts: tuple[Fact, ...]) -> Ro
         missing=next((e.graph for e in here if isinstance(e, Missing)), None),
         answers=by_judge(asked, order),
         seconds=seconds + _asking(asked),
+        work=work_of(pictures),
         prompt_tokens=drawn.prompt_tokens,
         tokens_dropped=sum(picture.tokens_dropped for picture in pictures),
         facts_dropped=tuple(fact.id for fact in facts if fact.id in lost),

@@ -251,6 +251,8 @@ class Drawing:
     facts_dropped: int = 0
     """Facts whose words these were."""
     seconds: float = 0.0
+    work: float | None = 0.0
+    """Full-picture steps of the denoiser; None if they are not known of all pictures."""
     tokens_in: int = 0
     tokens_out: int = 0
     usd: float = 0.0
@@ -289,6 +291,9 @@ class Tally:
                 found.facts_dropped += row["facts_dropped"] or 0
             found.drawn += row["images_drawn"] or 0
             found.seconds += row["seconds"] or 0.0
+            # Tables of before there was such a count have none.
+            work = row.get("work")
+            found.work = None if work is None or found.work is None else found.work + work
             found.tokens_in += row["tokens_in"] or 0
             found.tokens_out += row["tokens_out"] or 0
             found.usd += row["usd"] or 0.0

@@ -205,6 +205,7 @@ async def _drawn(
         kept=True,
         images_drawn=int(mine),
         seconds=float(meta["seconds"]) if mine else 0.0,
+        work=meta.get("work") if mine else 0.0,
         usd=(float(meta["usd"]) if mine else 0.0) + spent.usd,
         tokens_in=spent.usage.tokens_in,
         tokens_out=spent.usage.tokens_out,
@@ -322,12 +323,19 @@ def _rounds(result: RunResult, images: ImageStore, first: dict[str, Any]) -> lis
                 reference_image=record.reference_image or "",
                 images_drawn=before["images_drawn"] + int(record.reference_image is not None),
                 seconds=record.seconds + before["seconds"],
+                work=_sum(record.work, before["work"]),
                 usd=float(total.get("usd", 0.0)) + before["usd"],
                 tokens_in=int(total.get("tokens_in", 0)) + before["tokens_in"],
                 tokens_out=int(total.get("tokens_out", 0)) + before["tokens_out"],
             )
         )
     return rows
+
+
+def _sum(*parts: float | None) -> float | None:
+    """Return the sum of ``parts``; None if one is not known."""
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def _read_in(record: RoundRecord, first: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -359,6 +367,7 @@ def _row(round: int, image: str, **values: Any) -> dict[str, Any]:
         "reference_image": "",
         "images_drawn": 1,
         "seconds": 0.0,
+        "work": 0.0,
         "tokens_in": 0,
         "tokens_out": 0,
         "usd": 0.0,

@@ -62,6 +62,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     # its prompt ``tokens_dropped`` were not read by what drew it, and with them the words of
     # ``facts_dropped`` facts; those of the round's reference count along. Null: not known.
     # ``prompt_author``: a composer's id, "model", "model again" (its second text) or "dataset";
+    # ``work``: full-picture steps of the denoiser; null where the backend does not tell.
     # ``prompt_problem`` tells why another composer wrote in place of the language model.
     "rounds": pa.schema(
         [
@@ -72,7 +73,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
             *fields("whole", "prompt_tokens tokens_dropped facts_dropped"),
             *fields("text", "prompt_author prompt_model prompt_problem strategy reference_image"),
             *fields("whole", "images_drawn"),
-            *fields("real", "seconds"),
+            *fields("real", "seconds work"),
             *fields("whole", "tokens_in tokens_out"),
             *fields("real", "usd"),
         ]

@@ -249,13 +249,18 @@ def _shot(view: RunView, made: Generated | None, prompt: str, alt: str, show: Sh
     if made.prompt_tokens is not None:
         about = "about " if made.estimated else ""
         settings.append(f"{about}{words.count(made.prompt_tokens, 'prompt token')}")
+    if made.work is not None and steps is not None and abs(made.work - steps) >= 0.05:
+        settings.append(f"work of {words.steps(made.work)}")
+    if request.guided_share < 1:
+        settings.append(f"guided in the first {words.percent(request.guided_share)} of the steps")
     if request.guidance is not None:
         settings.append(f"guidance {request.guidance:g}")
     if request.references:
         weights = ", ".join(f"{reference.weight:g}" for reference in request.references)
         settings.append(f"{words.count(len(request.references), 'reference')} at {weights}")
     if request.start is not None:
-        settings.append(f"starts from a picture, strength {request.start.strength:g}")
+        crop = ", redrawn in a crop" if request.start.crop else ""
+        settings.append(f"starts from a picture, strength {request.start.strength:g}{crop}")
     if request.negative_prompt:
         settings.append(f"without: {request.negative_prompt}")
     return Shot(
@@ -332,9 +337,10 @@ def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
     stats.append(Stat("Rounds", str(len(view.rounds)), kept))
     if view.finished is not None or not live:
         stats.append(Stat("Stopped", words.stop_line(view), "" if view.finished else "so far"))
-    stats.append(
-        Stat("Time", words.duration(view.seconds), words.count(view.images, "image") + " drawn")
-    )
+    drawn = words.count(view.images, "image") + " drawn"
+    if view.work:
+        drawn += f", {words.steps(view.work)} of work"
+    stats.append(Stat("Time", words.duration(view.seconds), drawn))
     calls = sum(not c.cached for r in view.rounds for c in r.calls)
     stats.append(Stat("Cost", words.money(view.usd), words.count(calls, "judge call")))
     return tuple(stats)

@@ -42,6 +42,7 @@ from scenewright.graphs.run_status import (
     scene_in_round,
     scenes_of,
     warnings_of,
+    work_of,
 )
 
 EVENTS_FILE = "events.jsonl"
@@ -102,6 +103,11 @@ class RoundView:
     def drawing_seconds(self) -> float:
         """Wall time of this round's images."""
         return sum(g.seconds for g in (self.candidate, self.reference) if g is not None)
+
+    @property
+    def work(self) -> float | None:
+        """Full-picture steps of the denoiser in this round; None if a backend does not tell."""
+        return work_of([self.candidate, self.reference])
 
     @property
     def judging_seconds(self) -> float:
@@ -277,6 +283,11 @@ class RunView:
             return int(self.finished.totals["images"])
         drawn = [g for r in self.rounds for g in (r.candidate, r.reference) if g is not None]
         return sum(not g.cached for g in drawn)
+
+    @property
+    def work(self) -> float | None:
+        """Full-picture steps of the denoiser; None if a backend does not tell."""
+        return work_of(g for r in self.rounds for g in (r.candidate, r.reference))
 
     @property
     def tools(self) -> list[ToolCalled]:

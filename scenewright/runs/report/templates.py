@@ -37,7 +37,17 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     for name in (
-        *("percent", "score", "signed", "duration", "money", "count", "tool_call", "author"),
+        *(
+            "percent",
+            "score",
+            "signed",
+            "duration",
+            "steps",
+            "money",
+            "count",
+            "tool_call",
+            "author",
+        ),
         *("method_words", "shorten"),
     ):
         found.filters[name] = getattr(words, name)

@@ -181,6 +181,14 @@ def money(usd: float) -> str:
     return f"${usd:.4f}" if usd < 0.1 else f"${usd:.2f}"
 
 
+def steps(work: float | None) -> str:
+    """``20 steps``: work of the denoiser, with a decimal where it is little; a dash for none."""
+    if work is None:
+        return "–"
+    text = f"{work:.0f}" if work >= 10 or work == round(work) else f"{work:.1f}"
+    return f"{text} step" if text == "1" else f"{text} steps"
+
+
 def count(number: int, noun: str) -> str:
     """``1 round``, ``3 rounds``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
