@@ -11,7 +11,7 @@ import contextvars
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -20,6 +20,7 @@ from langgraph.runtime import Runtime
 from scenewright.agents.composers.check import dropped_facts
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import (
+    BatchingBackend,
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
@@ -94,8 +95,13 @@ async def draw(
     purpose: Purpose,
     redrawn: GenerationOverrides | None,
     runtime: Runtime[RefineContext],
+    ahead: int = 0,
 ) -> str:
-    """Return the content hash of the image of this prompt, drawn at most once in a run."""
+    """Return the content hash of the image of this prompt, drawn at most once in a run.
+
+    With ``ahead`` the candidates of as many later rounds, which differ in the seed alone, are drawn
+    in one batch with it, where the backend can: they are found when their round comes.
+    """
     context = runtime.context
     key = f"r{round}:{purpose}:generated"
     event = context.log.get(key, Generated)
@@ -107,12 +113,16 @@ async def draw(
     if context.images.noted(name):
         found = await asyncio.to_thread(context.images.recall, name)
     if found is None:
+        wanted = {key: request}
+        if ahead and isinstance(context.backend, BatchingBackend):
+            for later in range(round + 1, round + 1 + ahead):
+                other = request_of(context.options, prompt, later, purpose, redrawn)
+                if not context.images.noted(other.key(context.backend.fingerprint)):
+                    wanted[f"r{later}:{purpose}:generated"] = other
         with identified(context.paid_as(key)), retries_told(runtime, round):
-            drawn = await context.backend.generate(
-                request, context.images.get, _reporter(round, purpose, runtime)
-            )
+            drawn = await _drawn(list(wanted.values()), context, _reporter(round, purpose, runtime))
         # A task cancelled meanwhile still keeps what was paid for.
-        keeping = asyncio.create_task(asyncio.to_thread(_keep, context.images, name, drawn, key))
+        keeping = asyncio.create_task(asyncio.to_thread(_keep_all, context, wanted, drawn))
         try:
             found = await asyncio.shield(keeping)
         except asyncio.CancelledError:
@@ -207,6 +217,29 @@ def request_of(
         start=redrawn.start,
         emphasis=redrawn.emphasis,
     )
+
+
+async def _drawn(
+    requests: Sequence[GenerationRequest],
+    context: RefineContext,
+    on_step: Callable[[GenerationStep], None],
+) -> list[GeneratedImage]:
+    backend, load = context.backend, context.images.get
+    if len(requests) > 1 and isinstance(backend, BatchingBackend):
+        return await backend.generate_many(requests, load, on_step)
+    return [await backend.generate(request, load, on_step) for request in requests]
+
+
+def _keep_all(
+    context: RefineContext, wanted: Mapping[str, GenerationRequest], drawn: Sequence[GeneratedImage]
+) -> tuple[str, dict[str, Any]]:
+    """Store every picture by its request, as drawn for its own round; return the first."""
+    fingerprint = context.backend.fingerprint
+    kept = [
+        _keep(context.images, request.key(fingerprint), one, key)
+        for (key, request), one in zip(wanted.items(), drawn, strict=True)
+    ]
+    return kept[0]
 
 
 def _keep(

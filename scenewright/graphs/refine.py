@@ -37,7 +37,7 @@ from scenewright.graphs.drawing import compose, draw
 from scenewright.graphs.events import Planned, StopReason
 from scenewright.graphs.initial_image import use_initial_image, within_mask
 from scenewright.graphs.review import corrections_in_round, reuse_edited_picture, review, waits
-from scenewright.graphs.run_status import correction_of
+from scenewright.graphs.run_status import correction_of, totals_of
 from scenewright.graphs.state import (
     Candidate,
     RefineContext,
@@ -48,7 +48,7 @@ from scenewright.graphs.state import (
 )
 from scenewright.graphs.strategies.base import RepairPlan, RoundContext
 from scenewright.graphs.strategies.registry import realism_strategy, strategy_of
-from scenewright.graphs.strategies.repairs import Resample, only_unreal
+from scenewright.graphs.strategies.repairs import BestOfN, Resample, only_unreal
 
 
 def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, RefineState]:
@@ -98,9 +98,30 @@ async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> Refi
             round_context,
         )
     if image is None:
-        image = await draw(state["prompt"], state["round"], "candidate", redrawn, runtime)
+        ahead = _drawn_ahead(state, runtime.context)
+        image = await draw(state["prompt"], state["round"], "candidate", redrawn, runtime, ahead)
     candidate = Candidate(round=state["round"], image=image)
     return {"candidates": [*state["candidates"], candidate]}
+
+
+AHEAD = 3
+"""Most candidates that are drawn with another one, as one batch."""
+
+
+def _drawn_ahead(state: RefineState, context: RefineContext) -> int:
+    """Return how many later candidates are sure to be drawn from the same prompt.
+
+    None where a limit may end the run before them.
+    """
+    options, round = context.options, state["round"]
+    strategy, budget = strategy_of(options.strategy), options.budget
+    limits = (budget.seconds, budget.tokens, budget.usd, budget.work)
+    if not isinstance(strategy, BestOfN) or any(limit is not None for limit in limits):
+        return 0
+    left = state.get("limit", options.rounds) - round - 1
+    if budget.images is not None:
+        left = min(left, budget.images - int(totals_of(context.log.events)["images"]) - 1)
+    return max(0, min(AHEAD, left))
 
 
 def _planned(state: RefineState, context: RefineContext) -> RepairPlan:

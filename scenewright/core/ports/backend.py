@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self, runtime_checkable
 
@@ -284,6 +284,23 @@ class ImageBackend(Protocol):
 
     async def aclose(self) -> None:
         """Free the model. The backend cannot be used afterwards."""
+        ...
+
+
+@runtime_checkable
+class BatchingBackend(ImageBackend, Protocol):
+    """A backend that draws several pictures together, faster than one by one."""
+
+    async def generate_many(
+        self,
+        requests: Sequence[GenerationRequest],
+        load: Callable[[str], Image.Image],
+        on_step: Callable[[GenerationStep], None] | None = None,
+    ) -> list[GeneratedImage]:
+        """Draw all ``requests``, in their order; as :meth:`generate` otherwise.
+
+        Nothing is drawn if one of them cannot be served.
+        """
         ...
 
 

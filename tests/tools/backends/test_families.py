@@ -65,6 +65,30 @@ class Family(BackendConformance):
         large = RED.model_copy(update={"width": 2 * width, "height": height, "steps": 2})
         assert (await backend.generate(large, no_images)).work == pytest.approx(4)
 
+    async def test_a_crop_around_the_mask_is_less_work(
+        self, backend: DiffusersBackend, store: ImageStore, pictures: list[str]
+    ) -> None:
+        features = backend.features
+        if not features.crops:
+            pytest.skip("no starts from a picture")
+        width, height = (4 * side for side in features.default_size)
+        picture = store.get(pictures[0]).convert("RGB").resize((width, height))
+        mask = Image.new("L", picture.size)
+        mask.paste(255, (0, 0, width // 8, height // 8))
+        start = Start(image=store.put(picture), strength=1.0, mask=store.put(mask))
+        whole = RED.model_copy(update={"width": width, "height": height, "start": start})
+        works = {}
+        for crop in (False, True):
+            within = {"start": start.model_copy(update={"crop": crop})}
+            made = await backend.generate(whole.model_copy(update=within), store.get)
+            works[crop] = made.work
+            assert made.image.size == picture.size
+            outside = (width // 2, height // 2, width, height)
+            assert made.image.crop(outside).tobytes() == picture.crop(outside).tobytes()
+            inside = (0, 0, width // 8, height // 8)
+            assert made.image.crop(inside).tobytes() != picture.crop(inside).tobytes()
+        assert works[True] <= works[False] / 4
+
     async def test_guidance_can_be_left_out_in_late_steps(
         self, backend: DiffusersBackend, store: ImageStore
     ) -> None:
