@@ -15,7 +15,10 @@ their sums; ``sgscore.feedback`` and ``sgscore.plain_script`` by judges that no 
 the script what it has not, the loop's judges that keep the better of base and refinement.
 ``speedup``: seconds of the script's three calls, of ours. ``script_pixels``: mean difference, of
 255, of the script's pictures from those that our backend draws with the script's settings.
-``every.*``: the same of all scenes, where both stop after the base picture if nothing is missing.
+``work.drafts``, ``work.best_of_4``, ``sgscore.drafts``, ``sgscore.best_of_4`` and
+``gain.drafts_vs_best_of_4``, of all scenes: the best of four drafts finished, against the best of
+four pictures. ``every.*``: the same as above of all scenes, where both stop after the base picture
+if nothing is missing.
 """
 
 from __future__ import annotations
@@ -39,7 +42,17 @@ from benchmarks._harness import (
     ratio,
     work_folder,
 )
-from benchmarks._loop import WHOLE, Kept, Marks, estimate, miniature, read, refined, stacked
+from benchmarks._loop import (
+    WHOLE,
+    Kept,
+    Marks,
+    estimate,
+    miniature,
+    read,
+    refined,
+    score_figures,
+    stacked,
+)
 from benchmarks._rows import MeasuredScene, SceneStudy
 from benchmarks._scenes import balanced_scenes
 from benchmarks.gpu_loop import Job, Script
@@ -58,8 +71,12 @@ SAVING: Mapping[str, Any] = {"guided_share": 0.5, "reference_steps": 6, "crop": 
 RUNS: Mapping[str, Mapping[str, Any]] = {
     "feedback": {"rounds": 2, "profile": {"strategy": "feedback", **SAVING}},
     "plain": {"rounds": 2, "profile": {"strategy": "feedback", **WHOLE}},
+    "drafts": {"rounds": 1, "profile": {"drafts": 4}},
+    "best_of_4": {"rounds": 4, "profile": {"strategy": "best-of-n"}},
 }
-"""Ours, and the judged form of what the script draws."""
+"""Ours, the judged form of what the script draws, and one picture chosen of four: as drafts of a
+quarter of the steps, or as whole pictures."""
+SIDES = ("feedback", "plain")
 
 
 class WorkRow(MeasuredScene):
@@ -101,7 +118,7 @@ async def measure_scene(
     found |= {"refined": None, "apart": None}
     async for name, result in refined(scene, at, profile, models, RUNS, scratch):
         drawn = [e for e in read_events(result.folder / EVENTS) if isinstance(e, Generated)]
-        found["kept"][name] = read(result, 1)
+        found["kept"][name] = read(result, len(result.rounds))
         found["work"][name] = result.totals["work"]
         found["calls"][name] = len(drawn)
         found["drawing"][name] = sum(event.seconds for event in drawn)
@@ -149,12 +166,25 @@ def figures_of(rows: Sequence[WorkRow]) -> dict[str, Any]:
         "speedup": interval(speedups),
         "script_pixels": max(row.apart or 0.0 for row in same),
         "scenes": len(same),
+        **_of_four(rows),
         **prefixed("every.", _side_by_side(rows)),
     }
 
 
+def _of_four(rows: Sequence[WorkRow]) -> dict[str, Any]:
+    """Return the figures of drafts against whole pictures."""
+    runs = ("drafts", "best_of_4")
+    works = {run: [row.work[run] for row in rows] for run in runs}
+    cards = {run: [row.kept[run].report for row in rows] for run in runs}
+    return {
+        **{f"work.{run}": interval(works[run]) for run in runs},
+        "work.drafts_ratio": ratio(np.column_stack([works[run] for run in runs])),
+        **score_figures(cards, {"drafts_vs_best_of_4": runs}, ("sgscore",)),
+    }
+
+
 def _side_by_side(rows: Sequence[WorkRow]) -> dict[str, Any]:
-    works = {side: [row.work[side] for row in rows] for side in RUNS}
+    works = {side: [row.work[side] for row in rows] for side in SIDES}
     cards = {
         "feedback": [row.kept["feedback"].report for row in rows],
         "plain_script": [row.refined or row.kept["plain"].report for row in rows],

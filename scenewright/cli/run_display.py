@@ -19,6 +19,7 @@ from scenewright.core.facts import ScoreCard
 from scenewright.graphs.events import (
     Answered,
     Composed,
+    Drafted,
     Edited,
     Event,
     Finished,
@@ -237,7 +238,11 @@ def legend(states: Sequence[Shown], console: Console) -> Text:
     )
 
 
-DOING = {"candidate": "drawing the scene", "reference": "drawing what is missing"}
+DOING = {
+    "candidate": "drawing the scene",
+    "reference": "drawing what is missing",
+    "draft": "drawing drafts",
+}
 
 
 class Watcher(Protocol):
@@ -281,6 +286,9 @@ class Lines:
                 took = "found" if event.cached else f"drawn in {words.duration(event.seconds)}"
                 cut = words.dropped_line(event, self._statements)
                 return f"round {event.round}: {event.purpose} {took}" + (f"; {cut}" if cut else "")
+            case Drafted():
+                held = words.held(event.cards[event.kept])
+                return f"round 0: finishes draft {event.kept + 1} of {len(event.images)}: {held}"
             case Answered():
                 found = "".join(symbol(a.state, self._console) for a in event.answers)
                 return f"round {event.round}: {event.role} judge {event.judge_id}: {found}"

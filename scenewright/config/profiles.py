@@ -433,6 +433,18 @@ class Profile(BaseModel):
     crop: bool = Field(default=False, exclude_if=lambda chosen: not chosen)
     """Whether a ``region`` is redrawn within a crop around it instead of the whole picture: less
     work, and the model sees less of the rest."""
+    drafts: int = Field(default=0, ge=0, le=64, exclude_if=lambda count: not count)
+    """Few-step drafts of the first picture, of which the one that holds most is finished; 0: none.
+    """
+    draft_steps: int | None = Field(
+        default=None, ge=1, le=1000, exclude_if=lambda steps: steps is None
+    )
+    """Denoising steps of a draft; None: a quarter of those of every picture."""
+    draft_strength: float = Field(
+        default=0.6, gt=0.0, le=1.0, exclude_if=lambda strength: strength == 0.6
+    )
+    """Share of the denoising with which the best draft is finished; backends that start from no
+    picture draw its noise again with all steps."""
     guided_share: float = Field(default=1.0, ge=0.0, le=1.0, exclude_if=lambda share: share == 1.0)
     """Share of the denoising steps, from the first on, with guidance: late steps need it little and
     take half the work without it."""

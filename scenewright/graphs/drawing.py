@@ -108,26 +108,62 @@ async def draw(
     if event is not None:
         return event.image
     request = request_of(context.options, prompt, round, purpose, redrawn)
-    name = request.key(context.backend.fingerprint)
-    found = None
-    if context.images.noted(name):
-        found = await asyncio.to_thread(context.images.recall, name)
-    if found is None:
-        wanted = {key: request}
-        if ahead and isinstance(context.backend, BatchingBackend):
-            for later in range(round + 1, round + 1 + ahead):
-                other = request_of(context.options, prompt, later, purpose, redrawn)
-                if not context.images.noted(other.key(context.backend.fingerprint)):
-                    wanted[f"r{later}:{purpose}:generated"] = other
-        with identified(context.paid_as(key)), retries_told(runtime, round):
-            drawn = await _drawn(list(wanted.values()), context, _reporter(round, purpose, runtime))
-        # A task cancelled meanwhile still keeps what was paid for.
-        keeping = asyncio.create_task(asyncio.to_thread(_keep_all, context, wanted, drawn))
-        try:
-            found = await asyncio.shield(keeping)
-        except asyncio.CancelledError:
-            await keeping
-            raise
+    wanted = {key: request}
+    # What was drawn ahead before is found.
+    if ahead and not context.images.noted(request.key(context.backend.fingerprint)):
+        wanted |= {
+            f"r{later}:{purpose}:generated": request_of(
+                context.options, prompt, later, purpose, redrawn
+            )
+            for later in range(round + 1, round + 1 + ahead)
+        }
+    await draw_all(wanted, round, purpose, runtime)
+    return await tell_drawn(key, request, round, purpose, runtime)
+
+
+async def draw_all(
+    wanted: Mapping[str, GenerationRequest],
+    round: int,
+    purpose: Purpose,
+    runtime: Runtime[RefineContext],
+) -> None:
+    """Draw the requests of which the store has no picture yet, and store them.
+
+    They are named by the keys of their events; :func:`tell_drawn` tells each.
+    """
+    context = runtime.context
+    store, named = context.images, context.backend.fingerprint
+
+    def lacking() -> dict[str, GenerationRequest]:
+        return {key: one for key, one in wanted.items() if store.recall(one.key(named)) is None}
+
+    missing = dict(wanted)
+    if any(store.noted(one.key(named)) for one in wanted.values()):
+        missing = await asyncio.to_thread(lacking)
+    if not missing:
+        return
+    with identified(context.paid_as(next(iter(missing)))), retries_told(runtime, round):
+        drawn = await _drawn(list(missing.values()), context, _reporter(round, purpose, runtime))
+    # A task cancelled meanwhile still keeps what was paid for.
+    keeping = asyncio.create_task(asyncio.to_thread(_keep_all, context, missing, drawn))
+    try:
+        await asyncio.shield(keeping)
+    except asyncio.CancelledError:
+        await keeping
+        raise
+
+
+async def tell_drawn(
+    key: str,
+    request: GenerationRequest,
+    round: int,
+    purpose: Purpose,
+    runtime: Runtime[RefineContext],
+) -> str:
+    """Emit the event ``key`` of a picture that the store has, and return its content hash."""
+    context = runtime.context
+    found = await asyncio.to_thread(context.images.recall, request.key(context.backend.fingerprint))
+    assert found is not None
     image, meta = found
     mine = meta.get("origin") == key
     count = stored_prompt_count(meta)
@@ -201,7 +237,7 @@ def request_of(
     if seed is None:
         kept = options.noise == "same" and purpose == "candidate" and redrawn.refines
         seed = round_seed(options.seed, 0 if kept else round, purpose)
-    steps = options.steps
+    steps = redrawn.steps or options.steps
     if purpose == "reference" and options.reference_steps is not None:
         steps = options.reference_steps
     return GenerationRequest(
@@ -232,19 +268,14 @@ async def _drawn(
 
 def _keep_all(
     context: RefineContext, wanted: Mapping[str, GenerationRequest], drawn: Sequence[GeneratedImage]
-) -> tuple[str, dict[str, Any]]:
-    """Store every picture by its request, as drawn for its own round; return the first."""
+) -> None:
+    """Store every picture by its request, as drawn for the event of its key."""
     fingerprint = context.backend.fingerprint
-    kept = [
+    for (key, request), one in zip(wanted.items(), drawn, strict=True):
         _keep(context.images, request.key(fingerprint), one, key)
-        for (key, request), one in zip(wanted.items(), drawn, strict=True)
-    ]
-    return kept[0]
 
 
-def _keep(
-    images: ImageStore, name: str, drawn: GeneratedImage, origin: str
-) -> tuple[str, dict[str, Any]]:
+def _keep(images: ImageStore, name: str, drawn: GeneratedImage, origin: str) -> None:
     meta = {
         "seconds": drawn.seconds,
         "usd": drawn.usd,
@@ -252,9 +283,7 @@ def _keep(
         "details": dict(drawn.details),
         "origin": origin,
     }
-    image = images.put(drawn.image)
-    images.remember(name, image, meta)
-    return image, meta
+    images.remember(name, images.put(drawn.image), meta)
 
 
 def _reporter(

@@ -54,7 +54,7 @@ class Edit(FiniteModel):
         )
 
 
-Purpose = Literal["candidate", "reference"]
+Purpose = Literal["candidate", "reference", "draft"]
 Role = Literal["loop", "report"]
 Stage = Literal["first", "rest"]
 StopReason = Literal[
@@ -273,6 +273,28 @@ class Generated(_Event):
     """Whether the tokens are an estimate."""
 
 
+class Drafted(_Event):
+    """Drafts of the first picture were judged, and the best one is finished."""
+
+    type: Literal["drafted"] = "drafted"
+    round: int
+    """0."""
+    images: tuple[str, ...]
+    """Content hashes of the drafts."""
+    cards: tuple[ScoreCard, ...]
+    """What the loop's judges found in each, all facts asked at once."""
+    kept: int
+    """Index of the draft that is finished."""
+    judge_calls: int
+    """Calls of judges for it."""
+    tokens_in: int = 0
+    """Their input tokens."""
+    tokens_out: int = 0
+    """Their output tokens."""
+    usd: float = 0.0
+    """Their cost in US dollars."""
+
+
 class Answered(_Event):
     """One judge has answered facts of one image."""
 
@@ -389,6 +411,7 @@ Event = Annotated[
     | Step
     | Retrying
     | Generated
+    | Drafted
     | Answered
     | Judged
     | Missing

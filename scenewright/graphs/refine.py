@@ -25,6 +25,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from scenewright.core.layout import Region
+from scenewright.core.ports.backend import BatchingBackend
 from scenewright.graphs.candidates import (
     add_ending,
     emit_missing,
@@ -33,6 +34,7 @@ from scenewright.graphs.candidates import (
     over_budget,
     route_to_report,
 )
+from scenewright.graphs.drafts import choose_draft
 from scenewright.graphs.drawing import compose, draw
 from scenewright.graphs.events import Planned, StopReason
 from scenewright.graphs.initial_image import use_initial_image, within_mask
@@ -46,7 +48,7 @@ from scenewright.graphs.state import (
     improves,
     scene_of,
 )
-from scenewright.graphs.strategies.base import RepairPlan, RoundContext
+from scenewright.graphs.strategies.base import GenerationOverrides, RepairPlan, RoundContext
 from scenewright.graphs.strategies.registry import realism_strategy, strategy_of
 from scenewright.graphs.strategies.repairs import BestOfN, Resample, only_unreal
 
@@ -97,8 +99,11 @@ async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> Refi
             ),
             round_context,
         )
+    if image is None and state["round"] == 0:
+        redrawn = await choose_draft(state["scene"], state["prompt"], runtime)
     if image is None:
-        ahead = _drawn_ahead(state, runtime.context)
+        alike = redrawn in (None, GenerationOverrides())
+        ahead = _drawn_ahead(state, runtime.context) if alike else 0
         image = await draw(state["prompt"], state["round"], "candidate", redrawn, runtime, ahead)
     candidate = Candidate(round=state["round"], image=image)
     return {"candidates": [*state["candidates"], candidate]}
@@ -116,7 +121,8 @@ def _drawn_ahead(state: RefineState, context: RefineContext) -> int:
     options, round = context.options, state["round"]
     strategy, budget = strategy_of(options.strategy), options.budget
     limits = (budget.seconds, budget.tokens, budget.usd, budget.work)
-    if not isinstance(strategy, BestOfN) or any(limit is not None for limit in limits):
+    able = isinstance(strategy, BestOfN) and isinstance(context.backend, BatchingBackend)
+    if not able or any(limit is not None for limit in limits):
         return 0
     left = state.get("limit", options.rounds) - round - 1
     if budget.images is not None:

@@ -14,6 +14,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import (
     Answered,
     Composed,
+    Drafted,
     Edited,
     Event,
     Finished,
@@ -139,7 +140,8 @@ def totals_of(events: Iterable[Event]) -> dict[str, float]:
     events = list(events)
     drawn = [event for event in events if isinstance(event, Generated)]
     asked = [event for event in events if isinstance(event, Answered)]
-    thought = [event for event in events if isinstance(event, Composed | ToolCalled)]
+    drafted = [event for event in events if isinstance(event, Drafted)]
+    thought = [event for event in events if isinstance(event, Composed | ToolCalled | Drafted)]
     answers = [answer for event in asked for answer in event.answers]
     return {
         "images": float(sum(not event.cached for event in drawn)),
@@ -148,6 +150,8 @@ def totals_of(events: Iterable[Event]) -> dict[str, float]:
         "tokens_out": float(sum(paid.tokens_out for paid in (*answers, *thought))),
         "usd": sum(paid.usd for paid in (*drawn, *answers, *thought)),
         "work": sum(event.work or 0.0 for event in drawn if not event.cached),
-        "judge_calls": float(sum(not event.cached for event in asked)),
+        "judge_calls": float(
+            sum(not event.cached for event in asked) + sum(e.judge_calls for e in drafted)
+        ),
         "cached": float(sum(e.cached for e in drawn) + sum(e.cached for e in asked)),
     }

@@ -291,9 +291,9 @@ def _round(drawn: Generated, events: list[Event], facts: tuple[Fact, ...]) -> Ro
     guides = [
         r.image for r in drawn.request.references if reference is None or r.image != reference.image
     ]
-    pictures = [drawn] if reference is None else [drawn, reference]
+    pictures = [e for e in here if isinstance(e, Generated)]
     lost = {name for picture in pictures for name in picture.facts_dropped}
-    seconds = drawn.seconds + (reference.seconds if reference is not None else 0.0)
+    seconds = sum(picture.seconds for picture in pictures)
     return RoundRecord(
         round=drawn.round,
         prompt=drawn.request.prompt,

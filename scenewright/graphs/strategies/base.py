@@ -52,6 +52,8 @@ class GenerationOverrides:
     """Words of the prompt that weigh more."""
     seed: int | None = None
     """Another seed than the round's own."""
+    steps: int | None = None
+    """Another number of denoising steps."""
 
     @property
     def refines(self) -> bool:

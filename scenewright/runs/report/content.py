@@ -203,7 +203,8 @@ def _sources(view: RunView, r: RoundView, show: Show) -> tuple[Source, ...]:
         labels[r.reference.image] = "what was missing"
     request = r.candidate.request
     start = request.start
-    found = [
+    found = _drafts(view, r, show)
+    found += [
         Source(
             show(view.image_path(reference.image), SOURCE_SIDE),
             labels.get(reference.image, "reference"),
@@ -217,6 +218,20 @@ def _sources(view: RunView, r: RoundView, show: Show) -> tuple[Source, ...]:
         picture = show(view.image_path(start.image), SOURCE_SIDE)
         found.append(Source(picture, labels[start.image], _use_as_start(start)))
     return tuple(found)
+
+
+def _drafts(view: RunView, r: RoundView, show: Show) -> list[Source]:
+    if r.drafted is None:
+        return []
+    told = r.drafted
+    return [
+        Source(
+            show(view.image_path(image), SOURCE_SIDE),
+            f"draft {at + 1}",
+            words.held(card) + (", finished" if at == told.kept else ""),
+        )
+        for at, (image, card) in enumerate(zip(told.images, told.cards, strict=True))
+    ]
 
 
 def _use_as_start(start: Start) -> str:

@@ -19,6 +19,7 @@ from scenewright.graphs.eventlog import LogError, read_events
 from scenewright.graphs.events import (
     Answered,
     Composed,
+    Drafted,
     Edited,
     Event,
     Finished,
@@ -54,7 +55,7 @@ Shown = State | Literal["pending", "unasked"]
 """A verdict's state; ``pending`` where no panel has spoken yet, ``unasked`` where the scene did not
 have the fact."""
 
-_OfRound = Composed | Planned | ToolCalled | Generated | Answered | Judged | Missing
+_OfRound = Composed | Planned | ToolCalled | Generated | Drafted | Answered | Judged | Missing
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -86,6 +87,10 @@ class RoundView:
     """The prompt of the reference image; empty in round 0."""
     reference: Generated | None = None
     """The image, drawn before the candidate, of what the kept one so far was missing."""
+    drafts: list[Generated] = field(default_factory=list)
+    """Drafts of the first picture."""
+    drafted: Drafted | None = None
+    """What was found in them, and which one was finished."""
     missing: SceneGraph | None = None
     """What the candidate was not found to hold; none if nothing is known to be missing."""
     cards: dict[Role, ScoreCard] = field(default_factory=dict)
@@ -102,12 +107,17 @@ class RoundView:
     @property
     def drawing_seconds(self) -> float:
         """Wall time of this round's images."""
-        return sum(g.seconds for g in (self.candidate, self.reference) if g is not None)
+        return sum(picture.seconds for picture in self.pictures)
+
+    @property
+    def pictures(self) -> list[Generated]:
+        """All that was drawn for this round."""
+        return [*self.drafts, *(g for g in (self.reference, self.candidate) if g is not None)]
 
     @property
     def work(self) -> float | None:
         """Full-picture steps of the denoiser in this round; None if a backend does not tell."""
-        return work_of([self.candidate, self.reference])
+        return work_of(self.pictures)
 
     @property
     def judging_seconds(self) -> float:
@@ -137,8 +147,9 @@ class RoundView:
     @property
     def usd(self) -> float:
         """What images, answers and language models of this round cost, in US dollars."""
-        drawn = sum(g.usd for g in (self.candidate, self.reference) if g is not None)
+        drawn = sum(picture.usd for picture in self.pictures)
         said = sum(event.usd for event in self.words)
+        said += self.drafted.usd if self.drafted is not None else 0.0
         return drawn + said + sum(a.usd for call in self.calls for a in call.answers)
 
     @property
@@ -281,13 +292,12 @@ class RunView:
         """Images drawn, references included."""
         if self.finished is not None and "images" in self.finished.totals:
             return int(self.finished.totals["images"])
-        drawn = [g for r in self.rounds for g in (r.candidate, r.reference) if g is not None]
-        return sum(not g.cached for g in drawn)
+        return sum(not picture.cached for r in self.rounds for picture in r.pictures)
 
     @property
     def work(self) -> float | None:
         """Full-picture steps of the denoiser; None if a backend does not tell."""
-        return work_of(g for r in self.rounds for g in (r.candidate, r.reference))
+        return work_of(picture for r in self.rounds for picture in r.pictures)
 
     @property
     def tools(self) -> list[ToolCalled]:
@@ -404,6 +414,10 @@ def _take_round(into: RoundView, event: _OfRound) -> None:
         case Generated(purpose="candidate"):
             into.candidate = event
             into.prompt = event.request.prompt
+        case Generated(purpose="draft"):
+            into.drafts.append(event)
+        case Drafted():
+            into.drafted = event
         case Generated():
             into.reference = event
             into.reference_prompt = into.reference_prompt or event.request.prompt

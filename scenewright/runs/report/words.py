@@ -194,6 +194,12 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def held(card: ScoreCard) -> str:
+    """Return ``9 of 11 facts``: how many stated facts hold."""
+    stated = card.stated
+    return f"{sum(verdict.state == 'yes' for verdict in stated)} of {len(stated)} facts"
+
+
 def verdict_line(card: ScoreCard | None) -> str:
     """Return ``All 7 facts hold`` or ``5 of 7 facts hold, 1 could not be judged``.
 

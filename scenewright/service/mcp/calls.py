@@ -88,16 +88,20 @@ def _progress(kind: str, data: dict[str, Any]) -> tuple[float, str] | None:
         case "planned":
             return at, f"{name}: {data['does']}"
         case "step":
-            reference = data["purpose"] == "reference"
-            shown = "a reference" if reference else "the picture"
+            reference = data["purpose"] != "candidate"
+            shown = {"reference": "a reference", "draft": "drafts"}.get(
+                data["purpose"], "the picture"
+            )
             share = 0.3 * data["step"] / max(1, data["of"])
             step = f"step {data['step']} of {data['of']}"
             return at + (0.0 if reference else 0.3) + share, f"{name}: drawing {shown}, {step}"
         case "retrying":
             return max(0.0, at), f"{data['model']}: attempt {data['attempt']} failed, asked again"
         case "generated":
-            reference = data["purpose"] == "reference"
-            shown = "the reference" if reference else "the picture"
+            reference = data["purpose"] != "candidate"
+            shown = {"reference": "the reference", "draft": "a draft"}.get(
+                data["purpose"], "the picture"
+            )
             return at + (0.3 if reference else 0.6), f"{name}: {shown} is drawn"
         case "judged" if data["role"] == "loop":
             verdicts = data["card"]["verdicts"]

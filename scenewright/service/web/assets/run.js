@@ -61,7 +61,7 @@ function showStep() {
   if (!drawing) return;
   bar.max = step.of;
   bar.value = step.step;
-  const what = step.purpose === "reference" ? "what is missing" : "the scene";
+  const what = { reference: "what is missing", draft: "drafts" }[step.purpose] ?? "the scene";
   const wish = { pause: "; it pauses before the next round", cancel: "; it stops now" }[main.dataset.wants] ?? "";
   byId("now").textContent = `Round ${step.round}: drawing ${what} ${step.step}/${step.of}${wish}`;
 }
