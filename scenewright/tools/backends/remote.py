@@ -332,7 +332,7 @@ def remote_backend(
 
 
 def _preview(data: bytes, work: Commission) -> bytes:
-    return preview_bytes(fitted(read_image(data, "it"), work))
+    return preview_bytes(fitted(read_image(data, "its file"), work))
 
 
 def _details(
