@@ -72,7 +72,16 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
 
         import_pipelines()
     options: dict[str, Any] = spec.model_dump(
-        include={"device", "dtype", "scheduler", "variant", "offload", "compile", "slicing", "partial_images"}
+        include={
+            "device",
+            "dtype",
+            "scheduler",
+            "variant",
+            "offload",
+            "compile",
+            "slicing",
+            "partial_images",
+        }
     )
     options |= {"default_size": spec.size, "cache": spec.cache}
     if spec.model == "miniature":

@@ -3,7 +3,8 @@
 A stored event has a number, its place in the run's event log; whoever has heard the events up to
 a number goes on after it. Denoising steps, partial images and requests that are sent again have
 none: they are told to those who listen just then, and the latest of each kind to who comes before
-the next stored event.
+the next stored event. A partial image of another process is read from the run folder where that is
+shared.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenewright.runs.folder import EVENTS
+from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE
 from scenewright.service.core.errors import Unavailable
 
 _MOST_TOLD = 256
+PARTIAL = "partial_image"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class EventBroadcaster:
         while.
         """
         count, place = after + 1, None
-        said = ""
+        said, shown = "", ""
         with self._listening(run) as ear:
             missed = tuple(self._latest.get(run, {}).values())
             while True:
@@ -128,7 +130,12 @@ class EventBroadcaster:
                 for told in missed:
                     if self._latest.get(run, {}).get(told.kind) is told:
                         yield told
+                        shown = told.data if told.kind == PARTIAL else shown
                 missed = ()
+                if isinstance(folder, Path):
+                    drawn = await asyncio.to_thread(read_partial, folder)
+                    if drawn not in ("", shown):
+                        yield BroadcastEvent(PARTIAL, shown := drawn)
                 async for live in self._heard(ear, count):
                     if live is None:
                         yield None
@@ -139,6 +146,7 @@ class EventBroadcaster:
                         place = None
                     if live.kind == "status":
                         break
+                    shown = live.data if live.kind == PARTIAL else shown
                     yield live
 
     async def _heard(self, ear: _Ear, count: int) -> AsyncGenerator[BroadcastEvent | None, None]:
@@ -174,6 +182,14 @@ class EventBroadcaster:
             self._ears[run].discard(ear)
             if not self._ears[run]:
                 del self._ears[run]
+
+
+def read_partial(folder: Path) -> str:
+    """Return the newest partial image in a run folder as its event's JSON; empty: there is none."""
+    try:
+        return (folder / PARTIAL_IMAGE).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 def read_lines(

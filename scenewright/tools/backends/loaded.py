@@ -32,7 +32,6 @@ from scenewright.tools.backends.families import Family
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.pipeline import call_options, quiet, remember_prompts
 from scenewright.tools.backends.previews import Previews
-from scenewright.tools.backends.previews import Previews
 from scenewright.tools.backends.prompts import (
     PromptReader,
     PromptWeights,

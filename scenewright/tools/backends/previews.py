@@ -95,10 +95,20 @@ def unpacked(
 ) -> torch.Tensor:
     """Return ``latents`` as ``[1, channels, height, width]``, or with one frame before the height.
 
-    Raises ``ValueError`` for a layout that cannot be taken apart.
+    Those of FLUX.2 are as its autoencoder takes them. Raises ``ValueError`` for a layout that
+    cannot be taken apart.
     """
     if layout == "grid" and latents.ndim >= 4:
         return latents
+    if layout == "flux2" and latents.ndim == 3:
+        patch = 2 * int(pipe.vae_scale_factor)
+        height, width = size[1] // patch, size[0] // patch
+        cells = latents.transpose(1, 2).reshape(len(latents), -1, height, width)
+        norm, least = pipe.vae.bn, pipe.vae.config.batch_norm_eps
+        mean, variance = (
+            value.to(cells).view(1, -1, 1, 1) for value in (norm.running_mean, norm.running_var)
+        )
+        return pipe._unpatchify_latents(cells * (variance + least) ** 0.5 + mean)  # type: ignore[no-any-return]
     unpack = getattr(pipe, "_unpack_latents", None)
     if layout == "packed" and unpack is not None:
         given: dict[str, Any] = {"height": size[1], "width": size[0]}

@@ -48,6 +48,7 @@ async def test_previews_come_evenly_and_change_no_picture(tiny_model: Path) -> N
         tiny_families.build_flux,
         tiny_families.build_qwen,
         tiny_modern.build_chroma,
+        tiny_modern.build_klein,
         tiny_modern.build_z_image,
     ],
     ids=lambda build: build.__name__,
@@ -72,11 +73,15 @@ async def test_the_preview_of_the_last_latents_is_the_picture(
     assert difference.max() <= 2
 
 
-async def test_latents_that_are_not_read_cost_no_picture(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_a_preview_that_fails_costs_no_picture(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    def failing(*given: Any) -> Image.Image:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(Previews, "_decoded", failing)
     with caplog.at_level(logging.WARNING):
-        image, steps = await steps_of(tiny_modern.build_klein(tmp_path / "m"), partial_images=3)
-    assert image.size
+        image, steps = await steps_of(tiny_model, partial_images=3)
+    assert image.size == tiny.SIZE
     assert not any(step.preview for step in steps)
-    assert caplog.text.count("shows no partial images") == 1
+    assert caplog.text.count("shows no partial images (RuntimeError: out of memory)") == 1
