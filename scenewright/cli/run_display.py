@@ -25,6 +25,7 @@ from scenewright.graphs.events import (
     Generated,
     Judged,
     Missing,
+    PartialImage,
     Paused,
     Planned,
     Resumed,
@@ -315,7 +316,7 @@ class _Screen:
 
     def take(self, event: Event, console: Console) -> None:
         self.statements |= _statements(event)
-        if not isinstance(event, Step):
+        if not isinstance(event, Step | PartialImage):
             self.retry = words.retry_line(event) if isinstance(event, Retrying) else ""
         match event:
             case Warned():

@@ -72,18 +72,10 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
 
         import_pipelines()
     options: dict[str, Any] = spec.model_dump(
-        include={
-            "device",
-            "dtype",
-            "scheduler",
-            "variant",
-            "offload",
-            "compile",
-            "slicing",
-            "partial_images",
-        }
+        include={"device", "dtype", "scheduler", "variant", "offload", "compile", "slicing"}
     )
     options |= {"default_size": spec.size, "cache": spec.cache}
+    options["partial_images"] = spec.partial_images
     if spec.model == "miniature":
         adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
         return DiffusersBackend(

@@ -401,9 +401,10 @@ def _reporter(
         of = getattr(pipe, "num_timesteps", None) or steps
         if kept is not None:
             tensors["latents"] = kept.hold(step, tensors["latents"])
-        latents = tensors.get("latents")
-        shown = previews is not None and latents is not None
-        done(step + 1, of, previews.after(pipe, step + 1, of, latents) if shown else b"")
+        latents, preview = tensors.get("latents"), b""
+        if previews is not None and latents is not None:
+            preview = previews.after(pipe, step + 1, of, latents)
+        done(step + 1, of, preview)
         if references is not None and step + 1 < of:
             references.at((step + 1) / (of - 1))
         return tensors
