@@ -167,6 +167,8 @@ class Driver:
             # What was asked cannot be done; the run itself stands where it stood.
             result = await asyncio.to_thread(load_run, self._folder(run.id))
             return DriveResult("paused" if result.paused else "finished", str(error))
+        finally:
+            self._show_partial(run.id, None)
         last = events[-1] if events else None
         # A server that was killed just after an event has not kept what that changed.
         summary = self._summary(run, events) if events else None

@@ -132,7 +132,8 @@ class EventBroadcaster:
                         yield told
                         shown = told.data if told.kind == PARTIAL else shown
                 missed = ()
-                if isinstance(folder, Path):
+                # What this process draws is told as it comes.
+                if isinstance(folder, Path) and PARTIAL not in self._latest.get(run, {}):
                     drawn = await asyncio.to_thread(read_partial, folder)
                     if drawn not in ("", shown):
                         yield BroadcastEvent(PARTIAL, shown := drawn)
