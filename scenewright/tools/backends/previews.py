@@ -81,10 +81,12 @@ class Previews:
         if config.get("force_upcast"):
             # Such autoencoders overflow in half precision.
             vae.to(dtype=torch.float32)
-        cells = cells.to(vae.dtype)
-        with torch.no_grad():
-            pixels = vae.decode(cells.unsqueeze(2) if video else cells, return_dict=False)[0]
-        vae.to(dtype=dtype)
+        cells = cells.unsqueeze(2) if video else cells
+        try:
+            with torch.no_grad():
+                pixels = vae.decode(cells.to(vae.dtype), return_dict=False)[0]
+        finally:
+            vae.to(dtype=dtype)
         pixels = pixels[:, :, 0] if video else pixels
         shades = (pixels[0].float() / 2 + 0.5).nan_to_num().clamp(0, 1).permute(1, 2, 0)
         return Image.fromarray((shades.cpu().numpy() * 255).round().astype(np.uint8)).convert("RGB")
