@@ -26,6 +26,7 @@ from scenewright.graphs.events import (
     Generated,
     Judged,
     Missing,
+    PartialImage,
     Paused,
     Planned,
     Resumed,
@@ -324,7 +325,7 @@ class _Screen:
 
     def take(self, event: Event, console: Console) -> None:
         self.statements |= _statements(event)
-        if not isinstance(event, Step):
+        if not isinstance(event, Step | PartialImage):
             self.retry = words.retry_line(event) if isinstance(event, Retrying) else ""
         match event:
             case Warned():

@@ -249,6 +249,11 @@ class BackendSpec(BaseModel):
     """(width, height) in pixels of what is drawn; None: the model's own."""
     quality: str | None = None
     """Of an account: the provider's name of a quality (``low``, …)."""
+    complexity: str | None = Field(default=None, exclude_if=lambda chosen: chosen is None)
+    """Of an account: the provider's name of how much planning goes into a picture (``low``, …)."""
+    partial_images: int = Field(default=0, ge=0, le=16, exclude_if=lambda count: count == 0)
+    """Pictures of a drawing while it is drawn, for the run's page; each takes time, and tokens of
+    an account."""
 
     @model_validator(mode="before")
     @classmethod
@@ -279,8 +284,9 @@ class BackendSpec(BaseModel):
             ]
             if wrong:
                 raise ValueError(f"{', '.join(wrong)}: only for models on this machine, leave out")
-        elif self.quality is not None:
-            raise ValueError("quality: only for image APIs, leave it out")
+        for name in ("quality", "complexity"):
+            if self.kind == LOCAL_BACKEND and getattr(self, name) is not None:
+                raise ValueError(f"{name}: only for image APIs, leave it out")
         return self
 
 

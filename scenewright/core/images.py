@@ -35,6 +35,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from scenewright.core.flushing import Flusher
 
 _Mark = tuple[int, int, int]
+_PREVIEW_SIDE = 384
 
 
 class ImageMemory:
@@ -115,6 +116,21 @@ def png_bytes(image: Image.Image) -> bytes:
     Raises ``ImageError`` for a mode without a defined 8-bit range or a side over ``MAX_SIDE``.
     """
     return _encode(_bare(image))
+
+
+def webp_bytes(image: Image.Image, side: int, quality: int = 82) -> bytes:
+    """Return ``image`` as a WebP file, made smaller where a side is longer than ``side`` pixels."""
+    if max(image.size) > side:
+        image = image.copy()
+        image.thumbnail((side, side), Image.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    image.save(buffer, "WEBP", quality=quality)
+    return buffer.getvalue()
+
+
+def preview_bytes(image: Image.Image) -> bytes:
+    """Return ``image`` as the file of a :attr:`~.ports.backend.GenerationStep.preview`."""
+    return webp_bytes(image, _PREVIEW_SIDE, quality=70)
 
 
 def hash_of_image(image: Image.Image) -> str:

@@ -7,6 +7,7 @@ store. Every graph that draws (``graphs/refine.py``, ``graphs/director.py``) dra
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextvars
 import math
 import threading
@@ -28,7 +29,7 @@ from scenewright.core.ports.backend import (
 )
 from scenewright.core.ports.composer import Wording, compose_with_origin
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.events import Composed, Generated, Purpose, Step
+from scenewright.graphs.events import Composed, Generated, PartialImage, Purpose, Step
 from scenewright.graphs.run_status import scene_in_round, scenes_of
 from scenewright.graphs.state import LoopOptions, RefineContext, emit, retries_told, round_seed
 from scenewright.graphs.strategies.base import GenerationOverrides
@@ -297,17 +298,23 @@ def _reporter(
     def report(step: GenerationStep) -> None:
         nonlocal told
         now = time.monotonic()
-        if step.step < step.of and now - told < STEP_SECONDS:
+        if not step.preview and step.step < step.of and now - told < STEP_SECONDS:
             return
         told = now
-        event = Step(
-            key=f"r{round}:{purpose}:step:{step.step}",
-            at=runtime.context.log.now(),
-            round=round,
-            purpose=purpose,
-            step=step.step,
-            of=step.of,
-        )
+        about: dict[str, Any] = {
+            "at": runtime.context.log.now(),
+            "round": round,
+            "purpose": purpose,
+            "step": step.step,
+            "of": step.of,
+        }
+        tell(Step(key=f"r{round}:{purpose}:step:{step.step}", **about))
+        if step.preview:
+            image = f"data:image/webp;base64,{base64.b64encode(step.preview).decode('ascii')}"
+            key = f"r{round}:{purpose}:partial_image:{step.step}"
+            tell(PartialImage(key=key, image=image, **about))
+
+    def tell(event: Step | PartialImage) -> None:
         # The stream belongs to the loop's thread; backends draw in their own.
         if threading.get_ident() == home:
             node.run(emit, runtime, event)

@@ -219,6 +219,22 @@ class Step(_Event):
     """Steps in all."""
 
 
+class PartialImage(_Event):
+    """A picture while it is drawn. Streamed, not stored: the image follows with ``generated``."""
+
+    type: Literal["partial_image"] = "partial_image"
+    round: int
+    """From 0."""
+    purpose: Purpose
+    """What is drawn."""
+    step: int
+    """Steps done, or the number of the partial image, from 1."""
+    of: int
+    """Steps in all."""
+    image: str
+    """The picture as it stands, small, as a ``data:`` URI."""
+
+
 class Retrying(_Event):
     """A request to a model failed and is sent again. Streamed, not stored."""
 
@@ -409,6 +425,7 @@ Event = Annotated[
     | Replied
     | ToolCalled
     | Step
+    | PartialImage
     | Retrying
     | Generated
     | Drafted
@@ -421,6 +438,6 @@ Event = Annotated[
     | Finished,
     Field(discriminator="type"),
 ]
-STREAMED = (Step, Retrying)
+STREAMED = (Step, PartialImage, Retrying)
 """Events that only those hear who listen just then."""
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -330,6 +330,8 @@ class Kept:
     """Its JSON, or what a fault made of it."""
     id: str
     """That of its first request: 24 hexadecimal digits."""
+    streamed: bool = False
+    """Whether the body is server-sent events."""
 
 
 @dataclass(slots=True)

@@ -37,6 +37,11 @@ class Fault(StrEnum):
     PARTIAL_REFUSAL = "partial_refusal"
     SHUFFLED = "shuffled"
     NO_PROBABILITY = "no_probability"
+    STREAM_CUT = "stream_cut"
+    STREAM_STALL = "stream_stall"
+    STREAM_ERROR = "stream_error"
+    BAD_PARTIAL = "bad_partial"
+    NO_PARTIALS = "no_partials"
 
 
 ABOUT: dict[Fault, str] = {
@@ -56,6 +61,11 @@ ABOUT: dict[Fault, str] = {
     Fault.PARTIAL_REFUSAL: "every second typed question is refused, the others stand",
     Fault.SHUFFLED: "the answers to typed questions in another order than asked",
     Fault.NO_PROBABILITY: "a confidence of typed answers that is not a probability",
+    Fault.STREAM_CUT: "connection closed in the middle of a stream",
+    Fault.STREAM_STALL: "a stream that falls silent in the middle until the client leaves",
+    Fault.STREAM_ERROR: "an error event in the middle of a stream",
+    Fault.BAD_PARTIAL: "partial images of a stream that are no images; the last one is right",
+    Fault.NO_PARTIALS: "a stream without its partial images",
 }
 """Fault → what a client sees."""
 

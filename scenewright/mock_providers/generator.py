@@ -36,7 +36,7 @@ OWN_SIDE = 128
 """Sides of what the models draw, in pixels; an answer of another size is that, scaled."""
 MAX_SIDE = 2048
 """Longest side of an answer."""
-STEPS = {"low": 8, "medium": 16, "auto": 20, "high": 28}
+STEPS = {"low": 8, "medium": 16, "auto": 20, "high": 28, "xhigh": 40, "max": 50}
 """Quality → denoising steps of the miniature."""
 _REFERENCE_WEIGHT = 0.6
 _MASKED_STRENGTH = 0.8
@@ -60,6 +60,8 @@ class Wanted:
     """Files: the one to change first if there is a mask, else references all of them."""
     mask: bytes | None = None
     """A file, transparent where the first picture may change."""
+    partial_images: int | None = None
+    """Pictures to show of it while it is drawn, in a stream; none: no stream is wanted."""
 
     @property
     def digest(self) -> bytes:
@@ -165,6 +167,13 @@ async def _painted(
         return (await backend.generate(request, store.__getitem__)).image
     except BackendError as error:
         raise Problem("server", 500, str(error)) from error
+
+
+def unfinished(image: Image.Image, number: int) -> Image.Image:
+    """Return ``image`` as coarse as partial image ``number``, from 0, shows it."""
+    cells = _CELLS << number
+    coarse = image.resize((cells, cells), Image.Resampling.BOX)
+    return coarse.resize(image.size, Image.Resampling.NEAREST)
 
 
 def _backend() -> ImageBackend:

@@ -12,12 +12,19 @@ import base64
 import io
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from fastapi import Request, Response
 from google.genai import types
-from openai.types import Image, ImagesResponse
+from openai.types import (
+    Image,
+    ImageEditCompletedEvent,
+    ImageEditPartialImageEvent,
+    ImageGenCompletedEvent,
+    ImageGenPartialImageEvent,
+    ImagesResponse,
+)
 from openai.types.images_response import Usage
 from python_multipart import parse_form
 from python_multipart.exceptions import FormParserError
@@ -40,13 +47,14 @@ from scenewright.mock_providers.generator import (
     Wanted,
     drawn,
     known_image_model,
+    unfinished,
 )
 from scenewright.mock_providers.models import CREATED
 from scenewright.mock_providers.openai_text import OpenAIFormat
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.request_input import Finish, Visit, json_object
+from scenewright.mock_providers.request_input import Events, Finish, Visit, json_object
 from scenewright.mock_providers.server import MockProviders
-from scenewright.mock_providers.wire import Format, as_text, no_streams
+from scenewright.mock_providers.wire import Format, as_text
 
 
 def parts_of(body: bytes, content_type: str) -> list[tuple[str, bytes]]:
@@ -73,6 +81,8 @@ def parts_of(body: bytes, content_type: str) -> list[tuple[str, bytes]]:
 
 MAX_IMAGES = 16
 """Most pictures in a request."""
+PARTIAL_TOKENS = 100
+"""Output tokens of each partial image, as OpenAI bills it."""
 _PATCH = 32
 POLICY = (
     "Your request was rejected by the safety system. If you believe this is an error, ask for "
@@ -108,6 +118,12 @@ class ImageForm(Format, Protocol):
 
     def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
         """Return the body of a response; ``id`` is 24 hexadecimal digits."""
+        ...
+
+    def stream(
+        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: Spent
+    ) -> tuple[tuple[str, Any], ...]:
+        """Return type and data of the events of a stream; ``shown``: its partial images."""
         ...
 
     def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
@@ -146,7 +162,22 @@ async def draw(lab: MockProviders, request: Request, form: ImageForm, model: str
             image = await drawn(wanted, lab.seeds.next(wanted))
             file = await asyncio.to_thread(png_bytes, image)
             files = _BROKEN[fault](file) if fault in _BROKEN else [file]
-            return form.reply(wanted, files, spent, id), spent.drawn
+            if wanted.partial_images is None:
+                return form.reply(wanted, files, spent, id), spent.drawn
+            count = 0 if fault is Fault.NO_PARTIALS else wanted.partial_images
+            shown = [
+                b"<html>no picture</html>"
+                if fault is Fault.BAD_PARTIAL
+                else await asyncio.to_thread(png_bytes, unfinished(image, number))
+                for number in range(count)
+            ]
+            paid = replace(spent, drawn=spent.drawn + count * PARTIAL_TOKENS)
+            events = form.stream(wanted, files[:1], shown, paid)
+            if fault is Fault.STREAM_ERROR:
+                problem = Problem("server", 500, "The server had an error while drawing.")
+                error = {"type": "error"} | form.problem(problem, id)
+                events = (*events[:1], ("error", error))
+            return Events(events, fault), paid.drawn
 
         return finish
 
@@ -164,6 +195,8 @@ _BROKEN: dict[Fault | None, Callable[[bytes], list[bytes]]] = {
 
 MOST_CHARACTERS = 32_000
 """Longest prompt."""
+COMPLEXITIES = ("low", "medium", "high")
+"""Words for how much planning goes into a picture; the models here plan nothing."""
 _SIZE = re.compile(r"([1-9]\d{0,4})x([1-9]\d{0,4})")
 _LEAST_SIDE = 16
 _REFUSED = "moderation_blocked"
@@ -203,13 +236,8 @@ class OpenAIImages(OpenAIFormat):
 
     def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
         """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
-        usage = {
-            "input_tokens": spent.text + spent.images,
-            "input_tokens_details": {"text_tokens": spent.text, "image_tokens": spent.images},
-            "output_tokens": spent.drawn,
-            "output_tokens_details": {"image_tokens": spent.drawn, "text_tokens": 0},
-            "total_tokens": spent.text + spent.images + spent.drawn,
-        }
+        usage = _openai_usage(spent)
+        usage["output_tokens_details"] = {"image_tokens": spent.drawn, "text_tokens": 0}
         return ImagesResponse(
             created=CREATED,
             background="opaque",
@@ -218,6 +246,34 @@ class OpenAIImages(OpenAIFormat):
             size="x".join(map(str, wanted.size)) if wanted.size else "auto",
             usage=Usage.model_validate(usage),
         )
+
+    def stream(
+        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: Spent
+    ) -> tuple[tuple[str, Any], ...]:
+        """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
+        kind = "image_edit" if self._edits else "image_generation"
+        about: dict[str, Any] = {
+            "background": "opaque",
+            "created_at": CREATED,
+            "output_format": "png",
+            "quality": wanted.quality,
+            "size": "x".join(map(str, wanted.size)) if wanted.size else "auto",
+        }
+        partial, completed = _STREAMED[kind]
+        sent = [
+            partial.model_validate(
+                about
+                | {"type": f"{kind}.partial_image", "partial_image_index": number}
+                | {"b64_json": base64.b64encode(file).decode()}
+            )
+            for number, file in enumerate(shown)
+        ]
+        about |= {"type": f"{kind}.completed", "usage": _openai_usage(spent)}
+        sent += [
+            completed.model_validate(about | {"b64_json": base64.b64encode(file).decode()})
+            for file in files
+        ]
+        return tuple((event.type, event) for event in sent)
 
     def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
         """Return an error 400, as OpenAI's moderation gives it."""
@@ -235,8 +291,11 @@ class OpenAIImages(OpenAIFormat):
     def _wanted(
         self, fields: Mapping[str, Any], pictures: tuple[bytes, ...], mask: bytes | None
     ) -> Wanted:
-        streamed = fields.get("stream")
-        no_streams({"stream": streamed not in (None, False, "false")})
+        partial = str(fields.get("partial_images") or 0)
+        if partial not in ("0", "1", "2", "3"):
+            raise Problem.invalid("partial_images: use a number from 0 to 3", "partial_images")
+        if fields.get("complexity") not in (None, *COMPLEXITIES):
+            raise Problem.invalid(f"complexity: use one of {', '.join(COMPLEXITIES)}", "complexity")
         if str(fields.get("n") or 1) != "1":
             raise Problem.invalid("n: the mock server draws one image a request", "n")
         prompt = as_text(fields.get("prompt"), "prompt")
@@ -256,7 +315,24 @@ class OpenAIImages(OpenAIFormat):
             quality=quality,
             pictures=pictures,
             mask=mask,
+            partial_images=int(partial) if fields.get("stream") in (True, "true") else None,
         )
+
+
+_STREAMED: dict[str, tuple[Any, Any]] = {
+    "image_generation": (ImageGenPartialImageEvent, ImageGenCompletedEvent),
+    "image_edit": (ImageEditPartialImageEvent, ImageEditCompletedEvent),
+}
+"""Types of the events of each route."""
+
+
+def _openai_usage(spent: Spent) -> dict[str, Any]:
+    return {
+        "input_tokens": spent.text + spent.images,
+        "input_tokens_details": {"text_tokens": spent.text, "image_tokens": spent.images},
+        "output_tokens": spent.drawn,
+        "total_tokens": spent.text + spent.images + spent.drawn,
+    }
 
 
 def _openai_size(given: object) -> tuple[int, int] | None:
@@ -311,6 +387,12 @@ class GeminiImages(GeminiFormat):
         candidate = types.Candidate(content=content, finish_reason=reason, index=0)
         drawn = [types.ModalityTokenCount(modality=_IMAGE, token_count=spent.drawn)]
         return content_reply(candidate, wanted.model, id, _of_text(spent, spent.drawn), drawn)
+
+    def stream(
+        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: Spent
+    ) -> tuple[tuple[str, Any], ...]:
+        """Raise ``Problem``: Gemini's image models show no partial images."""
+        raise Problem.invalid("the mock server does not stream Gemini's pictures")
 
     def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
         """Return a response whose prompt is blocked."""

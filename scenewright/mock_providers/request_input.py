@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,80 @@ def json_response(content: Any, status: int, headers: Mapping[str, str]) -> Resp
         headers=dict(headers),
         media_type="application/json",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """An answer as server-sent events, and how it goes wrong."""
+
+    events: tuple[tuple[str, Any], ...]
+    """Type and data of each."""
+    fault: Fault | None = None
+    """A fault of streams: it comes after the first event."""
+
+    def encoded(self) -> tuple[bytes, ...]:
+        """Return the events as they are sent."""
+        return tuple(
+            b"event: " + kind.encode() + b"\ndata: " + encoded(data) + b"\n\n"
+            for kind, data in self.events
+        )
+
+
+class EventStream(Response):
+    """A response of server-sent events."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        parts: Sequence[bytes],
+        headers: Mapping[str, str],
+        pause: float = 0.0,
+        fault: Fault | None = None,
+        transport: asyncio.Transport | None = None,
+        closing: asyncio.Event | None = None,
+    ) -> None:
+        """``pause``: seconds before each event; ``fault`` comes after the first one.
+
+        ``transport``: of the connection, to be cut; ``closing`` ends what hangs.
+        """
+        super().__init__(headers=dict(headers))
+        del self.headers["content-length"]
+        self._parts = parts
+        self._pause = pause
+        self._fault = fault
+        self._transport = transport
+        self._closing = closing or asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send event by event."""
+        await send(
+            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        )
+        for at, part in enumerate(self._parts):
+            if self._pause and not self._closing.is_set():
+                await asyncio.sleep(self._pause)
+            if at == 1 and self._fault in (Fault.STREAM_CUT, Fault.STREAM_STALL):
+                await self._break(receive)
+                return
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _break(self, receive: Receive) -> None:
+        async def left() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        if self._fault is Fault.STREAM_STALL:
+            waits = [asyncio.ensure_future(left()), asyncio.ensure_future(self._closing.wait())]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        await left()
 
 
 def encoded(content: Any) -> bytes:
@@ -105,7 +179,8 @@ class Drip(Response):
 MAX_BODY = 2 * MAX_BYTES
 """Largest body of a request, bytes."""
 Finish = Callable[[Fault | None], Awaitable[tuple[Any, int]]]
-"""Makes the answer with its fault: JSON, bytes or a ``Problem``, and the output tokens."""
+"""Makes the answer with its fault: JSON, bytes, :class:`Events` or a ``Problem``, and the output
+tokens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from scenewright.mock_providers.quirks import (
 )
 from scenewright.mock_providers.request_input import (
     Drip,
+    Events,
+    EventStream,
     Finish,
     Prepare,
     Silence,
@@ -241,6 +243,8 @@ class MockProviders:
                     outcome = "replayed"
                     self._note(visit, key, executed=False)
                     headers = wire.headers(kept.id, None, limits_of(account)) | REPLAYED
+                    if kept.streamed:
+                        return EventStream((kept.body,), headers)
                     return json_response(kept.body, 200, headers)
                 claimed = True
             finish = await prepare(visit)
@@ -257,13 +261,20 @@ class MockProviders:
                 met = fault
                 raise Problem("rate_limited", 429, "rate limited", retry_after=_RETRY_AFTER)
             content, tokens_out = await finish(fault)
-            await self._wait(received, chance)
+            # The events of a stream share the latency.
+            stream = content if isinstance(content, Events) else None
+            if stream is None:
+                await self._wait(received, chance)
             account.charge_output(visit.entry, tokens_out)
+            parts: tuple[bytes, ...] = ()
             if not isinstance(content, Problem):
-                content, first = encoded(content), True
-                if claimed:
+                parts = (encoded(content),) if stream is None else stream.encoded()
+                content, first = b"".join(parts), True
+                # Errors are not kept, whether they come with a status or in a stream.
+                if claimed and (stream is None or stream.fault is not Fault.STREAM_ERROR):
                     claimed = False
-                    first = self.replays.keep(account.name, key, Kept(content, chance.id))
+                    kept = Kept(content, chance.id, stream is not None)
+                    first = self.replays.keep(account.name, key, kept)
                 account.execute(first)
                 self._note(visit, key, executed=True)
             if client_left(request):
@@ -273,6 +284,10 @@ class MockProviders:
             if isinstance(content, Problem):
                 raise content
             headers = wire.headers(chance.id, None, limits_of(account))
+            if stream is not None:
+                pause = self._left(received, chance) / len(parts)
+                connection = transport_of(request)
+                return EventStream(parts, headers, pause, stream.fault, connection, self.closing)
             if fault is Fault.SLOW_DRIP:
                 return Drip(content, headers, self.settings.drip_seconds, self.closing)
             return json_response(content, 200, headers)
@@ -339,11 +354,14 @@ class MockProviders:
         return pictures, (tokens, image_tokens)
 
     async def _wait(self, received: float, chance: Chance) -> None:
+        if (left := self._left(received, chance)) > 0:
+            await asyncio.sleep(left)
+
+    def _left(self, received: float, chance: Chance) -> float:
+        """Return the seconds of a request's latency that are left."""
         settings = self.settings
         latency = settings.latency + settings.jitter * (2.0 * chance.latency - 1.0)
-        left = received + latency - time.monotonic()
-        if left > 0:
-            await asyncio.sleep(left)
+        return max(0.0, received + latency - time.monotonic())
 
     async def _silent(
         self, request: Request, fault: Fault, received: float, chance: Chance

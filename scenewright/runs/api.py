@@ -79,7 +79,7 @@ async def refine(
         await refine("red ball on table", profile="sdxl", rounds=3)
 
     ``on_event`` receives every stored event once and in order, earlier events of a resumed run
-    first, and the denoising steps in between.
+    first, and the denoising steps and partial images in between.
 
     - ``realism``: judges also say how real each object looks, in shape and texture. Of pictures
       that hold equally many facts, the more real one is kept. Once nothing is missing, the picture

@@ -36,6 +36,8 @@ from scenewright.graphs.errors import RunError as RunError
 MANIFEST = "manifest.json"
 EVENTS = "events.jsonl"
 RESULT = "result.json"
+PARTIAL_IMAGE = "partial_image.json"
+"""The newest partial image of a run that a service drives; gone once the picture is there."""
 IMAGES = "images"
 ANSWERS = "answers.sqlite"
 CHECKPOINTS = "checkpoints.sqlite"

@@ -17,7 +17,11 @@ from tests.mock_providers.asking import picture
 
 HANGING = frozenset({Fault.TIMEOUT, Fault.SLOW_DRIP})
 """Faults that only the caller's own timeout ends; the others are told before any timeout."""
-HARMLESS = frozenset({Fault.SHUFFLED, Fault.NO_PROBABILITY})
+STREAM_FAULTS = frozenset(
+    {Fault.STREAM_CUT, Fault.STREAM_STALL, Fault.STREAM_ERROR, Fault.BAD_PARTIAL, Fault.NO_PARTIALS}
+)
+"""Faults that only a stream of partial images shows."""
+HARMLESS = frozenset({Fault.SHUFFLED, Fault.NO_PROBABILITY}) | STREAM_FAULTS
 """Faults whose answers are right however often they come."""
 HANGING_TIMEOUT, TIMEOUT, ATTEMPTS = 0.6, 20.0, 3
 NO_REPLY = {

@@ -114,7 +114,8 @@ def test_gemini_gives_parts(client: Client) -> None:
         ({"size": "1x1"}, "size"),
         ({"size": "99999x64"}, "size"),
         ({"quality": "superb"}, "quality"),
-        ({"stream": True}, "stream"),
+        ({"stream": True, "partial_images": 4}, "partial_images"),
+        ({"complexity": "vast"}, "complexity"),
         ({"response_format": "url"}, "response_format"),
     ],
 )

@@ -13,7 +13,7 @@ from scenewright.cli.main import app
 from scenewright.config.profiles import BackendSpec, Profile
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.ports.backend import BackendError
-from scenewright.graphs.events import Generated
+from scenewright.graphs.events import Event, Generated, PartialImage
 from scenewright.mock_providers import Fault, MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.runs.api import refine
 
@@ -137,3 +137,35 @@ def test_the_profile_openai_runs_whole_from_the_command_line(
     assert (report["arrivals"], report["answered"]) == (6, 5)
     assert "warning: round 0: the candidate's prompt is by sentences" in done.output
     assert KEY not in Path("run/events.jsonl").read_text() + done.output
+
+
+async def test_partial_images_are_streamed_and_not_stored(
+    settings: Settings, tmp_path: Path
+) -> None:
+    given = profile()
+    backend = given.backend.model_copy(update={"partial_images": 2})
+    given = given.model_copy(update={"backend": backend})
+    seen: list[Event] = []
+    folder = tmp_path / "run"
+    done = await refine(SCENE, given, out=folder, rounds=2, settings=settings, on_event=seen.append)
+    shown = [event for event in seen if isinstance(event, PartialImage)]
+    drawn = [event for event in seen if isinstance(event, Generated)]
+    assert [(one.step, one.of) for one in shown] == [(1, 3), (2, 3)] * len(drawn)
+    assert {(one.round, one.purpose) for one in shown} == {(e.round, e.purpose) for e in drawn}
+    assert all(one.image.startswith("data:image/webp;base64,") for one in shown)
+    stored = (folder / "events.jsonl").read_text()
+    assert 'partial_image",' not in stored
+    assert "data:image" not in stored
+    assert done.totals["usd"] == pytest.approx(0.25 * len(drawn))
+    again = await refine(SCENE, given, out=folder, rounds=2, settings=settings)
+    assert again.best == done.best
+
+
+async def test_a_profile_that_asks_for_too_many_partial_images_is_refused(
+    settings: Settings, tmp_path: Path
+) -> None:
+    given = profile().model_copy(
+        update={"backend": BackendSpec(kind="painter", model="instant-image", partial_images=9)}
+    )
+    with pytest.raises(BackendError, match="at most 3 partial images"):
+        await refine(SCENE, given, out=tmp_path / "run", settings=settings)

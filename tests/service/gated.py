@@ -9,6 +9,7 @@ from typing import Any
 
 from PIL import Image
 
+from scenewright.core.images import preview_bytes
 from scenewright.core.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
 from scenewright.service.core.schemas import RefinementRequest
 from tests.doubles import ScriptedBackend
@@ -48,7 +49,7 @@ class Gate:
 
 @dataclass
 class GatedBackend(ScriptedBackend):
-    """Waits at the gate after the first step of every drawing."""
+    """Waits at the gate after the first step of every drawing, whose picture it shows."""
 
     gate: Gate | None = None
 
@@ -59,7 +60,7 @@ class GatedBackend(ScriptedBackend):
         on_step: Callable[[GenerationStep], None] | None = None,
     ) -> GeneratedImage:
         if on_step is not None:
-            on_step(GenerationStep(1, 4))
+            on_step(GenerationStep(1, 4, preview_bytes(Image.new("RGB", (64, 64), "teal"))))
         if self.gate is not None:
             await self.gate.passed()
         return await super().generate(request, load, on_step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -12,7 +13,11 @@ import pytest
 
 from scenewright.config.profiles import BUILT_IN
 from scenewright.core.formats import load_scene
+from scenewright.runs.folder import PARTIAL_IMAGE
+from scenewright.service.app import create_app
 from scenewright.service.core.settings import ServiceSettings
+from tests.service.gated import Gate, gated
+from tests.service.serving import serving
 
 SCENE = {"triplets": "red ball on table; dog left of table"}
 
@@ -283,3 +288,36 @@ async def test_the_choices_are_told(client: httpx2.AsyncClient) -> None:
 async def test_the_service_is_alive_and_ready(client: httpx2.AsyncClient) -> None:
     assert (await client.get("/healthz")).json() == {"status": "ok"}
     assert (await client.get("/readyz")).json() == {"status": "ok"}
+
+
+async def test_a_partial_image_is_streamed_and_lies_in_the_run_folder_while_it_is_news(
+    settings: ServiceSettings,
+) -> None:
+    gate = Gate()
+    async with (
+        serving(create_app(settings, models=gated(gate))) as url,
+        httpx2.AsyncClient(base_url=url, timeout=20) as client,
+    ):
+        run = (await begin(client, rounds=1))["id"]
+        await gate.waiting(1)
+        (place,) = await appeared(settings.data, f"**/{run}/{PARTIAL_IMAGE}")
+        kept = json.loads(place.read_text())
+        # Who comes later hears it too.
+        listening = asyncio.create_task(heard(client, run))
+        await asyncio.sleep(0.2)
+        gate.open()
+        told = await listening
+    shown = [(number, data) for kind, number, data in told if kind == "partial_image"]
+    assert shown[0] == (None, kept)
+    assert (kept["round"], kept["purpose"], kept["step"], kept["of"]) == (0, "candidate", 1, 4)
+    assert kept["image"].startswith("data:image/webp;base64,")
+    assert not place.exists()
+    assert b"partial_image" not in (place.parent / "events.jsonl").read_bytes()
+
+
+async def appeared(folder: Path, pattern: str) -> list[Path]:
+    """The files of a pattern as soon as there are any."""
+    async with asyncio.timeout(10):
+        while not (found := list(folder.glob(pattern))):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    return found

@@ -120,6 +120,38 @@ def plainly(text: str) -> str:
     return re.sub(r"\s+", " ", head)
 
 
+async def test_a_picture_emerges_where_the_drawn_one_will_be(
+    client: httpx2.AsyncClient, gate: Gate, tab: Tab
+) -> None:
+    run = await begun(client, patience=9)
+    await gate.waiting(1)
+    # The page comes after the partial image was told.
+    await tab.open(f"{client.base_url}/runs/{run}")
+    await tab.until("document.querySelector('#round-0 .emerging')?.naturalWidth === 64")
+    shown = "document.querySelector('#round-0 [data-emerging]').innerText"
+    assert await tab.js(shown) == "Being drawn"
+    assert await tab.js("document.querySelector('#round-0 .emerging').alt") == (
+        "Round 0 while it is drawn"
+    )
+    # A fresh look at the run leaves it there.
+    await tab.js("document.querySelector('[data-act=pause]').click()")
+    await tab.until("document.querySelector('main').dataset.wants === 'pause'")
+    assert await tab.js("document.querySelectorAll('.emerging').length") == 1
+    gate.let()
+    await tab.until(f"{PICTURES} === 1")
+    await status(tab, "paused")
+    assert await tab.js("document.querySelectorAll('.emerging').length") == 0
+    await tab.js("document.querySelector('[data-act=resume]').click()")
+    await gate.waiting(2)
+    await tab.until("document.querySelector('#round-1 .emerging')?.naturalWidth === 64")
+    assert "What is missing" in await tab.js(shown.replace("round-0", "round-1"))
+    gate.open()
+    await status(tab, "finished")
+    assert await tab.js("document.querySelectorAll('.emerging').length") == 0
+    assert tab.console == []
+    assert not await events(client, run, "partial_image")
+
+
 async def test_a_person_corrects_the_missing_graph_by_keyboard_and_keeps_the_page(
     client: httpx2.AsyncClient, gate: Gate, tab: Tab, tmp_path: Path
 ) -> None:

@@ -213,6 +213,8 @@ class GenerationStep:
     """Finished steps, from 1."""
     of: int
     """Total number of steps."""
+    preview: bytes = b""
+    """The picture as it stands, a file of ``images.preview_bytes``; empty: none is shown now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +276,7 @@ class ImageBackend(Protocol):
 
         ``load`` returns the image of a content hash in the request (references, start, masks) and
         may be called from another thread. ``on_step`` is called in the event loop after each
-        denoising step; backends without steps call it once at the end.
+        denoising step; backends without steps call it for each partial image and at the end.
 
         Fields that are None take the defaults of ``features``. Raises ``BackendError`` for a
         request outside of ``features``, a model that fails and a call that is lost. Cancelling the

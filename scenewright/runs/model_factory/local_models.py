@@ -75,6 +75,7 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
         include={"device", "dtype", "scheduler", "variant", "offload", "compile", "slicing"}
     )
     options |= {"default_size": spec.size, "cache": spec.cache}
+    options["partial_images"] = spec.partial_images
     if spec.model == "miniature":
         adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
         return DiffusersBackend(

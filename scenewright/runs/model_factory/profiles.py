@@ -194,6 +194,8 @@ def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBack
             name=spec.kind,
             size=spec.size,
             quality=spec.quality,
+            complexity=spec.complexity,
+            partial_images=spec.partial_images,
             overrides=reached.spec.models.get(spec.model),
         ),
     )
@@ -429,8 +431,9 @@ def _make_served_judge(account: str, reached: _Reached) -> Judge:
 def _make_served_backend(spec: BackendSpec, reached: _Reached) -> ImageBackend:
     from scenewright.tools.backends.served import ServedBackend
 
-    if spec.quality is not None:
-        raise SettingsError(f"{spec.kind}:{spec.model} takes no quality: leave it out")
+    for name in ("quality", "complexity", "partial_images"):
+        if getattr(spec, name):
+            raise SettingsError(f"{spec.kind}:{spec.model} takes no {name}: leave it out")
     return ServedBackend(reached.server(), reached.caller, account=spec.kind, size=spec.size)
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Response
-from PIL import Image
 
-from scenewright.core.images import ImageError, ImageStore
+from scenewright.core.images import ImageError, ImageStore, webp_bytes
 from scenewright.service.api.common import Core, Reader, RunId
 from scenewright.service.core.errors import NotFound
 
@@ -95,7 +93,4 @@ def _small(place: FilePath) -> bytes:
         picture = ImageStore(place.parent).get(place.stem)
     except ImageError as error:
         raise NotFound(f"the image {place.stem} is damaged: {error}") from error
-    picture.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE), Image.Resampling.LANCZOS)
-    buffer = io.BytesIO()
-    picture.save(buffer, "WEBP", quality=82)
-    return buffer.getvalue()
+    return webp_bytes(picture, PREVIEW_SIDE)

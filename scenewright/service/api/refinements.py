@@ -28,8 +28,8 @@ router = APIRouter(prefix="/v1/refinements", tags=["refinements"])
 
 _EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Events of the run (`id`: number, `event`: type, `data`: JSON), `step` and "
-        "`status` without an id; ends when the run has ended or paused.",
+        "description": "Events of the run (`id`: number, `event`: type, `data`: JSON); `step`, "
+        "`partial_image`, `retrying` and `status` have no id. Ends when the run ends or pauses.",
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
     }
 }

@@ -15,11 +15,21 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from scenewright.config.profiles import DIRECTOR
 from scenewright.config.settings import Settings
+from scenewright.core.flushing import write_text
 from scenewright.graphs.errors import EditError
-from scenewright.graphs.events import STREAMED, Edit, Event, Finished, Generated, Judged, Paused
+from scenewright.graphs.events import (
+    STREAMED,
+    Edit,
+    Event,
+    Finished,
+    Generated,
+    Judged,
+    PartialImage,
+    Paused,
+)
 from scenewright.graphs.initial_image import InitialImage, load_initial_image
 from scenewright.runs.api import stream_plan
-from scenewright.runs.folder import EVENTS, RunBusy, RunFolder
+from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE, RunBusy, RunFolder
 from scenewright.runs.plan import RunPlan, plan_again, plan_run
 from scenewright.runs.records import RunResult, load_run, result_of
 from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts, UploadStore, Working
@@ -123,6 +133,8 @@ class Driver:
     async def _stepped(
         self, run: Run, wishes: RunControl, watch: RunObserver, working: Working
     ) -> DriveResult:
+        # A server that was killed leaves the partial image of a picture that is begun anew.
+        await asyncio.to_thread(self._show_partial, run.id, None)
         known = (await asyncio.to_thread(read_lines, self._folder(run.id) / EVENTS, None, 0))[0]
         told = known[0] if known is not None else 0
         events: list[Event] = []
@@ -134,8 +146,13 @@ class Driver:
             ):
                 async for event in stream:
                     if isinstance(event, STREAMED):
-                        self._live.tell(run.id, BroadcastEvent(event.type, event.model_dump_json()))
+                        line = event.model_dump_json()
+                        self._live.tell(run.id, BroadcastEvent(event.type, line))
+                        if isinstance(event, PartialImage):
+                            await asyncio.to_thread(self._show_partial, run.id, line)
                         continue
+                    if isinstance(event, Generated):
+                        await asyncio.to_thread(self._show_partial, run.id, None)
                     number = len(events)
                     events.append(event)
                     # Nobody hears what would be lost with this machine.
@@ -150,6 +167,8 @@ class Driver:
             # What was asked cannot be done; the run itself stands where it stood.
             result = await asyncio.to_thread(load_run, self._folder(run.id))
             return DriveResult("paused" if result.paused else "finished", str(error))
+        finally:
+            self._show_partial(run.id, None)
         last = events[-1] if events else None
         # A server that was killed just after an event has not kept what that changed.
         summary = self._summary(run, events) if events else None
@@ -158,6 +177,17 @@ class Driver:
         if isinstance(last, Finished):
             return DriveResult("finished", summary=summary)
         return DriveResult("queued", summary=summary, tried=False)
+
+    def _show_partial(self, run: str, line: str | None) -> None:
+        """Keep the newest partial image where the pages of other processes find it."""
+        place = self._folder(run) / PARTIAL_IMAGE
+        try:
+            if line is None:
+                place.unlink(missing_ok=True)
+            else:
+                write_text(place, line)
+        except OSError as error:
+            log.warning("the partial image of run %s is not shown elsewhere: %s", run, error)
 
     async def _agents(self, run: Run) -> DriveResult:
         """Return a run that an agent directs waits for its next tool, or is over.

@@ -1,8 +1,10 @@
 """What happens in runs, told to who listens: from the event log first, then as it happens.
 
 A stored event has a number, its place in the run's event log; whoever has heard the events up to
-a number goes on after it. Denoising steps and requests that are sent again have none: they are told
-to those who listen just then, and the latest one to who comes before the next stored event.
+a number goes on after it. Denoising steps, partial images and requests that are sent again have
+none: they are told to those who listen just then, and the latest of each kind to who comes before
+the next stored event. A partial image of another process is read from the run folder where that is
+shared.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenewright.runs.folder import EVENTS
+from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE
 from scenewright.service.core.errors import Unavailable
 
 _MOST_TOLD = 256
+PARTIAL = "partial_image"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class EventBroadcaster:
         self.closed = False
         """Set at the end of the service: nobody listens any longer."""
         self._ears: dict[str, set[_Ear]] = defaultdict(set)
-        self._latest: dict[str, BroadcastEvent] = {}
+        self._latest: dict[str, dict[str, BroadcastEvent]] = defaultdict(dict)
         self.dropped = 0
         """Events without a number that a slow listener was not told of."""
 
@@ -66,7 +69,7 @@ class EventBroadcaster:
     def tell(self, run: str, told: BroadcastEvent) -> None:
         """Tell who listens to ``run``."""
         if told.number is None and told.kind != "status":
-            self._latest[run] = told
+            self._latest[run][told.kind] = told
         else:
             self._latest.pop(run, None)
         for ear in self._ears.get(run, ()):
@@ -95,9 +98,9 @@ class EventBroadcaster:
         while.
         """
         count, place = after + 1, None
-        said = ""
+        said, shown = "", ""
         with self._listening(run) as ear:
-            missed = self._latest.get(run)
+            missed = tuple(self._latest.get(run, {}).values())
             while True:
                 # Before the log is read: what comes meanwhile wakes the ear again.
                 ear.woken.clear()
@@ -124,20 +127,28 @@ class EventBroadcaster:
                     yield BroadcastEvent("status", state)
                 if still or self.closed:
                     return
-                if missed is not None and self._latest.get(run) is missed:
-                    yield missed
-                missed = None
-                async for told in self._heard(ear, count):
-                    if told is None:
+                for told in missed:
+                    if self._latest.get(run, {}).get(told.kind) is told:
+                        yield told
+                        shown = told.data if told.kind == PARTIAL else shown
+                missed = ()
+                # What this process draws is told as it comes.
+                if isinstance(folder, Path) and PARTIAL not in self._latest.get(run, {}):
+                    drawn = await asyncio.to_thread(read_partial, folder)
+                    if drawn not in ("", shown):
+                        yield BroadcastEvent(PARTIAL, shown := drawn)
+                async for live in self._heard(ear, count):
+                    if live is None:
                         yield None
                         break
-                    if told.number is not None:
-                        count = told.number + 1
+                    if live.number is not None:
+                        count = live.number + 1
                         # Its place in the file is known only to who reads the file.
                         place = None
-                    if told.kind == "status":
+                    if live.kind == "status":
                         break
-                    yield told
+                    shown = live.data if live.kind == PARTIAL else shown
+                    yield live
 
     async def _heard(self, ear: _Ear, count: int) -> AsyncGenerator[BroadcastEvent | None, None]:
         """Yield live events; None at the end, when the log and the status must be read."""
@@ -172,6 +183,14 @@ class EventBroadcaster:
             self._ears[run].discard(ear)
             if not self._ears[run]:
                 del self._ears[run]
+
+
+def read_partial(folder: Path) -> str:
+    """Return the newest partial image in a run folder as its event's JSON; empty: there is none."""
+    try:
+        return (folder / PARTIAL_IMAGE).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 def read_lines(

@@ -84,6 +84,7 @@ class DiffusersBackend:
         compile: bool = False,
         slicing: bool | None = None,
         cache: CacheSpec | None = None,
+        partial_images: int = 0,
     ) -> None:
         """``model`` is a folder in the diffusers layout or a hub id.
 
@@ -95,6 +96,7 @@ class DiffusersBackend:
         diffusers class; ``variant`` a weights variant such as ``"fp16"``. ``offload`` and
         ``slicing`` go before what :attr:`plan` would choose; ``compile`` compiles the
         denoiser's repeated blocks. ``cache`` lets it reuse computations between steps.
+        ``partial_images``: how many previews the steps of a picture carry.
         """
         if max_references < 1:
             raise BackendError(f"max_references is {max_references}: it must be at least 1")
@@ -109,6 +111,7 @@ class DiffusersBackend:
         self._variant = variant
         self._offload, self._compile, self._slicing = offload, compile, slicing
         self._cache = cache
+        self._partial_images = partial_images
         self._closed = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"diffusers-{self._name}")
         self._ready: Loaded | None = None
@@ -289,12 +292,12 @@ class DiffusersBackend:
         loop = asyncio.get_running_loop()
 
         def draw(stop: Stop) -> list[GeneratedImage]:
-            def done(step: int, of: int) -> None:
+            def done(step: int, of: int, preview: bytes) -> None:
                 if stop.is_set():
                     raise Cancelled(f"{self.id} was stopped after step {step} of {of}")
                 if on_step is not None:
                     try:
-                        loop.call_soon_threadsafe(on_step, GenerationStep(step, of))
+                        loop.call_soon_threadsafe(on_step, GenerationStep(step, of, preview))
                     except RuntimeError:
                         # The loop is closed: nobody waits for this picture any more.
                         raise Cancelled(f"{self.id} was stopped: its event loop ended") from None
@@ -302,10 +305,13 @@ class DiffusersBackend:
             for request in requests:
                 check(request, self.features, self._folder, self.id)
             drawn: dict[int, GeneratedImage] = {}
+            # An autoencoder that waits in main memory would trade places with the denoiser.
+            watched = on_step is not None and self.plan.offload == "none"
+            previews = self._partial_images if watched else 0
             for places in self._batches(requests):
                 asked = [requests[place] for place in places]
                 with self._gate.turn(stop):
-                    together = self._loaded().draw_together(asked, load, done)
+                    together = self._loaded().draw_together(asked, load, done, previews)
                 drawn |= zip(places, together, strict=True)
             placed = self._placed()
             return [

@@ -17,7 +17,14 @@ from scenewright.agents.judges.gemini import (
 from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Usage
 from scenewright.tools.backends.image_models import ImageCaps
-from scenewright.tools.backends.image_wire import MAX_BYTES, Drawn, ImageWire, Order, too_large
+from scenewright.tools.backends.image_wire import (
+    MAX_BYTES,
+    Drawn,
+    ImageWire,
+    Order,
+    ShowPartial,
+    too_large,
+)
 
 _WORDS = 120
 
@@ -25,8 +32,8 @@ _WORDS = 120
 class GeminiImages(GeminiApi[ImageCaps], ImageWire[genai.Client]):
     """One user turn: the words, then the pictures; the answer is a picture."""
 
-    async def draw(self, order: Order) -> Drawn:
-        """See :class:`~.image_wire.ImageWire`."""
+    async def draw(self, order: Order, show: ShowPartial) -> Drawn:
+        """See :class:`~.image_wire.ImageWire`; the API has no partial images."""
         parts = [types.Part.from_text(text=order.prompt)]
         parts += [
             types.Part.from_bytes(data=data, mime_type="image/png") for data in order.pictures

@@ -68,6 +68,12 @@ class ImageCaps(BaseModel):
     """Most characters of a prompt, which longer ones are refused for; None: not known."""
     qualities: tuple[str, ...] | None = None
     """The words for ``quality`` that it knows; None: any word is sent."""
+    complexities: tuple[str, ...] | None = None
+    """The words for ``complexity`` that it knows; None: any word is sent."""
+    partial_images: int = Field(default=0, ge=0, le=16)
+    """Most pictures that it shows of one while it draws; 0: none."""
+    partial_tokens: int = Field(default=0, ge=0)
+    """Tokens of one of these, as an estimate."""
     parameters: dict[str, str | int | bool]
     """Further parameters of every request."""
     edit_parameters: dict[str, str | int | bool]
@@ -173,7 +179,7 @@ def image_caps_of(
         )
     name = f"{provider}:{model}"
     row = row_of(rows_of("scenewright.tools.backends", "image_models.toml"), name)
-    for name in ("qualities", "prompt_tokens", "prompt_characters"):
+    for name in ("qualities", "complexities", "prompt_tokens", "prompt_characters"):
         row.setdefault(name, None)
     row.update(overrides or {})
     try:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import io
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from PIL import Image, ImageOps
 
@@ -99,6 +99,10 @@ class Order:
     """As large as ``start``: transparent where that may change."""
     references: tuple[bytes, ...] = ()
     """Pictures of things to be seen in it."""
+    complexity: str | None = None
+    """The provider's word for how much planning goes into it."""
+    partial_images: int = 0
+    """Most pictures that are wanted of it while it is drawn."""
 
     @property
     def pictures(self) -> tuple[bytes, ...]:
@@ -118,12 +122,16 @@ class Drawn:
     """How the provider names the request."""
 
 
+ShowPartial = Callable[[int, bytes], Awaitable[None]]
+"""Takes a partial image: its number, from 0, and its file, which may be broken."""
+
+
 class ImageWire(SdkWire[ImageCaps, C]):
     """How one provider's model is asked for a picture; C is the client."""
 
     @abstractmethod
-    async def draw(self, order: Order) -> Drawn:
-        """Return one attempt.
+    async def draw(self, order: Order, show: ShowPartial) -> Drawn:
+        """Return one attempt; ``show`` gets the order's partial images as they come.
 
         Raises ``UnusableReply`` for a refusal or a reply without a picture, or what the provider's
         SDK raises.
@@ -160,12 +168,12 @@ def order_for(
     request: GenerationRequest,
     size: tuple[int, int],
     caps: ImageCaps,
-    quality: str | None,
     load: Callable[[str], Image.Image],
+    **chosen: Any,
 ) -> Commission:
     """Return the order for a picture of ``size`` (width, height); ``load`` as of a backend.
 
-    Raises what ``load`` raises.
+    ``chosen``: further fields of the order. Raises what ``load`` raises.
     """
     served = caps.served(size)
     drawn = (served.width, served.height)
@@ -187,10 +195,10 @@ def order_for(
     order = Order(
         prompt=words_of(request, len(references), box, sent_mask is not None),
         size=served,
-        quality=quality,
         start=sent_start,
         mask=sent_mask,
         references=references,
+        **chosen,
     )
     return Commission(order, size, start, mask)
 

@@ -40,6 +40,7 @@ from scenewright.tools.backends.editing import (
 from scenewright.tools.backends.families import Family
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.pipeline import call_options, quiet, remember_prompts
+from scenewright.tools.backends.previews import Previews
 from scenewright.tools.backends.prompts import (
     PromptReader,
     PromptWeights,
@@ -161,6 +162,8 @@ def batches(
 T = TypeVar("T")
 
 PROMPTS_KEPT = 64
+Done = Callable[[int, int, bytes], None]
+"""Told of each step: its number from 1, the steps in all, and a preview or nothing."""
 
 
 class Loaded:
@@ -250,7 +253,7 @@ class Loaded:
         self,
         request: GenerationRequest,
         load: Callable[[str], Image.Image],
-        done: Callable[[int, int], None],
+        done: Done,
     ) -> GeneratedImage:
         """Return the picture of ``request``, which was checked; ``done`` is called after each step.
 
@@ -262,11 +265,13 @@ class Loaded:
         self,
         requests: Sequence[GenerationRequest],
         load: Callable[[str], Image.Image],
-        done: Callable[[int, int], None],
+        done: Done,
+        previews: int = 0,
     ) -> list[GeneratedImage]:
         """As :meth:`draw`, of requests that :mod:`batches` puts together.
 
-        Each picture takes its share of the time.
+        Each picture takes its share of the time. ``previews``: how many are given to ``done`` of a
+        picture that is drawn alone.
         """
         import torch
 
@@ -309,11 +314,15 @@ class Loaded:
             guided = self._passes(pipe, guidance, request.negative_prompt or family.no_negative)
             share, plain = request.guided_share, self._plain_step
 
-            def step_done(step: int, of: int) -> None:
+            def step_done(step: int, of: int, preview: bytes) -> None:
                 self._work.step_done(step, of, share)
-                done(step, of)
+                done(step, of, preview)
 
-            options["callback_on_step_end"] = report = _reporter(step_done, steps, kept, references)
+            shown = None
+            if previews and len(requests) == 1:
+                shown = Previews(previews, family.latents, (width, height))
+            report = _reporter(step_done, steps, kept, references, shown)
+            options["callback_on_step_end"] = report
             accepted = call_options(type(pipe).__name__)
             options = {key: value for key, value in options.items() if key in accepted}
             if references is not None:
@@ -372,7 +381,7 @@ class Loaded:
         request: GenerationRequest,
         start: Start,
         load: Callable[[str], Image.Image],
-        done: Callable[[int, int], None],
+        done: Done,
     ) -> GeneratedImage:
         """Draw the surroundings of what may change alone, and put them back into the picture."""
         width, height = request.width, request.height
@@ -505,17 +514,21 @@ def _one_or_all(values: list[T]) -> T | list[T] | None:
 
 
 def _reporter(
-    done: Callable[[int, int], None],
+    done: Done,
     steps: int,
     kept: Kept | None,
     references: ReferenceForm | None,
+    previews: Previews | None,
 ) -> Callable[..., dict[str, Any]]:
     def report(pipe: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
         # Schedulers of higher order take more steps than were asked for.
         of = getattr(pipe, "num_timesteps", None) or steps
-        done(step + 1, of)
         if kept is not None:
             tensors["latents"] = kept.hold(step, tensors["latents"])
+        latents, preview = tensors.get("latents"), b""
+        if previews is not None and latents is not None:
+            preview = previews.after(pipe, step + 1, of, latents)
+        done(step + 1, of, preview)
         if references is not None and step + 1 < of:
             references.at((step + 1) / (of - 1))
         return tensors

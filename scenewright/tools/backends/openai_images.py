@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import openai
+from openai.types import ImagesResponse
 
 from scenewright.agents.judges.openai import OpenAIApi
 from scenewright.agents.judges.reading import hidden
-from scenewright.providers.retry import Decision, PermanentError, UnusableReply
+from scenewright.providers.retry import Decision, PermanentError, Transient, UnusableReply
 from scenewright.providers.sdk_clients import http_settings
 from scenewright.providers.usage import Usage
 from scenewright.tools.backends.image_models import ImageCaps
-from scenewright.tools.backends.image_wire import MAX_BYTES, Drawn, ImageWire, Order, too_large
+from scenewright.tools.backends.image_wire import (
+    MAX_BYTES,
+    Drawn,
+    ImageWire,
+    Order,
+    ShowPartial,
+    too_large,
+)
 
 _REFUSED = frozenset({"moderation_blocked", "content_policy_violation", "content_filter"})
+_WRONG = frozenset({"invalid_request_error", "image_generation_user_error"})
 
 Clients = tuple[openai.AsyncOpenAI, openai.DefaultAsyncHttpxClient]
 
@@ -26,7 +36,7 @@ Clients = tuple[openai.AsyncOpenAI, openai.DefaultAsyncHttpxClient]
 class OpenAIImages(OpenAIApi[ImageCaps, Clients], ImageWire[Clients]):
     """``images/generations``, and ``images/edits`` for orders with pictures."""
 
-    async def draw(self, order: Order) -> Drawn:
+    async def draw(self, order: Order, show: ShowPartial) -> Drawn:
         """See :class:`~.image_wire.ImageWire`."""
         images = self._clients.get()[0].images
         size = f"{order.size.width}x{order.size.height}"
@@ -34,6 +44,10 @@ class OpenAIImages(OpenAIApi[ImageCaps, Clients], ImageWire[Clients]):
         more: dict[str, Any] = dict(self._caps.parameters)
         if order.quality is not None:
             more["quality"] = order.quality
+        if order.complexity is not None:
+            more["complexity"] = order.complexity
+        if order.partial_images:
+            more |= {"stream": True, "partial_images": order.partial_images}
         response: object
         if order.pictures:
             files = [
@@ -50,26 +64,63 @@ class OpenAIImages(OpenAIApi[ImageCaps, Clients], ImageWire[Clients]):
             response = await images.generate(
                 model=self.model, prompt=order.prompt, size=size, **more
             )
+        if isinstance(response, openai.AsyncStream):
+            async with response:
+                return await self._streamed(response, show)
         return await self._read(response)
 
     def classify(self, error: Exception) -> Decision:
-        """As for the judges; what is against the provider's rules is refused for good."""
-        body = error.body if isinstance(error, openai.APIStatusError) else None
-        if isinstance(body, Mapping) and body.get("code") in _REFUSED:
-            told = f"refused: {body.get('message')} (say it in other words)"
-            return PermanentError(hidden(told, self._key.get_secret_value()))
-        return super().classify(error)
+        """As for the judges; what is against the provider's rules is refused for good.
 
-    async def _read(self, response: object) -> Drawn:
+        An error inside a stream has no status: all but a wrong request may pass.
+        """
+        body = error.body if isinstance(error, openai.APIError) else None
+        found = body if isinstance(body, Mapping) else {}
+        key = self._key.get_secret_value()
+        if found.get("code") in _REFUSED:
+            told = f"refused: {found.get('message')} (say it in other words)"
+            return PermanentError(hidden(told, key))
+        if type(error) is not openai.APIError:
+            return super().classify(error)
+        told = hidden(f"the stream ended with an error: {error.message}", key)
+        if "insufficient_quota" in (found.get("code"), found.get("type")):
+            return PermanentError(f"{told} (check the account's balance)")
+        return PermanentError(told) if found.get("type") in _WRONG else Transient(told)
+
+    async def _streamed(self, events: openai.AsyncStream[Any], show: ShowPartial) -> Drawn:
+        """Show the partial images of a stream and return its picture."""
+        response = events.response
+        request_id = response.headers.get("x-request-id", "")
+        if "text/event-stream" not in response.headers.get("content-type", ""):
+            # Servers that know no streams leave the parameter unread and give the picture alone.
+            whole = ImagesResponse.construct(**json.loads(await response.aread()))
+            return await self._read(whole, request_id)
+        async for event in events:
+            kind = str(getattr(event, "type", ""))
+            if kind.endswith(".partial_image"):
+                await show(*_partial(event))
+            elif kind.endswith(".completed"):
+                usage = _usage(getattr(event, "usage", None), 1)
+                return await self._file(event, usage, request_id)
+            elif kind == "error":
+                said = str(getattr(event, "message", None) or "no reason was given")
+                code = getattr(event, "code", None)
+                raise openai.APIError(said, response.request, body={"message": said, "code": code})
+        raise UnusableReply("the stream ended before the picture", Usage())
+
+    async def _read(self, response: object, request_id: str = "") -> Drawn:
         # The library builds its objects without looking at what they hold.
-        request_id = str(getattr(response, "_request_id", None) or "")
+        request_id = str(getattr(response, "_request_id", None) or request_id)
         data = getattr(response, "data", None)
         if not isinstance(data, list):
             raise UnusableReply("malformed reply: it holds no list of pictures", Usage())
         usage = _usage(getattr(response, "usage", None), len(data))
         if not data:
             raise UnusableReply("empty reply: no picture", usage)
-        encoded, url = getattr(data[0], "b64_json", None), getattr(data[0], "url", None)
+        return await self._file(data[0], usage, request_id)
+
+    async def _file(self, found: object, usage: Usage, request_id: str) -> Drawn:
+        encoded, url = getattr(found, "b64_json", None), getattr(found, "url", None)
         if isinstance(encoded, str) and encoded:
             return Drawn(decoded(encoded, usage), usage, request_id)
         if isinstance(url, str) and url:
@@ -109,6 +160,16 @@ class OpenAIImages(OpenAIApi[ImageCaps, Clients], ImageWire[Clients]):
     @staticmethod
     async def _close(client: Clients) -> None:
         await client[0].close()
+
+
+def _partial(event: object) -> tuple[int, bytes]:
+    """Return number and file of a partial image; the file is empty where it cannot be read."""
+    number, encoded = (getattr(event, name, None) for name in ("partial_image_index", "b64_json"))
+    try:
+        data = decoded(encoded if isinstance(encoded, str) else "", Usage())
+    except UnusableReply:
+        data = b""
+    return number if isinstance(number, int) else 0, data
 
 
 def decoded(text: str, usage: Usage) -> bytes:

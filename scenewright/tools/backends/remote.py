@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -19,7 +20,7 @@ from PIL import Image
 from scenewright.agents.judges.calling import place_of
 from scenewright.agents.judges.pictures import text_tokens
 from scenewright.config.accounts import missing_key
-from scenewright.core.images import ImageError, read_image
+from scenewright.core.images import ImageError, preview_bytes, read_image
 from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
@@ -35,14 +36,15 @@ from scenewright.tools.backends.image_wire import (
     WORDING,
     Commission,
     ImageWire,
-    Order,
     fitted,
     order_for,
 )
 from scenewright.tools.backends.prompts import count_prompt
 
+_LOG = logging.getLogger(__name__)
 _NOT_DRAWN = {
-    "as_of", "source", "output_tokens", "qualities", "prompt_tokens", "prompt_characters",
+    "as_of", "source", "output_tokens", "qualities", "complexities", "prompt_tokens",
+    "prompt_characters", "partial_images", "partial_tokens",
 }  # fmt: skip
 """What of a model's row decides no picture."""
 
@@ -65,14 +67,18 @@ class RemoteBackend:
         priced_as: str = "",
         size: tuple[int, int] | None = None,
         quality: str | None = None,
+        complexity: str | None = None,
+        partial_images: int = 0,
     ) -> None:
         """Draw through ``wire``; ``account`` precedes the model in the id (default: the provider).
 
         ``priced_as``: what precedes it in the table of prices (default: the same). ``size``:
         (width, height) in pixels of requests that name none. The backend closes its wire, not the
-        ``caller``.
+        ``caller``. ``partial_images``: how many pictures are asked for while one is drawn, where
+        somebody follows the steps.
 
-        Raises ``BackendError`` for a quality that the model does not know.
+        Raises ``BackendError`` for a quality or complexity that the model does not know, and for
+        more partial images than it gives.
         """
         self._wire = wire
         self._caller = caller
@@ -80,13 +86,25 @@ class RemoteBackend:
         self._account = account or wire.provider
         self._priced_as = priced_as or self._account
         self._quality = quality
+        self._complexity = complexity
+        self._partial_images = partial_images
         self._features = caps.features(size)
         self._closed = False
-        if quality is not None and caps.qualities is not None and quality not in caps.qualities:
-            known = ", ".join(caps.qualities)
+        self._check_word("quality", quality, caps.qualities)
+        self._check_word("complexity", complexity, caps.complexities)
+        if partial_images > caps.partial_images:
+            most = caps.partial_images
+            remedy = f"at most {most} partial images: ask for fewer"
             raise BackendError(
-                f"{self.id} does not know the quality {quality!r}: "
-                + (f"use one of {known}" if known else "leave it out")
+                f"{self.id} gives "
+                + (remedy if most else "no partial images: leave partial_images out")
+            )
+
+    def _check_word(self, name: str, word: str | None, known: tuple[str, ...] | None) -> None:
+        if word is not None and known is not None and word not in known:
+            raise BackendError(
+                f"{self.id} does not know the {name} {word!r}: "
+                + (f"use one of {', '.join(known)}" if known else "leave it out")
             )
 
     def __repr__(self) -> str:
@@ -111,6 +129,8 @@ class RemoteBackend:
             "caps": self._caps.model_dump(mode="json", exclude=_NOT_DRAWN),
             "wording": WORDING,
         }
+        if self._complexity is not None:
+            parts["complexity"] = self._complexity
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -121,7 +141,7 @@ class RemoteBackend:
     def expected(self, prompt: str, pictures: int = 0) -> ExpectedUsage:
         """Return the expected usage of ``prompt`` with so many pictures; makes no call."""
         shown = pictures * self._caps.output_tokens
-        drawn = self._caps.output_tokens
+        drawn = self._caps.output_tokens + self._partial_images * self._caps.partial_tokens
         usage = Usage(text_tokens(prompt) + shown, drawn, 0, 1, shown, drawn)
         return ExpectedUsage(
             1, usage, self._caller.price_of(self._priced_as, self._wire.model, usage)
@@ -133,10 +153,11 @@ class RemoteBackend:
         load: Callable[[str], Image.Image],
         on_step: Callable[[GenerationStep], None] | None = None,
     ) -> GeneratedImage:
-        """Draw ``request``; ``load`` is called from another thread, ``on_step`` once at the end.
+        """Draw ``request``; ``load`` is called from another thread.
 
-        Raises ``BackendError`` for what cannot be served and for a call that is lost, with the
-        reason. Cancelling the awaiting task ends the call; what was sent may still be billed.
+        ``on_step`` is called with each partial image and once at the end. Raises ``BackendError``
+        for what cannot be served and for a call that is lost, with the reason. Cancelling the
+        awaiting task ends the call; what was sent may still be billed.
         """
         if self._closed:
             raise BackendError(f"{self.id} was closed: make a new one")
@@ -145,11 +166,16 @@ class RemoteBackend:
         size = self._features.default_size
         if request.width is not None and request.height is not None:
             size = request.width, request.height
-        work = await asyncio.to_thread(order_for, request, size, self._caps, self._quality, load)
-        reply = await self._called(work.order)
+        # Where nobody follows the steps, partial images would only cost.
+        partial = 0 if on_step is None else self._partial_images
+        work = await asyncio.to_thread(
+            order_for, request, size, self._caps, load,
+            quality=self._quality, complexity=self._complexity, partial_images=partial,
+        )  # fmt: skip
+        reply = await self._called(work, on_step)
         image = await asyncio.to_thread(fitted, reply.value, work)
         if on_step is not None:
-            on_step(GenerationStep(1, 1))
+            on_step(GenerationStep(partial + 1, partial + 1))
         return GeneratedImage(
             image=image,
             seconds=time.perf_counter() - began,
@@ -165,9 +191,24 @@ class RemoteBackend:
             self._closed = True
             await self._wire.aclose()
 
-    async def _called(self, order: Order) -> Any:
+    async def _called(
+        self, work: Commission, on_step: Callable[[GenerationStep], None] | None
+    ) -> Any:
+        order = work.order
+        steps = order.partial_images + 1
+
+        async def show(number: int, data: bytes) -> None:
+            try:
+                preview = await asyncio.to_thread(_preview, data, work)
+            except ImageError as error:
+                # The picture itself may still come.
+                _LOG.warning("%s: a partial image is left out: %s", self.id, error)
+                return
+            if on_step is not None and 0 <= number < order.partial_images:
+                on_step(GenerationStep(number + 1, steps, preview))
+
         async def attempt() -> Reply[Image.Image]:
-            drawn = await self._wire.draw(order)
+            drawn = await self._wire.draw(order, show)
             try:
                 name = "the picture that came"
                 image = await asyncio.to_thread(read_image, drawn.data, name)
@@ -182,7 +223,9 @@ class RemoteBackend:
                 classify=self._wire.classify,
                 provider=self._priced_as,
                 model=self._wire.model,
-                tokens=text_tokens(order.prompt) + (1 + pictures) * self._caps.output_tokens,
+                tokens=text_tokens(order.prompt)
+                + (1 + pictures) * self._caps.output_tokens
+                + order.partial_images * self._caps.partial_tokens,
                 label=f"{self.id} picture",
             )
         except CallError as error:
@@ -247,6 +290,8 @@ def remote_backend(
     name: str | None = None,
     size: tuple[int, int] | None = None,
     quality: str | None = None,
+    complexity: str | None = None,
+    partial_images: int = 0,
     overrides: Mapping[str, object] | None = None,
 ) -> RemoteBackend:
     """Return a backend ``provider:model``, of ``openai`` or ``gemini``.
@@ -254,7 +299,8 @@ def remote_backend(
     ``base_url``: a server that speaks the provider's protocol, instead of the provider's own.
     ``name``: the account, in place of the provider in the id. ``size``: (width, height) in pixels
     of requests that name none; ``quality``: the provider's word for how much work goes into a
-    picture. ``overrides``: keys of :class:`~.image_models.ImageCaps`, in place of what
+    picture, ``complexity`` for how much planning, ``partial_images`` as of the class.
+    ``overrides``: keys of :class:`~.image_models.ImageCaps`, in place of what
     ``image_models.toml`` says. The provider's library is imported here. Raises ``BackendError``
     for a missing key, a provider without image models or a setting that cannot be.
     """
@@ -280,7 +326,13 @@ def remote_backend(
         priced_as=provider if base_url is None else "",
         size=size,
         quality=quality,
+        complexity=complexity,
+        partial_images=partial_images,
     )
+
+
+def _preview(data: bytes, work: Commission) -> bytes:
+    return preview_bytes(fitted(read_image(data, "its file"), work))
 
 
 def _details(

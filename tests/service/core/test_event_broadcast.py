@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scenewright.runs.folder import PARTIAL_IMAGE
 from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster, read_lines
 
 
@@ -126,6 +127,38 @@ async def test_who_comes_while_a_picture_is_drawn_hears_its_latest_step(log: Log
                 log.stop()
     assert [item.data for item in told if item.kind == "step"] == ["2"]
     assert numbers(told) == [0, 1]
+
+
+async def test_who_comes_later_hears_the_latest_of_each_kind(log: Log) -> None:
+    log.write()
+    for kind in ("step", "partial_image"):
+        for data in ("first", "second"):
+            log.live.tell("run", BroadcastEvent(kind, data))
+    heard = asyncio.create_task(log.heard())
+    await listening(log)
+    await asyncio.sleep(0.1)
+    log.write()
+    log.stop()
+    told = [(item.kind, item.data) for item in await heard if item.number is None]
+    assert told[1:-1] == [("step", "second"), ("partial_image", "second")]
+
+
+async def test_a_partial_image_of_another_process_is_read_from_the_folder(log: Log) -> None:
+    place = log.folder / PARTIAL_IMAGE
+    place.write_text('"first"\n')
+    told: list[str] = []
+    async with aclosing(log.live.follow("run", log.folder, log.where)) as heard, asyncio.timeout(5):
+        async for item in heard:
+            if item is None or item.kind != "partial_image":
+                continue
+            told.append(item.data)
+            if len(told) == 1:
+                place.write_text('"second"\n')
+            else:
+                place.unlink()
+                log.write(tell=False)
+                log.stop()
+    assert told == ['"first"', '"second"']
 
 
 async def test_a_step_of_a_picture_that_is_drawn_is_told_no_more(log: Log) -> None:

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scenewright.config.profiles import BackendSpec
 from scenewright.core.ports.backend import BackendError
+from scenewright.providers.usage import PriceTable, Usage
 from scenewright.tools.backends.image_models import image_caps_of
 
 SIDES = st.integers(8, 4096)
@@ -88,3 +90,45 @@ def test_values_that_contradict_each_other_are_told() -> None:
 )
 def test_the_longest_prompt_is_told_in_tokens(model: str, tokens: int | None) -> None:
     assert image_caps_of(*model.split(":")).features(None).prompt_tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("model", "qualities", "complexities", "partial_images"),
+    [
+        ("openai:gpt-image-2.6-flare", 6, ("low", "medium", "high"), 3),
+        ("openai:gpt-image-2.6-sunburst", 6, ("low", "medium", "high"), 3),
+        ("openai:gpt-image-1.5", 4, (), 3),
+        ("gemini:gemini-3.1-flash-lite-image", 0, (), 0),
+        ("gemini:gemini-3-pro-image", 0, (), 0),
+    ],
+)
+def test_words_and_partial_images_of_todays_models(
+    model: str, qualities: int, complexities: tuple[str, ...], partial_images: int
+) -> None:
+    found = image_caps_of(*model.split(":"))
+    assert found.qualities is not None
+    assert len(found.qualities) == qualities
+    assert (found.complexities, found.partial_images) == (complexities, partial_images)
+
+
+@pytest.mark.parametrize(
+    ("model", "usd"),
+    [
+        ("openai:gpt-image-2.6-flare", 5 + 8 + 30),
+        ("openai:gpt-image-2.6-sunburst", 5 + 8 + 30),
+        ("gemini:gemini-3.1-flash-lite-image", 0.25 + 0.25 + 30),
+        ("gemini:gemini-3.1-flash-image", 0.5 + 0.5 + 60),
+        ("gemini:gemini-3-pro-image", 2 + 2 + 120),
+    ],
+)
+def test_prices_of_todays_models(model: str, usd: float) -> None:
+    million = 10**6
+    usage = Usage(2 * million, million, 0, 1, million, million)
+    assert PriceTable.load().usd(*model.split(":"), usage) == pytest.approx(usd)
+
+
+def test_a_backend_tells_what_is_not_for_it() -> None:
+    with pytest.raises(ValueError, match="complexity: only for image APIs"):
+        BackendSpec(model="miniature", complexity="low")
+    # What says nothing is no part of a manifest that was written before.
+    assert not {"complexity", "partial_images"} & BackendSpec(model="miniature").model_dump().keys()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -12,7 +13,13 @@ from PIL import Image
 from starlette.responses import JSONResponse, Response
 
 from scenewright.core.images import ImageStore
-from scenewright.core.ports.backend import BackendError, GenerationRequest, Reference, Start
+from scenewright.core.ports.backend import (
+    BackendError,
+    GenerationRequest,
+    GenerationStep,
+    Reference,
+    Start,
+)
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import Backoff
 from scenewright.providers.usage import PriceTable
@@ -314,6 +321,44 @@ def test_settings_that_cannot_be_are_told(
 ) -> None:
     with pytest.raises(BackendError, match=message):
         made_for(server, caller, "openai", **more)
+
+
+def streamed(*events: dict[str, Any]) -> Response:
+    text = "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
+    return Response(text, media_type="text/event-stream")
+
+
+async def test_a_server_without_streams_gives_the_picture_alone(
+    server: ImageServer, caller: Caller
+) -> None:
+    backend = made_for(server, caller, "openai", partial_images=2, complexity=None)
+    steps: list[GenerationStep] = []
+    result = await backend.generate(RED, lambda name: pytest.fail(name), steps.append)
+    assert server.received[0].fields["stream"] is True
+    assert server.received[0].fields["partial_images"] == 2
+    assert result.image.size == (1024, 1024)
+    assert result.details["tokens_out"] == 1000
+    assert [(step.step, step.of) for step in steps] == [(3, 3)]
+    await backend.aclose()
+
+
+async def test_a_refusal_inside_a_stream_is_final(server: ImageServer, caller: Caller) -> None:
+    backend = made_for(
+        server, caller, "openai", model="gpt-image-2.6-flare", partial_images=1, complexity="high"
+    )
+    blocked = {"message": f"rejected, {KEY}", "code": "moderation_blocked", "type": "user_error"}
+    for error in (
+        {"type": "error", "error": blocked},
+        {"type": "error", "message": blocked["message"], "code": blocked["code"]},
+    ):
+        server.received.clear()
+        server.script.append(lambda _, error=error: streamed(error))
+        with pytest.raises(BackendError, match=r"refused: .*say it in other words") as caught:
+            await backend.generate(RED, lambda name: pytest.fail(name), lambda step: None)
+        assert KEY not in str(caught.value)
+        (got,) = server.received
+        assert got.fields["complexity"] == "high"
+    await backend.aclose()
 
 
 async def test_nothing_is_sent_for_what_cannot_be_served(

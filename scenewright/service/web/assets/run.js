@@ -19,6 +19,7 @@ let still = main.dataset.still === "true";
 let status = main.dataset.status;
 let source = null;
 let step = null;
+let partial = null;
 let chosenTab = null;
 let panel = null;
 
@@ -66,6 +67,19 @@ function showStep() {
   byId("now").textContent = `Round ${step.round}: drawing ${what} ${step.step}/${step.of}${wish}`;
 }
 
+// The picture as it stands, where the round's candidate will be.
+function showPartial() {
+  const drawing = partial && status === "running";
+  const place = byId(`round-${partial?.round}`)?.querySelector("[data-emerging]");
+  for (const old of main.querySelectorAll(".emerging")) if (!drawing || !place?.contains(old)) old.remove();
+  if (!drawing || !place) return;
+  const picture = place.querySelector(".emerging") ?? place.appendChild(document.createElement("img"));
+  picture.className = "emerging";
+  picture.src = partial.image;
+  picture.alt = `Round ${partial.round} while it is drawn`;
+  place.querySelector("span").textContent = partial.purpose === "reference" ? "What is missing is being drawn" : "Being drawn";
+}
+
 function take(html) {
   const fresh = new DOMParser().parseFromString(html, "text/html").querySelector("main");
   const rail = main.querySelector(".rail");
@@ -82,6 +96,7 @@ function take(html) {
     railNow.scrollTo({ left: railNow.scrollWidth });
   }
   showStep();
+  showPartial();
   panel?.stands(status, still);
 }
 
@@ -118,18 +133,28 @@ function hear(event) {
     showStep();
     return;
   }
+  if (event.type === "partial_image") {
+    partial = data;
+    showPartial();
+    return;
+  }
   if (event.type === "retrying") {
     step = null;
+    partial = null;
     showStep();
+    showPartial();
     byId("now").textContent = `Attempt ${data.attempt} of a request to ${data.model} failed (${data.reason}); it is sent again`;
     return;
   }
-  if (event.type === "generated") step = null;
+  if (event.type === "generated") {
+    step = null;
+    partial = null;
+  }
   tell(inWords(event.type, data));
   if (event.type === "status") {
     status = data.status;
     still = STILL.includes(status);
-    if (still) step = null;
+    if (still) step = partial = null;
     const sign = main.querySelector(".status");
     sign.className = `status st-${status}`;
     sign.textContent = NAMES[status];
@@ -140,7 +165,7 @@ function hear(event) {
 function connect() {
   source?.close();
   source = new EventSource(`${api}/events?after=${heard}`);
-  for (const kind of [...KINDS, "step", "retrying", "status"]) source.addEventListener(kind, hear);
+  for (const kind of [...KINDS, "step", "partial_image", "retrying", "status"]) source.addEventListener(kind, hear);
   source.addEventListener("error", () => {
     if (still) {
       source.close();
