@@ -15,7 +15,6 @@ from scenewright.cli.console import console, fail, give, labelled, print_table, 
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from scenewright.config.profiles import Profile
     from scenewright.runs.rehearsal.running import Rehearsal
 
 _SIZE = re.compile(r"(\d+)(?:[x×](\d+))?")
@@ -40,7 +39,8 @@ def rehearse(
     ] = None,
     device: Annotated[str, typer.Option(help="Where the image model computes.")] = "auto",
     dtype: Annotated[
-        Literal["bfloat16", "float16", "float32"], typer.Option(help="Number format of the weights.")
+        Literal["bfloat16", "float16", "float32"],
+        typer.Option(help="Number format of the weights."),
     ] = "bfloat16",
     change: Annotated[
         list[str] | None,
@@ -76,10 +76,11 @@ def rehearse(
 
     scenewright models rehearse z-image --set text_encoder.num_hidden_layers=4
     """
-    from scenewright.runs.rehearsal.running import RehearsalOptions
+    from scenewright.config.settings import load_settings
+    from scenewright.runs.rehearsal.running import RehearsalOptions, profile_of
     from scenewright.runs.rehearsal.running import rehearse as run
 
-    profile, images, judges = _profile(name)
+    profile, images, judges = profile_of(name, load_settings())
     given = RehearsalOptions(
         size=_size(size),
         steps=steps,
@@ -93,28 +94,6 @@ def rehearse(
     with show_progress("rehearsing", quiet) as show:
         found = asyncio.run(run(profile, given, lambda text: show(0, None, text)))
     give(as_json, _json(found), _print, found)
-
-
-def _profile(name: str) -> tuple[Profile, bool, bool]:
-    """Return a profile, and whether its image model and its judges are meant."""
-    from scenewright.config.profiles import SettingsError
-    from scenewright.config.settings import find_profile, load_settings
-
-    settings = load_settings()
-    if ":" not in name:
-        return find_profile(name, settings), True, True
-    kind, _, model = name.partition(":")
-    bare = find_profile("miniature", settings)
-    if kind == "local" and model:
-        changed = {"name": name, "judges": (name,), "report_judges": ()}
-        return bare.model_copy(update=changed), False, True
-    if kind == "diffusers" and model:
-        spec = bare.backend.model_copy(update={"model": model})
-        return bare.model_copy(update={"name": name, "backend": spec}), True, False
-    raise SettingsError(
-        f"{name!r} is not a model of this machine: write diffusers:OWNER/NAME, local:OWNER/NAME, or "
-        "the name of a profile"
-    )
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -155,7 +134,9 @@ def _print(found: Rehearsal) -> None:
     for model in found.models:
         say(model.model, "bold", where)
         ratio = model.ratio
-        measured = "not measured" if ratio is None else f"{gib(model.peak)}, {ratio:.2f} of the plan"
+        measured = (
+            "not measured" if ratio is None else f"{gib(model.peak)}, {ratio:.2f} of the plan"
+        )
         labelled(
             [
                 ("  weights", f"{model.parameters / 1e9:.2f}·10⁹ in {model.dtype}"),

@@ -164,7 +164,7 @@ def together(drawing: int, judges: Sequence[JudgeMemory]) -> int:
 
 
 def dtype_on(device: torch.device, wanted: str = "auto") -> torch.dtype:
-    """Return the number format of a judge's weights on ``device``; ``wanted`` as in its settings."""
+    """Return the number format of a judge's weights on ``device``; ``wanted``: as set for it."""
     import torch
 
     if wanted != "auto":

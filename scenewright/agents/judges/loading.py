@@ -152,9 +152,9 @@ def load_model(
 ) -> LoadedModel:
     """Load the vision-language model in ``folder``.
 
-    Raises ``JudgeError`` if that fails. The number format is that of ``how``. Model and processor are
-    those of transformers and fit its pipelines. ``decides``: with its decision head, where it has
-    one. With offload the weights stay in main memory, and the user of the model moves it.
+    Raises ``JudgeError`` if that fails. The number format is that of ``how``. Model and processor
+    are those of transformers and fit its pipelines. ``decides``: with its decision head, where it
+    has one. With offload the weights stay in main memory, and the user of the model moves it.
     """
     how = how or LocalJudgeSpec()
     check_loading(folder, device, how)

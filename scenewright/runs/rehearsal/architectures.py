@@ -11,15 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
 from scenewright.core.ports.backend import BackendError
 from scenewright.core.validation import FrozenModel, first_problem
-
-if TYPE_CHECKING:
-    import torch
 
 BUILT_IN = Path(__file__).with_name("architectures")
 Format = Literal["F32", "F16", "BF16"]

@@ -10,13 +10,15 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.config.profiles import LocalJudgeSpec, Profile, SettingsError
-from scenewright.core.facts import Answer
+from scenewright.config.profiles import Profile, SettingsError
+from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
@@ -33,9 +35,7 @@ from scenewright.runs.model_factory.profiles import backend_of, judge_of
 from scenewright.runs.rehearsal.architectures import RehearsalError
 
 if TYPE_CHECKING:
-    from scenewright.runs.rehearsal.measuring import PeakMemory
-
-T = TypeVar("T")
+    import torch
 
 SCENE = SceneGraph.model_validate(
     {
@@ -48,7 +48,6 @@ SCENE = SceneGraph.model_validate(
 )
 PROMPT = "A black dog to the left of a red ball."
 INSTRUCTION = "Keep image 1 as it is; add the red ball of image 2 to the right of the dog."
-GIB = 2**30
 
 
 class Job(FrozenModel):
@@ -100,7 +99,9 @@ class RehearsedModel(FrozenModel):
         return self.peak / self.planned if self.peak and self.planned else None
 
 
-def shapes_of(features: BackendFeatures, steps: int) -> Iterator[tuple[str, list[GenerationRequest]]]:
+def shapes_of(
+    features: BackendFeatures, steps: int
+) -> Iterator[tuple[str, list[GenerationRequest]]]:
     """Yield the requests that the loop makes of a backend with ``features``, each with a name."""
 
     def asked(**more: Any) -> GenerationRequest:
@@ -119,18 +120,17 @@ def shapes_of(features: BackendFeatures, steps: int) -> Iterator[tuple[str, list
     if features.masks:
         yield f"{words} with masks", [asked(references=shown(count, mask="mask"))]
     if features.schedules:
-        yield f"{words}, weights by schedule", [
-            asked(references=shown(count, schedule=(1.0, 0.0)))
-        ]
+        yield f"{words}, weights by schedule", [asked(references=shown(count, schedule=(1.0, 0.0)))]
     if features.emphasis:
         yield "emphasis", [asked(emphasis=(Weighted(text="red ball", weight=1.3),))]
     if features.instructions:
         start = Start(image="picture", strength=1.0, instruct=True)
         yield "edit by instruction", [asked(prompt=INSTRUCTION, start=start)]
         if features.edit_references:
-            yield "edit with a reference", [
-                asked(prompt=INSTRUCTION, start=start, references=shown(1))
-            ]
+            yield (
+                "edit with a reference",
+                [asked(prompt=INSTRUCTION, start=start, references=shown(1))],
+            )
     if features.edit:
         start = Start(image="picture", strength=0.8, mask="mask")
         yield "region repair", [asked(start=start)]
@@ -147,44 +147,15 @@ async def rehearse_backend(job: Job, doing: Callable[[str], None]) -> RehearsedM
     features, plan = backend.features, backend.plan
     if not plan.fits:
         raise RehearsalError(f"{backend.id}: {plan.describe()}")
-    from scenewright.runs.rehearsal.measuring import PeakMemory
-    from scenewright.runs.rehearsal.weights import fill
     from scenewright.tools.backends.pipeline import choose_device
 
-    device = choose_device(job.device)
-    peak = PeakMemory(device)
     pictures = {name: _picture(name, job.size) for name in ("picture", "reference", "mask")}
-    parameters = 0
-
-    def change(part: Any) -> None:
-        nonlocal parameters
-        parameters += sum(one.numel() for one in part.parameters())
-        if job.random:
-            fill(part)
-
-    doing(f"loading {backend.id}: {plan.describe()}")
-    loading, _ = await _timed(peak, lambda: backend.load(change))
-    shapes = []
-    for name, requests in shapes_of(features, job.steps):
-        doing(name)
-
-        def draw(requests: list[GenerationRequest] = requests) -> Awaitable[Any]:
-            return backend.generate_many(requests, pictures.__getitem__)
-
-        seconds, _ = await _timed(peak, draw)
-        shapes.append(Shape(name=name, seconds=seconds, peak=peak.last))
-    await backend.aclose()
-    return RehearsedModel(
-        model=backend.id,
-        parameters=parameters,
-        device=str(device),
-        dtype=plan.dtype,
-        plan=plan.describe(),
-        planned=plan.need,
-        peak=peak.highest,
-        loading=loading,
-        shapes=tuple(shapes),
-    )
+    shapes = [
+        (name, partial(backend.generate_many, requests, pictures.__getitem__))
+        for name, requests in shapes_of(features, job.steps)
+    ]
+    planned = _Plan(plan.dtype, plan.describe(), plan.need)
+    return await _used(job, backend, planned, choose_device(job.device), shapes, doing)
 
 
 async def rehearse_judge(job: Job, doing: Callable[[str], None]) -> RehearsedModel:
@@ -193,13 +164,11 @@ async def rehearse_judge(job: Job, doing: Callable[[str], None]) -> RehearsedMod
 
     assert job.judge is not None
     doing("importing libraries")
-    settings = settings_with(job.profile, load_settings()) or load_settings()
-    how: LocalJudgeSpec = settings.local_judges.model_copy(update={"dtype": job.dtype})
-    settings = settings.model_copy(update={"local_judges": how})
-    judge: Any = judge_of(job.judge, settings)
+    settings = load_settings()
+    settings = settings_with(job.profile, settings) or settings
+    how = settings.local_judges.model_copy(update={"dtype": job.dtype})
+    judge: Any = judge_of(job.judge, settings.model_copy(update={"local_judges": how}))
     from scenewright.agents.judges.vlm import device_of
-    from scenewright.runs.rehearsal.measuring import PeakMemory
-    from scenewright.runs.rehearsal.weights import fill
     from scenewright.tools.backends.memory import free_memory, gib, usable
 
     device = device_of("auto")
@@ -210,46 +179,80 @@ async def rehearse_judge(job: Job, doing: Callable[[str], None]) -> RehearsedMod
             "programs, or load its linear layers in 4 bit ([profiles.NAME.local_judges] "
             'quantization = "4bit")'
         )
+    facts = facts_of(SCENE)
+    first, second = (_picture(name, job.size) for name in ("picture", "reference"))
+
+    async def ask(*asked: tuple[Image.Image, Sequence[Fact]]) -> None:
+        for answers in await judge.answer_many(asked):
+            _check_answers(judge.id, answers)
+
+    shapes = [
+        ("one question", partial(ask, (first, facts[:1]))),
+        ("all questions of a picture", partial(ask, (first, facts))),
+        ("all questions of two pictures", partial(ask, (first, facts), (second, facts))),
+    ]
+    planned = _Plan(kept.dtype, kept.describe(), kept.weights)
+    return await _used(job, judge, planned, device, shapes, doing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How a model is to lie in memory."""
+
+    dtype: str
+    words: str
+    bytes: int
+
+
+async def _used(
+    job: Job,
+    model: Any,
+    plan: _Plan,
+    device: torch.device,
+    shapes: Sequence[tuple[str, Callable[[], Awaitable[object]]]],
+    doing: Callable[[str], None],
+) -> RehearsedModel:
+    """Load ``model``, a backend or a judge, with random weights and run ``shapes``."""
+    from scenewright.runs.rehearsal.measuring import PeakMemory
+    from scenewright.runs.rehearsal.weights import fill
+
     peak = PeakMemory(device)
     parameters = 0
 
-    def change(model: Any) -> None:
+    def change(part: torch.nn.Module) -> None:
         nonlocal parameters
-        parameters = sum(one.numel() for one in model.parameters())
+        parameters += sum(one.numel() for one in part.parameters())
         if job.random:
-            fill(model)
+            fill(part)
 
-    doing(f"loading {judge.id}: {kept.describe()}")
-    loading, _ = await _timed(peak, lambda: judge.load(change))
-    shapes = []
-    facts = facts_of(SCENE)
-    pictures = [_picture(name, job.size) for name in ("picture", "reference")]
-    for name, shown in (("one question", facts[:1]), ("all questions of a picture", facts)):
+    async def timed(work: Callable[[], Awaitable[object]]) -> float:
+        started = time.perf_counter()
+        with peak:
+            await work()
+        return time.perf_counter() - started
+
+    doing(f"loading {model.id}: {plan.words}")
+    loading = await timed(lambda: model.load(change))
+    done = []
+    for name, work in shapes:
         doing(name)
-        seconds, answers = await _timed(
-            peak, lambda shown=shown: judge.answer(pictures[0], shown)  # type: ignore[misc]
-        )
-        _check_answers(judge.id, answers)
-        shapes.append(Shape(name=name, seconds=seconds, peak=peak.last))
-    doing("all questions of two pictures")
-    seconds, both = await _timed(peak, lambda: judge.answer_many([(one, facts) for one in pictures]))
-    _check_answers(judge.id, [answer for answers in both for answer in answers])
-    shapes.append(Shape(name="all questions of two pictures", seconds=seconds, peak=peak.last))
-    await judge.aclose()
+        seconds = await timed(work)
+        done.append(Shape(name=name, seconds=seconds, peak=peak.last))
+    await model.aclose()
     return RehearsedModel(
-        model=judge.id,
+        model=model.id,
         parameters=parameters,
         device=str(device),
-        dtype=kept.dtype,
-        plan=kept.describe(),
-        planned=kept.weights,
+        dtype=plan.dtype,
+        plan=plan.words,
+        planned=plan.bytes,
         peak=peak.highest,
         loading=loading,
-        shapes=tuple(shapes),
+        shapes=tuple(done),
     )
 
 
-def _check_answers(judge: str, answers: list[Answer]) -> None:
+def _check_answers(judge: str, answers: Sequence[Answer]) -> None:
     """Raise ``RehearsalError`` if the judge failed on one.
 
     Random weights spread the next token over the whole vocabulary, so that an answer may be
@@ -258,13 +261,6 @@ def _check_answers(judge: str, answers: list[Answer]) -> None:
     failed = [one for one in answers if one.state == "unscored" and not one.tokens_in]
     if failed:
         raise RehearsalError(f"{judge} failed on a question: {failed[0].reason}")
-
-
-async def _timed(peak: PeakMemory, work: Callable[[], Awaitable[T]]) -> tuple[float, T]:
-    started = time.perf_counter()
-    with peak:
-        found = await work()
-    return time.perf_counter() - started, found
 
 
 def _picture(name: str, size: tuple[int, int]) -> Image.Image:

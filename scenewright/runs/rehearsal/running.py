@@ -12,7 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scenewright.config.profiles import LOCAL_BACKEND, LOCAL_JUDGE, Profile, split_judge
+from pydantic import Field
+
+from scenewright.config.profiles import (
+    LOCAL_BACKEND,
+    LOCAL_JUDGE,
+    Profile,
+    SettingsError,
+    split_judge,
+)
+from scenewright.config.settings import Settings, find_profile
 from scenewright.core.validation import FrozenModel
 from scenewright.providers.hub.needs import Need, needs_of
 from scenewright.runs.rehearsal.architectures import RehearsalError, read_architectures
@@ -40,7 +49,7 @@ class RehearsalOptions(FrozenModel):
     """Whether the local judges are rehearsed."""
     architectures: tuple[Path, ...] = ()
     """Folders with further architecture files."""
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = Field(default_factory=dict)
     """Values of configurations by ``PART.KEY``, in place of the published ones."""
 
 
@@ -54,6 +63,27 @@ class Rehearsal(FrozenModel):
     models: tuple[RehearsedModel, ...]
     left_out: dict[str, str]
     """Models that were not rehearsed, each with the reason."""
+
+
+def profile_of(name: str, settings: Settings | None = None) -> tuple[Profile, bool, bool]:
+    """Return a profile for ``name``, and whether its image model and its judges are meant.
+
+    A profile's name, or ``diffusers:MODEL`` or ``local:MODEL`` alone. Raises ``SettingsError``.
+    """
+    if ":" not in name:
+        return find_profile(name, settings), True, True
+    kind, _, model = name.partition(":")
+    bare = find_profile("miniature", settings)
+    if kind == LOCAL_JUDGE and model:
+        changed = {"name": name, "judges": (name,), "report_judges": ()}
+        return bare.model_copy(update=changed), False, True
+    if kind == LOCAL_BACKEND and model:
+        spec = bare.backend.model_copy(update={"model": model})
+        return bare.model_copy(update={"name": name, "backend": spec}), True, False
+    raise SettingsError(
+        f"{name!r} is not a model of this machine: write diffusers:OWNER/NAME, local:OWNER/NAME, "
+        "or the name of a profile"
+    )
 
 
 async def rehearse(
@@ -149,7 +179,9 @@ async def _apart(job: Job, cache: Path, doing: Callable[[str], None]) -> Rehears
         env=environment,
         limit=_LINE_LIMIT,
     )
-    assert process.stdin and process.stdout and process.stderr
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
     try:
         errors = asyncio.ensure_future(process.stderr.read())
         process.stdin.write(job.model_dump_json().encode())
