@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -98,27 +99,52 @@ def profile() -> Profile:
     )
 
 
+def job(judge: str | None) -> Job:
+    return Job(
+        profile=profile(), judge=judge, size=(64, 64), steps=1, device="cpu", dtype="bfloat16"
+    )
+
+
+@pytest.fixture
+async def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Path]:
+    """A hub cache with the models of the profile, for this process."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    folder = HubFolder(tmp_path / "hub", read_architectures([architectures(tmp_path / "known")]))
+    for need in needs_of(profile(), report_judges=False):
+        folder.write(need)
+    yield folder.place
+    await SHARED.aclose()
+
+
 async def test_a_profile_is_loaded_and_used_as_a_fetched_one(tmp_path: Path) -> None:
     said: list[str] = []
     options = RehearsalOptions(
         size=(64, 64), steps=1, architectures=(architectures(tmp_path / "known"),)
     )
-    found = await rehearse(profile(), options, said.append)
-    painter, judge = found.models
-    assert (painter.model, judge.model) == ("diffusers:small-xl", f"local:{JUDGE}")
+    # A second process would take as long as the first one.
+    remote = profile().model_copy(update={"judges": ("openai:gpt-6-luna",), "report_judges": ()})
+    found = await rehearse(remote, options, said.append)
+    (painter,) = found.models
+    assert (painter.model, painter.dtype) == ("diffusers:small-xl", "bfloat16")
     assert [shape.name for shape in painter.shapes] == [
         "prompt", "two pictures together", "two references", "two references with masks",
         "two references, weights by schedule", "emphasis", "region repair",
         "region repair with a reference",
     ]  # fmt: skip
-    assert judge.shapes[0].name == "one question"
-    assert (painter.dtype, judge.dtype) == ("bfloat16", "bfloat16")
     # The vocabularies alone have this many, and all of it was in memory.
     assert painter.parameters > 2 * 49_408 * 32
     assert painter.peak > 2 * painter.parameters
-    assert judge.peak > 2 * judge.parameters > 151_936 * 32
     assert found.left_out == {"openai:gpt-6-luna": "only judges local:… are rehearsed"}
     assert said.index("region repair") > said.index("prompt") > 0
+
+
+async def test_a_judge_answers_with_random_weights(hub: Path) -> None:
+    judge = await rehearse_model(job(f"local:{JUDGE}"), lambda text: None)
+    assert [shape.name for shape in judge.shapes] == [
+        "one question", "all questions of a picture", "all questions of two pictures"
+    ]  # fmt: skip
+    assert judge.dtype == "bfloat16"
+    assert judge.planned == 2 * judge.parameters > 2 * 151_936 * 32
 
 
 def test_the_command_says_what_cannot_be_rehearsed(tmp_path: Path) -> None:
@@ -141,22 +167,14 @@ def test_the_command_says_what_cannot_be_rehearsed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("judge", [None, f"local:{JUDGE}"])
 async def test_what_does_not_fit_is_said_before_it_is_built(
-    judge: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    judge: str | None, hub: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    hub = HubFolder(tmp_path / "hub", read_architectures([architectures(tmp_path / "known")]))
-    for need in needs_of(profile(), report_judges=False):
-        hub.write(need)
-    for room in ("backends.diffusers", "backends.memory"):
-        monkeypatch.setattr(f"scenewright.tools.{room}.free_memory", lambda device: 2**20)
-    job = Job(
-        profile=profile(), judge=judge, size=(64, 64), steps=1, device="cpu", dtype="bfloat16"
-    )
+    for room in ("diffusers", "memory"):
+        monkeypatch.setattr(f"scenewright.tools.backends.{room}.free_memory", lambda device: 2**20)
     said: list[str] = []
     with pytest.raises(BackendError, match="can be used"):
-        await rehearse_model(job, said.append)
+        await rehearse_model(job(judge), said.append)
     assert said == ["importing libraries"]
-    await SHARED.aclose()
 
 
 @pytest.mark.parametrize("repository", sorted(read_architectures()))
