@@ -144,7 +144,14 @@ async def rehearse_backend(job: Job, doing: Callable[[str], None]) -> RehearsedM
     doing("importing libraries")
     changed = {"size": job.size, "dtype": job.dtype, "device": job.device}
     backend: Any = backend_of(job.profile.backend.model_copy(update=changed))
-    features, plan = backend.features, backend.plan
+    features = backend.features
+    try:
+        plan = backend.plan
+    except BackendError as error:
+        raise RehearsalError(
+            f"{error}; or rehearse it with a shorter part, for example "
+            "--set text_encoder.num_hidden_layers=4"
+        ) from error
     if not plan.fits:
         raise RehearsalError(f"{backend.id}: {plan.describe()}")
     from scenewright.tools.backends.pipeline import choose_device

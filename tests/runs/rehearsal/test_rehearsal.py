@@ -172,7 +172,8 @@ async def test_what_does_not_fit_is_said_before_it_is_built(
     for room in ("diffusers", "memory"):
         monkeypatch.setattr(f"scenewright.tools.backends.{room}.free_memory", lambda device: 2**20)
     said: list[str] = []
-    with pytest.raises(BackendError, match="can be used"):
+    remedy = "4bit" if judge else "--set text_encoder.num_hidden_layers=4"
+    with pytest.raises(BackendError, match=f"can be used.*{remedy}"):
         await rehearse_model(job(judge), said.append)
     assert said == ["importing libraries"]
 
