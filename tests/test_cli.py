@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from scenewright.cli import console, demo, doctor
 from scenewright.cli.main import app
+from scenewright.config.settings import find_profile
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import BackendError, GenerationRequest
@@ -359,6 +360,27 @@ def test_doctor_tells_what_would_run_and_why_not(
     assert bad.exit_code == 3
     assert "miniature, default: would not run" in bad.stdout
     assert "local:miniature/judge-c has no weights: train it first" in bad.stdout
+
+
+@pytest.mark.parametrize(
+    ("profile", "main", "cuda", "fits"),
+    [
+        ("flux2-klein", 24, 0, "whole"),
+        ("flux2-klein", 16, 0, "no"),
+        ("flux2-klein", 32, 24, "whole"),
+        ("flux2-klein", 32, 12, "offloaded"),
+        ("qwen-image", 32, 24, "no"),
+        ("sdxl", 64, 16, "whole"),
+    ],
+)
+def test_doctor_knows_what_fits_before_it_is_fetched(
+    profile: str, main: int, cuda: int, fits: str
+) -> None:
+    found = doctor.memory_needed(find_profile(profile), main * 2**30, cuda * 2**30)
+    assert found is not None
+    assert found["fits"] == fits
+    assert found["device_bytes"] == (cuda or main) * 2**30
+    assert doctor.memory_needed(find_profile("openai"), 2**30) is None
 
 
 def test_doctor_goes_on_where_a_profile_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

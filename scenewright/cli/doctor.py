@@ -67,8 +67,9 @@ def doctor(
 
     For each profile: which models of the hub are here, their sizes and licences; whether the
     keys of its accounts are set (never their values); how its image model would be placed in
-    memory; and which of its models are retired within 60 days, by the table that ships with
-    scenewright and, with --online, by the providers' own lists. Uses no network without --online.
+    memory, or, before it is fetched, about how much it needs and whether this machine has it; and
+    which of its models are retired within 60 days, by the table that ships with scenewright and,
+    with --online, by the providers' own lists. Uses no network without --online.
 
     Exit codes: 0 the checked profile (else the default one) would run; 3 it would not;
     2 wrong input.
@@ -145,6 +146,43 @@ def _devices() -> list[str]:
     return found
 
 
+def _cuda_memory() -> int:
+    """Return the bytes of the largest CUDA device; 0 without one, or where torch is not loaded."""
+    # `_devices` imports it; importing it for this alone would take seconds.
+    torch: Any = sys.modules.get("torch")
+    count = torch.cuda.device_count() if torch is not None else 0
+    sizes = [torch.cuda.get_device_properties(index).total_memory for index in range(count)]
+    return max(sizes, default=0)
+
+
+_DRAWING = 1.1
+"""What a picture takes besides the weights, about: SDXL and FLUX.2 klein at 1024×1024 pixels."""
+
+
+def memory_needed(profile: Profile, main: int, cuda: int = 0) -> dict[str, Any] | None:
+    """Return what drawing takes of memory in 16 bits, and how it fits here; None where unknown.
+
+    By the sizes of the built-in table, so that a profile can be chosen before its models are
+    fetched. ``main`` and ``cuda`` are bytes of main memory and of the largest CUDA device.
+    ``fits`` is ``whole``, ``offloaded`` (parts wait in main memory) or ``no``.
+    """
+    from scenewright.providers.hub.needs import needs_of
+    from scenewright.tools.backends.memory import usable
+
+    sizes = [need.known_bytes() for need in needs_of(profile, judges=False, report_judges=False)]
+    if not sizes or None in sizes:
+        return None
+    weights = sum(size for size in sizes if size is not None)
+    needed = round(weights * _DRAWING)
+    fits = "no"
+    if needed <= usable(cuda or main):
+        fits = "whole"
+    elif cuda and weights <= usable(main):
+        fits = "offloaded"
+    device = {"device": "cuda" if cuda else "cpu", "device_bytes": cuda or main}
+    return {"bytes": needed, **device, "fits": fits}
+
+
 def embedded_weights() -> dict[str, int]:
     """Return the bytes of each embedded model that is here, by its folder's name."""
     from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
@@ -161,9 +199,9 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
     """Return whether each part of a profile can be built here, and if not, why and what to do.
 
     ``models`` are those of the hub, ``accounts`` those that it calls, ``memory`` is how the image
-    model would be placed there (None if it is not on this machine), ``judges_memory`` the size of
-    the judges' weights, ``ends`` its models that are retired soon and, with ``online``, why a list
-    of models could not be read.
+    model would be placed there (None if it is not on this machine), ``memory_needed`` what it needs
+    about (:func:`memory_needed`), ``judges_memory`` the size of the judges' weights, ``ends`` its
+    models that are retired soon and, with ``online``, why a list of models could not be read.
     """
     from scenewright.agents.judges.families import JudgeMemory
     from scenewright.cli.models import present_json
@@ -204,6 +242,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
         "models": [present_json(present) for present in presents],
         "accounts": accounts,
         "memory": drawing.describe() if drawing is not None else None,
+        "memory_needed": memory_needed(profile, _memory() or 0, _cuda_memory()),
         "judges_memory": _judges_memory(judges, drawing.need if drawing is not None else 0),
         "ends": _ends(profile, settings, accounts, online),
     }
@@ -258,6 +297,7 @@ def _unusable(problem: str) -> dict[str, Any]:
         "models": [],
         "accounts": {},
         "memory": None,
+        "memory_needed": None,
         "judges_memory": _judges_memory({}, 0),
         "ends": [],
     }
@@ -356,6 +396,19 @@ def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Con
         line(ending, "yellow")
     if profile["memory"]:
         line(f"memory: {profile['memory']}")
+    elif (needed := profile["memory_needed"]) is not None:
+        words = {
+            "whole": "fits",
+            "offloaded": "fits with parts that wait in main memory (offload)",
+            "no": "does not fit",
+        }
+        place = "main memory" if needed["device"] == "cpu" else "the CUDA device"
+        of = f"the {size_words(needed['device_bytes'])} of {place}"
+        line(
+            f"memory: drawing needs about {size_words(needed['bytes'])} in 16 bits, which "
+            f"{words[needed['fits']]} into {of}",
+            "yellow" if needed["fits"] == "no" else "",
+        )
     for judge, kept in profile["judges_memory"]["judges"].items():
         line(f"memory of {judge}: {kept['told']}")
     if len(profile["judges_memory"]["judges"]) > 0:

@@ -1,4 +1,4 @@
-"""``scenewright models``: list, fetch and serve models."""
+"""``scenewright models``: list, fetch, rehearse and serve models."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from scenewright.cli.console import (
     stop_on_signal,
     table_of,
 )
+from scenewright.cli.models_rehearse import rehearse
 from scenewright.cli.progress import confirm_transfer, show_transfer
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from scenewright.service.model_serving.args import ServingArgs
     from scenewright.service.model_serving.running import Place
 
-app = App(help="List, fetch and serve models of the Hugging Face hub.")
+app = App(help="List, fetch, rehearse and serve models of the Hugging Face hub.")
+app.command()(rehearse)
 _AGAIN = "Fetched files stay: the same command goes on from there."
 
 

@@ -298,6 +298,8 @@ class LocalJudgeSpec(BaseModel):
     quantization: Literal["none", "4bit"] = "none"
     """Number format of the linear layers' weights: the model's own, or ``4bit`` (NF4), which needs
     the extra ``quantization``."""
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    """Number format of the other weights; ``auto``: float32 on the CPU, bfloat16 elsewhere."""
     offload: bool = False
     """Whether a judge's weights wait in main memory while it is not asked, so that several judges
     and the image model share a device.
@@ -309,6 +311,7 @@ class LocalJudgeSpec(BaseModel):
     def describe(self) -> str:
         """Return the unusual settings of the weights, in words; empty if there are none."""
         words = ["linear layers in 4 bit"] if self.quantization == "4bit" else []
+        words += [] if self.dtype == "auto" else [f"weights in {self.dtype}"]
         return ", ".join(words + ["offloaded between questions"] * self.offload)
 
 

@@ -131,7 +131,7 @@ def plan_judge(folder: Path, device: torch.device, how: LocalJudgeSpec) -> Judge
     import torch
     from transformers import AutoConfig, AutoModelForImageTextToText
 
-    dtype = dtype_on(device)
+    dtype = dtype_on(device, how.dtype)
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
         with torch.device("meta"):
@@ -163,8 +163,12 @@ def together(drawing: int, judges: Sequence[JudgeMemory]) -> int:
     return drawing + sum(judge.resident for judge in judges) + waiting
 
 
-def dtype_on(device: torch.device) -> torch.dtype:
-    """Return the number format of a judge's weights on ``device``."""
+def dtype_on(device: torch.device, wanted: str = "auto") -> torch.dtype:
+    """Return the number format of a judge's weights on ``device``; ``wanted``: as set for it."""
     import torch
 
+    if wanted != "auto":
+        return {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[
+            wanted
+        ]
     return torch.float32 if device.type == "cpu" else torch.bfloat16

@@ -152,15 +152,15 @@ def load_model(
 ) -> LoadedModel:
     """Load the vision-language model in ``folder``.
 
-    Raises ``JudgeError`` if that fails. Float32 on the CPU, else bfloat16. Model and processor are
-    those of transformers and fit its pipelines. ``decides``: with its decision head, where it has
-    one. With offload the weights stay in main memory, and the user of the model moves it.
+    Raises ``JudgeError`` if that fails. The number format is that of ``how``. Model and processor
+    are those of transformers and fit its pipelines. ``decides``: with its decision head, where it
+    has one. With offload the weights stay in main memory, and the user of the model moves it.
     """
     how = how or LocalJudgeSpec()
     check_loading(folder, device, how)
     home = torch.device("cpu") if how.offload else device
     family = family_of(folder)
-    dtype = dtype_on(device)
+    dtype = dtype_on(device, how.dtype)
     placed = quantized(dtype, home) if how.quantization == "4bit" else {}
     with _without_bars():
         try:

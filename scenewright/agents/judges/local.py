@@ -219,13 +219,16 @@ class LocalJudge:
         """What it can do."""
         return self._caps
 
-    async def load(self) -> None:
+    async def load(self, change: Callable[[torch.nn.Module], None] | None = None) -> None:
         """Load the model now.
 
-        Raises ``JudgeError`` if that fails.
+        ``change`` is called with it once: it may give the weights other values. Raises
+        ``JudgeError`` if that fails.
         """
         self._check_open()
-        await self._thread.run(self._loaded)
+        loaded = await self._thread.run(self._loaded)
+        if change is not None:
+            await self._thread.run(lambda stop: change(loaded.model))
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
         """Return one answer a fact, in order. A model that fails gives ``unscored`` answers.

@@ -499,7 +499,7 @@ class VisionLanguageModel:
             return_tensors="pt",
             # Where the template begins with it, the tokenizer would write it a second time.
             add_special_tokens=not (bos and prompts[0].startswith(bos)),
-        ).to(self.device)
+        ).to(self.device, self.model.dtype)
 
     @torch.inference_mode()
     def _replies(

@@ -248,15 +248,16 @@ class DiffusersBackend:
     def _gate(self) -> DeviceGate:
         return gate_of(str(self._device))
 
-    async def load(self) -> None:
+    async def load(self, change: Callable[[torch.nn.Module], None] | None = None) -> None:
         """Load the model now and take its fingerprint.
 
-        Raises ``BackendError`` if it cannot.
+        ``change`` is called with every part before it is placed, the adapter's modules included: it
+        may give the weights other values. Raises ``BackendError`` if it cannot.
         """
 
         def prepare(stop: Stop) -> str:
             with self._gate.turn(stop):
-                self._loaded()
+                self._loaded(change)
             return self.fingerprint
 
         await self._in_line(prepare)
@@ -371,7 +372,7 @@ class DiffusersBackend:
         cache = {} if self._cache is None else {"cache": self._cache.kind}
         return placed | cache | {"device": str(self._device)}
 
-    def _loaded(self) -> Loaded:
+    def _loaded(self, change: Callable[[torch.nn.Module], None] | None = None) -> Loaded:
         if self._ready is None:
             with LOADING, quiet():
                 device = self._device
@@ -384,13 +385,20 @@ class DiffusersBackend:
                     scheduler=self._scheduler,
                     variant=self._variant,
                 )
-                from scenewright.tools.backends.placing import enable_cache, place, slice_up
+                from scenewright.tools.backends.placing import (
+                    change_parts,
+                    enable_cache,
+                    place,
+                    slice_up,
+                )
 
                 if plan.slicing:
                     slice_up(pipe)
                 references = None
                 if adapter is not None:
                     references = references_of(self._family.adapter, pipe, adapter)
+                if change is not None:
+                    change_parts(pipe, references, change)
                 if self._cache is not None:
                     enable_cache(pipe, self._cache)
                 self._compiled = place(pipe, plan, device, references, compiled=self._compile)

@@ -10,7 +10,7 @@ tensor that multiplies the values, and a tensor may change.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import diffusers
@@ -188,6 +188,19 @@ def enable_cache(pipe: Any, cache: CacheSpec) -> None:
             f"{type(pipe.transformer).__name__} cannot use the cache {cache.kind!r} "
             f"({str(error)[:200]}): leave 'cache' out"
         ) from error
+
+
+def change_parts(
+    pipe: Any, references: ReferenceForm | None, change: Callable[[nn.Module], None]
+) -> None:
+    """Call ``change`` with every part of ``pipe`` that has weights, those of references included.
+
+    Call it before :func:`place`, which may leave the parts without their weights.
+    """
+    with references.attached() if references is not None else contextlib.nullcontext():
+        for part in pipe.components.values():
+            if isinstance(part, nn.Module):
+                change(part)
 
 
 def place(

@@ -187,6 +187,10 @@ def test_plan_counts_the_weights_of_the_configuration(name: str, tmp_path: Path)
     assert plan.weights == plan.full == 4 * sum(tensor.numel() for tensor in stored.values())
     (folder / "model.safetensors").unlink()
     assert plan_judge(folder, torch.device("cuda"), LocalJudgeSpec()).weights == plan.weights // 2
+    halved = LocalJudgeSpec(dtype="bfloat16")
+    assert plan_judge(folder, CPU, halved).describe().endswith("in bfloat16")
+    assert plan_judge(folder, CPU, halved).weights == plan.weights // 2
+    assert halved.describe() == "weights in bfloat16"
 
 
 def test_plan_of_four_bit_leaves_embeddings_and_fused_experts(tmp_path: Path) -> None:

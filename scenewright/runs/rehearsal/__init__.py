@@ -1,0 +1,1 @@
+"""Rehearsals: published architectures with random weights, run through the shapes of the loop."""
