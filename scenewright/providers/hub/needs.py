@@ -20,9 +20,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from scenewright.config.local_images import AdapterSpec
 from scenewright.config.profiles import (
     LOCAL_BACKEND,
-    AdapterSpec,
     BackendSpec,
     Profile,
     local_model_of,
@@ -103,7 +103,8 @@ class Need:
     repository: str
     """``owner/name``."""
     parts: tuple[str, ...]
-    """Purpose: ``backend``, ``adapter``, ``image encoder``, ``judge``, ``report judge``."""
+    """Purpose: ``backend``, ``adapter``, ``image encoder``, ``LoRA``, ``judge``, ``report judge``.
+    """
     kind: Kind
     """``pipeline`` (diffusers layout), ``model`` (transformers layout), or some ``files``."""
     variant: str | None = None
@@ -204,6 +205,10 @@ def _of_backend(spec: BackendSpec) -> list[Need]:
     found = []
     if on_the_hub(spec.model):
         found.append(Need(spec.model, ("backend",), "pipeline", spec.variant))
+    for lora in spec.loras:
+        if on_the_hub(lora.repository) and not lora.repository.endswith(".safetensors"):
+            file = lora.weight_name or "*.safetensors"
+            found.append(Need(lora.repository, ("LoRA",), "files", patterns=(file,)))
     adapter = spec.adapter
     if adapter is not None:
         weights = f"{adapter.subfolder}/{adapter.weight_name}".strip("/")

@@ -74,7 +74,7 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
     options: dict[str, Any] = spec.model_dump(
         include={"device", "dtype", "scheduler", "variant", "offload", "compile", "slicing"}
     )
-    options |= {"default_size": spec.size, "cache": spec.cache}
+    options |= {"default_size": spec.size, "cache": spec.cache, "loras": spec.loras}
     if spec.model == "miniature":
         adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
         return DiffusersBackend(

@@ -7,7 +7,7 @@ import contextlib
 import gc
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from scenewright.config.profiles import CacheSpec
+from scenewright.config.local_images import CacheSpec, LoraSpec
 from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
@@ -28,7 +28,15 @@ from scenewright.core.ports.backend import (
 from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.families import Family, family_of
-from scenewright.tools.backends.loaded import MOST, Loaded, batches, check
+from scenewright.tools.backends.loaded import (
+    MOST,
+    Loaded,
+    batches,
+    check,
+    count_read,
+    reads_whole,
+)
+from scenewright.tools.backends.lora import Lora, Triggers, load_loras, open_loras
 from scenewright.tools.backends.memory import (
     MemoryPlan,
     OffloadChoice,
@@ -84,6 +92,7 @@ class DiffusersBackend:
         compile: bool = False,
         slicing: bool | None = None,
         cache: CacheSpec | None = None,
+        loras: Sequence[LoraSpec] = (),
     ) -> None:
         """``model`` is a folder in the diffusers layout or a hub id.
 
@@ -94,7 +103,8 @@ class DiffusersBackend:
         ``scenewright.json`` and those of its pipeline class. ``scheduler`` names a
         diffusers class; ``variant`` a weights variant such as ``"fp16"``. ``offload`` and
         ``slicing`` go before what :attr:`plan` would choose; ``compile`` compiles the
-        denoiser's repeated blocks. ``cache`` lets it reuse computations between steps.
+        denoiser's repeated blocks. ``cache`` lets it reuse computations between steps. ``loras``
+        change the weights, and add their trigger words to every prompt.
         """
         if max_references < 1:
             raise BackendError(f"max_references is {max_references}: it must be at least 1")
@@ -109,6 +119,7 @@ class DiffusersBackend:
         self._variant = variant
         self._offload, self._compile, self._slicing = offload, compile, slicing
         self._cache = cache
+        self._lora_specs = tuple(loras)
         self._closed = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"diffusers-{self._name}")
         self._ready: Loaded | None = None
@@ -146,11 +157,19 @@ class DiffusersBackend:
         }
         if self._cache is not None:
             parts["cache"] = self._cache.model_dump()
+        if self._loras:
+            parts["loras"] = [lora.identity() for lora in self._loras]
         if self._family.inpaint is not None:
             parts["inpaint"] = self._family.inpaint
         # Where long prompts are read in full that the pipeline alone would cut.
         parts |= self._reader.named(call_options(self._folder.pipeline_class))
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def loading(self) -> str:
+        """Unusual settings of its weights, in words; empty if there are none."""
+        words = [lora.describe() for lora in self._loras]
+        return ", ".join(words if self._cache is None else [*words, f"cache {self._cache.kind}"])
 
     @cached_property
     def plan(self) -> MemoryPlan:
@@ -179,6 +198,7 @@ class DiffusersBackend:
                 from scenewright.tools.backends.placing import check_cache
 
                 check_cache(folder, self._cache)
+        _ = self._loras
         family, defaults = self._family, folder.defaults
         usual_steps, usual_guidance = family.recommended(options, folder.distilled)
         steps = self._steps or defaults.steps or usual_steps or 50
@@ -203,16 +223,29 @@ class DiffusersBackend:
             default_steps=int(steps),
             default_guidance=float(guidance),
             vocabulary=folder.vocabulary,
-            prompt_tokens=self._reader.budget,
+            prompt_tokens=self._triggers.reader.budget,
         )
 
     def count_prompt(self, prompt: str) -> PromptCount:
         """Count ``prompt`` with the model's tokenizers; the weights are not loaded for it."""
-        return self._reader.count(prompt)
+        return self._triggers.reader.count(prompt)
 
     @cached_property
     def _reader(self) -> PromptReader:
         return reader_of(self._folder)
+
+    @cached_property
+    def _loras(self) -> tuple[Lora, ...]:
+        return open_loras(self._lora_specs, self._folder)
+
+    @cached_property
+    def _triggers(self) -> Triggers:
+        return Triggers(self._loras, self._reader)
+
+    def _with_triggers(self, request: GenerationRequest) -> GenerationRequest:
+        whole = reads_whole(request, self._family)
+        prompt = self._triggers.added(request.prompt, whole=whole)
+        return request.model_copy(update={"prompt": prompt})
 
     @cached_property
     def _folder(self) -> ModelFolder:
@@ -299,16 +332,17 @@ class DiffusersBackend:
 
             for request in requests:
                 check(request, self.features, self._folder, self.id)
+            sent = [self._with_triggers(request) for request in requests]
             drawn: dict[int, GeneratedImage] = {}
-            for places in self._batches(requests):
-                asked = [requests[place] for place in places]
+            for places in self._batches(sent):
+                asked = [sent[place] for place in places]
                 with self._gate.turn(stop):
                     together = self._loaded().draw_together(asked, load, done)
                 drawn |= zip(places, together, strict=True)
             placed = self._placed()
             return [
-                replace(drawn[place], details=drawn[place].details | placed)
-                for place in range(len(requests))
+                self._told(request, sent[place].prompt, drawn[place], placed)
+                for place, request in enumerate(requests)
             ]
 
         return await self._in_line(draw)
@@ -358,10 +392,25 @@ class DiffusersBackend:
                     await asyncio.shield(asyncio.wrap_future(running))
             raise
 
+    def _told(
+        self,
+        request: GenerationRequest,
+        prompt: str,
+        drawn: GeneratedImage,
+        placed: Mapping[str, str | int | float],
+    ) -> GeneratedImage:
+        """Return ``drawn`` after ``request``, whose prompt went to the model as ``prompt``."""
+        drawn = replace(drawn, details=drawn.details | dict(placed))
+        if prompt == request.prompt:
+            return drawn
+        count = count_read(request, self._family, self._triggers.reader)
+        return replace(drawn, prompt=prompt, count=count)
+
     def _placed(self) -> dict[str, str | int | float]:
         placed = {**self.plan.details(), "compiled": int(self._compiled)}
         cache = {} if self._cache is None else {"cache": self._cache.kind}
-        return placed | cache | {"device": str(self._device)}
+        loras = {"loras": ", ".join(one.describe() for one in self._loras)} if self._loras else {}
+        return placed | cache | loras | {"device": str(self._device)}
 
     def _loaded(self) -> Loaded:
         if self._ready is None:
@@ -378,6 +427,8 @@ class DiffusersBackend:
                 )
                 from scenewright.tools.backends.placing import enable_cache, place, slice_up
 
+                if self._loras:
+                    load_loras(pipe, self._loras, fused=True)
                 if plan.slicing:
                     slice_up(pipe)
                 references = None

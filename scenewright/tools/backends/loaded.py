@@ -303,7 +303,7 @@ class Loaded:
                     f"{self._name} could not draw this ({type(error).__name__}: "
                     f"{str(error).strip()[:400]}): check steps, size and guidance"
                 ) from error
-            counts = [self._count(one) for one in requests]
+            counts = [count_read(one, family, self._reader) for one in requests]
         if not np.isfinite(pixels).all():
             raise BackendError(
                 f"{self._name} computed values that are not numbers: its weights are damaged or "
@@ -334,14 +334,20 @@ class Loaded:
         if self._family.guider and not self._folder.distilled and pipe.guider is not None:
             pipe.guider = pipe.guider.new(guidance_scale=guidance)
 
-    def _count(self, request: GenerationRequest) -> PromptCount:
-        """How much of its prompt was read."""
-        edits, start = self._family.edits, request.start
-        shown = any(one.weight != 0 for one in request.references)
-        pictures = shown or (start is not None and start.instruct)
-        if edits is not None and edits.unbounded and pictures:
-            return PromptCount(self._reader.tokens(request.prompt))
-        return self._reader.count(request.prompt)
+
+def count_read(request: GenerationRequest, family: Family, reader: PromptReader) -> PromptCount:
+    """Return how much of its prompt a model of ``family`` reads."""
+    if reads_whole(request, family):
+        return PromptCount(reader.tokens(request.prompt))
+    return reader.count(request.prompt)
+
+
+def reads_whole(request: GenerationRequest, family: Family) -> bool:
+    """Return whether a model of ``family`` reads the prompt of any length."""
+    edits, start = family.edits, request.start
+    shown = any(one.weight != 0 for one in request.references)
+    pictures = shown or (start is not None and start.instruct)
+    return edits is not None and edits.unbounded and pictures
 
 
 def _picture(pixels: np.ndarray, size: tuple[int, int]) -> Image.Image:

@@ -8,7 +8,6 @@ SD3 and Flux at 1024×1024 pixels), rounded up.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from scenewright.core.ports.backend import BackendError
 from scenewright.tools.backends.families import family_of
-from scenewright.tools.backends.model_folder import ModelFolder, read_json
+from scenewright.tools.backends.model_folder import ModelFolder, read_json, tensor_shapes
 from scenewright.tools.backends.pipeline import choose_dtype
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ TEXT_TOKENS = 512
 TILE = 512
 """Side in pixels of what a tiled autoencoder decodes at once."""
 _FUSED_ATTENTION = ("cpu", "cuda")
-_DENOISERS = ("transformer", "unet", "prior")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,17 +202,22 @@ def needs_of(
     size: tuple[int, int],
     adapter: AdapterFolder | None = None,
     device: str = "cpu",
+    beside: Iterable[Path] = (),
 ) -> Needs:
     """Return the memory needs of ``model`` for pictures of ``size`` on a kind of device.
 
-    ``size`` is (width, height) in pixels. Only headers and configurations are read.
+    ``size`` is (width, height) in pixels. ``beside`` are files of weights that compute beside the
+    denoiser's own. Only headers and configurations are read.
     """
-    denoiser = next((part for part in _DENOISERS if part in model.parts), "")
+    denoiser = model.denoiser or ""
     tensors = {part: _tensors((model.folder / part).glob("*.safetensors")) for part in model.parts}
     if adapter is not None:
         added = _tensors([adapter.weights])
         tensors[denoiser] = {**tensors.get(denoiser, {}), **added}
         tensors["image_encoder"] = _tensors(adapter.encoder.glob("*.safetensors"))
+    for at, file in enumerate(beside):
+        added = {f"{at}:{name}": count for name, count in _tensors([file]).items()}
+        tensors[denoiser] = {**tensors.get(denoiser, {}), **added}
     width, height = size
     tile_width, tile_height = min(width, TILE), min(height, TILE)
     config = _config(model, denoiser)
@@ -270,21 +273,8 @@ def main_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
 
 
 def _tensors(files: Iterable[Path]) -> dict[str, int]:
-    # By name: a variant of the same weights beside them is not loaded too.
-    return {name: count for file in sorted(files) for name, count in _header(file).items()}
-
-
-def _header(file: Path) -> dict[str, int]:
-    """Numbers in each tensor of a safetensors file, from its header."""
-    try:
-        with file.open("rb") as stream:
-            length = int.from_bytes(stream.read(8), "little")
-            header = json.loads(stream.read(length))
-    except (OSError, ValueError) as error:
-        raise BackendError(f"{file} is damaged ({error}): copy or download it again") from error
-    return {
-        name: prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__"
-    }
+    """Return how many numbers each tensor of ``files`` has."""
+    return {name: prod(shape) for name, shape in tensor_shapes(files).items()}
 
 
 def _config(model: ModelFolder, part: str) -> dict[str, Any]:

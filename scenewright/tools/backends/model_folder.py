@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -89,7 +89,7 @@ class ModelFolder(BaseModel):
             check_weights(folder / part)
             if part.startswith("tokenizer"):
                 _check_vocabulary(folder / part)
-        denoiser = next((part for part in ("unet", "transformer", "prior") if part in parts), None)
+        denoiser = denoiser_of(parts)
         multiple = _pixels_per_latent(folder) * (2 if denoiser == "transformer" else 1)
         family = family_of(name, parts)
         return cls(
@@ -103,12 +103,22 @@ class ModelFolder(BaseModel):
             vocabulary=_read_words(folder),
         )
 
+    @property
+    def denoiser(self) -> str | None:
+        """The part that runs in every step."""
+        return denoiser_of(self.parts)
+
     def digest(self) -> str:
         """SHA-256 (hex) over the names, sizes and contents of the files that are loaded."""
         files = [self.folder / name for name in (INDEX, DEFAULTS)]
         for part in self.parts:
             files += content_files(self.folder / part)
         return digest_files(self.folder, files)
+
+
+def denoiser_of(parts: Collection[str]) -> str | None:
+    """Return the part that runs in every step; None if no name of ``parts`` tells it."""
+    return next((part for part in ("unet", "transformer", "prior") if part in parts), None)
 
 
 def is_distilled(family: Family, folder: Path, index: Mapping[str, Any]) -> bool:
@@ -233,6 +243,25 @@ def check_safetensors(file: Path) -> None:
         ) from error
     if count == 0:
         raise BackendError(f"{file} holds no tensors: copy or download it again")
+
+
+def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the tensors in safetensors ``files``, from their headers, by name.
+
+    A tensor in several files counts once: a variant of the same weights is not loaded too. Raises
+    ``BackendError`` naming a file that cannot be read.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for file in sorted(files):
+        try:
+            with file.open("rb") as stream:
+                length = int.from_bytes(stream.read(8), "little")
+                header = json.loads(stream.read(length))
+        except (OSError, ValueError) as error:
+            raise BackendError(f"{file} is damaged ({error}): copy or download it again") from error
+        header.pop("__metadata__", None)
+        found |= {name: tuple(tensor["shape"]) for name, tensor in header.items()}
+    return found
 
 
 def content_files(part: Path) -> list[Path]:

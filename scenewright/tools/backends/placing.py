@@ -19,7 +19,7 @@ from diffusers.models.attention_processor import AttnProcessor2_0
 from diffusers.models.cache_utils import CacheMixin
 from torch import nn
 
-from scenewright.config.profiles import CacheSpec
+from scenewright.config.local_images import CacheSpec
 from scenewright.core.ports.backend import BackendError
 from scenewright.providers.hub.needs import INDEX
 from scenewright.tools.backends.memory import TILE, MemoryPlan

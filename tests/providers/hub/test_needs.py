@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.config.profiles import BUILT_IN, LOCAL_BACKEND, AdapterSpec, BackendSpec, Profile
+from scenewright.config.local_images import AdapterSpec
+from scenewright.config.profiles import BUILT_IN, LOCAL_BACKEND, BackendSpec, Profile
 from scenewright.providers.hub.needs import (
     Need,
     known_repositories,

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from scenewright.config.profiles import BackendSpec, CacheSpec
+from scenewright.config.local_images import CacheSpec
+from scenewright.config.profiles import BackendSpec
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError
 from scenewright.tools.backends.diffusers import DiffusersBackend

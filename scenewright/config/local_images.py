@@ -1,0 +1,73 @@
+"""Settings of an image model on this machine: adapter, LoRAs, quantized weights and caches."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from scenewright.core.validation import FiniteModel
+
+
+class AdapterSpec(BaseModel):
+    """Location of an IP-Adapter's weights."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    repository: str
+    """A local folder or a hub id, for example ``"h94/IP-Adapter"``."""
+    subfolder: str = ""
+    """Folder of the weights in it."""
+    weight_name: str = "ip-adapter.safetensors"
+    """File of the weights in the sub-folder."""
+    image_encoder: str = "image_encoder"
+    """Folder of the image encoder: below the sub-folder, or, with a slash, below the repository;
+    where there is no such folder, a folder or hub id of its own."""
+
+
+class LoraSpec(FiniteModel):
+    """A LoRA: small changes to the weights of denoiser and text encoders.
+
+    ``"FILE"``, ``"FOLDER"`` and ``"OWNER/NAME"`` are the short form.
+    """
+
+    repository: str = Field(min_length=1)
+    """A ``*.safetensors`` file, a folder, or a hub id."""
+    weight_name: str = ""
+    """File in the folder or repository; empty: the only ``*.safetensors`` file there."""
+    weight: float = Field(default=1.0, ge=-4.0, le=4.0)
+    """Factor of its changes."""
+    triggers: tuple[str, ...] = ()
+    """Words that it was trained with, appended to every prompt."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"repository": value} if isinstance(value, str) else value
+
+    @field_validator("triggers")
+    @classmethod
+    def _words(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(word.strip() for word in value):
+            raise ValueError("an empty trigger word: leave it out")
+        return value
+
+
+class CacheSpec(FiniteModel):
+    """Reuse of a denoiser's computations from one step to the next, which changes pictures.
+
+    ``"first-block"`` and ``"taylor-seer"`` are the short form.
+    """
+
+    kind: Literal["first-block", "taylor-seer"]
+    """``first-block`` skips the other blocks while the first one changes little; ``taylor-seer``
+    predicts the blocks' outputs between steps that are computed."""
+    threshold: float = Field(default=0.05, gt=0.0, le=1.0)
+    """``first-block``: relative change of the first block's output above which all are computed."""
+    interval: int = Field(default=5, ge=2, le=100)
+    """``taylor-seer``: every so many steps are computed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
