@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scenewright.config.local_images import CacheSpec, LoraSpec
 from scenewright.core.ports.backend import (
@@ -27,7 +27,7 @@ from scenewright.core.ports.backend import (
 )
 from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
-from scenewright.tools.backends.families import Family, family_of
+from scenewright.tools.backends.families import Family, FewStepLora, family_of
 from scenewright.tools.backends.loaded import (
     MOST,
     Loaded,
@@ -143,7 +143,7 @@ class DiffusersBackend:
             "versions": {name: version(name) for name in ("torch", "diffusers", "transformers")},
             "device": device.type,
             "dtype": f"torch.{self.plan.dtype}",
-            "scheduler": self._scheduler,
+            "scheduler": self._scheduler_name,
             "variant": self._variant,
             "steps": features.default_steps,
             "guidance": features.default_guidance,
@@ -157,6 +157,8 @@ class DiffusersBackend:
         }
         if self._cache is not None:
             parts["cache"] = self._cache.model_dump()
+        if self._scheduler_options:
+            parts["scheduler_options"] = dict(self._scheduler_options)
         if self._loras:
             parts["loras"] = [lora.identity() for lora in self._loras]
         if self._family.inpaint is not None:
@@ -198,11 +200,13 @@ class DiffusersBackend:
                 from scenewright.tools.backends.placing import check_cache
 
                 check_cache(folder, self._cache)
-        _ = self._loras
         family, defaults = self._family, folder.defaults
         usual_steps, usual_guidance = family.recommended(options, folder.distilled)
-        steps = self._steps or defaults.steps or usual_steps or 50
-        named = (self._guidance, defaults.guidance, usual_guidance, 0.0)
+        few = self._few_lora
+        steps = self._steps or (few and few.steps) or defaults.steps or usual_steps or 50
+        named = (
+            self._guidance, few and few.guidance, defaults.guidance, usual_guidance, 0.0,
+        )  # fmt: skip
         guidance = next(one for one in named if one is not None)
         adapter = self._adapter is not None
         references = family.references(self._max_references) if adapter or family.edits else 0
@@ -237,6 +241,19 @@ class DiffusersBackend:
     @cached_property
     def _loras(self) -> tuple[Lora, ...]:
         return open_loras(self._lora_specs, self._folder)
+
+    @cached_property
+    def _few_lora(self) -> FewStepLora | None:
+        return self._family.few_lora(lora.name for lora in self._loras)
+
+    @property
+    def _scheduler_name(self) -> str | None:
+        return self._scheduler or (self._few_lora and self._few_lora.scheduler)
+
+    @property
+    def _scheduler_options(self) -> Mapping[str, Any]:
+        few = self._few_lora
+        return few.scheduler_options if few is not None and self._scheduler is None else {}
 
     @cached_property
     def _triggers(self) -> Triggers:
@@ -422,7 +439,8 @@ class DiffusersBackend:
                     self._folder,
                     plan.home(device),
                     choose_dtype(plan.dtype, device),
-                    scheduler=self._scheduler,
+                    scheduler=self._scheduler_name,
+                    scheduler_options=self._scheduler_options,
                     variant=self._variant,
                 )
                 from scenewright.tools.backends.placing import enable_cache, place, slice_up

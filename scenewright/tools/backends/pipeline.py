@@ -11,7 +11,7 @@ import logging
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from scenewright.core.ports.backend import BackendError
@@ -194,13 +194,15 @@ def build(
     dtype: torch.dtype,
     *,
     scheduler: str | None = None,
+    scheduler_options: Mapping[str, Any] | None = None,
     variant: str | None = None,
 ) -> Any:
     """Return the pipeline in evaluation mode on ``device``.
 
     Raises ``BackendError`` if it does not load.
 
-    ``scheduler`` names a diffusers scheduler class that replaces the model's own.
+    ``scheduler`` names a diffusers scheduler class that replaces the model's own, with its
+    settings and ``scheduler_options``.
     """
     import torch
 
@@ -240,12 +242,12 @@ def build(
             if isinstance(part, torch.nn.Module) and all(w.ndim < 5 for w in part.parameters()):
                 getattr(pipe, name).to(memory_format=torch.channels_last)
     if scheduler:
-        pipe.scheduler = _scheduler(scheduler, pipe.scheduler)
+        pipe.scheduler = _scheduler(scheduler, pipe.scheduler, scheduler_options or {})
     pipe.set_progress_bar_config(disable=True)
     return pipe
 
 
-def _scheduler(name: str, current: Any) -> Any:
+def _scheduler(name: str, current: Any, options: Mapping[str, Any]) -> Any:
     import diffusers
 
     found: Any = getattr(diffusers, name, None)
@@ -253,7 +255,7 @@ def _scheduler(name: str, current: Any) -> Any:
     if not usable:
         known = sorted({kind.__name__ for kind in current.compatibles})
         raise BackendError(f"diffusers has no scheduler {name!r}: use one of {', '.join(known)}")
-    return found.from_config(current.config)
+    return found.from_config(current.config, **options)
 
 
 def remember_prompts(pipe: Any, limit: int) -> Recent[Any]:

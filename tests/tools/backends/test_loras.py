@@ -15,6 +15,7 @@ import torch
 from diffusers import (
     DiffusionPipeline,
     Flux2KleinPipeline,
+    QwenImagePipeline,
     StableDiffusionXLPipeline,
     ZImagePipeline,
 )
@@ -28,7 +29,7 @@ from scenewright.core.ports.backend import BackendError
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.memory import needs_of
 from scenewright.tools.backends.model_folder import ModelFolder
-from tests.tools.backends import tiny, tiny_modern
+from tests.tools.backends import tiny, tiny_families, tiny_modern
 from tests.tools.backends.conformance import RED, BackendConformance, drawn
 
 FILE = "pytorch_lora_weights.safetensors"
@@ -252,3 +253,54 @@ def test_weights_beside_the_denoiser_count_in_the_plan(xl: tuple[Path, Path]) ->
     beside = needs_of(model, tiny.SIZE, beside=[xl[1] / FILE])
     numbers = sum(tensor.numel() for tensor in load_file(xl[1] / FILE).values())
     assert beside.weights["unet"] == plain.weights["unet"] + numbers
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "guidance", "scheduler"),
+    [
+        ("sdxl_lightning_4step_lora", 4, 0.0, "EulerDiscreteScheduler"),
+        ("Hyper-SDXL-8steps-lora", 8, 0.0, "DDIMScheduler"),
+        ("Hyper-SDXL-8steps-CFG-lora", 8, 5.0, "DDIMScheduler"),
+        ("dmd2_sdxl_4step_lora_fp16", 4, 0.0, "LCMScheduler"),
+    ],
+)
+async def test_a_lora_for_few_steps_brings_its_schedule(
+    tmp_path: Path, xl: tuple[Path, Path], store: ImageStore, name: str, steps, guidance, scheduler
+) -> None:
+    file = tmp_path / f"{name}.safetensors"
+    file.write_bytes((xl[1] / FILE).read_bytes())
+    backend, plain = backend_of((xl[0], file)), backend_of(xl)
+    features = backend.features
+    assert (features.default_steps, features.default_guidance) == (steps, guidance)
+    told = await backend.generate(RED, store.get)
+    assert (told.steps, told.details["scheduler"]) == (steps, scheduler)
+    assert backend._ready is not None
+    # The steps that these models were distilled at: from the noisiest in equal strides.
+    times = [int(at) for at in backend._ready.pipe.scheduler.timesteps]
+    assert times == [999 - at * 1000 // steps for at in range(steps)]
+    assert backend.fingerprint != plain.fingerprint
+    # What is asked for has precedence.
+    own = DiffusersBackend(
+        str(xl[0]), loras=[LoraSpec(repository=str(file))], default_steps=3,
+        default_guidance=2.0, scheduler="HeunDiscreteScheduler",
+    )  # fmt: skip
+    assert (own.features.default_steps, own.features.default_guidance) == (3, 2.0)
+    assert (await own.generate(RED, store.get)).details["scheduler"] == "HeunDiscreteScheduler"
+    for one in (backend, own):
+        await one.aclose()
+
+
+async def test_qwen_image_lightning_ends_where_the_noise_ends(
+    tmp_path: Path, store: ImageStore
+) -> None:
+    model = tiny_families.build_qwen(tmp_path / "model")
+    made = build_lora(tmp_path / "made", model, QwenImagePipeline, "transformer")
+    file = (made / FILE).rename(made / "Qwen-Image-Lightning-4steps-V1.0.safetensors")
+    backend = backend_of((model, file))
+    assert (backend.features.default_steps, backend.features.default_guidance) == (4, 1.0)
+    assert (await backend.generate(RED, store.get)).steps == 4
+    assert backend._ready is not None
+    # A shift of 3: s = 3 t / (1 + 2 t) at t = 1, 3/4, 1/2, 1/4.
+    sigmas = backend._ready.pipe.scheduler.sigmas.tolist()
+    assert sigmas == pytest.approx([1.0, 0.9, 0.75, 0.5, 0.0], abs=1e-4)
+    await backend.aclose()
