@@ -53,6 +53,47 @@ class LoraSpec(FiniteModel):
         return value
 
 
+QuantizationMethod = Literal[
+    "bitsandbytes-8bit", "bitsandbytes-4bit", "torchao-int8", "torchao-float8", "quanto-int8",
+    "quanto-int4", "layerwise-float8", "gguf",
+]  # fmt: skip
+
+
+class QuantizationSpec(FiniteModel):
+    """Weights that are stored in few bits, which saves memory and changes pictures.
+
+    ``"torchao-int8"`` and the like are the short form.
+    """
+
+    method: QuantizationMethod
+    """``layerwise-float8`` stores weights in 8 bits and computes each layer in the model's own
+    format, without a further package; ``gguf`` takes a quantized denoiser from a file; the others
+    quantize linear layers while they are loaded."""
+    parts: tuple[str, ...] = ()
+    """Parts of the pipeline, for example ``transformer`` and ``text_encoder``; empty: the denoiser.
+    """
+    repository: str = ""
+    """``gguf``: a ``*.gguf`` file, a folder, or a hub id."""
+    weight_name: str = ""
+    """``gguf``: file in the folder or repository."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"method": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.method == "gguf":
+            if not self.repository:
+                raise ValueError("gguf needs a file: name it as repository, or with weight_name")
+            if self.parts:
+                raise ValueError("gguf holds the denoiser only: leave parts out")
+        elif self.repository or self.weight_name:
+            raise ValueError(f"{self.method} reads the model's own files: leave repository out")
+        return self
+
+
 class CacheSpec(FiniteModel):
     """Reuse of a denoiser's computations from one step to the next, which changes pictures.
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from scenewright.config.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, DECISION_KIND, AccountSpec
-from scenewright.config.local_images import AdapterSpec, CacheSpec, LoraSpec
+from scenewright.config.local_images import AdapterSpec, CacheSpec, LoraSpec, QuantizationSpec
 from scenewright.config.model_identity import (
     ModelIdentity,
     apart_problem,
@@ -171,7 +171,7 @@ def account_of(judge: str) -> str | None:
 
 _LOCAL_ONLY = (
     "adapter", "device", "dtype", "scheduler", "variant", "offload", "compile", "slicing", "cache",
-    "loras",
+    "loras", "quantization",
 )  # fmt: skip
 Offload = Literal["auto", "none", "parts", "layers"]
 
@@ -210,6 +210,8 @@ class BackendSpec(BaseModel):
     slicing: bool | None = None
     """Compute attention and the autoencoder in slices: less memory, slower; None: where the
     device's free memory asks for it."""
+    quantization: QuantizationSpec | None = None
+    """Weights stored in few bits: less memory, other pictures; None: as ``dtype`` says."""
     cache: CacheSpec | None = None
     """Reuse of the denoiser's computations between steps: faster, other pictures; None: none."""
     size: tuple[int, int] | None = None

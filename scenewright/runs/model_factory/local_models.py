@@ -75,6 +75,7 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
         include={"device", "dtype", "scheduler", "variant", "offload", "compile", "slicing"}
     )
     options |= {"default_size": spec.size, "cache": spec.cache, "loras": spec.loras}
+    options["quantization"] = spec.quantization
     if spec.model == "miniature":
         adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
         return DiffusersBackend(

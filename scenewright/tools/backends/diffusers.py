@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from scenewright.config.local_images import CacheSpec, LoraSpec
+from scenewright.config.local_images import CacheSpec, LoraSpec, QuantizationSpec
 from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
@@ -26,6 +26,7 @@ from scenewright.core.ports.backend import (
     PromptCount,
 )
 from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of
+from scenewright.providers.hub.needs import replaced_parts
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.families import Family, FewStepLora, family_of
 from scenewright.tools.backends.loaded import (
@@ -39,6 +40,7 @@ from scenewright.tools.backends.loaded import (
 from scenewright.tools.backends.lora import Lora, Triggers, load_loras, open_loras
 from scenewright.tools.backends.memory import (
     MemoryPlan,
+    Needs,
     OffloadChoice,
     dtypes_for,
     free_memory,
@@ -56,6 +58,7 @@ from scenewright.tools.backends.pipeline import (
     quiet,
 )
 from scenewright.tools.backends.prompts import PromptReader, reader_of
+from scenewright.tools.backends.quantization import Quantized
 from scenewright.tools.backends.transformer_references import references_of
 
 if TYPE_CHECKING:
@@ -93,6 +96,7 @@ class DiffusersBackend:
         slicing: bool | None = None,
         cache: CacheSpec | None = None,
         loras: Sequence[LoraSpec] = (),
+        quantization: QuantizationSpec | None = None,
     ) -> None:
         """``model`` is a folder in the diffusers layout or a hub id.
 
@@ -104,7 +108,8 @@ class DiffusersBackend:
         diffusers class; ``variant`` a weights variant such as ``"fp16"``. ``offload`` and
         ``slicing`` go before what :attr:`plan` would choose; ``compile`` compiles the
         denoiser's repeated blocks. ``cache`` lets it reuse computations between steps. ``loras``
-        change the weights, and add their trigger words to every prompt.
+        change the weights, and add their trigger words to every prompt. ``quantization``
+        stores weights in few bits.
         """
         if max_references < 1:
             raise BackendError(f"max_references is {max_references}: it must be at least 1")
@@ -120,6 +125,7 @@ class DiffusersBackend:
         self._offload, self._compile, self._slicing = offload, compile, slicing
         self._cache = cache
         self._lora_specs = tuple(loras)
+        self._quantization = quantization
         self._closed = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"diffusers-{self._name}")
         self._ready: Loaded | None = None
@@ -161,6 +167,8 @@ class DiffusersBackend:
             parts["scheduler_options"] = dict(self._scheduler_options)
         if self._loras:
             parts["loras"] = [lora.identity() for lora in self._loras]
+        if self._quantized is not None:
+            parts["quantization"] = self._quantized.identity()
         if self._family.inpaint is not None:
             parts["inpaint"] = self._family.inpaint
         # Where long prompts are read in full that the pipeline alone would cut.
@@ -171,6 +179,8 @@ class DiffusersBackend:
     def loading(self) -> str:
         """Unusual settings of its weights, in words; empty if there are none."""
         words = [lora.describe() for lora in self._loras]
+        if self._quantized is not None:
+            words.insert(0, self._quantized.describe())
         return ", ".join(words if self._cache is None else [*words, f"cache {self._cache.kind}"])
 
     @cached_property
@@ -180,15 +190,23 @@ class DiffusersBackend:
         Raises ``BackendError`` if it does not fit in any form.
         """
         device = self._device
-        needs = needs_of(self._folder, self.features.default_size, self._adapter, device.type)
         return plan_memory(
-            needs,
+            self._needs(self.features.default_size),
             free_memory(device),
             dtypes=dtypes_for(self._dtype_name, device),
             offload=self._offload,
             slicing=self._slicing,
             accelerator=device.type not in ("cpu", "mps"),
         )
+
+    def _needs(self, size: tuple[int, int]) -> Needs:
+        quantized = self._quantized
+        # Elsewhere LoRAs are added to the weights.
+        beside = () if quantized is None or quantized.fuses else self._loras
+        needs = needs_of(
+            self._folder, size, self._adapter, self._device.type, [one.file for one in beside]
+        )
+        return needs if quantized is None else quantized.applied(needs)
 
     @cached_property
     def features(self) -> BackendFeatures:
@@ -200,6 +218,7 @@ class DiffusersBackend:
                 from scenewright.tools.backends.placing import check_cache
 
                 check_cache(folder, self._cache)
+        _ = self._quantized
         family, defaults = self._family, folder.defaults
         usual_steps, usual_guidance = family.recommended(options, folder.distilled)
         few = self._few_lora
@@ -243,6 +262,12 @@ class DiffusersBackend:
         return open_loras(self._lora_specs, self._folder)
 
     @cached_property
+    def _quantized(self) -> Quantized | None:
+        if self._quantization is None:
+            return None
+        return Quantized.open(self._quantization, self._folder, self._device.type)
+
+    @cached_property
     def _few_lora(self) -> FewStepLora | None:
         return self._family.few_lora(lora.name for lora in self._loras)
 
@@ -267,7 +292,8 @@ class DiffusersBackend:
     @cached_property
     def _folder(self) -> ModelFolder:
         with quiet():
-            return ModelFolder.open(find(self._model, self._variant))
+            without = replaced_parts(self._quantization)
+            return ModelFolder.open(find(self._model, self._variant, without), without=without)
 
     @cached_property
     def _family(self) -> Family:
@@ -370,8 +396,7 @@ class DiffusersBackend:
         # The largest picture decides for all.
         sizes = [(one.width, one.height) for one in requests if one.width and one.height]
         size = max([self.features.default_size, *sizes], key=lambda size: size[0] * size[1])
-        needs = needs_of(self._folder, size, self._adapter, self._device.type)
-        most = images_at_once(needs, self.plan, MOST)
+        most = images_at_once(self._needs(size), self.plan, MOST)
         return batches(requests, self.features, self._family, self._reader, most)
 
     async def aclose(self) -> None:
@@ -427,7 +452,9 @@ class DiffusersBackend:
         placed = {**self.plan.details(), "compiled": int(self._compiled)}
         cache = {} if self._cache is None else {"cache": self._cache.kind}
         loras = {"loras": ", ".join(one.describe() for one in self._loras)} if self._loras else {}
-        return placed | cache | loras | {"device": str(self._device)}
+        quantized = self._quantized
+        narrow = {} if quantized is None else {"quantization": quantized.describe()}
+        return placed | cache | loras | narrow | {"device": str(self._device)}
 
     def _loaded(self) -> Loaded:
         if self._ready is None:
@@ -435,23 +462,28 @@ class DiffusersBackend:
                 device = self._device
                 adapter = self._adapter
                 plan = self.plan
+                quantized = self._quantized
+                dtype = choose_dtype(plan.dtype, device)
                 pipe = build(
                     self._folder,
                     plan.home(device),
-                    choose_dtype(plan.dtype, device),
+                    dtype,
                     scheduler=self._scheduler_name,
                     scheduler_options=self._scheduler_options,
                     variant=self._variant,
+                    loaded=None if quantized is None else quantized.options(dtype),
                 )
                 from scenewright.tools.backends.placing import enable_cache, place, slice_up
 
                 if self._loras:
-                    load_loras(pipe, self._loras, fused=True)
+                    load_loras(pipe, self._loras, fused=quantized is None or quantized.fuses)
                 if plan.slicing:
                     slice_up(pipe)
                 references = None
                 if adapter is not None:
                     references = references_of(self._family.adapter, pipe, adapter)
+                if quantized is not None:
+                    quantized.cast(pipe, dtype)
                 if self._cache is not None:
                     enable_cache(pipe, self._cache)
                 self._compiled = place(pipe, plan, device, references, compiled=self._compile)

@@ -15,7 +15,7 @@ from scenewright.tools.backends.model_folder import (
     ModelFolder,
     check_safetensors,
     digest_files,
-    find_files,
+    find_weights,
     read_json,
     tensor_shapes,
 )
@@ -44,20 +44,7 @@ class Lora:
     @classmethod
     def open(cls, spec: LoraSpec) -> Lora:
         """Find the file (of a hub id in the cache) and check it; raises ``BackendError``."""
-        file = Path(spec.repository).expanduser()
-        if file.suffix == _SUFFIX:
-            if spec.weight_name:
-                raise BackendError(
-                    f"the LoRA {spec.repository} is a file: leave weight_name out, or name its "
-                    "folder as repository"
-                )
-        elif spec.weight_name or file.is_dir():
-            file = _file_in(find_files(spec.repository, [spec.weight_name]), spec)
-        else:
-            raise BackendError(
-                f"the LoRA {spec.repository} needs weight_name, a *{_SUFFIX} file of the "
-                "repository; or there is no such folder"
-            )
+        file = find_weights(spec.repository, spec.weight_name, _SUFFIX, "the LoRA")
         check_safetensors(file)
         return cls(file, spec.weight, spec.triggers)
 
@@ -77,22 +64,6 @@ class Lora:
             "weight": self.weight,
             "triggers": self.triggers,
         }
-
-
-def _file_in(root: Path, spec: LoraSpec) -> Path:
-    if spec.weight_name:
-        file = root / spec.weight_name
-        if file.suffix != _SUFFIX:
-            raise BackendError(f"{file}: only *{_SUFFIX} LoRAs are loaded; name one or convert it")
-        return file
-    found = sorted(root.glob(f"*{_SUFFIX}"))
-    if len(found) != 1:
-        names = ", ".join(file.name for file in found) or "none"
-        raise BackendError(
-            f"the LoRA {spec.repository} needs weight_name: the folder has {len(found)} "
-            f"*{_SUFFIX} files ({names})"
-        )
-    return found[0]
 
 
 def open_loras(specs: Iterable[LoraSpec], model: ModelFolder) -> tuple[Lora, ...]:

@@ -8,8 +8,9 @@ SD3 and Flux at 1024×1024 pixels), rounded up.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -61,6 +62,18 @@ class Needs:
     matrix: int = 0
     """Numbers of the attention matrices of one half of the guidance in the layer with most; 0 on
     devices that compute attention without writing its matrix down."""
+
+    narrow: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    """Of a part: how many of its weights are stored in a format of their own, and bytes of each."""
+
+    def stored(self, dtype: str) -> Needs:
+        """Return the needs with quantized weights counted in numbers of ``dtype``."""
+        if not self.narrow:
+            return self
+        weights = dict(self.weights)
+        for part, (count, size) in self.narrow.items():
+            weights[part] += math.ceil(count * size / ITEM_BYTES[dtype]) - count
+        return replace(self, weights=weights, narrow={})
 
     @property
     def total(self) -> int:
@@ -169,8 +182,12 @@ def plan_memory(
         placements = (offload,)
     else:
         placements = ("none", "parts", "layers") if accelerator else ("none",)
+
+    def peak(dtype: str, placed: Placement, sliced: bool) -> int:
+        return needs.stored(dtype).peak(placed, sliced) * ITEM_BYTES[dtype]
+
     plans = [
-        MemoryPlan(dtype, placed, sliced, needs.peak(placed, sliced) * ITEM_BYTES[dtype], free)
+        MemoryPlan(dtype, placed, sliced, peak(dtype, placed, sliced), free)
         for placed in placements
         for dtype in dtypes
         for sliced in ((False, True) if slicing is None else (slicing,))
@@ -191,7 +208,7 @@ def plan_memory(
 def images_at_once(needs: Needs, plan: MemoryPlan, most: int) -> int:
     """How many pictures, at most ``most``, may be drawn in one batch; at least 1."""
     for images in range(most, 1, -1):
-        peak = needs.peak(plan.offload, plan.slicing, images)
+        peak = needs.stored(plan.dtype).peak(plan.offload, plan.slicing, images)
         if peak * ITEM_BYTES[plan.dtype] <= usable(plan.free):
             return images
     return 1

@@ -73,8 +73,11 @@ class ModelFolder(BaseModel):
     """The words that it can draw, where they are few; None: any."""
 
     @classmethod
-    def open(cls, folder: Path) -> Self:
-        """Read and check ``folder``; raises ``BackendError`` naming the file that is wrong."""
+    def open(cls, folder: Path, *, without: Collection[str] = ()) -> Self:
+        """Read and check ``folder``; raises ``BackendError`` naming the file that is wrong.
+
+        The weights of the parts ``without`` come from elsewhere.
+        """
         index = read_json(folder / INDEX)
         name = index.get("_class_name")
         if not isinstance(name, str):
@@ -86,7 +89,8 @@ class ModelFolder(BaseModel):
                 raise BackendError(
                     f"{folder}: the part {part!r} that {INDEX} names is missing: copy it there"
                 )
-            check_weights(folder / part)
+            if part not in without:
+                check_weights(folder / part)
             if part.startswith("tokenizer"):
                 _check_vocabulary(folder / part)
         denoiser = denoiser_of(parts)
@@ -135,10 +139,10 @@ def _read_words(folder: Path) -> ClosedVocabulary | None:
         raise BackendError(str(error)) from error
 
 
-def find(model: str, variant: str | None = None) -> Path:
+def find(model: str, variant: str | None = None, without: tuple[str, ...] = ()) -> Path:
     """Return the local folder of ``model``, a path or a hub id whose files are in the hub's cache.
 
-    The network is never asked. Raises ``BackendError`` that says what is missing, how large it
+    The weights of the parts ``without`` are not asked for, nor is the network. Raises ``BackendError`` that says what is missing, how large it
     is, and how to get it.
     """
     path = Path(model).expanduser()
@@ -149,7 +153,8 @@ def find(model: str, variant: str | None = None) -> Path:
             f"there is no model folder {model!r}: give the path of a folder with a {INDEX} in it, "
             "or a hub id such as 'stabilityai/stable-diffusion-xl-base-1.0'"
         )
-    return _cached(Need(model, ("backend",), "pipeline", variant), f"diffusers:{model}")
+    need = Need(model, ("backend",), "pipeline", variant, without=without)
+    return _cached(need, f"diffusers:{model}")
 
 
 def find_files(repository: str, patterns: list[str]) -> Path:
@@ -169,6 +174,42 @@ def find_files(repository: str, patterns: list[str]) -> Path:
         return _cached(Need(repository, ("image encoder",), "model"), f"local:{repository}")
     need = Need(repository, ("adapter",), "files", patterns=tuple(patterns))
     return _cached(need, "PROFILE")
+
+
+def find_weights(repository: str, name: str, suffix: str, what: str) -> Path:
+    """Return a file of weights that ends in ``suffix``; ``what`` it is, for errors.
+
+    ``repository`` is the file itself, or a folder or hub id with a file ``name``; a folder's only
+    such file needs no name. Raises ``BackendError``.
+    """
+    place = Path(repository).expanduser()
+    if place.suffix == suffix:
+        if name:
+            raise BackendError(
+                f"{what} {repository} is a file: leave weight_name out, or name its folder as "
+                "repository"
+            )
+        return place
+    if name:
+        if not name.endswith(suffix):
+            raise BackendError(
+                f"{what} {repository}: {name} is not a *{suffix} file, and only these are loaded; "
+                "name one or convert it"
+            )
+        return find_files(repository, [name]) / name
+    if not place.is_dir():
+        raise BackendError(
+            f"{what} {repository} needs weight_name, a *{suffix} file of the repository; or there "
+            "is no such folder"
+        )
+    found = sorted(place.glob(f"*{suffix}"))
+    if len(found) != 1:
+        names = ", ".join(file.name for file in found) or "none"
+        raise BackendError(
+            f"{what} {repository} needs weight_name: the folder has {len(found)} *{suffix} files "
+            f"({names})"
+        )
+    return found[0]
 
 
 def _cached(need: Need, name: str) -> Path:
