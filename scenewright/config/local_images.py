@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -97,18 +97,35 @@ class QuantizationSpec(FiniteModel):
 class CacheSpec(FiniteModel):
     """Reuse of a denoiser's computations from one step to the next, which changes pictures.
 
-    ``"first-block"`` and ``"taylor-seer"`` are the short form.
+    ``"first-block"``, ``"taylor-seer"`` and ``"mag"`` are the short form.
     """
 
-    kind: Literal["first-block", "taylor-seer"]
+    kind: Literal["first-block", "taylor-seer", "mag"]
     """``first-block`` skips the other blocks while the first one changes little; ``taylor-seer``
-    predicts the blocks' outputs between steps that are computed."""
+    predicts the blocks' outputs between steps that are computed; ``mag`` skips all blocks of steps
+    in which, by ``ratios``, little changes."""
     threshold: float = Field(default=0.05, gt=0.0, le=1.0)
-    """``first-block``: relative change of the first block's output above which all are computed."""
+    """``first-block``: relative change of the first block's output above which all are computed;
+    ``mag``: largest sum of the errors of steps that are skipped in a row."""
     interval: int = Field(default=5, ge=2, le=100)
     """``taylor-seer``: every so many steps are computed."""
+    skips: int = Field(default=3, ge=1, le=100, exclude_if=lambda skips: skips == 3)
+    """``mag``: most steps that are skipped in a row."""
+    ratios: tuple[Annotated[float, Field(gt=0.0, le=10.0)], ...] = Field(
+        default=(), exclude_if=lambda ratios: not ratios
+    )
+    """``mag``: growth of the blocks' change from step to step, measured on this model; empty: as
+    published for FLUX.1."""
 
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:
         return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.ratios and self.kind != "mag":
+            raise ValueError("ratios belong to the cache 'mag': leave them out")
+        if len(self.ratios) == 1:
+            raise ValueError("ratios needs a number for each step, at least two")
+        return self

@@ -143,7 +143,7 @@ class DiffusersBackend:
         The first reading hashes the files (about a second a gigabyte outside a hub cache).
         """
         features, device = self.features, self._device
-        parts = {
+        parts: dict[str, Any] = {
             "model": self._folder.digest(),
             "adapter": self._adapter.digest() if self._adapter else None,
             "versions": {name: version(name) for name in ("torch", "diffusers", "transformers")},
@@ -223,9 +223,8 @@ class DiffusersBackend:
         usual_steps, usual_guidance = family.recommended(options, folder.distilled)
         few = self._few_lora
         steps = self._steps or (few and few.steps) or defaults.steps or usual_steps or 50
-        named = (
-            self._guidance, few and few.guidance, defaults.guidance, usual_guidance, 0.0,
-        )  # fmt: skip
+        few_guidance = None if few is None else few.guidance
+        named = (self._guidance, few_guidance, defaults.guidance, usual_guidance, 0.0)
         guidance = next(one for one in named if one is not None)
         adapter = self._adapter is not None
         references = family.references(self._max_references) if adapter or family.edits else 0
@@ -273,7 +272,8 @@ class DiffusersBackend:
 
     @property
     def _scheduler_name(self) -> str | None:
-        return self._scheduler or (self._few_lora and self._few_lora.scheduler)
+        few = self._few_lora
+        return self._scheduler or (None if few is None else few.scheduler)
 
     @property
     def _scheduler_options(self) -> Mapping[str, Any]:
@@ -495,5 +495,6 @@ class DiffusersBackend:
                 self._family,
                 self._reader,
                 references=references,
+                cache=self._cache,
             )
         return self._ready

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from PIL import Image
 
+from scenewright.config.local_images import CacheSpec
 from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
@@ -167,10 +168,11 @@ class Loaded:
         reader: PromptReader,
         *,
         references: ReferenceForm | None = None,
+        cache: CacheSpec | None = None,
     ) -> None:
         """Draw with ``pipe``, whose family is ``family`` and whose prompts ``reader`` reads.
 
-        ``name`` is the backend's id, for errors.
+        ``name`` is the backend's id, for errors; ``cache`` is that of its denoiser.
         """
         self.pipe = pipe
         self._name = name
@@ -179,6 +181,7 @@ class Loaded:
         self._family = family
         self._reader = reader
         self._references = references
+        self._cache = cache
         self._inpainter: Inpainter | None = None
         self._drawing = pipe
         read_in_chunks(pipe, reader)
@@ -287,6 +290,11 @@ class Loaded:
             if references is not None:
                 options |= references.options(request.references, load, guidance, (width, height))
             self._guide(pipe, guidance)
+            if self._cache is not None:
+                from scenewright.tools.backends.placing import fit_cache
+
+                started = request.start is not None and not request.start.instruct
+                fit_cache(pipe, self._cache, steps, started)
             try:
                 with _steps_told(pipe, None if "callback_on_step_end" in accepted else report):
                     pixels = pipe(**options).images

@@ -142,8 +142,8 @@ def _read_words(folder: Path) -> ClosedVocabulary | None:
 def find(model: str, variant: str | None = None, without: tuple[str, ...] = ()) -> Path:
     """Return the local folder of ``model``, a path or a hub id whose files are in the hub's cache.
 
-    The weights of the parts ``without`` are not asked for, nor is the network. Raises ``BackendError`` that says what is missing, how large it
-    is, and how to get it.
+    The weights of the parts ``without`` may be missing. The network is never asked. Raises
+    ``BackendError`` that says what is missing, how large it is, and how to get it.
     """
     path = Path(model).expanduser()
     if model and path.is_dir():

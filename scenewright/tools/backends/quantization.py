@@ -44,19 +44,17 @@ class _Method:
     """Whether a LoRA can be added to the weights before they are narrowed."""
 
 
-_TORCHAO = {"package": "torchao", "extra": "scenewright[torchao]"}
-_QUANTO = {"package": "optimum.quanto", "extra": "optimum-quanto"}
-_BITSANDBYTES: dict[str, Any] = {
-    "package": "bitsandbytes", "extra": "scenewright[quantization]", "accelerator": True,
-}  # fmt: skip
+_TORCHAO = ("torchao", "scenewright[torchao]")
+_QUANTO = ("optimum.quanto", "optimum-quanto")
+_BITSANDBYTES = ("bitsandbytes", "scenewright[quantization]", True)
 _METHODS: Mapping[QuantizationMethod, _Method] = {
-    "bitsandbytes-8bit": _Method("8 bit", 1.0, **_BITSANDBYTES),
+    "bitsandbytes-8bit": _Method("8 bit", 1.0, *_BITSANDBYTES),
     # A scale of 4 bytes for 64 weights.
-    "bitsandbytes-4bit": _Method("4 bit", 0.5625, **_BITSANDBYTES),
-    "torchao-int8": _Method("int8", 1.0, **_TORCHAO),
-    "torchao-float8": _Method("float8", 1.0, **_TORCHAO),
-    "quanto-int8": _Method("int8", 1.0, **_QUANTO),
-    "quanto-int4": _Method("int4", 0.5625, **_QUANTO),
+    "bitsandbytes-4bit": _Method("4 bit", 0.5625, *_BITSANDBYTES),
+    "torchao-int8": _Method("int8", 1.0, *_TORCHAO),
+    "torchao-float8": _Method("float8", 1.0, *_TORCHAO),
+    "quanto-int8": _Method("int8", 1.0, *_QUANTO),
+    "quanto-int4": _Method("int4", 0.5625, *_QUANTO),
     "layerwise-float8": _Method("float8", 1.0, fuses=True),
     "gguf": _Method("GGUF", 0.0, "gguf", "scenewright[gguf]"),
 }
@@ -315,9 +313,8 @@ def _check_gguf(file: Path, quantized: Quantized) -> None:
             )
         config = kind.load_config(model.folder, subfolder=part, local_files_only=True)
         with init_empty_weights():
-            wanted = {
-                name: one.shape for name, one in kind.from_config(config).state_dict().items()
-            }
+            own = kind.from_config(config).state_dict()
+            wanted = {name: one.shape for name, one in own.items()}
         given: dict[str, Any] = {
             name: torch.empty(one.shape, device="meta") for name, one in quantized._stored.items()
         }

@@ -186,7 +186,7 @@ async def test_a_gguf_file_of_the_published_layout_draws(
     assert await drawn(backend, RED, store) == await drawn(whole, RED, store)
     for one in (backend, whole):
         await one.aclose()
-    with pytest.raises(BackendError, match="holds no .*safetensors weights"):
+    with pytest.raises(BackendError, match=r"holds no .*safetensors weights"):
         _ = DiffusersBackend(str(bare)).features
 
 
