@@ -309,7 +309,9 @@ class DiffusersBackend:
                 f"{self._folder.pipeline_class} takes no IP-Adapter ({instead}): leave "
                 "'ip_adapter' out, or use a Stable Diffusion 1.5, SDXL, Kolors, SD3 or Flux model"
             )
-        return AdapterFolder.open(self._source)
+        adapter = AdapterFolder.open(self._source)
+        adapter.check_fits(self._family.adapter, self._folder)
+        return adapter
 
     @cached_property
     def _device(self) -> torch.device:

@@ -94,6 +94,8 @@ class ModelFolder(BaseModel):
             if part.startswith("tokenizer"):
                 _check_vocabulary(folder / part)
         denoiser = denoiser_of(parts)
+        if denoiser is not None:
+            _check_class(folder / denoiser, index[denoiser])
         multiple = _pixels_per_latent(folder) * (2 if denoiser == "transformer" else 1)
         family = family_of(name, parts)
         return cls(
@@ -216,10 +218,16 @@ def _cached(need: Need, name: str) -> Path:
     present = survey(need)
     if present.complete and present.folder is not None:
         return present.folder
+    gate = ""
+    if present.gated:
+        gate = (
+            f"; it is gated: first accept its licence on https://huggingface.co/{need.repository}, "
+            "and log in with `hf auth login` or set HF_TOKEN"
+        )
     raise BackendError(
         f"the model {need.repository!r} is not on this machine ({about(present.bytes_needed)}, "
         f"licence {present.licence or 'unknown'}; {present.state()}): get it with `{PULL} {name}`, "
-        "or name a folder of yours instead"
+        f"or name a folder of yours instead{gate}"
     )
 
 
@@ -255,6 +263,17 @@ def check_weights(part: Path) -> None:
         )
     for file in files:
         check_safetensors(file)
+
+
+def _check_class(part: Path, entry: list[Any]) -> None:
+    """Check that the configuration in the folder ``part`` is that of the class in the index."""
+    config = part / "config.json"
+    named = read_json(config).get("_class_name") if config.is_file() else None
+    if isinstance(named, str) and named != entry[-1]:
+        raise BackendError(
+            f"{part} holds a {named}, and {INDEX} asks for a {entry[-1]}: the checkpoint is of "
+            "another family; copy the model again"
+        )
 
 
 def _check_vocabulary(part: Path) -> None:
