@@ -44,7 +44,7 @@ class _Method:
     """Whether a LoRA can be added to the weights before they are narrowed."""
 
 
-_TORCHAO = ("torchao", "scenewright[torchao]")
+_TORCHAO = ("torchao", "scenewright[quantization]")
 _QUANTO = ("optimum.quanto", "optimum-quanto")
 _BITSANDBYTES = ("bitsandbytes", "scenewright[quantization]", True)
 _METHODS: Mapping[QuantizationMethod, _Method] = {

@@ -264,7 +264,7 @@ def test_what_a_method_needs_is_told_before_weights_are_read(
     monkeypatch.setattr(quantization, "find_spec", lambda package: None)
     for method, package in (
         ("bitsandbytes-8bit", r"bitsandbytes: install it with .*scenewright\[quantization\]"),
-        ("torchao-int8", r"torchao: install it with .*scenewright\[torchao\]"),
+        ("torchao-int8", r"torchao: install it with .*scenewright\[quantization\]"),
         ("quanto-int4", r"optimum.quanto: install it with .*optimum-quanto"),
     ):
         refused(f"{method!r} needs the package {package}", method=method)
