@@ -111,8 +111,8 @@ class AdapterFolder:
             return
         config = read_json(model.folder / model.denoiser / "config.json")
         side, *factors = _WIDTHS[form]
-        own = [config.get(name) for name in factors]
-        if not all(isinstance(number, int) for number in own):
+        own = [number for name in factors if isinstance(number := config.get(name), int)]
+        if len(own) < len(factors):
             return
         shapes = tensor_shapes([self.weights])
         keys = ("to_k_ip.weight", "ip_adapter_double_stream_k_proj.weight")
