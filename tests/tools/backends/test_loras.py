@@ -22,10 +22,14 @@ from diffusers import (
 from peft import LoraConfig, get_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 
-from scenewright.config.local_images import LoraSpec
-from scenewright.config.profiles import BackendSpec
+from scenewright.agents.panel.panel import Panel
+from scenewright.config.local_images import LoraSpec, QuantizationSpec
+from scenewright.config.profiles import BUILT_IN, BackendSpec
+from scenewright.config.settings import Settings
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError
+from scenewright.runs.api import models_of
+from scenewright.runs.model_factory.profiles import build_run_models
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.memory import needs_of
 from scenewright.tools.backends.model_folder import ModelFolder
@@ -111,6 +115,20 @@ async def test_a_lora_changes_pictures_by_its_weight_and_is_told(
     assert told.details["loras"] == backends[2].loading
     for backend in backends:
         await backend.aclose()
+
+
+async def test_the_manifest_and_so_the_page_tell_how_a_profile_loads(
+    xl: tuple[Path, Path],
+) -> None:
+    spec = BackendSpec(
+        model=str(xl[0]), loras=(LoraSpec(repository=str(xl[1])),), device="cpu",
+        quantization=QuantizationSpec(method="layerwise-float8"),
+    )  # fmt: skip
+    profile = BUILT_IN["miniature"].model_copy(update={"backend": spec})
+    run_models = await build_run_models(profile, settings=Settings())
+    found = models_of(run_models, Panel.of(profile, run_models.loop_judges), realism=False)
+    told = f"unet in float8 (layerwise), LoRA {Path(FILE).stem} × 1"
+    assert found["backend"]["loading"] == told
 
 
 async def test_the_weights_are_those_of_the_formula(xl: tuple[Path, Path]) -> None:
@@ -221,7 +239,7 @@ def test_a_lora_that_is_not_there_is_told(tmp_path: Path, xl: tuple[Path, Path])
     damaged.write_bytes(b"no tensors")
     for place, name, message in (
         (lora, "other.safetensors", "other.safetensors is missing"),
-        (lora, "weights.bin", r"only \*.safetensors LoRAs are loaded"),
+        (lora, "weights.bin", r"is not a \*.safetensors file, and only these are loaded"),
         (tmp_path / "none.safetensors", "", "none.safetensors is missing"),
         (lora / FILE, FILE, "is a file: leave weight_name out"),
         (empty, "", r"needs weight_name: the folder has 0 \*.safetensors files"),
