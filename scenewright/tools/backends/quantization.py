@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.metadata import version
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
@@ -122,8 +123,13 @@ class Quantized:
 
     def identity(self) -> dict[str, Any]:
         """Return what of it decides pictures, for fingerprints."""
-        files = None if self.file is None else digest_files(self.file.parent, [self.file])
-        return {"method": self.spec.method, "parts": self.parts, "files": files}
+        package = _METHODS[self.spec.method].package
+        return {
+            "method": self.spec.method,
+            "parts": self.parts,
+            "files": None if self.file is None else digest_files(self.file.parent, [self.file]),
+            "version": version(package.replace(".", "-")) if package else None,
+        }
 
     def applied(self, needs: Needs) -> Needs:
         """Return ``needs`` of the model with these weights in their own format."""
