@@ -81,6 +81,8 @@ def defaults(name: str, family: Family) -> str:
     told = [] if steps is None or scale is None or always else [f"{steps}, {scale:g}"]
     if few is not None:
         told.append(f"distilled {few.steps}, {few.guidance:g}" if told else f"{few.steps}, none")
+    if family.few_loras:
+        told.append("[fewer with LoRAs](#loras)")
     return "; ".join(told) or "the class's own"
 
 

@@ -504,7 +504,7 @@ def test_every_library_that_is_imported_is_a_dependency() -> None:
         "opentelemetry": "opentelemetry-sdk", "psycopg_pool": "psycopg",
     }  # fmt: skip
     extras = project()["optional-dependencies"]
-    shipped = ("evals", "inspect", "postgres", "ray", "s3", "tracing")
+    shipped = ("evals", "gguf", "inspect", "postgres", "quantization", "ray", "s3", "tracing")
     wanted = [*project()["dependencies"], *(line for name in shipped for line in extras[name])]
     declared = {canonicalize_name(Requirement(line).name) for line in wanted}
     # What a declared one shows as part of itself.

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from scenewright.config.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, DECISION_KIND, AccountSpec
+from scenewright.config.local_images import AdapterSpec, CacheSpec, LoraSpec, QuantizationSpec
 from scenewright.config.model_identity import (
     ModelIdentity,
     apart_problem,
@@ -22,7 +23,6 @@ from scenewright.config.model_identity import (
 from scenewright.core.inflection import read_data
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.questions import Protocol, QuestionForm
-from scenewright.core.validation import FiniteModel
 
 Role = Literal["director", "composer", "parser", "questions", "grader", "judge"]
 """Role of a language model in a run or an evaluation."""
@@ -169,46 +169,11 @@ def account_of(judge: str) -> str | None:
     return None if kind in JUDGE_KINDS else kind
 
 
-class AdapterSpec(BaseModel):
-    """Location of an IP-Adapter's weights."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    repository: str
-    """A local folder or a hub id, for example ``"h94/IP-Adapter"``."""
-    subfolder: str = ""
-    """Folder of the weights in it."""
-    weight_name: str = "ip-adapter.safetensors"
-    """File of the weights in the sub-folder."""
-    image_encoder: str = "image_encoder"
-    """Folder of the image encoder: below the sub-folder, or, with a slash, below the repository;
-    where there is no such folder, a folder or hub id of its own."""
-
-
 _LOCAL_ONLY = (
     "adapter", "device", "dtype", "scheduler", "variant", "offload", "compile", "slicing", "cache",
+    "loras", "quantization",
 )  # fmt: skip
 Offload = Literal["auto", "none", "parts", "layers"]
-
-
-class CacheSpec(FiniteModel):
-    """Reuse of a denoiser's computations from one step to the next, which changes pictures.
-
-    ``"first-block"`` and ``"taylor-seer"`` are the short form.
-    """
-
-    kind: Literal["first-block", "taylor-seer"]
-    """``first-block`` skips the other blocks while the first one changes little; ``taylor-seer``
-    predicts the blocks' outputs between steps that are computed."""
-    threshold: float = Field(default=0.05, gt=0.0, le=1.0)
-    """``first-block``: relative change of the first block's output above which all are computed."""
-    interval: int = Field(default=5, ge=2, le=100)
-    """``taylor-seer``: every so many steps are computed."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_form(cls, value: Any) -> Any:
-        return {"kind": value} if isinstance(value, str) else value
 
 
 class BackendSpec(BaseModel):
@@ -226,6 +191,8 @@ class BackendSpec(BaseModel):
     account, the provider's name of the model."""
     adapter: AdapterSpec | None = None
     """IP-Adapter for reference images; None: the loop redraws without references."""
+    loras: tuple[LoraSpec, ...] = ()
+    """LoRAs, which change what the model draws, or how few steps it needs."""
     device: str = "auto"
     """``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
     dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
@@ -243,6 +210,8 @@ class BackendSpec(BaseModel):
     slicing: bool | None = None
     """Compute attention and the autoencoder in slices: less memory, slower; None: where the
     device's free memory asks for it."""
+    quantization: QuantizationSpec | None = None
+    """Weights stored in few bits: less memory, other pictures; None: as ``dtype`` says."""
     cache: CacheSpec | None = None
     """Reuse of the denoiser's computations between steps: faster, other pictures; None: none."""
     size: tuple[int, int] | None = None

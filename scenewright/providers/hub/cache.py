@@ -209,7 +209,7 @@ def _listing(repository: str) -> dict[str, int] | None:
         return None
 
 
-_DRAWING = {"backend", "adapter", "image encoder"}
+_DRAWING = {"backend", "adapter", "LoRA", "denoiser", "image encoder"}
 
 
 def demand_models(

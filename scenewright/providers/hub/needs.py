@@ -20,9 +20,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from scenewright.config.local_images import AdapterSpec, QuantizationSpec
 from scenewright.config.profiles import (
     LOCAL_BACKEND,
-    AdapterSpec,
     BackendSpec,
     Profile,
     local_model_of,
@@ -103,18 +103,22 @@ class Need:
     repository: str
     """``owner/name``."""
     parts: tuple[str, ...]
-    """Purpose: ``backend``, ``adapter``, ``image encoder``, ``judge``, ``report judge``."""
+    """Purpose: ``backend``, ``adapter``, ``image encoder``, ``LoRA``, ``denoiser``, ``judge``,
+    ``report judge``.
+    """
     kind: Kind
     """``pipeline`` (diffusers layout), ``model`` (transformers layout), or some ``files``."""
     variant: str | None = None
     """Weights variant of a pipeline; the plain weights where a part has none of it."""
     patterns: tuple[str, ...] = ()
     """Of ``files``: names, or patterns of names with ``*`` in their last part."""
+    without: tuple[str, ...] = ()
+    """Parts of a pipeline whose weights come from elsewhere."""
 
     def known_bytes(self) -> int | None:
         """Approximate bytes by the built-in table; None if unknown."""
         entry = known_repositories().get(self.repository)
-        if entry is None:
+        if entry is None or self.without:
             return None
         if self.kind == "files":
             folders = {p.rpartition("/")[0] if "*" in p else p for p in self.patterns}
@@ -177,6 +181,11 @@ def on_the_hub(model: str) -> bool:
     return not Path(model).expanduser().is_dir()
 
 
+def _of_the_hub(place: str, suffix: str) -> bool:
+    """Return whether ``place`` is a hub repository and no file with ``suffix``."""
+    return not place.endswith(suffix) and on_the_hub(place)
+
+
 def encoder_apart(image_encoder: str) -> bool:
     """Return whether an adapter's encoder is a repository of its own.
 
@@ -198,12 +207,26 @@ def folder_patterns(folder: str) -> tuple[str, ...]:
     return (f"{folder}/*.json", f"{folder}/*.safetensors")
 
 
+def replaced_parts(quantization: QuantizationSpec | None) -> tuple[str, ...]:
+    """Return the parts of a pipeline whose weights a quantized file replaces."""
+    return ("transformer",) if quantization is not None and quantization.method == "gguf" else ()
+
+
 def _of_backend(spec: BackendSpec) -> list[Need]:
     if spec.kind != LOCAL_BACKEND or spec.model == "miniature":
         return []
     found = []
+    without = replaced_parts(spec.quantization)
     if on_the_hub(spec.model):
-        found.append(Need(spec.model, ("backend",), "pipeline", spec.variant))
+        found.append(Need(spec.model, ("backend",), "pipeline", spec.variant, without=without))
+    quantized = spec.quantization
+    if quantized is not None and without and _of_the_hub(quantized.repository, ".gguf"):
+        file = quantized.weight_name or "*.gguf"
+        found.append(Need(quantized.repository, ("denoiser",), "files", patterns=(file,)))
+    for lora in spec.loras:
+        if _of_the_hub(lora.repository, ".safetensors"):
+            file = lora.weight_name or "*.safetensors"
+            found.append(Need(lora.repository, ("LoRA",), "files", patterns=(file,)))
     adapter = spec.adapter
     if adapter is not None:
         weights = f"{adapter.subfolder}/{adapter.weight_name}".strip("/")
@@ -283,7 +306,10 @@ def wanted_files(
     )
     found = {name for name in (INDEX, DEFAULTS) if name in by_folder.get("", [])}
     for part in parts:
-        found |= {f"{part}/{file}" for file in _of_model(by_folder.get(part, []), need.variant)}
+        files = _of_model(by_folder.get(part, []), need.variant)
+        if part in need.without:
+            files = {file for file in files if not _of_weights(file)}
+        found |= {f"{part}/{file}" for file in files}
     return tuple(sorted(found))
 
 
@@ -302,7 +328,7 @@ def lacking(need: Need, names: Iterable[str], index: Mapping[str, Any] | None) -
     for part in parts_of(index):
         if not any(name.startswith(f"{part}/") for name in have):
             found += (f"{part}/",)
-        elif f"{part}/config.json" in have:
+        elif f"{part}/config.json" in have and part not in need.without:
             found += _without_weights(f"{part}/", have)
     return found
 
@@ -320,6 +346,10 @@ def _without_weights(folder: str, have: set[str]) -> tuple[str, ...]:
     if not any(_WEIGHTS.fullmatch(file) for file in files):
         found += (f"{folder}*.safetensors",)
     return found
+
+
+def _of_weights(file: str) -> bool:
+    return bool(_WEIGHTS.fullmatch(file) or _SHARD_INDEX.fullmatch(file))
 
 
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:

@@ -74,8 +74,8 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
     options: dict[str, Any] = spec.model_dump(
         include={"device", "dtype", "scheduler", "variant", "offload", "compile", "slicing"}
     )
-    options |= {"default_size": spec.size, "cache": spec.cache}
-    options["partial_images"] = spec.partial_images
+    options |= {"default_size": spec.size, "cache": spec.cache, "loras": spec.loras}
+    options |= {"partial_images": spec.partial_images, "quantization": spec.quantization}
     if spec.model == "miniature":
         adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
         return DiffusersBackend(

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scenewright.core.ports.backend import BackendError, Reference
 from scenewright.providers.hub.needs import encoder_apart, encoder_folder, folder_patterns
 from scenewright.tools.backends.model_folder import (
+    ModelFolder,
     check_safetensors,
     check_weights,
     content_files,
     digest_files,
     find_files,
+    read_json,
+    tensor_shapes,
 )
 from scenewright.tools.backends.pipeline import Recent
 
@@ -38,6 +42,14 @@ _NAMES = (
     ("processor.ip_adapter_double_stream_k_proj", "to_k_ip"),
     ("processor.ip_adapter_double_stream_v_proj", "to_v_ip"),
 )
+
+
+# By the layout of adapters: the dimension of a key projection that the denoiser decides, and the
+# numbers of its configuration whose product it is.
+_WIDTHS: Mapping[str, tuple[int, *tuple[str, ...]]] = {
+    "unet": (1, "cross_attention_dim"),
+    "flux": (0, "num_attention_heads", "attention_head_dim"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +104,25 @@ class AdapterFolder:
             )
         check_weights(encoder)
         return cls(weights, encoder)
+
+    def check_fits(self, form: str, model: ModelFolder) -> None:
+        """Raise ``BackendError`` if it is made for a denoiser of other widths; reads headers."""
+        if form not in _WIDTHS or model.denoiser is None:
+            return
+        config = read_json(model.folder / model.denoiser / "config.json")
+        side, *factors = _WIDTHS[form]
+        own = [number for name in factors if isinstance(number := config.get(name), int)]
+        if len(own) < len(factors):
+            return
+        shapes = tensor_shapes([self.weights])
+        keys = ("to_k_ip.weight", "ip_adapter_double_stream_k_proj.weight")
+        found = {shape[side] for name, shape in shapes.items() if name.endswith(keys)}
+        if found and found != {wanted := prod(own)}:
+            raise BackendError(
+                f"the IP-Adapter {self.weights.name} does not fit this model (its layers have "
+                f"{', '.join(map(str, sorted(found)))} channels, those of the "
+                f"{model.pipeline_class} {wanted}): use one that was made for its family"
+            )
 
     def digest(self) -> str:
         """SHA-256 (hex) of the adapter's and its encoder's files."""

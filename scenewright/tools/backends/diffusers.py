@@ -7,15 +7,15 @@ import contextlib
 import gc
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from scenewright.config.profiles import CacheSpec
+from scenewright.config.local_images import CacheSpec, LoraSpec, QuantizationSpec
 from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
@@ -26,11 +26,21 @@ from scenewright.core.ports.backend import (
     PromptCount,
 )
 from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of
+from scenewright.providers.hub.needs import replaced_parts
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
-from scenewright.tools.backends.families import Family, family_of
-from scenewright.tools.backends.loaded import MOST, Loaded, batches, check
+from scenewright.tools.backends.families import Family, FewStepLora, family_of
+from scenewright.tools.backends.loaded import (
+    MOST,
+    Loaded,
+    batches,
+    check,
+    count_read,
+    reads_whole,
+)
+from scenewright.tools.backends.lora import Lora, Triggers, load_loras, open_loras
 from scenewright.tools.backends.memory import (
     MemoryPlan,
+    Needs,
     OffloadChoice,
     dtypes_for,
     free_memory,
@@ -48,6 +58,7 @@ from scenewright.tools.backends.pipeline import (
     quiet,
 )
 from scenewright.tools.backends.prompts import PromptReader, reader_of
+from scenewright.tools.backends.quantization import Quantized
 from scenewright.tools.backends.transformer_references import references_of
 
 if TYPE_CHECKING:
@@ -85,6 +96,8 @@ class DiffusersBackend:
         slicing: bool | None = None,
         cache: CacheSpec | None = None,
         partial_images: int = 0,
+        loras: Sequence[LoraSpec] = (),
+        quantization: QuantizationSpec | None = None,
     ) -> None:
         """``model`` is a folder in the diffusers layout or a hub id.
 
@@ -96,7 +109,9 @@ class DiffusersBackend:
         diffusers class; ``variant`` a weights variant such as ``"fp16"``. ``offload`` and
         ``slicing`` go before what :attr:`plan` would choose; ``compile`` compiles the
         denoiser's repeated blocks. ``cache`` lets it reuse computations between steps.
-        ``partial_images``: how many previews the steps of a picture carry.
+        ``partial_images``: how many previews the steps of a picture carry. ``loras`` change the
+        weights, and add their trigger words to every prompt. ``quantization`` stores weights in
+        few bits.
         """
         if max_references < 1:
             raise BackendError(f"max_references is {max_references}: it must be at least 1")
@@ -112,6 +127,8 @@ class DiffusersBackend:
         self._offload, self._compile, self._slicing = offload, compile, slicing
         self._cache = cache
         self._partial_images = partial_images
+        self._lora_specs = tuple(loras)
+        self._quantization = quantization
         self._closed = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"diffusers-{self._name}")
         self._ready: Loaded | None = None
@@ -129,13 +146,13 @@ class DiffusersBackend:
         The first reading hashes the files (about a second a gigabyte outside a hub cache).
         """
         features, device = self.features, self._device
-        parts = {
+        parts: dict[str, Any] = {
             "model": self._folder.digest(),
             "adapter": self._adapter.digest() if self._adapter else None,
             "versions": {name: version(name) for name in ("torch", "diffusers", "transformers")},
             "device": device.type,
             "dtype": f"torch.{self.plan.dtype}",
-            "scheduler": self._scheduler,
+            "scheduler": self._scheduler_name,
             "variant": self._variant,
             "steps": features.default_steps,
             "guidance": features.default_guidance,
@@ -149,11 +166,25 @@ class DiffusersBackend:
         }
         if self._cache is not None:
             parts["cache"] = self._cache.model_dump()
+        if self._scheduler_options:
+            parts["scheduler_options"] = dict(self._scheduler_options)
+        if self._loras:
+            parts["loras"] = [lora.identity() for lora in self._loras]
+        if self._quantized is not None:
+            parts["quantization"] = self._quantized.identity()
         if self._family.inpaint is not None:
             parts["inpaint"] = self._family.inpaint
         # Where long prompts are read in full that the pipeline alone would cut.
         parts |= self._reader.named(call_options(self._folder.pipeline_class))
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def loading(self) -> str:
+        """Unusual settings of its weights, in words; empty if there are none."""
+        words = [lora.describe() for lora in self._loras]
+        if self._quantized is not None:
+            words.insert(0, self._quantized.describe())
+        return ", ".join(words if self._cache is None else [*words, f"cache {self._cache.kind}"])
 
     @cached_property
     def plan(self) -> MemoryPlan:
@@ -162,15 +193,23 @@ class DiffusersBackend:
         Raises ``BackendError`` if it does not fit in any form.
         """
         device = self._device
-        needs = needs_of(self._folder, self.features.default_size, self._adapter, device.type)
         return plan_memory(
-            needs,
+            self._needs(self.features.default_size),
             free_memory(device),
             dtypes=dtypes_for(self._dtype_name, device),
             offload=self._offload,
             slicing=self._slicing,
             accelerator=device.type not in ("cpu", "mps"),
         )
+
+    def _needs(self, size: tuple[int, int]) -> Needs:
+        quantized = self._quantized
+        # Elsewhere LoRAs are added to the weights.
+        beside = () if quantized is None or quantized.fuses else self._loras
+        needs = needs_of(
+            self._folder, size, self._adapter, self._device.type, [one.file for one in beside]
+        )
+        return needs if quantized is None else quantized.applied(needs)
 
     @cached_property
     def features(self) -> BackendFeatures:
@@ -182,10 +221,13 @@ class DiffusersBackend:
                 from scenewright.tools.backends.placing import check_cache
 
                 check_cache(folder, self._cache)
+        _ = self._quantized
         family, defaults = self._family, folder.defaults
         usual_steps, usual_guidance = family.recommended(options, folder.distilled)
-        steps = self._steps or defaults.steps or usual_steps or 50
-        named = (self._guidance, defaults.guidance, usual_guidance, 0.0)
+        few = self._few_lora
+        steps = self._steps or (few and few.steps) or defaults.steps or usual_steps or 50
+        few_guidance = None if few is None else few.guidance
+        named = (self._guidance, few_guidance, defaults.guidance, usual_guidance, 0.0)
         guidance = next(one for one in named if one is not None)
         adapter = self._adapter is not None
         references = family.references(self._max_references) if adapter or family.edits else 0
@@ -208,21 +250,55 @@ class DiffusersBackend:
             default_steps=int(steps),
             default_guidance=float(guidance),
             vocabulary=folder.vocabulary,
-            prompt_tokens=self._reader.budget,
+            prompt_tokens=self._triggers.reader.budget,
         )
 
     def count_prompt(self, prompt: str) -> PromptCount:
         """Count ``prompt`` with the model's tokenizers; the weights are not loaded for it."""
-        return self._reader.count(prompt)
+        return self._triggers.reader.count(prompt)
 
     @cached_property
     def _reader(self) -> PromptReader:
         return reader_of(self._folder)
 
     @cached_property
+    def _loras(self) -> tuple[Lora, ...]:
+        return open_loras(self._lora_specs, self._folder)
+
+    @cached_property
+    def _quantized(self) -> Quantized | None:
+        if self._quantization is None:
+            return None
+        return Quantized.open(self._quantization, self._folder, self._device.type)
+
+    @cached_property
+    def _few_lora(self) -> FewStepLora | None:
+        return self._family.few_lora(lora.name for lora in self._loras)
+
+    @property
+    def _scheduler_name(self) -> str | None:
+        few = self._few_lora
+        return self._scheduler or (None if few is None else few.scheduler)
+
+    @property
+    def _scheduler_options(self) -> Mapping[str, Any]:
+        few = self._few_lora
+        return few.scheduler_options if few is not None and self._scheduler is None else {}
+
+    @cached_property
+    def _triggers(self) -> Triggers:
+        return Triggers(self._loras, self._reader)
+
+    def _with_triggers(self, request: GenerationRequest) -> GenerationRequest:
+        whole = reads_whole(request, self._family)
+        prompt = self._triggers.added(request.prompt, whole=whole)
+        return request.model_copy(update={"prompt": prompt})
+
+    @cached_property
     def _folder(self) -> ModelFolder:
         with quiet():
-            return ModelFolder.open(find(self._model, self._variant))
+            without = replaced_parts(self._quantization)
+            return ModelFolder.open(find(self._model, self._variant, without), without=without)
 
     @cached_property
     def _family(self) -> Family:
@@ -238,7 +314,9 @@ class DiffusersBackend:
                 f"{self._folder.pipeline_class} takes no IP-Adapter ({instead}): leave "
                 "'ip_adapter' out, or use a Stable Diffusion 1.5, SDXL, Kolors, SD3 or Flux model"
             )
-        return AdapterFolder.open(self._source)
+        adapter = AdapterFolder.open(self._source)
+        adapter.check_fits(self._family.adapter, self._folder)
+        return adapter
 
     @cached_property
     def _device(self) -> torch.device:
@@ -305,19 +383,20 @@ class DiffusersBackend:
 
             for request in requests:
                 check(request, self.features, self._folder, self.id)
+            sent = [self._with_triggers(request) for request in requests]
             drawn: dict[int, GeneratedImage] = {}
             # An autoencoder that waits in main memory would trade places with the denoiser.
             watched = on_step is not None and self.plan.offload == "none"
             previews = self._partial_images if watched else 0
-            for places in self._batches(requests):
-                asked = [requests[place] for place in places]
+            for places in self._batches(sent):
+                asked = [sent[place] for place in places]
                 with self._gate.turn(stop):
                     together = self._loaded().draw_together(asked, load, done, previews)
                 drawn |= zip(places, together, strict=True)
             placed = self._placed()
             return [
-                replace(drawn[place], details=drawn[place].details | placed)
-                for place in range(len(requests))
+                self._told(request, sent[place].prompt, drawn[place], placed)
+                for place, request in enumerate(requests)
             ]
 
         return await self._in_line(draw)
@@ -328,8 +407,7 @@ class DiffusersBackend:
         # The largest picture decides for all.
         sizes = [(one.width, one.height) for one in requests if one.width and one.height]
         size = max([self.features.default_size, *sizes], key=lambda size: size[0] * size[1])
-        needs = needs_of(self._folder, size, self._adapter, self._device.type)
-        most = images_at_once(needs, self.plan, MOST)
+        most = images_at_once(self._needs(size), self.plan, MOST)
         return batches(requests, self.features, self._family, self._reader, most)
 
     async def aclose(self) -> None:
@@ -367,10 +445,27 @@ class DiffusersBackend:
                     await asyncio.shield(asyncio.wrap_future(running))
             raise
 
+    def _told(
+        self,
+        request: GenerationRequest,
+        prompt: str,
+        drawn: GeneratedImage,
+        placed: Mapping[str, str | int | float],
+    ) -> GeneratedImage:
+        """Return ``drawn`` after ``request``, whose prompt went to the model as ``prompt``."""
+        drawn = replace(drawn, details=drawn.details | dict(placed))
+        if prompt == request.prompt:
+            return drawn
+        count = count_read(request, self._family, self._triggers.reader)
+        return replace(drawn, prompt=prompt, count=count)
+
     def _placed(self) -> dict[str, str | int | float]:
         placed = {**self.plan.details(), "compiled": int(self._compiled)}
         cache = {} if self._cache is None else {"cache": self._cache.kind}
-        return placed | cache | {"device": str(self._device)}
+        loras = {"loras": ", ".join(one.describe() for one in self._loras)} if self._loras else {}
+        quantized = self._quantized
+        narrow = {} if quantized is None else {"quantization": quantized.describe()}
+        return placed | cache | loras | narrow | {"device": str(self._device)}
 
     def _loaded(self, change: Callable[[torch.nn.Module], None] | None = None) -> Loaded:
         if self._ready is None:
@@ -378,12 +473,16 @@ class DiffusersBackend:
                 device = self._device
                 adapter = self._adapter
                 plan = self.plan
+                quantized = self._quantized
+                dtype = choose_dtype(plan.dtype, device)
                 pipe = build(
                     self._folder,
                     plan.home(device),
-                    choose_dtype(plan.dtype, device),
-                    scheduler=self._scheduler,
+                    dtype,
+                    scheduler=self._scheduler_name,
+                    scheduler_options=self._scheduler_options,
                     variant=self._variant,
+                    loaded=None if quantized is None else quantized.options(dtype),
                 )
                 from scenewright.tools.backends.placing import (
                     change_parts,
@@ -392,6 +491,8 @@ class DiffusersBackend:
                     slice_up,
                 )
 
+                if self._loras:
+                    load_loras(pipe, self._loras, fused=quantized is None or quantized.fuses)
                 if plan.slicing:
                     slice_up(pipe)
                 references = None
@@ -399,6 +500,8 @@ class DiffusersBackend:
                     references = references_of(self._family.adapter, pipe, adapter)
                 if change is not None:
                     change_parts(pipe, references, change)
+                if quantized is not None:
+                    quantized.cast(pipe, dtype)
                 if self._cache is not None:
                     enable_cache(pipe, self._cache)
                 self._compiled = place(pipe, plan, device, references, compiled=self._compile)
@@ -410,5 +513,6 @@ class DiffusersBackend:
                 self._family,
                 self._reader,
                 references=references,
+                cache=self._cache,
             )
         return self._ready

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
@@ -79,6 +80,31 @@ class FewSteps:
 
 
 @dataclass(frozen=True, slots=True)
+class FewStepLora:
+    """Published LoRAs that let a model of the family draw in few steps."""
+
+    file: str
+    """Regular expression of the file's name without suffix, in lower case; its group is the number
+    of steps."""
+    guidance: float
+    """Guidance scale."""
+    scheduler: str | None = None
+    """Class of the scheduler; None: the model's own."""
+    scheduler_options: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the scheduler that differ from the model's."""
+    steps: int = 0
+    """Denoising steps, of a LoRA that was found."""
+
+    def of(self, name: str) -> FewStepLora | None:
+        """Return the defaults of the LoRA whose file is called ``name``; None if not one of these.
+
+        ``name`` has no suffix.
+        """
+        found = re.search(self.file, name.lower())
+        return None if found is None else replace(self, steps=int(found[1]))
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """What a pipeline class takes and does, beyond drawing from a prompt."""
 
@@ -126,6 +152,8 @@ class Family:
     """Guidance scale that its makers recommend; None: the call's default."""
     few: FewSteps | None = None
     """Its models that are distilled to few steps."""
+    few_loras: tuple[FewStepLora, ...] = ()
+    """LoRAs for few steps."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of every call, such as one that keeps the pipeline from rewriting the prompt."""
     size_multiple: int = 1
@@ -156,6 +184,14 @@ class Family:
     def defaults(self, distilled: bool) -> FewSteps | None:
         """Return the defaults of a distilled model; None for any other."""
         return self.few if distilled else None
+
+    def few_lora(self, names: Iterable[str]) -> FewStepLora | None:
+        """Return the defaults of the first LoRA among ``names`` (of files) that is for few steps.
+
+        None if there is none.
+        """
+        found = (known.of(name) for name in names for known in self.few_loras)
+        return next((one for one in found if one is not None), None)
 
     def recommended(
         self, options: Mapping[str, Any], distilled: bool
@@ -210,6 +246,7 @@ def _family(table: dict[str, Any]) -> Family:
     if "few" in made:
         few = made["few"]
         made["few"] = FewSteps(**few | {"lengths": tuple(few.get("lengths", ()))})
+    made["few_loras"] = tuple(FewStepLora(**one) for one in made.get("few_loras", ()))
     made["text"] = tuple(tuple(row) for row in made.get("text", ()))
     made["lengths"] = tuple(made.get("lengths", ()))
     return Family(**made)

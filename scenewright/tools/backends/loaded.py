@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from PIL import Image
 
+from scenewright.config.local_images import CacheSpec
 from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
@@ -182,10 +183,11 @@ class Loaded:
         reader: PromptReader,
         *,
         references: ReferenceForm | None = None,
+        cache: CacheSpec | None = None,
     ) -> None:
         """Draw with ``pipe``, whose family is ``family`` and whose prompts ``reader`` reads.
 
-        ``name`` is the backend's id, for errors.
+        ``name`` is the backend's id, for errors; ``cache`` is that of its denoiser.
         """
         self.pipe = pipe
         self._name = name
@@ -194,6 +196,7 @@ class Loaded:
         self._family = family
         self._reader = reader
         self._references = references
+        self._cache = cache
         self._inpainter: Inpainter | None = None
         self._drawing = pipe
         read_in_chunks(pipe, reader)
@@ -328,6 +331,11 @@ class Loaded:
             if references is not None:
                 options |= references.options(request.references, load, guidance, (width, height))
             self._guide(pipe, guidance)
+            if self._cache is not None:
+                from scenewright.tools.backends.placing import fit_cache
+
+                started = request.start is not None and not request.start.instruct
+                fit_cache(pipe, self._cache, steps, started)
             try:
                 with (
                     self._work.watched(guided, share),
@@ -347,7 +355,7 @@ class Loaded:
                     f"{self._name} could not draw this ({type(error).__name__}: "
                     f"{str(error).strip()[:400]}): check steps, size and guidance"
                 ) from error
-            counts = [self._count(one) for one in requests]
+            counts = [count_read(one, family, self._reader) for one in requests]
         if not np.isfinite(pixels).all():
             raise BackendError(
                 f"{self._name} computed values that are not numbers: its weights are damaged or "
@@ -431,14 +439,20 @@ class Loaded:
         if self._family.guider and not self._folder.distilled and pipe.guider is not None:
             pipe.guider = pipe.guider.new(guidance_scale=guidance)
 
-    def _count(self, request: GenerationRequest) -> PromptCount:
-        """How much of its prompt was read."""
-        edits, start = self._family.edits, request.start
-        shown = any(one.weight != 0 for one in request.references)
-        pictures = shown or (start is not None and start.instruct)
-        if edits is not None and edits.unbounded and pictures:
-            return PromptCount(self._reader.tokens(request.prompt))
-        return self._reader.count(request.prompt)
+
+def count_read(request: GenerationRequest, family: Family, reader: PromptReader) -> PromptCount:
+    """Return how much of its prompt a model of ``family`` reads."""
+    if reads_whole(request, family):
+        return PromptCount(reader.tokens(request.prompt))
+    return reader.count(request.prompt)
+
+
+def reads_whole(request: GenerationRequest, family: Family) -> bool:
+    """Return whether a model of ``family`` reads the prompt of any length."""
+    edits, start = family.edits, request.start
+    shown = any(one.weight != 0 for one in request.references)
+    pictures = shown or (start is not None and start.instruct)
+    return edits is not None and edits.unbounded and pictures
 
 
 CONTEXT = 0.25

@@ -8,16 +8,16 @@ SD3 and Flux at 1024×1024 pixels), rounded up.
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from scenewright.core.ports.backend import BackendError
 from scenewright.tools.backends.families import family_of
-from scenewright.tools.backends.model_folder import ModelFolder, read_json
+from scenewright.tools.backends.model_folder import ModelFolder, read_json, tensor_shapes
 from scenewright.tools.backends.pipeline import choose_dtype
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ TEXT_TOKENS = 512
 TILE = 512
 """Side in pixels of what a tiled autoencoder decodes at once."""
 _FUSED_ATTENTION = ("cpu", "cuda")
-_DENOISERS = ("transformer", "unet", "prior")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,18 @@ class Needs:
     matrix: int = 0
     """Numbers of the attention matrices of one half of the guidance in the layer with most; 0 on
     devices that compute attention without writing its matrix down."""
+
+    narrow: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    """Of a part: how many of its weights are stored in a format of their own, and bytes of each."""
+
+    def stored(self, dtype: str) -> Needs:
+        """Return the needs with quantized weights counted in numbers of ``dtype``."""
+        if not self.narrow:
+            return self
+        weights = dict(self.weights)
+        for part, (count, size) in self.narrow.items():
+            weights[part] += math.ceil(count * size / ITEM_BYTES[dtype]) - count
+        return replace(self, weights=weights, narrow={})
 
     @property
     def total(self) -> int:
@@ -171,8 +182,12 @@ def plan_memory(
         placements = (offload,)
     else:
         placements = ("none", "parts", "layers") if accelerator else ("none",)
+
+    def peak(dtype: str, placed: Placement, sliced: bool) -> int:
+        return needs.stored(dtype).peak(placed, sliced) * ITEM_BYTES[dtype]
+
     plans = [
-        MemoryPlan(dtype, placed, sliced, needs.peak(placed, sliced) * ITEM_BYTES[dtype], free)
+        MemoryPlan(dtype, placed, sliced, peak(dtype, placed, sliced), free)
         for placed in placements
         for dtype in dtypes
         for sliced in ((False, True) if slicing is None else (slicing,))
@@ -193,7 +208,7 @@ def plan_memory(
 def images_at_once(needs: Needs, plan: MemoryPlan, most: int) -> int:
     """How many pictures, at most ``most``, may be drawn in one batch; at least 1."""
     for images in range(most, 1, -1):
-        peak = needs.peak(plan.offload, plan.slicing, images)
+        peak = needs.stored(plan.dtype).peak(plan.offload, plan.slicing, images)
         if peak * ITEM_BYTES[plan.dtype] <= usable(plan.free):
             return images
     return 1
@@ -204,17 +219,22 @@ def needs_of(
     size: tuple[int, int],
     adapter: AdapterFolder | None = None,
     device: str = "cpu",
+    beside: Iterable[Path] = (),
 ) -> Needs:
     """Return the memory needs of ``model`` for pictures of ``size`` on a kind of device.
 
-    ``size`` is (width, height) in pixels. Only headers and configurations are read.
+    ``size`` is (width, height) in pixels. ``beside`` are files of weights that compute beside the
+    denoiser's own. Only headers and configurations are read.
     """
-    denoiser = next((part for part in _DENOISERS if part in model.parts), "")
+    denoiser = model.denoiser or ""
     tensors = {part: _tensors((model.folder / part).glob("*.safetensors")) for part in model.parts}
     if adapter is not None:
         added = _tensors([adapter.weights])
         tensors[denoiser] = {**tensors.get(denoiser, {}), **added}
         tensors["image_encoder"] = _tensors(adapter.encoder.glob("*.safetensors"))
+    for at, file in enumerate(beside):
+        added = {f"{at}:{name}": count for name, count in _tensors([file]).items()}
+        tensors[denoiser] = {**tensors.get(denoiser, {}), **added}
     width, height = size
     tile_width, tile_height = min(width, TILE), min(height, TILE)
     config = _config(model, denoiser)
@@ -270,21 +290,8 @@ def main_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
 
 
 def _tensors(files: Iterable[Path]) -> dict[str, int]:
-    # By name: a variant of the same weights beside them is not loaded too.
-    return {name: count for file in sorted(files) for name, count in _header(file).items()}
-
-
-def _header(file: Path) -> dict[str, int]:
-    """Numbers in each tensor of a safetensors file, from its header."""
-    try:
-        with file.open("rb") as stream:
-            length = int.from_bytes(stream.read(8), "little")
-            header = json.loads(stream.read(length))
-    except (OSError, ValueError) as error:
-        raise BackendError(f"{file} is damaged ({error}): copy or download it again") from error
-    return {
-        name: prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__"
-    }
+    """Return how many numbers each tensor of ``files`` has."""
+    return {name: prod(shape) for name, shape in tensor_shapes(files).items()}
 
 
 def _config(model: ModelFolder, part: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -73,8 +73,11 @@ class ModelFolder(BaseModel):
     """The words that it can draw, where they are few; None: any."""
 
     @classmethod
-    def open(cls, folder: Path) -> Self:
-        """Read and check ``folder``; raises ``BackendError`` naming the file that is wrong."""
+    def open(cls, folder: Path, *, without: Collection[str] = ()) -> Self:
+        """Read and check ``folder``; raises ``BackendError`` naming the file that is wrong.
+
+        The weights of the parts ``without`` come from elsewhere.
+        """
         index = read_json(folder / INDEX)
         name = index.get("_class_name")
         if not isinstance(name, str):
@@ -86,10 +89,13 @@ class ModelFolder(BaseModel):
                 raise BackendError(
                     f"{folder}: the part {part!r} that {INDEX} names is missing: copy it there"
                 )
-            check_weights(folder / part)
+            if part not in without:
+                check_weights(folder / part)
             if part.startswith("tokenizer"):
                 _check_vocabulary(folder / part)
-        denoiser = next((part for part in ("unet", "transformer", "prior") if part in parts), None)
+        denoiser = denoiser_of(parts)
+        if denoiser is not None:
+            _check_class(folder / denoiser, index[denoiser])
         multiple = _pixels_per_latent(folder) * (2 if denoiser == "transformer" else 1)
         family = family_of(name, parts)
         return cls(
@@ -103,12 +109,22 @@ class ModelFolder(BaseModel):
             vocabulary=_read_words(folder),
         )
 
+    @property
+    def denoiser(self) -> str | None:
+        """The part that runs in every step."""
+        return denoiser_of(self.parts)
+
     def digest(self) -> str:
         """SHA-256 (hex) over the names, sizes and contents of the files that are loaded."""
         files = [self.folder / name for name in (INDEX, DEFAULTS)]
         for part in self.parts:
             files += content_files(self.folder / part)
         return digest_files(self.folder, files)
+
+
+def denoiser_of(parts: Collection[str]) -> str | None:
+    """Return the part that runs in every step; None if no name of ``parts`` tells it."""
+    return next((part for part in ("unet", "transformer", "prior") if part in parts), None)
 
 
 def is_distilled(family: Family, folder: Path, index: Mapping[str, Any]) -> bool:
@@ -125,11 +141,11 @@ def _read_words(folder: Path) -> ClosedVocabulary | None:
         raise BackendError(str(error)) from error
 
 
-def find(model: str, variant: str | None = None) -> Path:
+def find(model: str, variant: str | None = None, without: tuple[str, ...] = ()) -> Path:
     """Return the local folder of ``model``, a path or a hub id whose files are in the hub's cache.
 
-    The network is never asked. Raises ``BackendError`` that says what is missing, how large it
-    is, and how to get it.
+    The weights of the parts ``without`` may be missing. The network is never asked. Raises
+    ``BackendError`` that says what is missing, how large it is, and how to get it.
     """
     path = Path(model).expanduser()
     if model and path.is_dir():
@@ -139,7 +155,8 @@ def find(model: str, variant: str | None = None) -> Path:
             f"there is no model folder {model!r}: give the path of a folder with a {INDEX} in it, "
             "or a hub id such as 'stabilityai/stable-diffusion-xl-base-1.0'"
         )
-    return _cached(Need(model, ("backend",), "pipeline", variant), f"diffusers:{model}")
+    need = Need(model, ("backend",), "pipeline", variant, without=without)
+    return _cached(need, f"diffusers:{model}")
 
 
 def find_files(repository: str, patterns: list[str]) -> Path:
@@ -161,14 +178,56 @@ def find_files(repository: str, patterns: list[str]) -> Path:
     return _cached(need, "PROFILE")
 
 
+def find_weights(repository: str, name: str, suffix: str, what: str) -> Path:
+    """Return a file of weights that ends in ``suffix``; ``what`` it is, for errors.
+
+    ``repository`` is the file itself, or a folder or hub id with a file ``name``; a folder's only
+    such file needs no name. Raises ``BackendError``.
+    """
+    place = Path(repository).expanduser()
+    if place.suffix == suffix:
+        if name:
+            raise BackendError(
+                f"{what} {repository} is a file: leave weight_name out, or name its folder as "
+                "repository"
+            )
+        return place
+    if name:
+        if not name.endswith(suffix):
+            raise BackendError(
+                f"{what} {repository}: {name} is not a *{suffix} file, and only these are loaded; "
+                "name one or convert it"
+            )
+        return find_files(repository, [name]) / name
+    if not place.is_dir():
+        raise BackendError(
+            f"{what} {repository} needs weight_name, a *{suffix} file of the repository; or there "
+            "is no such folder"
+        )
+    found = sorted(place.glob(f"*{suffix}"))
+    if len(found) != 1:
+        names = ", ".join(file.name for file in found) or "none"
+        raise BackendError(
+            f"{what} {repository} needs weight_name: the folder has {len(found)} *{suffix} files "
+            f"({names})"
+        )
+    return found[0]
+
+
 def _cached(need: Need, name: str) -> Path:
     present = survey(need)
     if present.complete and present.folder is not None:
         return present.folder
+    gate = ""
+    if present.gated:
+        gate = (
+            f"; it is gated: first accept its licence on https://huggingface.co/{need.repository}, "
+            "and log in with `hf auth login` or set HF_TOKEN"
+        )
     raise BackendError(
         f"the model {need.repository!r} is not on this machine ({about(present.bytes_needed)}, "
         f"licence {present.licence or 'unknown'}; {present.state()}): get it with `{PULL} {name}`, "
-        "or name a folder of yours instead"
+        f"or name a folder of yours instead{gate}"
     )
 
 
@@ -206,6 +265,17 @@ def check_weights(part: Path) -> None:
         check_safetensors(file)
 
 
+def _check_class(part: Path, entry: list[Any]) -> None:
+    """Check that the configuration in the folder ``part`` is that of the class in the index."""
+    config = part / "config.json"
+    named = read_json(config).get("_class_name") if config.is_file() else None
+    if isinstance(named, str) and named != entry[-1]:
+        raise BackendError(
+            f"{part} holds a {named}, and {INDEX} asks for a {entry[-1]}: the checkpoint is of "
+            "another family; copy the model again"
+        )
+
+
 def _check_vocabulary(part: Path) -> None:
     # transformers makes a tokenizer of three tokens, without a word, where the files are missing.
     config = part / "tokenizer_config.json"
@@ -233,6 +303,25 @@ def check_safetensors(file: Path) -> None:
         ) from error
     if count == 0:
         raise BackendError(f"{file} holds no tensors: copy or download it again")
+
+
+def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the tensors in safetensors ``files``, from their headers, by name.
+
+    A tensor in several files counts once: a variant of the same weights is not loaded too. Raises
+    ``BackendError`` naming a file that cannot be read.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for file in sorted(files):
+        try:
+            with file.open("rb") as stream:
+                length = int.from_bytes(stream.read(8), "little")
+                header = json.loads(stream.read(length))
+        except (OSError, ValueError) as error:
+            raise BackendError(f"{file} is damaged ({error}): copy or download it again") from error
+        header.pop("__metadata__", None)
+        found |= {name: tuple(tensor["shape"]) for name, tensor in header.items()}
+    return found
 
 
 def content_files(part: Path) -> list[Path]:

@@ -12,7 +12,7 @@ import logging
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from scenewright.core.ports.backend import BackendError
@@ -195,13 +195,17 @@ def build(
     dtype: torch.dtype,
     *,
     scheduler: str | None = None,
+    scheduler_options: Mapping[str, Any] | None = None,
     variant: str | None = None,
+    loaded: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return the pipeline in evaluation mode on ``device``.
 
     Raises ``BackendError`` if it does not load.
 
-    ``scheduler`` names a diffusers scheduler class that replaces the model's own.
+    ``scheduler`` names a diffusers scheduler class that replaces the model's own, with its
+    settings and ``scheduler_options``. ``loaded`` are further options of ``from_pretrained``, such
+    as parts that are loaded already.
     """
     import torch
 
@@ -222,7 +226,8 @@ def build(
             made = made_here(model)
             # The library would compare a tokenizer with the processor that it stands for.
             late = {name: part for name, part in made.items() if name == "tokenizer"}
-            pipe = cls.from_pretrained(model.folder, **options, **made | dict.fromkeys(late))
+            given = {**options, **(loaded or {}), **made, **dict.fromkeys(late)}
+            pipe = cls.from_pretrained(model.folder, **given)
             pipe.register_modules(**late)
             pipe.to(device)
     except Exception as error:
@@ -238,10 +243,12 @@ def build(
         for name in ("unet", "vae"):
             part = getattr(pipe, name, None)
             # Autoencoders of videos have convolutions over time too, which the layout lacks.
-            if isinstance(part, torch.nn.Module) and all(w.ndim < 5 for w in part.parameters()):
+            # Quantized weights keep the layout that they were made in.
+            kept = getattr(part, "hf_quantizer", None) is not None
+            if isinstance(part, torch.nn.Module) and not kept and _flat(part):
                 getattr(pipe, name).to(memory_format=torch.channels_last)
     if scheduler:
-        pipe.scheduler = _scheduler(scheduler, pipe.scheduler)
+        pipe.scheduler = _scheduler(scheduler, pipe.scheduler, scheduler_options or {})
     pipe.set_progress_bar_config(disable=True)
     give_back_memory()
     return pipe
@@ -257,7 +264,11 @@ def give_back_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _scheduler(name: str, current: Any) -> Any:
+def _flat(part: torch.nn.Module) -> bool:
+    return all(weight.ndim < 5 for weight in part.parameters())
+
+
+def _scheduler(name: str, current: Any, options: Mapping[str, Any]) -> Any:
     import diffusers
 
     found: Any = getattr(diffusers, name, None)
@@ -265,7 +276,7 @@ def _scheduler(name: str, current: Any) -> Any:
     if not usable:
         known = sorted({kind.__name__ for kind in current.compatibles})
         raise BackendError(f"diffusers has no scheduler {name!r}: use one of {', '.join(known)}")
-    return found.from_config(current.config)
+    return found.from_config(current.config, **options)
 
 
 def remember_prompts(pipe: Any, limit: int) -> Recent[Any]:

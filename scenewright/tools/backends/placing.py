@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import diffusers
 import torch
+from diffusers.hooks.mag_cache import FLUX_MAG_RATIOS, MagCacheConfig, nearest_interp
 from diffusers.models.attention_processor import AttnProcessor2_0
 from diffusers.models.cache_utils import CacheMixin
 from torch import nn
 
-from scenewright.config.profiles import CacheSpec
+from scenewright.config.local_images import CacheSpec
 from scenewright.core.ports.backend import BackendError
 from scenewright.providers.hub.needs import INDEX
 from scenewright.tools.backends.memory import TILE, MemoryPlan
@@ -167,6 +168,12 @@ def check_cache(model: ModelFolder, cache: CacheSpec) -> None:
             f"the denoiser of {model.pipeline_class} has no cache {cache.kind!r}: leave 'cache' "
             "out; Flux, FLUX.2, Qwen-Image, Chroma, HunyuanImage, GLM-Image and LongCat have one"
         )
+    if cache.kind == "mag" and not cache.ratios and model.pipeline_class != "FluxPipeline":
+        raise BackendError(
+            f"the cache 'mag' needs the ratios of {model.pipeline_class}, and only those of FLUX.1 "
+            "are published: measure them with diffusers' MagCacheConfig(calibrate=True) and name "
+            "them as ratios, or use 'first-block'"
+        )
 
 
 def enable_cache(pipe: Any, cache: CacheSpec) -> None:
@@ -174,9 +181,16 @@ def enable_cache(pipe: Any, cache: CacheSpec) -> None:
 
     Raises ``BackendError`` if its blocks are unknown to the library.
     """
-    made: diffusers.FirstBlockCacheConfig | diffusers.TaylorSeerCacheConfig
+    made: diffusers.FirstBlockCacheConfig | diffusers.TaylorSeerCacheConfig | MagCacheConfig
     if cache.kind == "first-block":
         made = diffusers.FirstBlockCacheConfig(threshold=cache.threshold)
+    elif cache.kind == "mag":
+        made = MagCacheConfig(
+            threshold=cache.threshold,
+            max_skip_steps=cache.skips,
+            num_inference_steps=len(_ratios(cache)),
+            mag_ratios=_ratios(cache),
+        )
     else:
         made = diffusers.TaylorSeerCacheConfig(
             cache_interval=cache.interval, taylor_factors_dtype=pipe.transformer.dtype
@@ -201,6 +215,24 @@ def change_parts(
         for part in pipe.components.values():
             if isinstance(part, nn.Module):
                 change(part)
+
+
+def fit_cache(pipe: Any, cache: CacheSpec, steps: int, started: bool) -> None:
+    """Fit the cache of ``pipe`` to a drawing in so many ``steps``.
+
+    One that ``started`` from a picture leaves out the first steps, of which ratios tell nothing: it
+    is computed in full.
+    """
+    if cache.kind != "mag":
+        return
+    config: MagCacheConfig = pipe.transformer._cache_config
+    config.num_inference_steps = steps
+    config.mag_ratios = nearest_interp(_ratios(cache), steps)
+    config.retention_ratio = 1.0 if started else MagCacheConfig.retention_ratio
+
+
+def _ratios(cache: CacheSpec) -> torch.Tensor:
+    return torch.tensor(cache.ratios) if cache.ratios else FLUX_MAG_RATIOS
 
 
 def place(

@@ -91,6 +91,11 @@ class PromptReader:
         """Most tokens of a prompt that are read; None: any number, or nobody knows."""
         return None if self.chunked else self._room
 
+    def less(self, tokens: int) -> PromptReader:
+        """Return a reader with room for so many ``tokens`` less."""
+        room = self._room if self.chunked or self._room is None else self._room - tokens
+        return PromptReader(self._tokenizers, room, chunked=self.chunked, lengths=self._lengths)
+
     @property
     def estimates(self) -> bool:
         """Whether there is no tokenizer to count with."""

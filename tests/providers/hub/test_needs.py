@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.config.profiles import BUILT_IN, LOCAL_BACKEND, AdapterSpec, BackendSpec, Profile
+from scenewright.config.local_images import AdapterSpec, LoraSpec, QuantizationSpec
+from scenewright.config.profiles import BUILT_IN, LOCAL_BACKEND, BackendSpec, Profile
 from scenewright.providers.hub.needs import (
     Need,
     known_repositories,
@@ -163,6 +164,25 @@ def test_folders_accounts_and_the_package_need_nothing(tmp_path: Path) -> None:
     )
     assert needs_of(mine) == ()
     assert needs_of_spec("openai:gpt-4o") == ()
+
+
+def test_loras_and_a_quantized_denoiser_are_files_of_their_repositories(tmp_path: Path) -> None:
+    quantization = QuantizationSpec(method="gguf", repository="o/gguf", weight_name="a-Q8_0.gguf")
+    loras = (
+        LoraSpec(repository="o/lora", weight_name="a.safetensors"),
+        LoraSpec(repository="o/lora", weight_name="b.safetensors"),
+        LoraSpec(repository="loras/own.safetensors"),
+        LoraSpec(repository=str(tmp_path)),
+    )
+    backend = BackendSpec(model="o/pipe", loras=loras, quantization=quantization)
+    profile = Profile(name="mine", backend=backend, judges=("replay:answers.csv",))
+    assert needs_of(profile) == (
+        Need("o/pipe", ("backend",), "pipeline", without=("transformer",)),
+        Need("o/gguf", ("denoiser",), "files", patterns=("a-Q8_0.gguf",)),
+        Need("o/lora", ("LoRA",), "files", patterns=("a.safetensors", "b.safetensors")),
+    )
+    lightning = needs_of(BUILT_IN["sdxl-lightning"], judges=False, report_judges=False)
+    assert all(need.known_bytes() for need in lightning)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from scenewright.config.profiles import BackendSpec, CacheSpec
+from scenewright.config.local_images import CacheSpec
+from scenewright.config.profiles import BackendSpec
 from scenewright.core.images import ImageStore
-from scenewright.core.ports.backend import BackendError
+from scenewright.core.ports.backend import BackendError, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from tests.tools.backends import tiny_families, tiny_modern
 from tests.tools.backends.conformance import RED, drawn
@@ -25,7 +26,11 @@ def flux(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "cache",
-    [CacheSpec(kind="first-block", threshold=1.0), CacheSpec(kind="taylor-seer", interval=3)],
+    [
+        CacheSpec(kind="first-block", threshold=1.0),
+        CacheSpec(kind="taylor-seer", interval=3),
+        CacheSpec(kind="mag", threshold=0.5),
+    ],
     ids=lambda cache: cache.kind,
 )
 async def test_a_cache_skips_work_and_is_told(
@@ -71,6 +76,34 @@ def test_a_cache_that_the_model_lacks_is_told_before_weights_are_read(tmp_path: 
         _ = backend.features
 
 
+async def test_mag_follows_the_steps_that_are_asked_for(flux: Path, store: ImageStore) -> None:
+    still = CacheSpec(kind="mag", threshold=1.0, skips=100, ratios=(1.0, 1.0))
+    plain, cached = DiffusersBackend(str(flux)), DiffusersBackend(str(flux), cache=still)
+    few = RED.model_copy(update={"steps": 2})
+    # Another number of steps before it leaves nothing behind.
+    await cached.generate(MANY, store.get)
+    assert cached._ready is not None
+    config = cached._ready.pipe.transformer._cache_config
+    assert (config.num_inference_steps, len(config.mag_ratios)) == (8, 8)
+    fresh = DiffusersBackend(str(flux), cache=still)
+    assert await drawn(cached, few, store) == await drawn(fresh, few, store)
+    # What starts from a picture is computed in full.
+    image = store.put((await plain.generate(MANY, store.get)).image)
+    started = MANY.model_copy(update={"start": Start(image=image, strength=0.6)})
+    assert await drawn(cached, started, store) == await drawn(plain, started, store)
+    assert await drawn(cached, MANY, store) != await drawn(plain, MANY, store)
+    for backend in (plain, cached, fresh):
+        await backend.aclose()
+
+
+def test_mag_without_ratios_of_the_model_is_told(tmp_path: Path) -> None:
+    model = tiny_modern.build_klein(tmp_path / "model")
+    with pytest.raises(BackendError, match="'mag' needs the ratios of Flux2KleinPipeline"):
+        _ = DiffusersBackend(str(model), cache=CacheSpec(kind="mag")).features
+    own = DiffusersBackend(str(model), cache=CacheSpec(kind="mag", ratios=(1.0, 1.1)))
+    assert own.features.default_steps
+
+
 def test_the_profile_names_a_cache_in_short_or_with_its_numbers() -> None:
     short = BackendSpec.model_validate({"model": "m", "cache": "first-block"})
     assert short.cache == CacheSpec(kind="first-block", threshold=0.05)
@@ -82,6 +115,9 @@ def test_the_profile_names_a_cache_in_short_or_with_its_numbers() -> None:
         "tea",
         {"kind": "first-block", "threshold": 0},
         {"kind": "taylor-seer", "interval": 1},
+        {"kind": "first-block", "ratios": [1.0, 1.0]},
+        {"kind": "mag", "ratios": [1.0]},
+        {"kind": "mag", "ratios": [1.0, -1.0]},
     ):
         with pytest.raises(ValidationError):
             BackendSpec.model_validate({"model": "m", "cache": wrong})

@@ -1,0 +1,347 @@
+"""Weights of a pipeline that are stored in few bits: what each method needs, and how it loads."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import version
+from importlib.util import find_spec
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scenewright.config.local_images import QuantizationMethod, QuantizationSpec
+from scenewright.core.ports.backend import BackendError
+from scenewright.providers.hub.needs import INDEX, replaced_parts
+from scenewright.tools.backends.memory import Needs
+from scenewright.tools.backends.model_folder import (
+    ModelFolder,
+    digest_files,
+    find_weights,
+    read_json,
+    tensor_shapes,
+)
+from scenewright.tools.backends.pipeline import quiet
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    words: str
+    """Its number format, for people."""
+    size: float
+    """Bytes of a weight with its share of the scales; 0: as the file says."""
+    package: str = ""
+    """Name of the package that it needs, as it is imported; empty: none."""
+    extra: str = ""
+    """How to install that."""
+    accelerator: bool = False
+    """Whether it needs one."""
+    fuses: bool = False
+    """Whether a LoRA can be added to the weights before they are narrowed."""
+
+
+_TORCHAO = ("torchao", "scenewright[quantization]")
+_QUANTO = ("optimum.quanto", "optimum-quanto")
+_BITSANDBYTES = ("bitsandbytes", "scenewright[quantization]", True)
+_METHODS: Mapping[QuantizationMethod, _Method] = {
+    "bitsandbytes-8bit": _Method("8 bit", 1.0, *_BITSANDBYTES),
+    # A scale of 4 bytes for 64 weights.
+    "bitsandbytes-4bit": _Method("4 bit", 0.5625, *_BITSANDBYTES),
+    "torchao-int8": _Method("int8", 1.0, *_TORCHAO),
+    "torchao-float8": _Method("float8", 1.0, *_TORCHAO),
+    "quanto-int8": _Method("int8", 1.0, *_QUANTO),
+    "quanto-int4": _Method("int4", 0.5625, *_QUANTO),
+    "layerwise-float8": _Method("float8", 1.0, fuses=True),
+    "gguf": _Method("GGUF", 0.0, "gguf", "scenewright[gguf]"),
+}
+_WHOLE = ("embed", "lm_head", "shared", "wte")
+"""Parts of the names of matrices that are not those of linear layers."""
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """The quantized parts of a model on this machine."""
+
+    spec: QuantizationSpec
+    model: ModelFolder
+    parts: tuple[str, ...]
+    """Their names."""
+    file: Path | None
+    """The file of a quantized denoiser."""
+
+    @classmethod
+    def open(cls, spec: QuantizationSpec, model: ModelFolder, device: str) -> Quantized:
+        """Find what ``spec`` needs for ``model`` on a kind of ``device``; no weights are read.
+
+        Raises ``BackendError`` if a package, a file or a part is missing, or if the file is not of
+        the model's denoiser.
+        """
+        method = _METHODS[spec.method]
+        if method.package and not _installed(method.package):
+            raise BackendError(
+                f"quantization {spec.method!r} needs the package {method.package}: install it "
+                f"with `pip install '{method.extra}'`"
+            )
+        if method.accelerator and device == "cpu":
+            raise BackendError(
+                f"quantization {spec.method!r} needs a GPU, and the model runs on the CPU: use "
+                "'torchao-int8' or 'layerwise-float8'"
+            )
+        parts = spec.parts or ((model.denoiser,) if model.denoiser else ())
+        index = read_json(model.folder / INDEX)
+        for part in parts:
+            _check_part(part, index.get(part), model, spec)
+        if not parts:
+            raise BackendError(
+                f"{model.pipeline_class} has no denoiser of a known name: name the parts to "
+                "quantize in 'parts'"
+            )
+        file = None
+        if spec.method == "gguf":
+            file = find_weights(spec.repository, spec.weight_name, ".gguf", "the GGUF file")
+        found = cls(spec, model, parts, file)
+        if file is not None:
+            _check_gguf(file, found)
+        return found
+
+    @property
+    def fuses(self) -> bool:
+        """Whether LoRAs can be added to the weights."""
+        return _METHODS[self.spec.method].fuses
+
+    def describe(self) -> str:
+        """Return parts and number format, for people."""
+        words, package = _METHODS[self.spec.method].words, self.spec.method.partition("-")[0]
+        if self.file is not None:
+            return f"{self.parts[0]} of {self.file.name}"
+        return f"{' and '.join(self.parts)} in {words} ({package})"
+
+    def identity(self) -> dict[str, Any]:
+        """Return what of it decides pictures, for fingerprints."""
+        package = _METHODS[self.spec.method].package
+        return {
+            "method": self.spec.method,
+            "parts": self.parts,
+            "files": None if self.file is None else digest_files(self.file.parent, [self.file]),
+            "version": version(package.replace(".", "-")) if package else None,
+        }
+
+    def applied(self, needs: Needs) -> Needs:
+        """Return ``needs`` of the model with these weights in their own format."""
+        method, weights, narrow = _METHODS[self.spec.method], dict(needs.weights), {}
+        for part in self.parts:
+            if self.file is not None:
+                stored = self._stored
+                count = sum(one.count for one in stored.values())
+                beside = max(0, weights.get(part, 0) - self._plain(part))
+                weights[part] = count + beside
+                narrow[part] = (count, sum(one.size for one in stored.values()) / count)
+                continue
+            shapes = tensor_shapes((self.model.folder / part).glob("*.safetensors"))
+            narrow[part] = (sum(prod(shape) for shape in _linear(shapes)), method.size)
+        return replace(needs, weights=weights, narrow=narrow)
+
+    def _plain(self, part: str) -> int:
+        shapes = tensor_shapes((self.model.folder / part).glob("*.safetensors"))
+        return sum(prod(shape) for shape in shapes.values())
+
+    @cached_property
+    def _stored(self) -> dict[str, _Stored]:
+        assert self.file is not None
+        return _tensors_of(self.file)
+
+    def options(self, dtype: torch.dtype) -> dict[str, Any]:
+        """Return the options of ``from_pretrained`` that load these parts, computing in ``dtype``.
+
+        Raises ``BackendError`` if a file does not load.
+        """
+        from diffusers import PipelineQuantizationConfig
+
+        if self.spec.method == "layerwise-float8":
+            return {}
+        if self.file is not None:
+            return {self.parts[0]: self._denoiser(dtype)}
+        index = read_json(self.model.folder / INDEX)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            mapping = {part: self._config(index[part][0], dtype) for part in self.parts}
+            return {"quantization_config": PipelineQuantizationConfig(quant_mapping=mapping)}
+
+    def _config(self, library: str, dtype: torch.dtype) -> Any:
+        """Return the configuration of a part that ``library`` loads."""
+        import importlib
+
+        of = importlib.import_module("transformers" if library == "transformers" else "diffusers")
+        match self.spec.method:
+            case "bitsandbytes-8bit":
+                return of.BitsAndBytesConfig(load_in_8bit=True)
+            case "bitsandbytes-4bit":
+                return of.BitsAndBytesConfig(
+                    load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype
+                )
+            case "quanto-int8" | "quanto-int4":
+                short = self.spec.method.removeprefix("quanto-")
+                if library == "transformers":
+                    return of.QuantoConfig(weights=short)
+                return of.QuantoConfig(weights_dtype=short)
+        from torchao.quantization import Float8WeightOnlyConfig, Int8WeightOnlyConfig
+
+        int8 = self.spec.method == "torchao-int8"
+        return of.TorchAoConfig(Int8WeightOnlyConfig() if int8 else Float8WeightOnlyConfig())
+
+    def _denoiser(self, dtype: torch.dtype) -> Any:
+        from diffusers import GGUFQuantizationConfig
+
+        try:
+            return _class_of(self.model, self.parts[0]).from_single_file(
+                str(self.file),
+                config=str(self.model.folder),
+                subfolder=self.parts[0],
+                quantization_config=GGUFQuantizationConfig(compute_dtype=dtype),
+                dtype=dtype,
+                local_files_only=True,
+            )
+        except Exception as error:
+            raise BackendError(
+                f"the GGUF file {self.file} does not load ({type(error).__name__}: "
+                f"{str(error).strip()[:300]}): use one of this model's denoiser"
+            ) from error
+
+    def cast(self, pipe: Any, dtype: torch.dtype) -> None:
+        """Store weights of a loaded ``pipe`` narrowly, where the method does it then."""
+        if self.spec.method != "layerwise-float8":
+            return
+        import torch
+
+        for part in self.parts:
+            getattr(pipe, part).enable_layerwise_casting(
+                storage_dtype=torch.float8_e4m3fn, compute_dtype=dtype
+            )
+
+
+def _installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _check_part(part: str, entry: object, model: ModelFolder, spec: QuantizationSpec) -> None:
+    known = [name for name in model.parts if (model.folder / name / "config.json").is_file()]
+    if part not in known:
+        raise BackendError(
+            f"the model has no part {part!r} with weights: name some of {', '.join(known)} in "
+            "'parts'"
+        )
+    library = entry[0] if isinstance(entry, list) else ""
+    if spec.method == "layerwise-float8" and library == "transformers":
+        raise BackendError(
+            f"layerwise-float8 does not serve the {part}, a part of the library transformers: "
+            "leave it out, or use 'torchao-int8'"
+        )
+    if spec.method == "gguf" and part not in replaced_parts(spec):
+        raise BackendError(
+            f"{model.pipeline_class} has no transformer, and only these are published as GGUF: "
+            "use another quantization"
+        )
+
+
+def _linear(shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[int, ...]]:
+    return [
+        shape
+        for name, shape in shapes.items()
+        if len(shape) == 2 and name.endswith(".weight") and not any(w in name for w in _WHOLE)
+    ]
+
+
+def _class_of(model: ModelFolder, part: str) -> Any:
+    import diffusers
+
+    name = read_json(model.folder / INDEX)[part][1]
+    found = getattr(diffusers, name, None)
+    if found is None:
+        raise BackendError(
+            f"diffusers {diffusers.__version__} has no class {name!r}: install a newer diffusers"
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A tensor of a GGUF file."""
+
+    shape: tuple[int, ...]
+    count: int
+    """Its numbers."""
+    size: int
+    """Its bytes."""
+
+
+def _tensors_of(file: Path) -> dict[str, _Stored]:
+    """Return the tensors of a GGUF file by name, from its header; raises ``BackendError``."""
+    from gguf import GGUFReader
+
+    try:
+        return {
+            str(one.name): _Stored(
+                tuple(int(side) for side in reversed(one.shape)), int(one.n_elements),
+                int(one.n_bytes),
+            )
+            for one in GGUFReader(file).tensors
+        }  # fmt: skip
+    except FileNotFoundError:
+        raise BackendError(f"{file} is missing: copy it there") from None
+    except (OSError, ValueError, IndexError, KeyError) as error:
+        raise BackendError(
+            f"{file} is damaged, or not a GGUF file ({str(error)[:200]}): copy or download it again"
+        ) from error
+
+
+def _check_gguf(file: Path, quantized: Quantized) -> None:
+    """Raise ``BackendError`` if the tensors of ``file`` are not those of the denoiser."""
+    import torch
+    from accelerate import init_empty_weights
+
+    part, model = quantized.parts[0], quantized.model
+    with quiet():
+        from diffusers.loaders.single_file_model import SINGLE_FILE_LOADABLE_CLASSES
+
+        kind = _class_of(model, part)
+        known = SINGLE_FILE_LOADABLE_CLASSES.get(kind.__name__)
+        if known is None:
+            raise BackendError(
+                f"diffusers reads no GGUF file of a {kind.__name__}: use another quantization"
+            )
+        config = kind.load_config(model.folder, subfolder=part, local_files_only=True)
+        with init_empty_weights():
+            own = kind.from_config(config).state_dict()
+            wanted = {name: one.shape for name, one in own.items()}
+        given: dict[str, Any] = {
+            name: torch.empty(one.shape, device="meta") for name, one in quantized._stored.items()
+        }
+        if wanted.keys() != given.keys():
+            try:
+                given = known["checkpoint_mapping_fn"](checkpoint=given, config=config)
+            except Exception as error:
+                raise BackendError(
+                    f"the GGUF file {file} is not of a {kind.__name__} (unknown tensor "
+                    f"{str(error)[:200]}): use one of this model's denoiser"
+                ) from error
+    lost = [name for name in wanted if name not in given]
+    if lost:
+        raise BackendError(
+            f"the GGUF file {file} is not of a {kind.__name__}: {len(lost)} of {len(wanted)} "
+            f"tensors are missing, such as {lost[0]}; use one of this model's denoiser"
+        )
+    for name, shape in wanted.items():
+        if shape != given[name].shape:
+            raise BackendError(
+                f"the GGUF file {file} is of another size of {kind.__name__}: {name} has the shape "
+                f"{tuple(given[name].shape)} there and {tuple(shape)} in {model.folder}; use one "
+                "of this model's denoiser"
+            )
