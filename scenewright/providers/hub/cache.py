@@ -20,10 +20,12 @@ from scenewright.core.ports.backend import BackendError
 from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.hub.needs import (
     INDEX,
+    MODULAR_INDEX,
     Need,
     known_repositories,
     lacking,
     needs_of,
+    plain_index,
     size_words,
     wanted_files,
 )
@@ -140,12 +142,13 @@ def survey(need: Need) -> Present:
 
 
 def read_index(folder: Path) -> dict[str, Any] | None:
-    """Return the content of ``model_index.json``; None if there is none that can be read."""
+    """Return the pipeline's index in ``folder``; None if there is none that can be read."""
+    name = INDEX if (folder / INDEX).is_file() else MODULAR_INDEX
     try:
-        found = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        found = json.loads((folder / name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return plain_index(found) if isinstance(found, dict) else None
 
 
 def licence_of(repository: str, folder: Path | None) -> str | None:

@@ -77,12 +77,14 @@ def size_words(size: int | None) -> str:
 
 
 INDEX = "model_index.json"
+MODULAR_INDEX = "modular_model_index.json"
+"""Index of a pipeline that diffusers composes of blocks."""
 DEFAULTS = "scenewright.json"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 """Name of a repository: owner and name."""
 IMAGE_ENCODER = "image_encoder"
 """Folder name of an adapter's encoder; other names with a slash are repositories."""
-UNUSED_PARTS = ("safety_checker",)
+UNUSED_PARTS = ("safety_checker", "prompt_upsampler", "prompt_upsampler_processor")
 """Pipeline parts that are never loaded."""
 
 Kind = Literal["pipeline", "model", "files"]
@@ -263,8 +265,20 @@ def _merged(needs: Iterable[Need]) -> tuple[Need, ...]:
     return tuple(merged.values())
 
 
+def plain_index(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pipeline's index of either kind, with library and class of each part."""
+    found = dict(content)
+    for part, entry in content.items():
+        match entry:
+            case [_, _, {"type_hint": [str(library), str(kind)]}]:
+                found[part] = [library, kind]
+            case [library, kind, dict()]:
+                found[part] = [library, kind]
+    return found
+
+
 def parts_of(index: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the parts that ``model_index.json`` names and that are loaded."""
+    """Return the parts that a pipeline's index names and that are loaded."""
     return tuple(
         key
         for key, value in index.items()
@@ -281,7 +295,7 @@ def wanted_files(
 
     Weights only as safetensors.
 
-    ``index`` is the content of a pipeline's ``model_index.json``; without it every folder that
+    ``index`` is a pipeline's, as :func:`plain_index` gives it; without it every folder that
     could be a part counts as one.
     """
     by_folder: dict[str, list[str]] = {}
@@ -304,7 +318,7 @@ def wanted_files(
             if folder and "/" not in folder and folder not in UNUSED_PARTS
         )
     )
-    found = {name for name in (INDEX, DEFAULTS) if name in by_folder.get("", [])}
+    found = {name for name in (INDEX, MODULAR_INDEX, DEFAULTS) if name in by_folder.get("", [])}
     for part in parts:
         files = _of_model(by_folder.get(part, []), need.variant)
         if part in need.without:
@@ -322,7 +336,7 @@ def lacking(need: Need, names: Iterable[str], index: Mapping[str, Any] | None) -
         )
     if need.kind == "model":
         return _without_weights("", have)
-    if INDEX not in have or index is None:
+    if index is None or not have & {INDEX, MODULAR_INDEX}:
         return (INDEX,)
     found: tuple[str, ...] = ()
     for part in parts_of(index):

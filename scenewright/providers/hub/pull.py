@@ -36,12 +36,14 @@ from huggingface_hub.utils.tqdm import tqdm as hub_tqdm
 from scenewright.providers.hub.cache import cache_folder, licence_in, licence_of, storage_folder
 from scenewright.providers.hub.needs import (
     INDEX,
+    MODULAR_INDEX,
     PARTIAL,
     Need,
     cards,
     free_bytes,
     known_repositories,
     lacking,
+    plain_index,
     sha256_of,
     size_words,
     wanted_files,
@@ -244,16 +246,17 @@ def _refusal(api: HfApi, repository: str) -> str | None:
 
 
 def _index(need: Need, commit: str, listing: dict[str, HubFile]) -> dict[str, Any] | None:
-    if need.kind != "pipeline" or INDEX not in listing:
+    name = next((one for one in (INDEX, MODULAR_INDEX) if one in listing), None)
+    if need.kind != "pipeline" or name is None:
         return None
-    file = hf_hub_download(need.repository, INDEX, revision=commit)
+    file = hf_hub_download(need.repository, name, revision=commit)
     try:
         found = json.loads(Path(file).read_text(encoding="utf-8"))
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise HubError(f"{need.repository}: its {INDEX} holds no JSON object: delete {file}")
-    return found
+        raise HubError(f"{need.repository}: its {name} holds no JSON object: delete {file}")
+    return plain_index(found)
 
 
 WORKERS = 4

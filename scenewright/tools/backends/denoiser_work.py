@@ -12,6 +12,7 @@ saves the pass without the prompt (Kynkäänniemi et al., "Applying Guidance in 
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -67,6 +68,7 @@ class DenoiserWork:
     def _counted(
         self, forward: Callable[..., Any], passes: GuidancePasses | None
     ) -> Callable[..., Any]:
+        @functools.wraps(forward)
         def counted(*args: Any, **kwargs: Any) -> Any:
             if passes == "batch" and self._late:
                 whole = _batch(args, kwargs)
@@ -85,7 +87,10 @@ class DenoiserWork:
         return counted
 
     def _add(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        self.pixels += _cells(_latents(args, kwargs)) * self._side**2
+        cells = _cells(_latents(args, kwargs))
+        if (beside := kwargs.get("image_cond_hidden_states")) is not None:
+            cells += _cells(beside)
+        self.pixels += cells * self._side**2
 
 
 def is_guided(pipe: Any, family: Family, guidance: float, negative: bool, distilled: bool) -> bool:

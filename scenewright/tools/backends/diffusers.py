@@ -53,6 +53,7 @@ from scenewright.tools.backends.pipeline import (
     Dtype,
     build,
     call_options,
+    check_parts,
     choose_device,
     choose_dtype,
     quiet,
@@ -217,6 +218,7 @@ class DiffusersBackend:
         folder = self._folder
         with quiet():
             options = call_options(folder.pipeline_class)
+            check_parts(folder)
             if self._cache is not None:
                 from scenewright.tools.backends.placing import check_cache
 

@@ -42,9 +42,11 @@ def encoded(pipe: Any, picture: Image.Image, layout: Latents) -> torch.Tensor:
     vae, config = pipe.vae, pipe.vae.config
     dtype = vae.dtype
     if layout == "flux2":
-        pixels = pipe.image_processor.preprocess(picture).to(pipe._execution_device, dtype)
-        patches: torch.Tensor = pipe._encode_vae_image(pixels, generator=None)
-        return pipe._pack_latents(patches)  # type: ignore[no-any-return]
+        shades = torch.from_numpy(np.asarray(picture, np.float32) / 255)
+        pixels = (2 * shades - 1).permute(2, 0, 1)[None].to(pipe._execution_device, dtype)
+        patches = patched(retrieve_latents(vae.encode(pixels), sample_mode="argmax"))
+        mean, deviation = patch_statistics(vae, patches)
+        return (patches - mean) / deviation
     if config.get("force_upcast"):
         # Such autoencoders overflow in half precision.
         vae.to(dtype=torch.float32)
@@ -73,10 +75,30 @@ def packed(pipe: Any, latents: torch.Tensor, layout: Latents) -> torch.Tensor:
     if layout == "grid":
         return latents
     if layout == "flux2":
-        return pipe._pack_latents(pipe._patchify_latents(latents))  # type: ignore[no-any-return]
+        return patched(latents)
     channels, (height, width) = latents.shape[1], latents.shape[-2:]
     found: torch.Tensor = pipe._pack_latents(latents, 1, channels, height, width)
     return found
+
+
+def patched(latents: torch.Tensor) -> torch.Tensor:
+    """Return ``[batch, channels, height, width]`` as patches of 2×2 in a row, channels last."""
+    batch, channels, height, width = latents.shape
+    cells = latents.reshape(batch, channels, height // 2, 2, width // 2, 2)
+    return cells.permute(0, 2, 4, 1, 3, 5).reshape(batch, -1, 4 * channels)
+
+
+def unpatched(patches: torch.Tensor, height: int, width: int) -> torch.Tensor:
+    """Undo :func:`patched`; ``height`` and ``width`` are those of the patches together."""
+    batch, _, channels = patches.shape
+    cells = patches.reshape(batch, height, width, channels // 4, 2, 2)
+    return cells.permute(0, 3, 1, 4, 2, 5).reshape(batch, channels // 4, 2 * height, 2 * width)
+
+
+def patch_statistics(vae: Any, patches: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return mean and deviation of FLUX.2's patches, for values like ``patches``."""
+    mean, variance = (one.to(patches) for one in (vae.bn.running_mean, vae.bn.running_var))
+    return mean, (variance + vae.config.batch_norm_eps) ** 0.5
 
 
 def channels_of(pipe: Any) -> int:
@@ -198,7 +220,8 @@ class Kept:
         import torch
 
         scheduler = self._pipe.scheduler
-        times = scheduler.timesteps[-self._pipe.num_timesteps :]
+        times = scheduler.timesteps
+        times = times[-getattr(self._pipe, "num_timesteps", len(times)) :]
         held = self._latents
         if step + 1 < len(times) and flows(scheduler):
             level = scheduler.sigmas[scheduler.step_index].to(held)

@@ -40,6 +40,7 @@ from scenewright.tools.backends.editing import (
 )
 from scenewright.tools.backends.families import Family
 from scenewright.tools.backends.model_folder import ModelFolder
+from scenewright.tools.backends.modular import pictures_of
 from scenewright.tools.backends.pipeline import call_options, quiet, remember_prompts
 from scenewright.tools.backends.previews import Previews
 from scenewright.tools.backends.prompts import (
@@ -341,7 +342,7 @@ class Loaded:
                     self._work.watched(guided, share),
                     _steps_told(pipe, None if "callback_on_step_end" in accepted else report),
                 ):
-                    pixels = pipe(**options).images
+                    pixels = pictures_of(pipe, options)
             except Cancelled:
                 raise
             except torch.cuda.OutOfMemoryError as error:

@@ -1,7 +1,8 @@
 """A model's folder in the diffusers layout: find it, read it, check it, name its content.
 
-Nothing here builds a model. ``model_index.json`` names the parts; a file
-``scenewright.json`` beside it may give this model's own defaults::
+Nothing here builds a model. ``model_index.json`` names the parts, or ``modular_model_index.json``
+those of a pipeline that is composed of blocks; a file ``scenewright.json`` beside it may give this
+model's own defaults::
 
     {"steps": 24, "guidance": 4.0, "guidance_rescale": 0.0, "size": [128, 128]}
 """
@@ -20,7 +21,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scenewright.core.closed_vocabulary import ClosedVocabulary, VocabularyError, read_vocabulary
 from scenewright.core.ports.backend import MAX_SIDE, MAX_STEPS, BackendError
 from scenewright.providers.hub.cache import PULL, about, survey
-from scenewright.providers.hub.needs import DEFAULTS, HUB_ID, INDEX, Need, parts_of
+from scenewright.providers.hub.needs import (
+    DEFAULTS,
+    HUB_ID,
+    INDEX,
+    MODULAR_INDEX,
+    Need,
+    parts_of,
+    plain_index,
+)
 from scenewright.tools.backends.families import Family, family_of
 
 LongPrompts = Literal["chunks", "cut"]
@@ -78,16 +87,17 @@ class ModelFolder(BaseModel):
 
         The weights of the parts ``without`` come from elsewhere.
         """
-        index = read_json(folder / INDEX)
+        file = index_file(folder)
+        index = index_of(folder)
         name = index.get("_class_name")
         if not isinstance(name, str):
-            raise BackendError(f"{folder / INDEX}: '_class_name' must name a diffusers pipeline")
+            raise BackendError(f"{file}: '_class_name' must name a diffusers pipeline")
         # The safety checker is never loaded, so its files do not decide a picture.
         parts = parts_of(index)
         for part in parts:
             if not (folder / part).is_dir():
                 raise BackendError(
-                    f"{folder}: the part {part!r} that {INDEX} names is missing: copy it there"
+                    f"{folder}: the part {part!r} that {file.name} names is missing: copy it there"
                 )
             if part not in without:
                 check_weights(folder / part)
@@ -95,7 +105,7 @@ class ModelFolder(BaseModel):
                 _check_vocabulary(folder / part)
         denoiser = denoiser_of(parts)
         if denoiser is not None:
-            _check_class(folder / denoiser, index[denoiser])
+            _check_class(folder / denoiser, index[denoiser], file.name)
         multiple = _pixels_per_latent(folder) * (2 if denoiser == "transformer" else 1)
         family = family_of(name, parts)
         return cls(
@@ -116,7 +126,7 @@ class ModelFolder(BaseModel):
 
     def digest(self) -> str:
         """SHA-256 (hex) over the names, sizes and contents of the files that are loaded."""
-        files = [self.folder / name for name in (INDEX, DEFAULTS)]
+        files = [index_file(self.folder), self.folder / DEFAULTS]
         for part in self.parts:
             files += content_files(self.folder / part)
         return digest_files(self.folder, files)
@@ -231,6 +241,20 @@ def _cached(need: Need, name: str) -> Path:
     )
 
 
+def index_file(folder: Path) -> Path:
+    """Return the file in ``folder`` that names the pipeline's class and parts."""
+    plain, modular = folder / INDEX, folder / MODULAR_INDEX
+    return modular if modular.is_file() and not plain.is_file() else plain
+
+
+def index_of(folder: Path) -> dict[str, Any]:
+    """Return the pipeline's index in ``folder``: its class, and library and class of each part.
+
+    Raises ``BackendError`` naming the file that is wrong.
+    """
+    return plain_index(read_json(index_file(folder)))
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in ``path``; raises ``BackendError`` naming it if there is none."""
     try:
@@ -265,13 +289,13 @@ def check_weights(part: Path) -> None:
         check_safetensors(file)
 
 
-def _check_class(part: Path, entry: list[Any]) -> None:
-    """Check that the configuration in the folder ``part`` is that of the class in the index."""
+def _check_class(part: Path, entry: list[Any], index: str) -> None:
+    """Check that the configuration in the folder ``part`` is that of the class in ``index``."""
     config = part / "config.json"
     named = read_json(config).get("_class_name") if config.is_file() else None
-    if isinstance(named, str) and named != entry[-1]:
+    if isinstance(named, str) and isinstance(entry[-1], str) and named != entry[-1]:
         raise BackendError(
-            f"{part} holds a {named}, and {INDEX} asks for a {entry[-1]}: the checkpoint is of "
+            f"{part} holds a {named}, and {index} asks for a {entry[-1]}: the checkpoint is of "
             "another family; copy the model again"
         )
 

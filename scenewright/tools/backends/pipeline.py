@@ -13,11 +13,12 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from scenewright.core.ports.backend import BackendError
-from scenewright.providers.hub.needs import INDEX
-from scenewright.tools.backends.model_folder import ModelFolder, read_json
+from scenewright.tools.backends.model_folder import ModelFolder, index_file, index_of, read_json
+from scenewright.tools.backends.modular import assembled, is_modular, needed_parts, options_of
 
 if TYPE_CHECKING:
     import torch
@@ -29,12 +30,14 @@ def made_here(model: ModelFolder) -> dict[str, Any]:
     These are processors with a part for videos, which the library loads with torchvision only, and
     the tokenizer of Flux 2, a processor of which the pipeline uses the text half.
     """
-    index = read_json(model.folder / INDEX)
+    index = index_of(model.folder)
     made = {}
     for part in model.parts:
         library, kind = index[part]
         if library != "transformers" or not kind.endswith("Processor"):
             continue
+        if kind == "AutoProcessor":
+            kind = _processor_in(model.folder / part)
         import transformers
 
         from scenewright.agents.judges.loading import pictures_alone
@@ -49,6 +52,16 @@ def made_here(model: ModelFolder) -> dict[str, Any]:
         if processor is not None and "video_processor" in processor.get_attributes():
             made[part] = pictures_alone(processor, model.folder / part)
     return made
+
+
+def _processor_in(part: Path) -> str:
+    """Return the class of the processor in the folder ``part`` by its files; "" if none tells."""
+    for name in ("processor_config.json", "tokenizer_config.json", "preprocessor_config.json"):
+        if (part / name).is_file():
+            named = read_json(part / name).get("processor_class")
+            if isinstance(named, str):
+                return named
+    return ""
 
 
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
@@ -102,7 +115,8 @@ def quiet() -> Iterator[None]:
                 _restore.append(
                     (library, library.get_verbosity(), library.is_progress_bar_enabled())
                 )
-                library.set_verbosity_error()
+                # Of what goes wrong, traceback and all, the exception tells.
+                library.set_verbosity(logging.CRITICAL)
                 library.disable_progress_bar()
     try:
         yield
@@ -172,19 +186,39 @@ def pipeline_class(name: str) -> Any:
     if wanted := getattr(found, "_backends", None):
         # A stand-in for a pipeline that is there, if only the libraries it needs were.
         raise BackendError(f"{name} needs {', '.join(wanted)}: install them all")
-    if not (inspect.isclass(found) and issubclass(found, diffusers.DiffusionPipeline)):
+    plain = inspect.isclass(found) and issubclass(found, diffusers.DiffusionPipeline)
+    if not plain and not (is_modular(found) and found.default_blocks_name):
         raise BackendError(
             f"diffusers {diffusers.__version__} has no pipeline {name!r}: "
-            "check '_class_name' in model_index.json or install a newer diffusers"
+            "check '_class_name' in the model's index or install a newer diffusers"
         )
     return found
 
 
+def check_parts(model: ModelFolder) -> None:
+    """Raise ``BackendError`` if ``model`` lacks a part that its class does not make itself.
+
+    Only classes composed of blocks tell which these are.
+    """
+    kind = pipeline_class(model.pipeline_class)
+    if not is_modular(kind):
+        return
+    lacking = [part for part in needed_parts(kind) if part not in model.parts]
+    if lacking:
+        raise BackendError(
+            f"{index_file(model.folder)} does not name {', '.join(lacking)}, which "
+            f"{model.pipeline_class} needs: copy the whole model again"
+        )
+
+
 def call_options(name: str) -> dict[str, Any]:
     """Options of the pipeline's call, each with its default."""
+    kind = pipeline_class(name)
+    if is_modular(kind):
+        return options_of(kind)
     return {
         key: parameter.default
-        for key, parameter in inspect.signature(pipeline_class(name).__call__).parameters.items()
+        for key, parameter in inspect.signature(kind.__call__).parameters.items()
         if key != "self"
     }
 
@@ -226,9 +260,12 @@ def build(
             made = made_here(model)
             # The library would compare a tokenizer with the processor that it stands for.
             late = {name: part for name, part in made.items() if name == "tokenizer"}
-            given = {**options, **(loaded or {}), **made, **dict.fromkeys(late)}
-            pipe = cls.from_pretrained(model.folder, **given)
-            pipe.register_modules(**late)
+            given = {**options, **(loaded or {}), **made}
+            if is_modular(cls):
+                pipe = assembled(cls, model.folder, model.parts, given)
+            else:
+                pipe = cls.from_pretrained(model.folder, **given | dict.fromkeys(late))
+                pipe.register_modules(**late)
             pipe.to(device)
     except Exception as error:
         raise BackendError(
@@ -249,7 +286,8 @@ def build(
                 getattr(pipe, name).to(memory_format=torch.channels_last)
     if scheduler:
         pipe.scheduler = _scheduler(scheduler, pipe.scheduler, scheduler_options or {})
-    pipe.set_progress_bar_config(disable=True)
+    if not is_modular(cls):
+        pipe.set_progress_bar_config(disable=True)
     give_back_memory()
     return pipe
 

@@ -22,9 +22,9 @@ from torch import nn
 
 from scenewright.config.local_images import CacheSpec
 from scenewright.core.ports.backend import BackendError
-from scenewright.providers.hub.needs import INDEX
 from scenewright.tools.backends.memory import TILE, MemoryPlan
-from scenewright.tools.backends.model_folder import ModelFolder, read_json
+from scenewright.tools.backends.model_folder import ModelFolder, index_of
+from scenewright.tools.backends.modular import come_by_layers, is_modular, take_turns
 
 if TYPE_CHECKING:
     from scenewright.tools.backends.adapter import ReferenceForm
@@ -161,7 +161,7 @@ def check_cache(model: ModelFolder, cache: CacheSpec) -> None:
 
     Only the model's index is read.
     """
-    entry = read_json(model.folder / INDEX).get("transformer")
+    entry = index_of(model.folder).get("transformer")
     kind = getattr(diffusers, entry[1], None) if isinstance(entry, list) else None
     if not (isinstance(kind, type) and issubclass(kind, CacheMixin)):
         raise BackendError(
@@ -262,7 +262,9 @@ def _wait_elsewhere(
     pipe: Any, plan: MemoryPlan, device: torch.device, references: ReferenceForm | None
 ) -> None:
     with references.attached() if references is not None else contextlib.nullcontext():
-        if plan.offload == "parts":
+        if is_modular(type(pipe)):
+            (take_turns if plan.offload == "parts" else come_by_layers)(pipe, device)
+        elif plan.offload == "parts":
             pipe.enable_model_cpu_offload(device=device)
         else:
             pipe.enable_group_offload(onload_device=device, offload_type="leaf_level")

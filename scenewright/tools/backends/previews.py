@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image
 
 from scenewright.core.images import preview_bytes
+from scenewright.tools.backends.editing import patch_statistics, unpatched
 from scenewright.tools.backends.families import Latents
 
 if TYPE_CHECKING:
@@ -105,12 +106,8 @@ def unpacked(
     if layout == "flux2" and latents.ndim == 3:
         patch = 2 * int(pipe.vae_scale_factor)
         height, width = size[1] // patch, size[0] // patch
-        cells = latents.transpose(1, 2).reshape(len(latents), -1, height, width)
-        norm, least = pipe.vae.bn, pipe.vae.config.batch_norm_eps
-        mean, variance = (
-            value.to(cells).view(1, -1, 1, 1) for value in (norm.running_mean, norm.running_var)
-        )
-        return pipe._unpatchify_latents(cells * (variance + least) ** 0.5 + mean)  # type: ignore[no-any-return]
+        mean, deviation = patch_statistics(pipe.vae, latents)
+        return unpatched(latents * deviation + mean, height, width)
     unpack = getattr(pipe, "_unpack_latents", None)
     if layout == "packed" and unpack is not None:
         given: dict[str, Any] = {"height": size[1], "width": size[0]}

@@ -28,14 +28,13 @@ from scenewright.agents.judges.pictures import text_tokens
 from scenewright.core.ports.backend import CountingBackend, Emphasis, ImageBackend, PromptCount
 from scenewright.core.ports.composer import PromptBudget
 from scenewright.providers.hub.cache import read_index, snapshot_folder
-from scenewright.providers.hub.needs import DEFAULTS, HUB_ID, INDEX, known_repositories, parts_of
+from scenewright.providers.hub.needs import DEFAULTS, HUB_ID, known_repositories, parts_of
 from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.model_folder import (
     LongPrompts,
     ModelFolder,
     is_distilled,
     read_defaults,
-    read_json,
 )
 from scenewright.tools.backends.pipeline import call_options, quiet
 
@@ -281,7 +280,7 @@ def _tokenizers(folder: Path | None, names: Iterable[str]) -> list[Any]:
     """Return the tokenizers of those parts; none unless all are here and can be read."""
     if folder is None:
         return []
-    index = read_json(folder / INDEX)
+    index = read_index(folder) or {}
     found = []
     for name in names:
         kind = _class_of(index.get(name))
@@ -298,7 +297,7 @@ def _tokenizers(folder: Path | None, names: Iterable[str]) -> list[Any]:
 
 
 def _class_of(entry: object) -> Callable[..., Any] | None:
-    """How the part of such an entry of ``model_index.json`` is read."""
+    """How the part of such an entry of a pipeline's index is read."""
     match entry:
         case [str(library), str(name)]:
             pass

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from scenewright.config.local_images import QuantizationMethod, QuantizationSpec
 from scenewright.core.ports.backend import BackendError
-from scenewright.providers.hub.needs import INDEX, replaced_parts
+from scenewright.providers.hub.needs import replaced_parts
 from scenewright.tools.backends.memory import Needs
 from scenewright.tools.backends.model_folder import (
     ModelFolder,
     digest_files,
     find_weights,
-    read_json,
+    index_of,
     tensor_shapes,
 )
 from scenewright.tools.backends.pipeline import quiet
@@ -93,7 +93,7 @@ class Quantized:
                 "'torchao-int8' or 'layerwise-float8'"
             )
         parts = spec.parts or ((model.denoiser,) if model.denoiser else ())
-        index = read_json(model.folder / INDEX)
+        index = index_of(model.folder)
         for part in parts:
             _check_part(part, index.get(part), model, spec)
         if not parts:
@@ -166,7 +166,7 @@ class Quantized:
             return {}
         if self.file is not None:
             return {self.parts[0]: self._denoiser(dtype)}
-        index = read_json(self.model.folder / INDEX)
+        index = index_of(self.model.folder)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             mapping = {part: self._config(index[part][0], dtype) for part in self.parts}
@@ -262,7 +262,7 @@ def _linear(shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[int, ...]]:
 def _class_of(model: ModelFolder, part: str) -> Any:
     import diffusers
 
-    name = read_json(model.folder / INDEX)[part][1]
+    name = index_of(model.folder)[part][1]
     found = getattr(diffusers, name, None)
     if found is None:
         raise BackendError(

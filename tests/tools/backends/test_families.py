@@ -216,6 +216,17 @@ class TestFlux2(Modern):
     pipeline_class = "Flux2Pipeline"
 
 
+class TestFlux3Distilled(Modern):
+    pipeline_class = "Flux3DistilledModularPipeline"
+
+
+class TestFlux3(Family):
+    @staticmethod
+    def make(folder: Path) -> Callable[[], DiffusersBackend]:
+        model = tiny_modern.build_flux3(folder / "model", diffusers.Flux3ModularPipeline)
+        return lambda: DiffusersBackend(str(model))
+
+
 class TestQwenImage21(Modern):
     pipeline_class = "QwenImage21Pipeline"
 

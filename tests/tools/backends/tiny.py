@@ -18,6 +18,7 @@ from diffusers import (
     AutoencoderTiny,
     DDIMScheduler,
     DiffusionPipeline,
+    ModularPipeline,
     StableDiffusionPipeline,
     StableDiffusionXLPipeline,
     UNet2DConditionModel,
@@ -167,9 +168,12 @@ def build_xl_model(folder: Path, seed: int = 0, words: CLIPTokenizer | None = No
     return saved(pipe, folder)
 
 
-def saved(pipe: DiffusionPipeline, folder: Path) -> Path:
+def saved(pipe: DiffusionPipeline | ModularPipeline, folder: Path) -> Path:
     """``folder`` with ``pipe`` and defaults of its own saved into it."""
-    pipe.save_pretrained(folder, safe_serialization=True)
+    if isinstance(pipe, ModularPipeline):
+        pipe.save_pretrained(str(folder), overwrite_modular_index=True)
+    else:
+        pipe.save_pretrained(folder, safe_serialization=True)
     (folder / "scenewright.json").write_text(
         json.dumps({"steps": 3, "guidance": 4.0, "size": list(SIZE)})
     )

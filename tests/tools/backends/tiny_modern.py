@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import diffusers
+import torch
 from diffusers import (
     AdaptiveProjectedMixGuidance,
     AutoencoderKLFlux2,
@@ -22,6 +23,9 @@ from diffusers import (
     Flux2KleinPipeline,
     Flux2Pipeline,
     Flux2Transformer2DModel,
+    Flux3DistilledModularPipeline,
+    Flux3ModularPipeline,
+    Flux3Transformer2DModel,
     GlmImagePipeline,
     GlmImageTransformer2DModel,
     HunyuanImagePipeline,
@@ -55,6 +59,7 @@ from transformers.models.glm_image.image_processing_pil_glm_image import GlmImag
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from scenewright.agents.judges.loading import pictures_alone
+from scenewright.tools.backends.modular import blocks_of
 from tests.tools.backends import tiny
 from tests.tools.backends.tiny_families import (
     HEAD_WIDTH,
@@ -430,6 +435,49 @@ def build_flux2(folder: Path, seed: int = 0) -> Path:
     return without_class(seeded(make, folder, seed), "tokenizer", "PixtralProcessor")
 
 
+def build_flux3(
+    folder: Path, kind: type[Flux3ModularPipeline] = Flux3DistilledModularPipeline, seed: int = 0
+) -> Path:
+    """Saves a FLUX 3 pipeline, with an index that names a repository as a published one does."""
+    words = chat_tokenizer()
+    words.init_kwargs["processor_class"] = "Qwen3VLProcessor"
+    processor = picture_processor(Qwen3VLProcessor, words, folder / "tokenizer", patch=16)
+    pipe = kind(blocks_of(kind))
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        pipe.update_components(
+            text_encoder=qwen3_vl(words, 33, Qwen3VLForConditionalGeneration),
+            vae=flux2_autoencoder(),
+            transformer=Flux3Transformer2DModel(
+                in_channels=16,
+                cond_in_channels=16,
+                num_layers=1,
+                num_single_layers=1,
+                attention_head_dim=HEAD_WIDTH,
+                num_attention_heads=HEADS,
+                joint_attention_dim=8 * TEXT,
+                timestep_channels=16,
+                axes_dims_rope=(4, 4, 4, 4),
+                flow_map=kind is Flux3DistilledModularPipeline,
+            ).eval(),
+            tokenizer=processor,
+        )
+    tiny.saved(pipe, folder)
+    file = folder / "modular_model_index.json"
+    index = json.loads(file.read_text())
+    index["tokenizer"][2] = {"type_hint": ["transformers", "AutoProcessor"]}
+    for part in ("text_encoder", "vae", "transformer", "tokenizer"):
+        index[part][:2] = [None, None]
+        index[part][2] |= {
+            "pretrained_model_name_or_path": "black-forest-labs/flux-3-image-klein",
+            "subfolder": part,
+        }
+    for part in ("prompt_upsampler", "prompt_upsampler_processor"):
+        index[part] = [None, None, {"type_hint": ["transformers", "AutoModel"]}]
+    file.write_text(json.dumps(index))
+    return folder
+
+
 def build_glm(folder: Path, seed: int = 0) -> Path:
     """Saves a ``GlmImagePipeline``."""
     words = glm_tokenizer()
@@ -531,5 +579,6 @@ BUILDERS: dict[str, Callable[..., Path]] = {
     "LongCatImagePipeline": build_longcat,
     "HunyuanImagePipeline": build_hunyuan,
     "Flux2Pipeline": build_flux2,
+    "Flux3DistilledModularPipeline": build_flux3,
     "GlmImagePipeline": build_glm,
 }

@@ -1,0 +1,121 @@
+"""Pipelines that diffusers composes of blocks (``ModularPipeline``).
+
+Such a class has no signature that names its parts and options: its blocks do. A block that rewrites
+the prompt is left out, so that a prompt is what its author wrote.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+REWRITERS = ("prompt_upsampler",)
+"""Names of blocks that rewrite the prompt."""
+
+
+def is_modular(kind: object) -> bool:
+    """Whether ``kind`` is a class of pipelines composed of blocks."""
+    import diffusers
+
+    return inspect.isclass(kind) and issubclass(kind, diffusers.ModularPipeline)
+
+
+def blocks_of(kind: Any) -> Any:
+    """Return the blocks of the pipeline class ``kind``, without those that rewrite the prompt."""
+    import diffusers
+
+    blocks = getattr(diffusers, kind.default_blocks_name)()
+    for name in REWRITERS:
+        blocks.sub_blocks.pop(name, None)
+    return blocks
+
+
+def options_of(kind: Any) -> dict[str, Any]:
+    """Return the options of the call of the class ``kind``, each with its default."""
+    return {one.name: one.default for one in blocks_of(kind).inputs if one.name}
+
+
+def needed_parts(kind: Any) -> list[str]:
+    """Return the parts that the class ``kind`` does not make itself, sorted."""
+    specs = blocks_of(kind).expected_components
+    return sorted(one.name for one in specs if one.default_creation_method == "from_pretrained")
+
+
+def assembled(kind: Any, folder: Path, parts: Collection[str], options: Mapping[str, Any]) -> Any:
+    """Return a pipeline of the class ``kind`` with the ``parts`` in ``folder``.
+
+    ``options`` are those of ``from_pretrained``, parts that are loaded already and the
+    configuration of quantized ones included. The library's own loader would only log what does not
+    load.
+    """
+    import torch
+
+    pipe = kind(blocks_of(kind), str(folder), local_files_only=True)
+    known = set(pipe.components)
+    given = {name: value for name, value in options.items() if name in known}
+    rest = {name: value for name, value in options.items() if name not in known}
+    quantized = rest.pop("quantization_config", None)
+    for name in parts:
+        if name in given or name not in known:
+            continue
+        spec = pipe.get_component_spec(name)
+        place: dict[str, Any] = {
+            "pretrained_model_name_or_path": str(folder),
+            "subfolder": name,
+            "revision": None,
+            "local_files_only": True,
+        }
+        if spec.type_hint is None or issubclass(spec.type_hint, torch.nn.Module):
+            place |= rest
+            if quantized is not None and name in quantized.quant_mapping:
+                place["quantization_config"] = quantized.quant_mapping[name]
+        given[name] = spec.load(**place)
+    pipe.update_components(**given)
+    for block in _every_block(pipe.blocks):
+        if hasattr(block, "set_progress_bar_config"):
+            block.set_progress_bar_config(disable=True)
+    return pipe
+
+
+def _every_block(block: Any) -> Iterator[Any]:
+    yield block
+    for inner in block.sub_blocks.values():
+        yield from _every_block(inner)
+
+
+def pictures_of(pipe: Any, options: Mapping[str, Any]) -> Any:
+    """Call ``pipe``, a pipeline of either kind, and return its pictures."""
+    if is_modular(type(pipe)):
+        return pipe(**options, output="images")
+    return pipe(**options).images
+
+
+def take_turns(pipe: Any, device: torch.device) -> None:
+    """Let the parts of ``pipe`` come to ``device`` when they compute, one after the other.
+
+    Blocks do not tell when the last part is done, so the first part sends that of the drawing
+    before away.
+    """
+    from accelerate import cpu_offload_with_hook
+
+    hooks: list[Any] = []
+    for name in ("text_encoder", "transformer", "vae"):
+        if (part := getattr(pipe, name, None)) is not None:
+            _, hook = cpu_offload_with_hook(part, device, hooks[-1] if hooks else None)
+            hooks.append(hook)
+    hooks[0].hook.prev_module_hook = hooks[-1]
+
+
+def come_by_layers(pipe: Any, device: torch.device) -> None:
+    """Let the layers of the parts of ``pipe`` come to ``device`` when they compute."""
+    import torch
+    from diffusers.hooks import apply_group_offloading
+
+    for part in pipe.components.values():
+        if isinstance(part, torch.nn.Module):
+            apply_group_offloading(part, onload_device=device, offload_type="leaf_level")
