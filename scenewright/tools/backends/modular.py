@@ -6,6 +6,7 @@ the prompt is left out, so that a prompt is what its author wrote.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -18,11 +19,12 @@ REWRITERS = ("prompt_upsampler",)
 """Names of blocks that rewrite the prompt."""
 
 
-def is_modular(kind: object) -> bool:
+def is_modular(kind: Any) -> bool:
     """Whether ``kind`` is a class of pipelines composed of blocks."""
     import diffusers
 
-    return inspect.isclass(kind) and issubclass(kind, diffusers.ModularPipeline)
+    found = inspect.isclass(kind) and issubclass(kind, diffusers.ModularPipeline)
+    return found and kind.default_blocks_name is not None
 
 
 def blocks_of(kind: Any) -> Any:
@@ -55,7 +57,12 @@ def assembled(kind: Any, folder: Path, parts: Collection[str], options: Mapping[
     """
     import torch
 
-    pipe = kind(blocks_of(kind), str(folder), local_files_only=True)
+    # The library's classes share their blocks.
+    blocks = copy.deepcopy(blocks_of(kind))
+    for block in _every_block(blocks):
+        if hasattr(block, "set_progress_bar_config"):
+            block.set_progress_bar_config(disable=True)
+    pipe = kind(blocks, str(folder), local_files_only=True)
     known = set(pipe.components)
     given = {name: value for name, value in options.items() if name in known}
     rest = {name: value for name, value in options.items() if name not in known}
@@ -76,9 +83,6 @@ def assembled(kind: Any, folder: Path, parts: Collection[str], options: Mapping[
                 place["quantization_config"] = quantized.quant_mapping[name]
         given[name] = spec.load(**place)
     pipe.update_components(**given)
-    for block in _every_block(pipe.blocks):
-        if hasattr(block, "set_progress_bar_config"):
-            block.set_progress_bar_config(disable=True)
     return pipe
 
 

@@ -187,7 +187,7 @@ def pipeline_class(name: str) -> Any:
         # A stand-in for a pipeline that is there, if only the libraries it needs were.
         raise BackendError(f"{name} needs {', '.join(wanted)}: install them all")
     plain = inspect.isclass(found) and issubclass(found, diffusers.DiffusionPipeline)
-    if not plain and not (is_modular(found) and found.default_blocks_name):
+    if not plain and not is_modular(found):
         raise BackendError(
             f"diffusers {diffusers.__version__} has no pipeline {name!r}: "
             "check '_class_name' in the model's index or install a newer diffusers"

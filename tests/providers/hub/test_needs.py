@@ -14,6 +14,7 @@ from scenewright.providers.hub.needs import (
     lacking,
     needs_of,
     needs_of_spec,
+    plain_index,
     size_words,
     wanted_files,
 )
@@ -126,6 +127,27 @@ def test_what_is_lacking_is_named() -> None:
     assert lacking(files, ["m/e/config.json", "a.safetensors"], None) == ("m/a.safetensors",)
     judge = Need("acme/j", ("judge",), "model")
     assert lacking(judge, ["tokenizer.json"], None) == ("config.json", "*.safetensors")
+
+
+def test_a_pipeline_of_blocks_has_an_index_of_its_own() -> None:
+    def entry(kind: str | None, hint: list[str]) -> list[object]:
+        return [None, kind, {"type_hint": hint, "subfolder": "vae", "revision": None}]
+
+    index = plain_index(
+        {
+            "_class_name": "Flux3ModularPipeline",
+            "vae": entry(None, ["diffusers", "AutoencoderKLFlux2"]),
+            "prompt_upsampler": entry(None, ["transformers", "AutoModel"]),
+        }
+    )
+    assert index["vae"] == ["diffusers", "AutoencoderKLFlux2"]
+    files = ["modular_model_index.json", "vae/config.json"]
+    weights = "vae/diffusion_pytorch_model.safetensors"
+    others = ["prompt_upsampler/model.safetensors", "flux-3.safetensors"]
+    wanted = wanted_files(pipeline(), [*files, weights, *others], index)
+    assert wanted == (*files, weights)
+    assert lacking(pipeline(), [*files, weights], index) == ()
+    assert lacking(pipeline(), files, index) == ("vae/*.safetensors",)
 
 
 def test_a_profile_needs_each_repository_once() -> None:

@@ -17,6 +17,7 @@ from scenewright.core.ports.backend import BackendError, Reference, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import Family, family_of, known_families
 from scenewright.tools.backends.loaded import _picture
+from scenewright.tools.backends.modular import is_modular, needed_parts
 from scenewright.tools.backends.pipeline import call_options, quiet
 from tests.tools.backends import tiny, tiny_modern
 from tests.tools.backends.conformance import RED, drawn
@@ -34,8 +35,14 @@ def test_the_table_names_classes_and_options_that_diffusers_has(name: str) -> No
         if hasattr(getattr(diffusers, name), "_backends"):
             pytest.skip(f"a library of {name} is not installed")
         options = call_options(drawing or name)
-    if family.few is None or family.few.key or family.few.name:
-        assert family.guidance in options
+    kind = getattr(diffusers, name)
+    if is_modular(kind):
+        parts = set(needed_parts(kind))
+        assert family.guider
+    else:
+        parts = set(inspect.signature(kind.__init__).parameters)
+        if family.few is None or family.few.key or family.few.name:
+            assert family.guidance in options
     assert family.options.keys() <= options.keys()
     if family.edits is not None:
         edits = call_options(name)
@@ -45,10 +52,9 @@ def test_the_table_names_classes_and_options_that_diffusers_has(name: str) -> No
         assert {"image", "mask_image", "image_reference", "strength"} <= call_options(
             family.inpaint
         ).keys()
-    parts = inspect.signature(getattr(diffusers, name).__init__).parameters
     if family.lengths:
         assert family.reader in parts
-    assert {part for row in family.text for part in row} <= parts.keys()
+    assert {part for row in family.text for part in row} <= parts
 
 
 def test_the_table_starts_from_pictures_as_the_library_does() -> None:
@@ -86,6 +92,8 @@ def test_the_page_has_the_table_of_the_data() -> None:
         (tiny_modern.build_chroma, {}, (35, 5.0)),
         (tiny_modern.build_qwen21, {}, (40, 1.0)),
         (tiny_modern.build_z_image, {}, (50, 5.0)),
+        (tiny_modern.build_flux3, {}, (16, 0.0)),
+        (tiny_modern.build_flux3, {"kind": diffusers.Flux3ModularPipeline}, (50, 4.0)),
     ],
 )
 def test_steps_and_guidance_are_those_of_the_model(
@@ -114,6 +122,7 @@ def test_a_model_that_its_name_alone_tells_to_be_distilled(tmp_path: Path, place
         (tiny_modern.build_z_image, 504),
         (tiny_modern.build_krea2, 507),
         (tiny_modern.build_longcat, 512),
+        (tiny_modern.build_flux3, 8184),
         (tiny_modern.build_qwen21, None),
     ],
 )

@@ -49,6 +49,7 @@ async def test_previews_come_evenly_and_change_no_picture(tiny_model: Path) -> N
         tiny_families.build_qwen,
         tiny_modern.build_chroma,
         tiny_modern.build_klein,
+        tiny_modern.build_flux3,
         tiny_modern.build_z_image,
     ],
     ids=lambda build: build.__name__,
