@@ -283,8 +283,8 @@ class Editor:
         most = self._form.pictures
         if most is not None and len(pictures) > most:
             raise BackendError(
-                f"{type(self._pipe).__name__} sees {most} picture at once, {len(pictures)} were "
-                "given: leave the references out, or the picture to edit"
+                f"{type(self._pipe).__name__} sees {most} picture{'s' * (most > 1)} at once, "
+                f"{len(pictures)} were given: leave the references out, or the picture to edit"
             )
         options = sized(self._form, size)
         if not pictures:

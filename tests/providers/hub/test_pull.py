@@ -19,8 +19,10 @@ from scenewright.providers.hub.pull import (
     plan_of,
     pull,
 )
+from scenewright.tools.backends.diffusers import DiffusersBackend
 from tests.providers.hub.conftest import ADAPTER, JUDGE, PAINTER
 from tests.providers.hub.loopback import COMMIT, TOKEN, Hub
+from tests.tools.backends.tiny_modern import build_flux3
 
 UNET = "unet/diffusion_pytorch_model.safetensors"
 PIPELINE = Need(PAINTER, ("backend",), "pipeline")
@@ -175,6 +177,23 @@ def test_a_gated_repository_is_planned_but_not_fetched(
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     pulled(PIPELINE)
     assert survey(PIPELINE).complete
+
+
+async def test_a_pipeline_of_blocks_comes_without_its_upsampler(hub: Hub, tmp_path: Path) -> None:
+    model = build_flux3(tmp_path / "model")
+    (model / "prompt_upsampler").mkdir()
+    (model / "prompt_upsampler" / "model.safetensors").write_bytes(b"never loaded")
+    hub.add("acme/blocks", model, license="other")
+    need = Need("acme/blocks", ("backend",), "pipeline")
+    (plan,) = plan_of([need])
+    assert not any(file.name.startswith("prompt_upsampler/") for file in plan.files)
+    assert "modular_model_index.json" in {file.name for file in plan.files}
+    pulled(need)
+    assert survey(need).complete
+    backend = DiffusersBackend("acme/blocks")
+    assert backend.features.references == 2
+    assert backend.plan.need > 0
+    await backend.aclose()
 
 
 def test_a_repository_that_is_not_there_is_told(hub: Hub) -> None:

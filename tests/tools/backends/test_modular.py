@@ -84,7 +84,7 @@ async def test_ten_pictures_are_seen_at_once_and_cost_work(
     assert ten.work >= 41 * plain.work
     start = Start(image=pictures[0], strength=1.0, instruct=True)
     many = with_references(pictures[:1] * 10, *[1.0] * 10, start=start)
-    with pytest.raises(BackendError, match="sees 10 picture at once, 11 were given"):
+    with pytest.raises(BackendError, match="sees 10 pictures at once, 11 were given"):
         await backend.generate(many, store.get)
 
 
