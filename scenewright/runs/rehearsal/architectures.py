@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError
 
 from scenewright.core.ports.backend import BackendError
 from scenewright.core.validation import FrozenModel, first_problem
+from scenewright.providers.hub.needs import INDEX, MODULAR_INDEX
 
 BUILT_IN = Path(__file__).with_name("architectures")
 Format = Literal["F32", "F16", "BF16"]
@@ -71,7 +72,7 @@ class PartSpec(FrozenModel):
     @property
     def weighs(self) -> bool:
         """Whether it has weights."""
-        return not self.name.endswith(("Scheduler", "Tokenizer"))
+        return not self.name.endswith(("Scheduler", "Tokenizer", "Processor"))
 
     def with_values(self, values: Mapping[str, Any], where: str) -> PartSpec:
         """Return the part with other ``values`` in its configuration.
@@ -118,14 +119,28 @@ class Architecture(FrozenModel):
     """Number format of the published weights without a variant."""
     pipeline: str | None = None
     """Pipeline class of diffusers; None: no pipeline."""
+    modular: bool = False
+    """Whether the pipeline is composed of blocks."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Settings of the pipeline in its index."""
     adapters: dict[str, AdapterShape] = Field(default_factory=dict)
     """Files of adapters."""
 
+    @property
+    def index_name(self) -> str:
+        """Name of the pipeline's index."""
+        return MODULAR_INDEX if self.modular else INDEX
+
     def index(self) -> dict[str, Any]:
-        """Return the content of ``model_index.json``."""
+        """Return the content of the pipeline's index."""
+        parts: dict[str, Any]
         parts = {name: [part.library, part.name] for name, part in self.parts.items()}
+        if self.modular:
+            place = {"pretrained_model_name_or_path": self.repository}
+            parts = {
+                name: [*kind, {"type_hint": kind, "subfolder": name, **place}]
+                for name, kind in parts.items()
+            }
         return {"_class_name": self.pipeline, **self.options, **parts}
 
 

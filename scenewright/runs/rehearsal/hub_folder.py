@@ -17,7 +17,7 @@ from typing import Any
 from huggingface_hub import constants
 from huggingface_hub.file_download import repo_folder_name
 
-from scenewright.providers.hub.needs import INDEX, Need
+from scenewright.providers.hub.needs import Need
 from scenewright.runs.rehearsal.architectures import (
     AdapterShape,
     Architecture,
@@ -70,7 +70,7 @@ class HubFolder:
         for name in architecture.parts:
             self._write_part(architecture, name, snapshot, need.variant)
         if architecture.pipeline is not None:
-            write_json(snapshot / INDEX, architecture.index())
+            write_json(snapshot / architecture.index_name, architecture.index())
 
     def check_changes(self) -> None:
         """Raise ``RehearsalError`` if one of the changes belongs to no part that was written."""
@@ -139,9 +139,9 @@ class HubFolder:
             write_json(folder / file, content)
         if part.name.endswith("Tokenizer"):
             build_tokenizer(part.name, part.config).save_pretrained(folder)
-        elif not part.weighs:
+        elif part.name.endswith("Scheduler"):
             write_json(folder / "scheduler_config.json", {"_class_name": part.name, **part.config})
-        else:
+        elif part.weighs:
             self._write_model(architecture, part, folder, snapshot, variant)
         if part.tokenizer is not None:
             build_tokenizer(part.tokenizer, {}).save_pretrained(folder)
