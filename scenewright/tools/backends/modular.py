@@ -102,8 +102,8 @@ def pictures_of(pipe: Any, options: Mapping[str, Any]) -> Any:
 def take_turns(pipe: Any, device: torch.device) -> None:
     """Let the parts of ``pipe`` come to ``device`` when they compute, one after the other.
 
-    Blocks do not tell when the last part is done, so the first part sends that of the drawing
-    before away.
+    Blocks do not tell when the last part is done, or that a drawing was stopped: the first part
+    sends all others away.
     """
     from accelerate import cpu_offload_with_hook
 
@@ -112,7 +112,12 @@ def take_turns(pipe: Any, device: torch.device) -> None:
         if (part := getattr(pipe, name, None)) is not None:
             _, hook = cpu_offload_with_hook(part, device, hooks[-1] if hooks else None)
             hooks.append(hook)
-    hooks[0].hook.prev_module_hook = hooks[-1]
+
+    def others_leave(*_: Any) -> None:
+        for hook in hooks[1:]:
+            hook.offload()
+
+    hooks[0].model.register_forward_pre_hook(others_leave)
 
 
 def come_by_layers(pipe: Any, device: torch.device) -> None:

@@ -10,11 +10,13 @@ from pathlib import Path
 import diffusers
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, Reference, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
+from scenewright.tools.backends.editing import encoded, unpatched
 from scenewright.tools.backends.families import Family, family_of, known_families
 from scenewright.tools.backends.loaded import _picture
 from scenewright.tools.backends.modular import is_modular, needed_parts
@@ -171,6 +173,20 @@ async def test_a_masked_place_is_drawn_anew_after_a_reference(
     with pytest.raises(BackendError, match="one reference beside a start picture, 2 were given"):
         await backend.generate(shown(*pictures[1:3]), store.get)
     await backend.aclose()
+
+
+def test_pictures_are_encoded_as_the_library_does(
+    klein: Path, store: ImageStore, pictures: list[str]
+) -> None:
+    with quiet(), torch.no_grad():
+        pipe = diffusers.Flux2KleinPipeline.from_pretrained(klein)
+        picture = store.get(pictures[0]).convert("RGB").resize(tiny.SIZE)
+        pixels = pipe.image_processor.preprocess(picture)
+        theirs = pipe._encode_vae_image(pixels, generator=None)
+        found = encoded(pipe, picture, "flux2")
+    assert torch.equal(found, pipe._pack_latents(theirs))
+    side = tiny.SIZE[0] // (2 * pipe.vae_scale_factor)
+    assert torch.equal(unpatched(found, side, side), pipe._unpatchify_latents(theirs))
 
 
 async def test_others_that_see_pictures_take_none_beside_a_strength(
