@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,12 @@ from tokenizers import Regex, normalizers
 from transformers import CLIPTextModel, CLIPTokenizer, PreTrainedTokenizerFast
 
 from scenewright.agents.composers.rules import describe
+from scenewright.core.closed_vocabulary import write_vocabulary
 from scenewright.core.scene import Relation, SceneGraph
 from scenewright.miniature.painter import Truth
 from scenewright.miniature.training.edits import Edit, draw, make_edit
 from scenewright.miniature.training.generator import (
+    DEFAULTS,
     SIDE,
     cells_of,
     draw_timesteps,
@@ -38,25 +41,26 @@ from scenewright.miniature.training.loop import (
     Training,
     autocast,
     cosine_rate,
+    forget_origin,
     join_workers,
     pick_device,
     share_of,
 )
 from scenewright.miniature.training.text import load_text_encoder, pad
-from scenewright.miniature.world import MAX_TOKENS, SETTINGS, SIZE
+from scenewright.miniature.world import MAX_TOKENS, SETTINGS, VOCABULARY
+from scenewright.tools.backends.channels import ChannelEditPipeline
 
+SHARED = ("scheduler", "text_encoder", "unet", "vae")
+"""Parts of the pipeline that are the generator's."""
 PICTURES = 2
 """Pictures that the editor sees: the one to change, and one of what it lacks."""
 STEPS = 4000
 """Steps of the recipe."""
-ABBREVIATED: dict[str, str] = dict(
-    zip(
-        "add as change everything else image is it keep lacks make picture shows so that to "
-        "what".split(),
-        "!\"#$%&'()*+-/<=>?",
-        strict=True,
-    )
-)
+ABBREVIATED = {
+    "add": "!", "as": '"', "change": "#", "everything": "$", "else": "%", "image": "&",
+    "is": "'", "it": "(", "keep": ")", "lacks": "*", "make": "+", "picture": "-",
+    "shows": "/", "so": "<", "that": "=", "to": ">", "what": "?",
+}  # fmt: skip
 """Word of the orders → the character that stands for it. No scene is described with these
 characters, so the text encoder can stay the generator's, and a word takes one token."""
 _P_REDRAWN = 0.6
@@ -92,9 +96,7 @@ def new_editor(generator: Path) -> UNet2DConditionModel:
     plain = UNet2DConditionModel.from_pretrained(generator / "unet", torch_dtype=torch.float32)
     weights = plain.state_dict()
     channels = int(plain.config.in_channels)
-    made = UNet2DConditionModel.from_config(
-        plain.config, in_channels=channels * (1 + PICTURES)
-    )
+    made = UNet2DConditionModel.from_config(plain.config, in_channels=channels * (1 + PICTURES))
     first = torch.zeros_like(made.conv_in.weight)
     first[:, :channels] = weights["conv_in.weight"]
     made.load_state_dict(weights | {"conv_in.weight": first})
@@ -129,9 +131,7 @@ class EditPairs:
         """Write everything to ``path`` and a JSON file beside it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.with_suffix(".json").write_text(json.dumps(self.orders))
-        np.savez(
-            path, kept=self.kept, shown=self.shown, wanted=self.wanted, weights=self.weights
-        )
+        np.savez(path, kept=self.kept, shown=self.shown, wanted=self.wanted, weights=self.weights)
 
 
 class Redrawing:
@@ -288,7 +288,7 @@ def train_editor(
     max_seconds: float | None = None,
     onward: bool = False,
 ) -> bool:
-    """Train the editor of the pipeline in ``generator``, write it to ``out``; resumes from ``work``.
+    """Train the editor for ``generator`` and write its pipeline to ``out``; resumes from ``work``.
 
     With ``onward`` it begins with the editor in ``out``, otherwise with the generator's denoiser.
     Returns whether the last step was reached.
@@ -351,7 +351,27 @@ def train_editor(
 
 
 def export_editor(state: Training, generator: Path, out: Path) -> None:
-    """Write the averaged editor in half precision."""
+    """Write the averaged editor in half precision and make ``out`` a pipeline.
+
+    Where ``out`` lies beside ``generator``, it holds no copy of the parts that both have.
+    """
     model = new_editor(generator)
     model.load_state_dict({k: v.cpu() for k, v in state.averages["editor"].values.items()})
-    model.half().save_pretrained(out / "editor")
+    pipe = ChannelEditPipeline(
+        vae=AutoencoderKL.from_pretrained(generator / "vae"),
+        text_encoder=CLIPTextModel.from_pretrained(generator / "text_encoder"),
+        tokenizer=editing_tokenizer(generator),
+        unet=UNet2DConditionModel.from_pretrained(generator / "unet"),
+        editor=model,
+        scheduler=new_scheduler(),
+    )
+    pipe.to(dtype=torch.float16)
+    pipe.save_pretrained(out, safe_serialization=True)
+    defaults: dict[str, object] = dict(DEFAULTS)
+    if out.resolve().parent == generator.resolve().parent:
+        defaults["parts_of"] = generator.name
+        for part in SHARED:
+            shutil.rmtree(out / part)
+    (out / "scenewright.json").write_text(json.dumps(defaults, indent=2) + "\n")
+    write_vocabulary(out, VOCABULARY)
+    forget_origin(out)

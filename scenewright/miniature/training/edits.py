@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from scenewright.agents.composers.rules import describe, text_of
 from scenewright.core.facts import Fact
-from scenewright.core.layout import COLUMNS, ROWS, Cell, canonical_predicate
+from scenewright.core.layout import COLUMNS, ROWS, Cell
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.graphs.strategies.base import order_for

@@ -210,7 +210,7 @@ def needs_of(
     ``size`` is (width, height) in pixels. Only headers and configurations are read.
     """
     denoiser = next((part for part in _DENOISERS if part in model.parts), "")
-    tensors = {part: _tensors((model.folder / part).glob("*.safetensors")) for part in model.parts}
+    tensors = {part: _tensors(model.place(part).glob("*.safetensors")) for part in model.parts}
     if adapter is not None:
         added = _tensors([adapter.weights])
         tensors[denoiser] = {**tensors.get(denoiser, {}), **added}
@@ -288,7 +288,7 @@ def _header(file: Path) -> dict[str, int]:
 
 
 def _config(model: ModelFolder, part: str) -> dict[str, Any]:
-    path = model.folder / part / "config.json"
+    path = model.place(part) / "config.json"
     return read_json(path) if part and path.is_file() else {}
 
 
