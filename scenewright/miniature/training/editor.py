@@ -55,7 +55,7 @@ SHARED = ("scheduler", "text_encoder", "unet", "vae")
 PICTURES = 2
 """Pictures that the editor sees: the one to change, and one of what it lacks."""
 STEPS = 4000
-"""Steps of the recipe."""
+"""Steps of the recipe; the shipped weights were stopped sooner."""
 ABBREVIATED = {
     "add": "!", "as": '"', "change": "#", "everything": "$", "else": "%", "image": "&",
     "is": "'", "it": "(", "keep": ")", "lacks": "*", "make": "+", "picture": "-",
@@ -152,7 +152,8 @@ class Redrawing:
         """Return the scaled latents of pictures of the world's size."""
         with autocast(self.where):
             found = self._vae.encode(to_pixels(list(images)).to(self.where)).latent_dist.mean
-        return found.float() * float(self._vae.config.scaling_factor)
+        scaled: torch.Tensor = found.float() * float(self._vae.config.scaling_factor)
+        return scaled
 
     def decode(self, latents: torch.Tensor) -> list[Image.Image]:
         """Return the pictures of scaled latents."""
@@ -171,7 +172,7 @@ class Redrawing:
         ]
         ids = torch.tensor([words.ids for words in captions], device=self.where)
         times = self._scheduler.timesteps[-steps:]
-        drawn = self._scheduler.add_noise(
+        drawn: torch.Tensor = self._scheduler.add_noise(
             latents, torch.randn(latents.shape, generator=noise).to(self.where), times[:1]
         )
         with autocast(self.where):
@@ -241,7 +242,8 @@ def encode_edits(
         orders += [edit.order for edit in edits]
         print(f"encoded {len(orders)}/{count}", flush=True)
     arrays = [torch.cat(some).cpu().numpy().astype(np.float16) for some in zip(*parts, strict=True)]
-    made = EditPairs(*arrays, orders=tuple(orders))
+    kept, shown, wanted, weights = arrays
+    made = EditPairs(kept, shown, wanted, weights, tuple(orders))
     made.save(path)
     return made
 
@@ -253,27 +255,28 @@ def _encoded(
     kept = [edit.kept.image for edit in edits]
     shown = [None if edit.shown is None else edit.shown.image for edit in edits]
     wanted = [draw(edit.wanted).image for edit in edits]
-    again = [at for at in range(len(edits)) if rng.random() < _P_REDRAWN]
-    seen = [(at, edits[at].shown) for at in range(len(edits)) if rng.random() < _P_REDRAWN]
-    pictures = [kept[at] for at in again] + [one.image for _, one in seen if one is not None]
-    truths = [edits[at].kept.truth for at in again] + [
-        one.truth for _, one in seen if one is not None
+    again = [(at, one.kept) for at, one in enumerate(edits) if rng.random() < _P_REDRAWN]
+    beside = [
+        (at, one.shown)
+        for at, one in enumerate(edits)
+        if rng.random() < _P_REDRAWN and one.shown is not None
     ]
-    if pictures:
+    if paintings := [one for _, one in again + beside]:
         steps = rng.randint(3, 7)
-        drawn = pen.decode(pen.redraw(pen.encode(pictures), truths, steps, noise))
-        for at in again:
+        codes = pen.encode([one.image for one in paintings])
+        drawn = pen.decode(pen.redraw(codes, [one.truth for one in paintings], steps, noise))
+        for at, _ in again:
             kept[at] = drawn.pop(0)
             wanted[at] = patched(kept[at], edits[at])
-        for at, one in seen:
-            if one is not None:
-                shown[at] = drawn.pop(0)
+        for at, _ in beside:
+            shown[at] = drawn.pop(0)
     there = [at for at, one in enumerate(shown) if one is not None]
     codes = pen.encode([*kept, *wanted, *(one for one in shown if one is not None)])
-    first, second, third = codes.split((len(edits), len(edits), len(there)))
-    places = torch.zeros_like(first)
-    places[there] = third
-    return first, places, second, torch.stack([edit_emphasis(edit) for edit in edits])
+    count = len(edits)
+    places = torch.zeros_like(codes[:count])
+    places[there] = codes[2 * count :]
+    weights = torch.stack([edit_emphasis(edit) for edit in edits])
+    return codes[:count], places, codes[count : 2 * count], weights
 
 
 def train_editor(
