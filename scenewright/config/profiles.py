@@ -571,8 +571,15 @@ def _decision_cascade(judges: object) -> dict[str, Any]:
     return {"first": first, "risk": DECISION_RISK}
 
 
-BUILT_IN: Mapping[str, Profile] = {
-    name: Profile(name=name, **fields)
-    for name, fields in read_data(__package__, "built_in_profiles.toml").items()
-}
+def _built_in(tables: Mapping[str, dict[str, Any]]) -> dict[str, Profile]:
+    """Return the profiles of ``tables``; ``like`` in one names another that it begins with."""
+    found = {}
+    for name, own in tables.items():
+        fields = tables[own["like"]] | own if "like" in own else dict(own)
+        fields.pop("like", None)
+        found[name] = Profile(name=name, **fields)
+    return found
+
+
+BUILT_IN: Mapping[str, Profile] = _built_in(read_data(__package__, "built_in_profiles.toml"))
 """Built-in profiles by name."""
