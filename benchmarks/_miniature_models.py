@@ -160,14 +160,15 @@ def judge_specs(root: Path = MINIATURE_WEIGHTS) -> list[str]:
 
 
 def models(root: Path = MINIATURE_WEIGHTS) -> dict[str, str]:
-    """Return model → its folder below ``root``: generator, segmenter, judges, BLIP, OLIP's heads.
+    """Return model → its folder below ``root``.
 
     A model's weights are the safetensors files right in its folder.
     """
     rest = {name: f"judges/{name}" for name in _folders(root / "judges")}
     heads = {name: f"olip/{name}" for name in _folders(root / "olip")}
     blip = {BLIP: BLIP} if (root / BLIP).is_dir() else {}
-    return {**_GENERATOR, SEGMENTER: SEGMENTER, **rest, **blip, **heads}
+    editor = {"editor": "editor/editor"} if (root / "editor").is_dir() else {}
+    return {**_GENERATOR, **editor, SEGMENTER: SEGMENTER, **rest, **blip, **heads}
 
 
 def _folders(root: Path) -> list[str]:

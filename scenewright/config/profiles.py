@@ -421,8 +421,8 @@ class Profile(BaseModel):
     draft_strength: float = Field(
         default=0.6, gt=0.0, le=1.0, exclude_if=lambda strength: strength == 0.6
     )
-    """Share of the denoising with which the best draft is finished; backends that start from no
-    picture draw its noise again with all steps."""
+    """Share of the denoising with which the best draft is finished. With 1, and on backends that
+    start from no picture, its noise is drawn again with all steps."""
     guided_share: float = Field(default=1.0, ge=0.0, le=1.0, exclude_if=lambda share: share == 1.0)
     """Share of the denoising steps, from the first on, with guidance: late steps need it little and
     take half the work without it."""
@@ -571,8 +571,15 @@ def _decision_cascade(judges: object) -> dict[str, Any]:
     return {"first": first, "risk": DECISION_RISK}
 
 
-BUILT_IN: Mapping[str, Profile] = {
-    name: Profile(name=name, **fields)
-    for name, fields in read_data(__package__, "built_in_profiles.toml").items()
-}
+def _built_in(tables: Mapping[str, dict[str, Any]]) -> dict[str, Profile]:
+    """Return the profiles of ``tables``; ``like`` in one names another that it begins with."""
+    found = {}
+    for name, own in tables.items():
+        fields = tables[own["like"]] | own if "like" in own else dict(own)
+        fields.pop("like", None)
+        found[name] = Profile(name=name, **fields)
+    return found
+
+
+BUILT_IN: Mapping[str, Profile] = _built_in(read_data(__package__, "built_in_profiles.toml"))
 """Built-in profiles by name."""

@@ -56,7 +56,7 @@ async def choose_draft(
         images = [await _told(key, request, runtime) for key, request in wanted.items()]
         event = await _judged(scene, images, runtime)
         emit(runtime, event)
-    if not context.backend.features.edit:
+    if options.draft_strength == 1 or not context.backend.features.edit:
         return GenerationOverrides(seed=list(wanted.values())[event.kept].seed)
     start = Start(image=event.images[event.kept], strength=options.draft_strength)
     return GenerationOverrides(start=start)

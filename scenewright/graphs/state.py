@@ -125,8 +125,8 @@ class LoopOptions(FiniteModel):
     draft_strength: float = Field(
         default=0.6, gt=0.0, le=1.0, exclude_if=lambda strength: strength == 0.6
     )
-    """Share of the denoising with which the best draft is finished; backends that start from no
-    picture draw its noise again with all steps."""
+    """Share of the denoising with which the best draft is finished. With 1, and on backends that
+    start from no picture, its noise is drawn again with all steps."""
     guided_share: float = Field(default=1.0, ge=0.0, le=1.0, exclude_if=lambda share: share == 1.0)
     """Share of the denoising steps, from the first on, with guidance."""
     reference_steps: int | None = Field(default=None, ge=1, exclude_if=lambda steps: steps is None)

@@ -19,7 +19,8 @@ _WEIGHTS = Path(__file__).parent / "weights"
 class TrainingTarget(StrEnum):
     """What can be trained, in the order in which one needs the other.
 
-    The segmenter and the BLIP need none, OLIP needs the autoencoder and the BLIP.
+    The editor needs the generator, the segmenter and the BLIP need none, OLIP needs the
+    autoencoder and the BLIP.
     """
 
     AUTOENCODER = "autoencoder"
@@ -27,6 +28,7 @@ class TrainingTarget(StrEnum):
     GENERATOR = "generator"
     READER = "reader"
     ADAPTER = "adapter"
+    EDITOR = "editor"
     JUDGES = "judges"
     SEGMENTER = "segmenter"
     BLIP = "blip"
@@ -91,7 +93,7 @@ def train(
         typer.Option(
             "--onward",
             help="Begin with the trained weights in --out, not with random ones "
-            "(generator, reader, adapter, judges).",
+            "(generator, reader, adapter, editor, judges).",
         ),
     ] = False,
 ) -> None:
@@ -100,6 +102,7 @@ def train(
         TrainingTarget.GENERATOR,
         TrainingTarget.READER,
         TrainingTarget.ADAPTER,
+        TrainingTarget.EDITOR,
         TrainingTarget.JUDGES,
     ):
         raise typer.BadParameter(
@@ -137,6 +140,13 @@ def train(
             steps = 850 if steps is None else steps
             done = train_references(
                 generator, work, adapter, reader, steps, **shared, onward=onward
+            )
+        case TrainingTarget.EDITOR:
+            from scenewright.miniature.training.editor import STEPS as EDITOR_STEPS
+            from scenewright.miniature.training.editor import train_editor
+
+            done = train_editor(
+                generator, work, out / "editor", steps or EDITOR_STEPS, **shared, onward=onward
             )
         case TrainingTarget.JUDGES:
             from scenewright.miniature.training.judges import RECIPES, train_judges

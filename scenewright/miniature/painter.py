@@ -184,9 +184,10 @@ def _contact_point(predicate: str, source: Box, target: Box, roomy: bool) -> Box
     return replace(target, left=round(sx - target.width / 2), top=source.top - target.height + 7)
 
 
-def _lay_out(
+def lay_out(
     scene: SceneGraph, cells: Mapping[str, Cell], contacts: Iterable[Contact], rng: random.Random
 ) -> dict[str, Box]:
+    """Return where each object is drawn: near its cell's middle, or where its contact wants it."""
     contacts = sorted(contacts)
     small = {
         s
@@ -241,7 +242,7 @@ def render(
     The layout does not depend on ``style``. Raises ``PaintError`` for an unknown style.
     """
     _check_style(style)
-    boxes = _lay_out(scene, cells, contacts, rng)
+    boxes = lay_out(scene, cells, contacts, rng)
     truth = Truth(scene, setting, boxes, dict(cells), contacts, style, rng.randrange(1 << 16))
     return Painting(compose(truth, layers_of(truth)), truth)
 

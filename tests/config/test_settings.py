@@ -65,7 +65,7 @@ def test_a_wrong_settings_file_says_what(text: str, message: str) -> None:
 
 def test_an_unknown_profile_lists_what_there_is() -> None:
     toml('[profiles.mine]\nextends = "miniature"\n')
-    with pytest.raises(SettingsError, match="mine, miniature, openai, qwen-image,"):
+    with pytest.raises(SettingsError, match="mine, miniature, miniature-edit, openai, qwen-image,"):
         find_profile("sd51")
 
 

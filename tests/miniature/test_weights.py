@@ -91,3 +91,15 @@ async def test_a_whole_run_on_the_shipped_models(tmp_path: Path) -> None:
     assert "unscored" not in states
     again = await refine(scene, out=tmp_path / "other", rounds=2, seed=3)
     assert [r.image for r in again.rounds] == [r.image for r in result.rounds]
+
+
+async def test_the_editor_repairs_by_an_order_and_two_pictures(tmp_path: Path) -> None:
+    profile = find_profile("miniature-edit").model_copy(update={"steps": 2})
+    # A ball cannot be above and below the table: whatever is drawn, something is missing.
+    scene = "red ball above table; red ball below table; yellow hat left of table"
+    result = await refine(scene, profile, out=tmp_path / "run", rounds=1, seed=1)
+    first, second = result.rounds
+    assert second.strategy == "compose-edit"
+    assert "Keep everything else" in second.prompt
+    assert ("image 2" in second.prompt) == (second.reference_image is not None)
+    assert second.image != first.image

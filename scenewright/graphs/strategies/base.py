@@ -314,21 +314,26 @@ def clauses(round_context: RoundContext) -> list[str]:
 
 
 def instruction(round_context: RoundContext, shown: bool = False) -> str:
-    """Return the order to an edit model.
+    """Return the order to an edit model for what failed: :func:`order_for`."""
+    return order_for(round_context.scene, failed_facts(round_context), shown)
+
+
+def order_for(scene: SceneGraph, failed: Sequence[Fact], shown: bool = False) -> str:
+    """Return the order to an edit model whose picture of ``scene`` does not hold ``failed``.
 
     Add what is absent, change what is there and wrong, keep the rest. ``shown``: the model sees a
     picture of what is missing as well, and each picture is named by its role.
     """
-    items = {item.id: item for item in round_context.scene.objects}
+    items = {item.id: item for item in scene.objects}
     orders: list[str] = []
-    absent = set(absent_objects(round_context))
-    for fact in failed_facts(round_context):
+    absent = {fact.subject for fact in failed if fact.kind == "object"}
+    for fact in failed:
         subject = items[fact.subject]
         if fact.kind == "object":
             phrase = noun_phrase(subject)
             places = [
                 f"{relation.predicate} {_the(items[relation.target])}"
-                for relation in round_context.scene.relations
+                for relation in scene.relations
                 if relation.source == subject.id and relation.target not in absent
             ]
             added = f"the {phrase} of image 2" if shown else f"{article(phrase)} {phrase}"

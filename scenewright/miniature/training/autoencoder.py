@@ -165,5 +165,8 @@ def export_autoencoder(state: Training, out: Path) -> None:
     means = slice(0, LATENT_CHANNELS)  # the other half of the channels are log-variances
     last.weight[means] /= deviation[:, None, None, None]
     last.bias[means] = (last.bias[means] - mean) / deviation
+    # They are not trained, and pipelines that start from a picture draw its code from them.
+    last.weight[LATENT_CHANNELS:] = 0.0
+    last.bias[LATENT_CHANNELS:] = -30.0
     model.half().save_pretrained(out, safe_serialization=True)
     forget_origin(out)

@@ -29,6 +29,8 @@ IMPORTING = threading.Lock()
 over each other."""
 MINIATURE_WEIGHTS = Path(__file__).parents[2] / "miniature" / "weights"
 _MINIATURE = "miniature/"
+_MINIATURE_BACKENDS = {"miniature": "generator", "miniature-editor": "editor"}
+"""Model of a backend → folder of its weights."""
 
 
 class Registry:
@@ -81,6 +83,8 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
         return DiffusersBackend(
             str(backend_folder(spec.model)), name="miniature", ip_adapter=adapter, **options
         )
+    if spec.model in _MINIATURE_BACKENDS:
+        return DiffusersBackend(str(backend_folder(spec.model)), name=spec.model, **options)
     source = IPAdapterSource(**spec.adapter.model_dump()) if spec.adapter is not None else None
     return DiffusersBackend(spec.model, ip_adapter=source, **options)
 
@@ -118,7 +122,8 @@ def judge_folder(model: str) -> Path:
 
 def backend_folder(model: str) -> Path:
     """Where the pipeline ``diffusers:model`` lies, unless ``model`` names a hub repository."""
-    return MINIATURE_WEIGHTS / "generator" if model == "miniature" else Path(model).expanduser()
+    own = _MINIATURE_BACKENDS.get(model)
+    return Path(model).expanduser() if own is None else MINIATURE_WEIGHTS / own
 
 
 KINDS = ("miniature", "json", "transformers")

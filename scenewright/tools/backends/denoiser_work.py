@@ -19,7 +19,7 @@ from typing import Any
 
 from scenewright.tools.backends.families import Family, GuidancePasses
 
-DENOISERS = ("unet", "transformer", "transformer_2")
+DENOISERS = ("unet", "editor", "transformer", "transformer_2")
 
 
 class DenoiserWork:

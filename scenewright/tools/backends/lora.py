@@ -93,7 +93,7 @@ def _check_layers(lora: Lora, model: ModelFolder, kind: Any) -> None:
     layers = _shapes_of_layers(lora, model, kind, part)
     if layers is None:
         return
-    weights = tensor_shapes((model.folder / part).glob("*.safetensors"))
+    weights = tensor_shapes(model.place(part).glob("*.safetensors"))
     if not weights:
         return
     own, wrong = 0, ""
@@ -125,7 +125,7 @@ def _shapes_of_layers(
 
     options: dict[str, Any] = {}
     if part == "unet":
-        options["unet_config"] = FrozenDict(read_json(model.folder / part / "config.json"))
+        options["unet_config"] = FrozenDict(read_json(model.place(part) / "config.json"))
     try:
         found = kind.lora_state_dict(_without_numbers(lora.file), **options)
     except Exception as error:

@@ -227,7 +227,7 @@ def needs_of(
     denoiser's own. Only headers and configurations are read.
     """
     denoiser = model.denoiser or ""
-    tensors = {part: _tensors((model.folder / part).glob("*.safetensors")) for part in model.parts}
+    tensors = {part: _tensors(model.place(part).glob("*.safetensors")) for part in model.parts}
     if adapter is not None:
         added = _tensors([adapter.weights])
         tensors[denoiser] = {**tensors.get(denoiser, {}), **added}
@@ -295,7 +295,7 @@ def _tensors(files: Iterable[Path]) -> dict[str, int]:
 
 
 def _config(model: ModelFolder, part: str) -> dict[str, Any]:
-    path = model.folder / part / "config.json"
+    path = model.place(part) / "config.json"
     return read_json(path) if part and path.is_file() else {}
 
 

@@ -5,6 +5,9 @@ those of a pipeline that is composed of blocks; a file ``scenewright.json`` besi
 model's own defaults::
 
     {"steps": 24, "guidance": 4.0, "guidance_rescale": 0.0, "size": [128, 128]}
+
+Models that share parts lie side by side: ``"parts_of": "NAME"`` names the folder beside this one
+that holds the parts which are not in this one.
 """
 
 from __future__ import annotations
@@ -54,6 +57,8 @@ class ModelDefaults(BaseModel):
     """φ of Lin et al. 2023 (arXiv 2305.08891), section 3.4; for zero-terminal-SNR models."""
     size: tuple[int, int] | None = None
     """(width, height) in pixels."""
+    parts_of: str | None = Field(default=None, pattern=r"^[\w-][\w.-]*$")
+    """Name of the folder beside the model's own that holds the parts which its own lacks."""
     long_prompts: LongPrompts | None = None
     """Whether a prompt that is longer than the input of CLIP's text encoders is read in chunks or
     cut; None: in chunks where that input has the published length."""
@@ -93,28 +98,30 @@ class ModelFolder(BaseModel):
         if not isinstance(name, str):
             raise BackendError(f"{file}: '_class_name' must name a diffusers pipeline")
         # The safety checker is never loaded, so its files do not decide a picture.
-        parts = parts_of(index)
-        for part in parts:
-            if not (folder / part).is_dir():
+        parts, defaults = parts_of(index), read_defaults(folder / DEFAULTS)
+        places = {part: _place(folder, part, defaults) for part in parts}
+        for part, place in places.items():
+            if not place.is_dir():
                 raise BackendError(
                     f"{folder}: the part {part!r} that {file.name} names is missing: copy it there"
                 )
             if part not in without:
-                check_weights(folder / part)
+                check_weights(place)
             if part.startswith("tokenizer"):
-                _check_vocabulary(folder / part)
+                _check_vocabulary(place)
         denoiser = denoiser_of(parts)
         if denoiser is not None:
-            _check_class(folder / denoiser, index[denoiser], file.name)
-        multiple = _pixels_per_latent(folder) * (2 if denoiser == "transformer" else 1)
+            _check_class(_place(folder, denoiser, defaults), index[denoiser], file.name)
+        pixels = _pixels_per_latent(_place(folder, "vae", defaults))
+        multiple = pixels * (2 if denoiser == "transformer" else 1)
         family = family_of(name, parts)
         return cls(
             folder=folder,
             pipeline_class=name,
             parts=parts,
             multiple=max(8, multiple, family.size_multiple),
-            native_size=_native_size(folder, denoiser, _pixels_per_latent(folder)),
-            defaults=read_defaults(folder / DEFAULTS),
+            native_size=_native_size(places.get(denoiser or ""), pixels),
+            defaults=defaults,
             distilled=is_distilled(family, folder, index),
             vocabulary=_read_words(folder),
         )
@@ -124,12 +131,23 @@ class ModelFolder(BaseModel):
         """The part that runs in every step."""
         return denoiser_of(self.parts)
 
+    def place(self, part: str) -> Path:
+        """Return the folder of one of the parts."""
+        return _place(self.folder, part, self.defaults)
+
     def digest(self) -> str:
         """SHA-256 (hex) over the names, sizes and contents of the files that are loaded."""
         files = [index_file(self.folder), self.folder / DEFAULTS]
         for part in self.parts:
-            files += content_files(self.folder / part)
-        return digest_files(self.folder, files)
+            files += content_files(self.place(part))
+        return digest_files(self.folder.parent if self.defaults.parts_of else self.folder, files)
+
+
+def _place(folder: Path, part: str, defaults: ModelDefaults) -> Path:
+    own = folder / part
+    if defaults.parts_of is None or own.is_dir():
+        return own
+    return folder.parent / defaults.parts_of / part
 
 
 def denoiser_of(parts: Collection[str]) -> str | None:
@@ -379,8 +397,8 @@ def _file_digest(file: Path) -> str:
     return _digests[key]
 
 
-def _pixels_per_latent(folder: Path) -> int:
-    path = folder / "vae" / "config.json"
+def _pixels_per_latent(autoencoder: Path) -> int:
+    path = autoencoder / "config.json"
     if not path.is_file():
         return 8
     config = read_json(path)
@@ -390,8 +408,8 @@ def _pixels_per_latent(folder: Path) -> int:
     return int(2 ** (len(blocks) - 1)) if isinstance(blocks, list) and blocks else 8
 
 
-def _native_size(folder: Path, denoiser: str | None, pixels: int) -> tuple[int, int]:
-    config = read_json(folder / denoiser / "config.json") if denoiser else {}
+def _native_size(denoiser: Path | None, pixels: int) -> tuple[int, int]:
+    config = read_json(denoiser / "config.json") if denoiser else {}
     match config.get("sample_size"):
         case int(side):
             return side * pixels, side * pixels

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import inspect
 import logging
 import threading
@@ -44,13 +45,13 @@ def made_here(model: ModelFolder) -> dict[str, Any]:
 
         if kind == "PixtralProcessor":
             made[part] = transformers.AutoTokenizer.from_pretrained(
-                model.folder / part, local_files_only=True
+                model.place(part), local_files_only=True
             )
             continue
 
         processor: Any = getattr(transformers, kind, None)
         if processor is not None and "video_processor" in processor.get_attributes():
-            made[part] = pictures_alone(processor, model.folder / part)
+            made[part] = pictures_alone(processor, model.place(part))
     return made
 
 
@@ -62,6 +63,24 @@ def _processor_in(part: Path) -> str:
             if isinstance(named, str):
                 return named
     return ""
+
+
+def shared_parts(model: ModelFolder, dtype: torch.dtype) -> dict[str, Any]:
+    """Return the parts of ``model`` that lie in another model's folder, by name."""
+    import torch
+
+    index = index_of(model.folder)
+    found: dict[str, Any] = {}
+    for part in model.parts:
+        place = model.place(part)
+        if place.parent == model.folder:
+            continue
+        library, kind = index[part]
+        made = getattr(importlib.import_module(library), kind).from_pretrained(
+            place, local_files_only=True
+        )
+        found[part] = made.to(dtype) if isinstance(made, torch.nn.Module) else made
+    return found
 
 
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
@@ -178,10 +197,16 @@ def import_pipelines() -> None:
         from diffusers import StableDiffusionPipeline  # noqa: F401
 
 
+OWN = {"ChannelEditPipeline": "scenewright.tools.backends.channels"}
+"""Pipeline classes of this package, and where they are."""
+
+
 def pipeline_class(name: str) -> Any:
     """Return the pipeline class of that name; raises ``BackendError`` if diffusers has none."""
     import diffusers
 
+    if name in OWN:
+        return getattr(importlib.import_module(OWN[name]), name)
     found = getattr(diffusers, name, None)
     if wanted := getattr(found, "_backends", None):
         # A stand-in for a pipeline that is there, if only the libraries it needs were.
@@ -257,7 +282,7 @@ def build(
         with warnings.catch_warnings():
             # Advice to the authors of old configurations, which are read as they are meant.
             warnings.simplefilter("ignore", FutureWarning)
-            made = made_here(model)
+            made = made_here(model) | shared_parts(model, dtype)
             # The library would compare a tokenizer with the processor that it stands for.
             late = {name: part for name, part in made.items() if name == "tokenizer"}
             given = {**options, **(loaded or {}), **made}
@@ -277,7 +302,7 @@ def build(
             part.eval().requires_grad_(False)
     if device.type in ("cpu", "cuda"):
         # Convolutions run markedly faster on this layout; it stays where the weights go.
-        for name in ("unet", "vae"):
+        for name in ("unet", "editor", "vae"):
             part = getattr(pipe, name, None)
             # Autoencoders of videos have convolutions over time too, which the layout lacks.
             # Quantized weights keep the layout that they were made in.

@@ -142,12 +142,12 @@ class Quantized:
                 weights[part] = count + beside
                 narrow[part] = (count, sum(one.size for one in stored.values()) / count)
                 continue
-            shapes = tensor_shapes((self.model.folder / part).glob("*.safetensors"))
+            shapes = tensor_shapes(self.model.place(part).glob("*.safetensors"))
             narrow[part] = (sum(prod(shape) for shape in _linear(shapes)), method.size)
         return replace(needs, weights=weights, narrow=narrow)
 
     def _plain(self, part: str) -> int:
-        shapes = tensor_shapes((self.model.folder / part).glob("*.safetensors"))
+        shapes = tensor_shapes(self.model.place(part).glob("*.safetensors"))
         return sum(prod(shape) for shape in shapes.values())
 
     @cached_property
