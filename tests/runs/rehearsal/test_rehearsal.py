@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from scenewright.cli.main import app
 from scenewright.config.profiles import Profile
 from scenewright.core.ports.backend import BackendError, BackendFeatures
-from scenewright.providers.hub.needs import known_repositories, needs_of
+from scenewright.providers.hub.needs import Need, known_repositories, needs_of
 from scenewright.runs.model_factory.local_models import SHARED
 from scenewright.runs.rehearsal.architectures import (
     PartSpec,
@@ -30,6 +30,8 @@ from scenewright.runs.rehearsal.hub_folder import HubFolder
 from scenewright.runs.rehearsal.measuring import PeakMemory
 from scenewright.runs.rehearsal.running import RehearsalOptions, rehearse
 from scenewright.runs.rehearsal.weights import fill, write_weights
+from scenewright.tools.backends.memory import needs_of as memory_needs
+from scenewright.tools.backends.model_folder import ModelFolder
 
 PAINTER, ADAPTER, JUDGE = "someone/small-xl", "someone/small-adapter", "someone/small-judge"
 SMALL = {
@@ -215,6 +217,18 @@ def test_files_take_no_disk_and_have_the_published_names(tmp_path: Path) -> None
     with safe_open(files["unet"], framework="pt") as weights:
         held = weights.get_slice("conv_in.weight")
         assert (held.get_shape(), held.get_dtype()) == ([320, 4, 3, 3], "F16")
+
+
+def test_a_pipeline_of_blocks_is_opened_as_a_fetched_one(tmp_path: Path) -> None:
+    known = read_architectures()
+    name = "black-forest-labs/flux-3-image-klein"
+    HubFolder(tmp_path, known).write(Need(name, ("backend",), "pipeline"))
+    (index,) = tmp_path.rglob("modular_model_index.json")
+    model = ModelFolder.open(index.parent)
+    assert (model.distilled, model.multiple, model.native_size) == (True, 16, (1024, 1024))
+    counts = {part: spec.parameters for part, spec in known[name].parts.items() if spec.parameters}
+    weights = memory_needs(model, model.native_size).weights
+    assert weights == pytest.approx(counts, rel=1e-3)
 
 
 def test_random_values_keep_activations_in_range() -> None:
