@@ -20,7 +20,8 @@ app = App(help="Run a local server that speaks the formats of OpenAI, Anthropic 
 
 _FAULTS = (
     "500, 503, 529, rate_limited, timeout, drop, slow_drip, truncated_json, invalid_json, "
-    "refusal, empty, outside_options, wrong_number, partial_refusal, shuffled, no_probability"
+    "refusal, empty, outside_options, wrong_number, partial_refusal, shuffled, no_probability, "
+    "stream_cut, stream_stall, stream_error, bad_partial, no_partials"
 )
 
 

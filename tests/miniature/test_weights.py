@@ -97,7 +97,7 @@ async def test_the_editor_repairs_by_an_order_and_two_pictures(tmp_path: Path) -
     profile = find_profile("miniature-edit").model_copy(update={"steps": 2})
     # A ball cannot be above and below the table: whatever is drawn, something is missing.
     scene = "red ball above table; red ball below table; yellow hat left of table"
-    result = await refine(scene, profile, out=tmp_path / "run", rounds=1, seed=1)
+    result = await refine(scene, profile, out=tmp_path / "run", rounds=2, seed=1)
     first, second = result.rounds
     assert second.strategy == "compose-edit"
     assert "Keep everything else" in second.prompt
