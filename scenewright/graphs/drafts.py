@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from langgraph.runtime import Runtime
 
 from scenewright.agents.panel.panel import void_verdicts
-from scenewright.core.facts import Answer, ScoreCard, Verdict
+from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.ports.backend import GenerationRequest, Start
 from scenewright.graphs.drawing import draw_all, request_of, tell_drawn
-from scenewright.graphs.events import Drafted, Generated
+from scenewright.graphs.events import Drafted
 from scenewright.graphs.state import (
     RefineContext,
     emit,
@@ -51,9 +52,11 @@ async def choose_draft(
     wanted = {f"r0:draft:{at}:generated": _request(prompt, at, context) for at in range(count)}
     event = context.log.get(EVENT, Drafted)
     if event is None:
-        if any(key not in context.log for key in wanted):
-            await draw_all(wanted, 0, "draft", runtime)
-        images = [await _told(key, request, runtime) for key, request in wanted.items()]
+        found = await draw_all(wanted, 0, "draft", runtime)
+        images = [
+            await tell_drawn(key, request, found[key], 0, "draft", runtime)
+            for key, request in wanted.items()
+        ]
         event = await _judged(scene, images, runtime)
         emit(runtime, event)
     if options.draft_strength == 1 or not context.backend.features.edit:
@@ -70,20 +73,13 @@ def _request(prompt: str, at: int, context: RefineContext) -> GenerationRequest:
     return request_of(options, prompt, 0, "draft", GenerationOverrides(seed=seed, steps=steps))
 
 
-async def _told(key: str, request: GenerationRequest, runtime: Runtime[RefineContext]) -> str:
-    event = runtime.context.log.get(key, Generated)
-    if event is not None:
-        return event.image
-    return await tell_drawn(key, request, 0, "draft", runtime)
-
-
 async def _judged(
     scene: dict[str, Any], images: list[str], runtime: Runtime[RefineContext]
 ) -> Drafted:
     context = runtime.context
     facts = context.options.form.facts(scene_of({"scene": scene}))
     found = await asyncio.gather(
-        *(_card(at, image, scene, runtime) for at, image in enumerate(images))
+        *(_card(at, image, facts, runtime) for at, image in enumerate(images))
     )
     cards = [card for card, _, _ in found]
     kept = 0
@@ -106,11 +102,10 @@ async def _judged(
 
 
 async def _card(
-    at: int, image: str, scene: dict[str, Any], runtime: Runtime[RefineContext]
+    at: int, image: str, facts: Sequence[Fact], runtime: Runtime[RefineContext]
 ) -> tuple[ScoreCard, list[Answer], int]:
     """Return the card of a draft, the answers behind it and the number of calls."""
     context = runtime.context
-    facts = context.options.form.facts(scene_of({"scene": scene}))
     router = JudgeRouter(context, "loop")
     cascade = context.cascade_of("loop") is not None
     tasks = router.tasks(facts, "first" if cascade else None)

@@ -36,6 +36,8 @@ from scenewright.graphs.strategies.base import GenerationOverrides
 from scenewright.providers.sdk_clients import identified
 from scenewright.providers.usage import metered
 
+Stored = tuple[str, dict[str, Any]]
+"""A picture in the store: its content hash, and the record of its drawing."""
 STEP_SECONDS = 0.1
 """Least time between two events about the steps of a drawing; the last step is always told."""
 
@@ -118,8 +120,8 @@ async def draw(
             )
             for later in range(round + 1, round + 1 + ahead)
         }
-    await draw_all(wanted, round, purpose, runtime)
-    return await tell_drawn(key, request, round, purpose, runtime)
+    found = await draw_all(wanted, round, purpose, runtime)
+    return await tell_drawn(key, request, found[key], round, purpose, runtime)
 
 
 async def draw_all(
@@ -127,28 +129,30 @@ async def draw_all(
     round: int,
     purpose: Purpose,
     runtime: Runtime[RefineContext],
-) -> None:
-    """Draw the requests of which the store has no picture yet, and store them.
+) -> dict[str, Stored]:
+    """Return the pictures of ``wanted``, drawing and storing those that the store does not have.
 
     They are named by the keys of their events; :func:`tell_drawn` tells each.
     """
     context = runtime.context
     store, named = context.images, context.backend.fingerprint
 
-    def lacking() -> dict[str, GenerationRequest]:
-        return {key: one for key, one in wanted.items() if store.recall(one.key(named)) is None}
+    def recalled() -> dict[str, Stored]:
+        known = ((key, store.recall(one.key(named))) for key, one in wanted.items())
+        return {key: stored for key, stored in known if stored is not None}
 
-    missing = dict(wanted)
+    found: dict[str, Stored] = {}
     if any(store.noted(one.key(named)) for one in wanted.values()):
-        missing = await asyncio.to_thread(lacking)
+        found = await asyncio.to_thread(recalled)
+    missing = {key: one for key, one in wanted.items() if key not in found}
     if not missing:
-        return
+        return found
     with identified(context.paid_as(next(iter(missing)))), retries_told(runtime, round):
         drawn = await _drawn(list(missing.values()), context, _reporter(round, purpose, runtime))
     # A task cancelled meanwhile still keeps what was paid for.
     keeping = asyncio.create_task(asyncio.to_thread(_keep_all, context, missing, drawn))
     try:
-        await asyncio.shield(keeping)
+        return found | await asyncio.shield(keeping)
     except asyncio.CancelledError:
         await keeping
         raise
@@ -157,14 +161,13 @@ async def draw_all(
 async def tell_drawn(
     key: str,
     request: GenerationRequest,
+    found: Stored,
     round: int,
     purpose: Purpose,
     runtime: Runtime[RefineContext],
 ) -> str:
-    """Emit the event ``key`` of a picture that the store has, and return its content hash."""
+    """Emit the event ``key`` of the stored picture ``found``, and return its content hash."""
     context = runtime.context
-    found = await asyncio.to_thread(context.images.recall, request.key(context.backend.fingerprint))
-    assert found is not None
     image, meta = found
     mine = meta.get("origin") == key
     count = stored_prompt_count(meta)
@@ -269,14 +272,16 @@ async def _drawn(
 
 def _keep_all(
     context: RefineContext, wanted: Mapping[str, GenerationRequest], drawn: Sequence[GeneratedImage]
-) -> None:
+) -> dict[str, Stored]:
     """Store every picture by its request, as drawn for the event of its key."""
     fingerprint = context.backend.fingerprint
-    for (key, request), one in zip(wanted.items(), drawn, strict=True):
-        _keep(context.images, request.key(fingerprint), one, key)
+    return {
+        key: _keep(context.images, request.key(fingerprint), one, key)
+        for (key, request), one in zip(wanted.items(), drawn, strict=True)
+    }
 
 
-def _keep(images: ImageStore, name: str, drawn: GeneratedImage, origin: str) -> None:
+def _keep(images: ImageStore, name: str, drawn: GeneratedImage, origin: str) -> Stored:
     meta = {
         "seconds": drawn.seconds,
         "usd": drawn.usd,
@@ -284,7 +289,9 @@ def _keep(images: ImageStore, name: str, drawn: GeneratedImage, origin: str) -> 
         "details": dict(drawn.details),
         "origin": origin,
     }
-    images.remember(name, images.put(drawn.image), meta)
+    image = images.put(drawn.image)
+    images.remember(name, image, meta)
+    return image, meta
 
 
 def _reporter(
