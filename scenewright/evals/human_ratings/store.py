@@ -298,8 +298,8 @@ def _digest(study: RatingStudy) -> str:
 
 
 def now() -> str:
-    """Return the time, ISO 8601 in UTC with milliseconds."""
-    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
+    """Return the time, ISO 8601 in UTC with microseconds."""
+    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="microseconds")
 
 
 CLAIM_SECONDS = 900.0
