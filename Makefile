@@ -7,7 +7,9 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 PY := $(VENV)/bin/python
+# Written when everything is installed, and when what runs need is: the demo waits for the latter.
 STAMP := $(VENV)/.stamp
+RUNS := $(VENV)/.stamp-runs
 # Written before pip changes the environment and removed after it: found at the start, it
 # tells that a set-up was cut off in the middle, and the environment is made anew.
 BUSY := $(VENV)/.installing
@@ -18,8 +20,12 @@ LANGGRAPH_STRICT_MSGPACK ?= true
 export LANGGRAPH_STRICT_MSGPACK
 
 # An environment that was moved, or whose interpreter has gone, is set up again.
-ifneq ($(shell cat $(STAMP) 2>/dev/null && $(PY) -c '' 2>/dev/null && echo ok),$(CURDIR) ok)
+ready = $(shell cat $(1) 2>/dev/null && $(PY) -c '' 2>/dev/null && echo ok)
+ifneq ($(call ready,$(STAMP)),$(CURDIR) ok)
 .PHONY: $(STAMP)
+endif
+ifneq ($(call ready,$(RUNS)),$(CURDIR) ok)
+.PHONY: $(RUNS)
 endif
 
 .PHONY: help
@@ -28,7 +34,7 @@ help: ## List the targets (the default)
 	  printf '  make %-12s %s\n' "$$name" "$$what"; done
 
 .PHONY: demo
-demo: $(STAMP) ## Draw, check and repair three scenes; tells where the page is
+demo: $(RUNS) ## Draw, check and repair three scenes; tells where the page is
 	$(VENV)/bin/scenewright demo --out out/demo $(ARGS)
 
 .PHONY: test
@@ -142,21 +148,37 @@ clean: ## Remove caches and build output; .venv, out and runs stay
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
+# Makes the environment, or makes it anew where a set-up was cut off.
+define environment
+@command -v "$(PYTHON)" >/dev/null || { \
+  echo "'$(PYTHON)' was not found: install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+  echo "scenewright needs Python 3.11 or newer, '$(PYTHON)' is $$("$(PYTHON)" -V 2>&1): name another: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+@rm -f $(STAMP) $(RUNS)
+@if [ -e $(BUSY) ] || ! $(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+  || ! $(PY) -m pip --version >/dev/null 2>&1; then \
+  echo "making $(VENV) with $$("$(PYTHON)" -V)"; \
+  "$(PYTHON)" -m venv --clear $(VENV) || { \
+    echo "python could not make $(VENV) (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }; \
+fi
+@touch $(BUSY)
+endef
+
+# Installs the extras $(1) by uv, else by pip.
+define install
+@$(PY) scripts/install.py $(1) || { rm -f $(BUSY); \
+  echo "the installer failed: its message is above; the next make tries again" >&2; exit 1; }
+@rm -f $(BUSY)
+endef
+
+$(RUNS): pyproject.toml constraints.txt
+	$(environment)
+	@echo "installing what drawing and checking need into $(VENV) (minutes the first time without uv)"
+	$(call install,local)
+	@printf '%s\n' "$(CURDIR)" > $(RUNS)
+
 $(STAMP): pyproject.toml constraints.txt
-	@command -v "$(PYTHON)" >/dev/null || { \
-	  echo "'$(PYTHON)' was not found: install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "scenewright needs Python 3.11 or newer, '$(PYTHON)' is $$("$(PYTHON)" -V 2>&1): name another: make PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@rm -f $(STAMP)
-	@if [ -e $(BUSY) ] || ! $(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
-	  || ! $(PY) -m pip --version >/dev/null 2>&1; then \
-	  echo "making $(VENV) with $$("$(PYTHON)" -V)"; \
-	  "$(PYTHON)" -m venv --clear $(VENV) || { \
-	    echo "python could not make $(VENV) (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }; \
-	fi
-	@touch $(BUSY)
-	@echo "installing what scenewright needs into $(VENV) (minutes the first time)"
-	@$(PIP) install -c constraints.txt -e '.[dev]' || { rm -f $(BUSY); \
-	  echo "pip failed: its message is above; the next make tries again" >&2; exit 1; }
-	@rm -f $(BUSY)
-	@printf '%s\n' "$(CURDIR)" > $(STAMP)
+	$(environment)
+	@echo "installing what tests and tools need into $(VENV) (minutes the first time without uv)"
+	$(call install,dev)
+	@printf '%s\n' "$(CURDIR)" | tee $(RUNS) > $(STAMP)

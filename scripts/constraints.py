@@ -27,7 +27,7 @@ def requirements(pyproject: Path) -> list[Requirement]:
     # setup` leaves bitsandbytes out: it has no build for every platform.
     here = [extra for name, extra in extras.items() if name not in ("inspect", "quantization")]
     lines = [*project["dependencies"], *(line for extra in here for line in extra)]
-    return [Requirement(line) for line in lines]
+    return [Requirement(line) for line in lines if not line.startswith("scenewright[")]
 
 
 def closure(wanted: Iterable[Requirement]) -> dict[str, str]:

@@ -324,6 +324,11 @@ def describe(error: BaseException) -> tuple[str, Exit]:
     for base in type(error).__mro__:
         if base.__module__.startswith("scenewright.") and base.__name__ in EXITS:
             return text, EXITS[base.__name__]
+    if isinstance(error, ModuleNotFoundError):
+        from scenewright.runs.model_factory.local_models import NO_LOCAL, lacks_local
+
+        if lacks_local(error):
+            return NO_LOCAL, Exit.FAILED
     if isinstance(error, MemoryError):
         return "out of memory: close other programs, or use a smaller profile", Exit.FAILED
     if isinstance(error, OSError):

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from scenewright.config.profiles import BackendSpec, LocalJudgeSpec
+from scenewright.config.profiles import BackendSpec, LocalJudgeSpec, SettingsError
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.ports.vision import DetectionError, Detector, RealismError, RealismScorer
@@ -24,13 +25,39 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-IMPORTING = threading.Lock()
-"""Held while model libraries are imported: begun in several threads at once, their imports trip
-over each other."""
+_IMPORTING = threading.Lock()
+LIBRARIES = ("torch", "diffusers", "transformers", "accelerate", "peft")
+"""What the extra ``local`` installs and models on this machine need."""
 MINIATURE_WEIGHTS = Path(__file__).parents[2] / "miniature" / "weights"
 _MINIATURE = "miniature/"
 _MINIATURE_BACKENDS = {"miniature": "generator", "miniature-editor": "editor"}
 """Model of a backend → folder of its weights."""
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Import model libraries in one thread at a time: begun in several, they trip over each other.
+
+    Raises ``SettingsError`` where the extra ``local`` is not installed.
+    """
+    with _IMPORTING:
+        try:
+            yield
+        except ModuleNotFoundError as error:
+            if not lacks_local(error):
+                raise
+            raise SettingsError(NO_LOCAL) from error
+
+
+NO_LOCAL = (
+    "models on this machine need the extra `local`: pip install 'scenewright[local]'; a profile "
+    "of an API (as --profile openai) works without"
+)
+
+
+def lacks_local(error: ModuleNotFoundError) -> bool:
+    """Return whether a library of the extra ``local`` is what could not be imported."""
+    return (error.name or "").partition(".")[0] in LIBRARIES
 
 
 class Registry:
@@ -67,7 +94,7 @@ SHARED = Registry()
 def make_backend(spec: BackendSpec) -> ImageBackend:
     """Return a new backend of ``spec``; raises ``BackendError`` if its files are not there."""
     # Imported here: a run with a scripted or remote backend must not load torch.
-    with IMPORTING:
+    with importing():
         from scenewright.tools.backends.adapter import IPAdapterSource
         from scenewright.tools.backends.diffusers import DiffusersBackend
         from scenewright.tools.backends.pipeline import import_pipelines
@@ -91,7 +118,7 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
 
 def make_local_judge(model: str, how: LocalJudgeSpec | None = None) -> Judge:
     """Return a new judge ``local:model``; raises ``JudgeError`` if its files are not there."""
-    with IMPORTING:
+    with importing():
         from scenewright.agents.judges.local import LocalJudge
 
     if model.startswith(_MINIATURE):
@@ -104,7 +131,7 @@ def make_local_decision_judge(model: str, how: LocalJudgeSpec | None = None) -> 
 
     Raises ``JudgeError`` if its files are not there.
     """
-    with IMPORTING:
+    with importing():
         from scenewright.agents.judges.decisions.local import LocalDecisionJudge
 
     if model.startswith(_MINIATURE):
@@ -218,19 +245,21 @@ def _miniature(settings: DetectorSettings) -> LocalDetector:
             f"the miniature's segmenter is not in {SEGMENTER}: train it with "
             "`scenewright miniature train segmenter`, or install the package anew"
         )
-    from scenewright.tools.vision.detection.local import SemanticDetector
+    with importing():
+        from scenewright.tools.vision.detection.local import SemanticDetector
 
     return SemanticDetector(SEGMENTER, name="miniature/segmenter", **_given(settings, stuff=True))
 
 
 def _transformers(model: str, settings: DetectorSettings) -> LocalDetector:
-    from scenewright.tools.vision.detection.local import (
-        ClosedSetDetector,
-        OpenVocabularyDetector,
-        PanopticDetector,
-        SemanticDetector,
-    )
-    from scenewright.tools.vision.local_model import folder_of
+    with importing():
+        from scenewright.tools.vision.detection.local import (
+            ClosedSetDetector,
+            OpenVocabularyDetector,
+            PanopticDetector,
+            SemanticDetector,
+        )
+        from scenewright.tools.vision.local_model import folder_of
 
     folder = folder_of(model, DetectionError)
     try:
@@ -274,7 +303,7 @@ def olip_of(spec: str) -> RealismScorer:
         )
 
     def made() -> RealismScorer:
-        with IMPORTING:
+        with importing():
             from scenewright.tools.vision.realism.olip import BlipEncoder
             from scenewright.tools.vision.realism.olip_judge import OlipScorer, saved_olip
 

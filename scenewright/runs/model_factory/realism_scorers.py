@@ -13,9 +13,9 @@ from scenewright.config.settings import Settings, load_settings
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.ports.vision import RealismError, RealismScorer
 from scenewright.runs.model_factory.local_models import (
-    IMPORTING,
     MINIATURE_WEIGHTS,
     SHARED,
+    importing,
     olip_of,
 )
 from scenewright.runs.model_factory.profiles import chat_of, judge_of, preparation_of
@@ -65,7 +65,7 @@ def _vlm(spec: str, model: str, settings: Settings | None) -> RealismScorer:
 
 def _clip(spec: str, model: str, settings: Settings | None) -> RealismScorer:
     def made() -> RealismScorer:
-        with IMPORTING:
+        with importing():
             from scenewright.tools.vision.realism.alignment import ClipScorer
 
         return ClipScorer(model, name=model)
@@ -75,7 +75,7 @@ def _clip(spec: str, model: str, settings: Settings | None) -> RealismScorer:
 
 def _blip(spec: str, model: str, settings: Settings | None) -> RealismScorer:
     def made() -> RealismScorer:
-        with IMPORTING:
+        with importing():
             from scenewright.tools.vision.realism.alignment import BlipMatchScorer
 
         folder = MINIATURE_WEIGHTS / "blip" if model == "miniature" else model
