@@ -6,6 +6,7 @@ The libraries read these variables when they are imported, so they are set befor
 from __future__ import annotations
 
 import os
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +16,8 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 # Tests that run side by side are told a narrow terminal; output without one is as wide as it likes.
 os.environ.pop("COLUMNS", None)
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
+# Keys that somebody stored on this machine are not for tests.
+os.environ["XDG_CONFIG_HOME"] = os.path.join(tempfile.gettempdir(), "scenewright-no-config")
 
 
 @pytest.fixture(autouse=True)

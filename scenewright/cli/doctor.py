@@ -116,7 +116,7 @@ def machine(runs: Path) -> dict[str, Any]:
     return {
         "platform": platform.platform(),
         "processors": os.cpu_count(),
-        "memory_bytes": _memory(),
+        "memory_bytes": memory_of_machine(),
         "free_disk_bytes": shutil.disk_usage(place).free,
         "runs": str(runs.absolute()),
         "runs_writable": os.access(place, os.W_OK),
@@ -124,7 +124,8 @@ def machine(runs: Path) -> dict[str, Any]:
     }
 
 
-def _memory() -> int | None:
+def memory_of_machine() -> int | None:
+    """Return the bytes of main memory; None where the system does not tell."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):
@@ -242,7 +243,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
         "models": [present_json(present) for present in presents],
         "accounts": accounts,
         "memory": drawing.describe() if drawing is not None else None,
-        "memory_needed": memory_needed(profile, _memory() or 0, _cuda_memory()),
+        "memory_needed": memory_needed(profile, memory_of_machine() or 0, _cuda_memory()),
         "judges_memory": _judges_memory(judges, drawing.need if drawing is not None else 0),
         "ends": _ends(profile, settings, accounts, online),
     }

@@ -1,8 +1,10 @@
-"""``scenewright keys``: API keys of the service."""
+"""``scenewright keys``: keys of providers, and the API keys that the service hands out."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,11 +21,24 @@ from scenewright.cli.serve import DatabaseOption, DataOption
 if TYPE_CHECKING:
     from scenewright.service.core.keys import ApiKey, KeyStore
 
-app = App(help="Create, list and revoke API keys of the service.")
+app = App(
+    help="Store keys of providers (set, forget), and create, list and revoke the API keys of your "
+    "service."
+)
+PROVIDERS = "Providers"
+SERVICE = "Your service"
 T = TypeVar("T")
+AccountArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ACCOUNT",
+        help="openai, gemini, anthropic, or an account of scenewright.toml.",
+        show_default=False,
+    ),
+]
 
 
-@app.command()
+@app.command(rich_help_panel=SERVICE)
 def create(
     tenant: Annotated[
         str, typer.Argument(help="Tenant of the key: keys of one tenant see the same runs.")
@@ -88,7 +103,7 @@ def create(
     )
 
 
-@app.command(name="list")
+@app.command(name="list", rich_help_panel=SERVICE)
 def listed(
     tenant: Annotated[str | None, typer.Option(help="Only keys of this tenant.")] = None,
     data: DataOption = None,
@@ -112,7 +127,7 @@ def listed(
     )  # fmt: skip
 
 
-@app.command()
+@app.command(rich_help_panel=SERVICE)
 def revoke(
     key: Annotated[str, typer.Argument(help="The key's id, or the whole key.")],
     data: DataOption = None,
@@ -122,6 +137,59 @@ def revoke(
     number = key.split("_")[1] if key.startswith("sw_") and key.count("_") == 2 else key
     found = _with_keys(data, database, lambda keys: keys.revoke(number))
     say(f"{found.id} of {found.tenant} is revoked.")
+
+
+@app.command(name="set", rich_help_panel=PROVIDERS)
+def set_key(account: AccountArgument) -> None:
+    """Store the key of a provider for this user, in a file that only they may read.
+
+    The key is asked for without being shown, or read from standard input:
+
+        scenewright keys set openai < key.txt
+
+    A variable of the environment, such as OPENAI_API_KEY, goes before a stored key.
+    """
+    from scenewright.config.accounts import store_key
+
+    variable = _variable(account)
+    if sys.stdin.isatty():
+        key = typer.prompt(f"key of {account}", hide_input=True, err=True)
+    else:
+        key = sys.stdin.readline()
+    key = key.strip()
+    if not key or not key.isprintable() or " " in key:
+        raise fail("that is no key: it has at least one sign, and neither spaces nor line breaks")
+    try:
+        place = store_key(variable, key)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise fail(f"the key cannot be stored: {error}; set {variable} instead") from None
+    say(f"stored {variable} in {place}")
+    if os.environ.get(variable, key) != key:
+        note(f"note: {variable} of the environment goes before it and is another key")
+
+
+@app.command(rich_help_panel=PROVIDERS)
+def forget(account: AccountArgument) -> None:
+    """Delete the stored key of a provider."""
+    from scenewright.config.accounts import keys_file, store_key, stored_keys
+
+    variable = _variable(account)
+    try:
+        if variable not in stored_keys():
+            raise fail(f"no key of {account} is stored in {keys_file()}")
+        say(f"deleted {variable} from {store_key(variable, None)}")
+    except (OSError, RuntimeError, ValueError) as error:
+        raise fail(f"the key cannot be deleted: {error}") from None
+
+
+def _variable(account: str) -> str:
+    """Return the variable that names the account's key; the command ends where it has none."""
+    from scenewright.config.settings import load_settings
+
+    found = load_settings().account(account).key_variables
+    if not found:
+        raise fail(f"the account {account} needs no key")
+    return found[0]
 
 
 def _with_keys(

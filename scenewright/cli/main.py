@@ -20,6 +20,7 @@ from scenewright.cli.doctor import doctor
 from scenewright.cli.eval import app as evals
 from scenewright.cli.extract import extract
 from scenewright.cli.filter import filter_pictures
+from scenewright.cli.init import init
 from scenewright.cli.judges import app as judges
 from scenewright.cli.keys import app as keys
 from scenewright.cli.mcp import mcp
@@ -30,7 +31,7 @@ from scenewright.cli.parse import parse
 from scenewright.cli.rate import app as rate
 from scenewright.cli.real_bench import app as real_bench
 from scenewright.cli.refine import refine, score, strategies
-from scenewright.cli.runs import edit, page, show
+from scenewright.cli.runs import edit, open_run, page, show
 from scenewright.cli.serve import serve, worker
 from scenewright.cli.study import app as study
 
@@ -121,25 +122,40 @@ def main(
     os.environ["SCENEWRIGHT_DEBUG"] = "1" if debug else "0"
 
 
-_COMMANDS: tuple[Callable[..., object], ...] = (
-    *(refine, edit, score, demo, page, show, serve, worker, parse, strategies, doctor, extract),
-    mcp,
+START, EVALUATE, SERVE, RESEARCH = "Start", "Evaluate", "Serve", "Research"
+_COMMANDS: tuple[tuple[str, Callable[..., object], str], ...] = (
+    ("refine", refine, START),
+    ("show", show, START),
+    ("open", open_run, START),
+    ("edit", edit, START),
+    ("page", page, START),
+    ("score", score, START),
+    ("parse", parse, START),
+    ("demo", demo, START),
+    ("init", init, START),
+    ("doctor", doctor, START),
+    ("strategies", strategies, START),
+    ("extract", extract, EVALUATE),
+    ("filter", filter_pictures, RESEARCH),
+    ("serve", serve, SERVE),
+    ("worker", worker, SERVE),
+    ("mcp", mcp, SERVE),
 )
-for _command in _COMMANDS:
-    app.command()(_command)
-app.command("filter")(filter_pictures)
-for _name, _noun in (
-    ("data", data),
-    ("eval", evals),
-    ("judges", judges),
-    ("keys", keys),
-    ("mock", mock),
-    ("models", models),
-    ("rate", rate),
-    ("real-bench", real_bench),
-    ("object-realism", object_realism),
-    ("study", study),
+for _name, _command, _panel in _COMMANDS:
+    app.command(_name, rich_help_panel=_panel)(_command)
+for _name, _noun, _panel in (
+    ("models", models, START),
+    ("keys", keys, START),
+    ("eval", evals, EVALUATE),
+    ("data", data, EVALUATE),
+    ("judges", judges, EVALUATE),
+    ("rate", rate, EVALUATE),
+    ("mock", mock, SERVE),
+    ("study", study, RESEARCH),
+    ("real-bench", real_bench, RESEARCH),
+    ("object-realism", object_realism, RESEARCH),
 ):
-    app.add_typer(_noun, name=_name)
+    app.add_typer(_noun, name=_name, rich_help_panel=_panel)
 if importlib.util.find_spec("scenewright.miniature.cli") is not None:
-    app.add_typer(importlib.import_module("scenewright.miniature.cli").app, name="miniature")
+    _miniature = importlib.import_module("scenewright.miniature.cli").app
+    app.add_typer(_miniature, name="miniature", rich_help_panel=RESEARCH)

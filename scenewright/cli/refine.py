@@ -93,6 +93,15 @@ def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
 def refine(
     scene: SceneArgument,
     profile: options.ProfileName = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="What draws: a profile's name, or a backend as openai:MODEL or "
+            "diffusers:FOLDER_OR_OWNER/NAME with the judges of its kind.",
+        ),
+    ] = None,
     rounds: options.Rounds = 3,
     seed: options.Seed = 0,
     out: Annotated[
@@ -187,11 +196,13 @@ def refine(
     from scenewright.graphs.state import Budget
     from scenewright.runs.plan import plan_run
 
+    if profile is not None and model is not None:
+        raise fail("give --profile or --model: both name what draws")
     if fresh and out is not None and (out / "manifest.json").exists():
         raise fail(f"{out} already holds a run: name another folder, or leave out --fresh")
     plan = plan_run(
         graph,
-        replaced_profile(profile, reference_prompt=reference_prompt, noise=noise),
+        replaced_profile(profile, model, reference_prompt=reference_prompt, noise=noise),
         out=out,
         rounds=rounds,
         seed=seed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -151,6 +152,39 @@ def page(
     if sheet is not None:
         write_file(sheet, contact_sheet(run_dir).save, ".png or .jpg file")
         say(str(sheet))
+
+
+def open_run(
+    run_dir: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RUN_DIR]", help="A run folder; by default the newest.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Open the page of a run in the browser, by default of the newest one, and print its path."""
+    from scenewright.config.settings import load_settings
+    from scenewright.runs.report.render import write_page
+
+    if run_dir is None:
+        runs = load_settings().runs
+        run_dir = newest_run(runs)
+        if run_dir is None:
+            raise fail(
+                f'there is no run in {runs}: draw one with `scenewright refine "red ball on table"`'
+            )
+    place = write_page(run_dir).absolute()
+    say(str(place))
+    # Where there is no browser, as on a server, the path is all.
+    webbrowser.open(place.as_uri())
+
+
+def newest_run(runs: Path) -> Path | None:
+    """Return the run folder below ``runs`` whose log was written last; None if there is none."""
+    from scenewright.runs.folder import EVENTS
+
+    found = [(log.stat().st_mtime, log.parent) for log in runs.glob(f"*/{EVENTS}")]
+    return max(found)[1] if found else None
 
 
 def show(run_dir: RunArgument, as_json: options.Json = False) -> None:

@@ -27,9 +27,12 @@ each host of System One is an account by its name: ``decision:typesafe/jev-lates
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -49,6 +52,12 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "anthropic": ("ANTHROPIC_API_KEY",),
 }
+ADDRESS_VARIABLES: Mapping[str, str] = {
+    "openai": "OPENAI_BASE_URL",
+    "gemini": "GOOGLE_GEMINI_BASE_URL",
+    "anthropic": "ANTHROPIC_BASE_URL",
+}
+"""Environment variables by which the providers' own SDKs are sent to another server."""
 OWN_HOSTS: Mapping[str, tuple[str, ...]] = {
     "systemone": (),
     "transformers": (),
@@ -79,9 +88,10 @@ NO_KEY = "none"
 
 def missing_key(provider: str, name: str | None) -> str:
     """Return the message for a missing key of ``provider``, for the account ``name``."""
+    account = name or provider
     return (
-        f"no API key for {name or provider}: set {' or '.join(_VARIABLES[provider])} "
-        "(a server that asks for none takes any text)"
+        f"no API key for {account}: set {' or '.join(_VARIABLES[provider])}, or store it with "
+        f"`scenewright keys set {account}` (a server that asks for none takes any text)"
     )
 
 
@@ -93,7 +103,7 @@ class AccountSpec(BaseModel):
     provider: Provider
     """Provider whose wire format it speaks."""
     base_url: str | None = Field(default=None, pattern=r"^https?://")
-    """Base URL of the API; None: the provider's own."""
+    """Base URL of the API; None: that of :data:`ADDRESS_VARIABLES`, else the provider's own."""
     key_variable: str | None = None
     """Environment variable of the key; None: the provider's usual one; empty: no key is needed."""
     requests_per_minute: int | None = Field(default=None, ge=1)
@@ -166,6 +176,19 @@ class AccountSpec(BaseModel):
                 ) from None
         return self
 
+    def addressed(self) -> Self:
+        """Return the account with the base URL that the provider's own variable names, if any.
+
+        A ``base_url`` of its own stays. Raises ``ValueError`` for a variable that holds no URL.
+        """
+        variable = ADDRESS_VARIABLES.get(self.provider)
+        url = os.environ.get(variable, "").strip() if variable else ""
+        if self.base_url is not None or not url:
+            return self
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"{variable} is {url!r}: it must begin with http:// or https://")
+        return self.model_copy(update={"base_url": url})
+
     @property
     def zone_of_day(self) -> str:
         """IANA name of the time zone in which its requests of a day are counted."""
@@ -192,12 +215,63 @@ class AccountSpec(BaseModel):
         return (self.key_variable,) if self.key_variable else ()
 
     def key(self) -> str | None:
-        """Return the key from the environment; None if it is not there."""
-        found = next((key for name in self.key_variables if (key := os.environ.get(name))), None)
+        """Return the key from the environment, else from the user's file of keys, else None."""
+        stored = stored_keys() if self.key_variables else {}
+        every = (os.environ.get(name) or stored.get(name) for name in self.key_variables)
+        found = next((key for key in every if key), None)
         # Servers of models ask for a key only where one was set for them.
         served = self.provider == SERVE or self.provider in OWN_HOSTS
         optional = not self.key_variables or (served and self.key_variable is None)
         return NO_KEY if found is None and optional else found
+
+
+def keys_file() -> Path:
+    """Return the file of the user's keys: ``~/.config/scenewright/keys.json``.
+
+    It is below ``XDG_CONFIG_HOME`` where that is set. Raises ``RuntimeError`` where the user has no
+    home folder.
+    """
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if base else Path.home() / ".config") / "scenewright" / "keys.json"
+
+
+def stored_keys() -> dict[str, str]:
+    """Return the keys of :func:`keys_file` by variable; none where there is no such file.
+
+    Raises ``ValueError`` for a file that cannot be read.
+    """
+    try:
+        found = json.loads(keys_file().read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, RuntimeError):
+        return {}
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is not JSON"
+        raise ValueError(f"the file of keys {keys_file()} cannot be read: {why}") from error
+    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found.values()):
+        raise ValueError(f"the file of keys {keys_file()} must map names of variables to keys")
+    return found
+
+
+def store_key(variable: str, key: str | None) -> Path:
+    """Put a key into :func:`keys_file`, which only its owner may read; None takes it out.
+
+    Raises ``OSError`` where it cannot be written; the file of before then stays.
+    """
+    place = keys_file()
+    found = {name: one for name, one in stored_keys().items() if name != variable}
+    if key is not None:
+        found[variable] = key
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A temporary file is readable by its owner alone.
+    handle, draft = tempfile.mkstemp(dir=place.parent, prefix=".keys-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(found, file, indent=1, sort_keys=True)
+        os.replace(draft, place)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    return place
 
 
 BUILT_IN_ACCOUNTS: Mapping[str, AccountSpec] = {

@@ -54,6 +54,8 @@ from scenewright.core.validation import first_problem, missing_fields
 SETTINGS_FILE = "scenewright.toml"
 PLAINEST = "miniature"
 """The profile that needs nothing but the package."""
+LOCAL_MODEL = "z-image"
+"""The profile that lends its judges to a model on this machine which has no profile."""
 _POSTGRES = re.compile(r"postgres(ql)?(\+psycopg)?://.")
 _KINDS = (LOCAL_BACKEND, DECISION_KIND, *JUDGE_KINDS, *CHAT_KINDS)
 
@@ -129,7 +131,10 @@ class Settings(BaseSettings):
                 f"{', '.join((*kinds, *known))}; add your own as [accounts.NAME] in "
                 f"{SETTINGS_FILE}"
             )
-        return known[name]
+        try:
+            return known[name].addressed()
+        except ValueError as error:
+            raise SettingsError(str(error)) from error
 
     @classmethod
     def settings_customise_sources(
@@ -226,13 +231,17 @@ def _check_accounts(name: str, profile: Profile, settings: Settings) -> None:
                 raise SettingsError(f"profile {name!r}: {error}") from error
 
 
-def replaced_profile(name: str | None, **fields: object) -> Profile:
+def replaced_profile(name: str | None, model: str | None = None, **fields: object) -> Profile:
     """Return the profile ``name`` (None: that of the settings) with ``fields`` in place of its own.
 
-    A field of None stays. Raises ``SettingsError`` for a value that is not possible.
+    ``model`` names it by what draws, as :func:`profile_drawing`. A field of None stays. Raises
+    ``SettingsError`` for a value that is not possible.
     """
     settings = load_settings()
-    found = find_profile(name or settings.profile, settings)
+    if model is not None:
+        found = profile_drawing(model, settings)
+    else:
+        found = find_profile(name or settings.profile, settings)
     given = {key: value for key, value in fields.items() if value is not None}
     if not given:
         return found
@@ -253,6 +262,44 @@ def find_profile(name: str, settings: Settings | None = None) -> Profile:
     if name not in profiles:
         raise SettingsError(f"no profile {name!r}: there are {', '.join(sorted(profiles))}")
     return profiles[name]
+
+
+def profile_drawing(model: str, settings: Settings | None = None) -> Profile:
+    """Return the profile that draws with ``model``: the name of one, or a backend ``kind:model``.
+
+    A backend takes judges and everything else from the profile that uses it, else from the first
+    of the same account or, on this machine, from :data:`LOCAL_MODEL`. Raises ``SettingsError``.
+    """
+    settings = settings or load_settings()
+    profiles = load_profiles(settings)
+    if ":" not in model:
+        return find_profile(model, settings)
+    try:
+        asked = BackendSpec.model_validate(model)
+    except ValidationError as error:
+        raise SettingsError(first_problem(error)) from error
+    alike = [one for one in profiles.values() if one.backend.kind == asked.kind]
+    same = [one for one in alike if one.backend.model == asked.model]
+    if same:
+        return same[0]
+    if asked.kind != LOCAL_BACKEND:
+        settings.account(asked.kind, (LOCAL_BACKEND,), "backend")
+    if not alike:
+        raise SettingsError(
+            f"no profile has judges for {model}: add one to {SETTINGS_FILE} with "
+            f'backend = "{model}" and judges'
+        )
+    base = BUILT_IN[LOCAL_MODEL] if asked.kind == LOCAL_BACKEND else alike[0]
+    own = {"name": model, "about": f"{model}, with the judges of {base.name}."}
+    try:
+        backend = (
+            asked
+            if asked.kind == LOCAL_BACKEND
+            else {**base.backend.model_dump(), "model": asked.model}
+        )
+        return changed_profile(base, {**own, "backend": backend}, settings)
+    except ValidationError as error:
+        raise SettingsError(first_problem(error)) from error
 
 
 def self_reporting(profile: Profile) -> Profile:

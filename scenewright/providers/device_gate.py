@@ -8,12 +8,16 @@ behind APIs need no gate, and a CPU's gate is always open: the system schedules 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import torch
 
 _OPEN = frozenset({"cpu", "meta"})
 
@@ -118,6 +122,34 @@ def gate_of(device: str) -> DeviceGate:
         if name not in _GATES:
             _GATES[name] = DeviceGate(open=kind in _OPEN)
         return _GATES[name]
+
+
+SMALL_MODEL = 50_000_000
+"""Parameters up to which a model on a CPU computes with one thread.
+
+Where other programs run, threads that wait for each other take many times as long.
+"""
+_every_thread: int | None = None
+
+
+def limit_threads(modules: Iterable[torch.nn.Module]) -> None:
+    """Let the calling thread compute with one thread for a small model, with all for another.
+
+    ``modules``: the parts of the one model that runs in the calling thread. Changes nothing where
+    one lies on an accelerator or where the environment sets ``OMP_NUM_THREADS``.
+    """
+    global _every_thread
+    weights = [weight for module in modules for weight in module.parameters()]
+    if os.environ.get("OMP_NUM_THREADS") or any(w.device.type != "cpu" for w in weights):
+        return
+    import torch
+
+    parameters = sum(weight.numel() for weight in weights)
+    with _GATES_LOCK:
+        if _every_thread is None:
+            _every_thread = torch.get_num_threads()
+        # OpenMP keeps the number of each thread by itself.
+        torch.set_num_threads(1 if parameters <= SMALL_MODEL else _every_thread)
 
 
 T = TypeVar("T")

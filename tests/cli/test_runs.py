@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from scenewright.cli import runs
 from scenewright.cli.main import app
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Edited
@@ -159,3 +162,17 @@ def test_a_run_that_reports_itself_is_labelled_after_an_edit_too(tmp_path: Path)
     assert "This is a self-report" in (tmp_path / "own" / "index.html").read_text()
     told = json.loads(CliRunner().invoke(app, ["edit", run, "--json", "--quiet"]).stdout)
     assert told["reporting"]["kind"] == "self"
+
+
+def test_the_newest_run_is_opened(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(runs.webbrowser, "open", opened.append)
+    older = shutil.copytree(run, run.parent / "older")
+    os.utime(older / "events.jsonl", (1, 1))
+    monkeypatch.setenv("SCENEWRIGHT_RUNS", str(run.parent))
+    for words in (["open"], ["open", str(older)]):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+    pages = [run / "index.html", older / "index.html"]
+    assert opened == [page.absolute().as_uri() for page in pages]
+    assert all(page.is_file() for page in pages)

@@ -49,6 +49,17 @@ def test_a_key_is_found_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     assert account.key() == "first"
 
 
+def test_the_providers_own_variable_names_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8765/v1")
+    assert Settings().account("openai").base_url == "http://127.0.0.1:8765/v1"
+    assert Settings().account("anthropic").base_url is None
+    own = {"openai": AccountSpec(provider="openai", base_url="http://127.0.0.1:1/v1")}
+    assert Settings(accounts=own).account("openai").base_url == "http://127.0.0.1:1/v1"
+    monkeypatch.setenv("OPENAI_BASE_URL", "127.0.0.1:8765")
+    with pytest.raises(SettingsError, match=r"OPENAI_BASE_URL is '127\.0\.0\.1:8765'.*http://"):
+        Settings().account("openai")
+
+
 def test_a_server_may_want_no_key() -> None:
     assert AccountSpec(**LAB).key() == NO_KEY
     with pytest.raises(ValidationError, match="needs the base_url"):

@@ -35,7 +35,14 @@ from scenewright.core.closed_vocabulary import VocabularyError, read_vocabulary
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import JudgeCaps, JudgeError, by_vocabulary, merged, unscored
 from scenewright.prompts import Prompt, load_prompt
-from scenewright.providers.device_gate import LOADING, DeviceGate, ModelThread, Stop, gate_of
+from scenewright.providers.device_gate import (
+    LOADING,
+    DeviceGate,
+    ModelThread,
+    Stop,
+    gate_of,
+    limit_threads,
+)
 
 BINARY_PROMPT = "judge_binary"
 CHOICE_PROMPT = "judge_choice"
@@ -297,6 +304,7 @@ class LocalJudge:
             try:
                 with self._gate.turn(stop), LOADING:
                     self._model = self._make()
+                limit_threads([self._model.model])
             except JudgeError as error:
                 self._failure = error
                 raise

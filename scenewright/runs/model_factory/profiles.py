@@ -368,8 +368,9 @@ def _reached(account: str, model: str, settings: Settings) -> _Reached:
     key = spec.key()
     if key is None:
         raise SettingsError(
-            f"{account}:{model} needs a key: set {' or '.join(spec.key_variables)}, or name "
-            f"another variable as key_variable in [accounts.{account}] of scenewright.toml"
+            f"{account}:{model} needs a key: set {' or '.join(spec.key_variables)}, store it "
+            f"with `scenewright keys set {account}`, or name another variable as key_variable in "
+            f"[accounts.{account}] of scenewright.toml"
         )
     digest = hashlib.sha256(key.encode()).hexdigest()
     told = f"{account}:{model} {spec.model_dump_json()} {_calls_of(settings)} {digest}"

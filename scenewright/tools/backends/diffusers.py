@@ -25,7 +25,7 @@ from scenewright.core.ports.backend import (
     GenerationStep,
     PromptCount,
 )
-from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of
+from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of, limit_threads
 from scenewright.providers.hub.needs import replaced_parts
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.families import Family, FewStepLora, family_of
@@ -507,6 +507,7 @@ class DiffusersBackend:
                 if self._cache is not None:
                     enable_cache(pipe, self._cache)
                 self._compiled = place(pipe, plan, device, references, compiled=self._compile)
+            limit_threads(part for part in pipe.components.values() if hasattr(part, "parameters"))
             self._ready = Loaded(
                 self.id,
                 pipe,

@@ -1,0 +1,147 @@
+"""``scenewright init``: a first ``scenewright.toml``, and the steps to a first picture."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scenewright.cli.console import fail, note, print_table, say
+
+if TYPE_CHECKING:
+    from scenewright.config.profiles import Profile
+
+_SCENE = '"red ball on table; dog left of table"'
+
+
+def init(
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile", "-p", help="The profile to begin with; asked for where it is left out."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a scenewright.toml that is there.")
+    ] = False,
+) -> None:
+    """Write a commented scenewright.toml into this folder, and show the steps to a first picture.
+
+    Asks what is to draw the pictures: the miniature that comes with the package, a provider's API,
+    or a model on this machine, each with what it needs. Without a terminal, name it with --profile.
+    """
+    from scenewright.config.settings import SETTINGS_FILE, find_profile, load_profiles
+
+    place = Path(SETTINGS_FILE)
+    if place.exists() and not force:
+        raise fail(f"{place} is here already: edit it, or replace it with --force")
+    # What is to be replaced may be wrong.
+    profiles = load_profiles() if not place.exists() else _built_in()
+    if profile is None:
+        if not sys.stdin.isatty():
+            raise fail(f"name a profile: --profile {' or '.join(list(profiles)[:3])}, …")
+        _show(profiles)
+        profile = typer.prompt("profile", default="miniature", err=True)
+    chosen = profiles.get(profile) or find_profile(profile)
+    try:
+        place.write_text(settings_text(chosen), encoding="utf-8")
+    except OSError as error:
+        raise fail(f"{place} cannot be written: {error.strerror}") from None
+    say(f"wrote {place}: commands in this folder use the profile {_own_name(chosen)}")
+    for number, step in enumerate(steps(chosen), 1):
+        say(f"{number}. {step}")
+
+
+def settings_text(profile: Profile) -> str:
+    """Return the text of a settings file that begins with ``profile``."""
+    name = _own_name(profile)
+    judges = ", ".join(f'"{judge}"' for judge in profile.judges)
+    report = ", ".join(f'"{judge}"' for judge in profile.report_judges)
+    size = "" if profile.steps is None else f"\n# steps = {profile.steps}"
+    return f"""\
+# Settings of scenewright in this folder. Lines that begin with # show what could be set.
+
+# The profile of commands that name none; `scenewright doctor` shows which would run here.
+profile = "{name}"
+# runs = "runs"              # folder of new runs
+# judge_timeout = 120.0      # seconds for one call of a judge
+
+[profiles.{name}]
+extends = "{profile.name}"
+# {profile.about}
+# backend = "{profile.backend.kind}:{profile.backend.model}"
+# judges = [{judges}]
+# report_judges = [{report}]  # judge the result; other models than the judges above
+# strategy = "{profile.strategy}"  # how a round repairs: `scenewright strategies`{size}
+"""
+
+
+def steps(profile: Profile) -> list[str]:
+    """Return what is to be done before the first picture and after it, one command each."""
+    from scenewright.cli.doctor import memory_needed, memory_of_machine
+    from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS, LOCAL_BACKEND, reached_by
+    from scenewright.config.settings import load_settings
+    from scenewright.providers.hub.cache import survey
+    from scenewright.providers.hub.needs import needs_of
+
+    found: list[str] = []
+    settings = load_settings()
+    specs = [*profile.judges, *profile.report_judges, *filter(None, (profile.chat,))]
+    kinds = {profile.backend.kind, *(reached_by(spec)[0] for spec in specs)}
+    for kind in sorted(kinds - {LOCAL_BACKEND, *JUDGE_KINDS, *CHAT_KINDS}):
+        if settings.account(kind).key() is None:
+            found.append(f"scenewright keys set {kind}")
+    absent = [shown for need in needs_of(profile) if not (shown := survey(need)).complete]
+    if absent:
+        sizes = [shown.need.known_bytes() for shown in absent]
+        known = [size for size in sizes if size is not None]
+        told = (
+            f"about {sum(known) / 1e9:.0f} GB" if len(known) == len(sizes) else "sizes: --dry-run"
+        )
+        found.append(f"scenewright models pull {profile.name}      # {told}")
+    main = memory_of_machine() or 0
+    needed = memory_needed(profile, main)
+    if needed is not None and needed["fits"] == "no":
+        note(
+            f"warning: drawing needs about {needed['bytes'] / 1e9:.0f} GB of memory, this machine "
+            f"has {main / 1e9:.0f} GB: `scenewright doctor` shows what fits"
+        )
+    return [*found, f"scenewright refine {_SCENE}", "scenewright open"]
+
+
+def _own_name(profile: Profile) -> str:
+    return f"my-{profile.name}"
+
+
+def _built_in() -> dict[str, Profile]:
+    from scenewright.config.profiles import BUILT_IN
+
+    return dict(BUILT_IN)
+
+
+def _show(profiles: dict[str, Profile]) -> None:
+    """Print the profiles with what each needs."""
+    from scenewright.cli.doctor import memory_needed, memory_of_machine
+
+    main, rows = memory_of_machine() or 0, []
+    for name, profile in profiles.items():
+        needed = memory_needed(profile, main)
+        rows.append((name, _needs(profile, needed), profile.about))
+    print_table(("profile", "needs", "what it is"), rows, wraps=True)
+
+
+def _needs(profile: Profile, needed: dict[str, Any] | None) -> str:
+    from scenewright.config.profiles import LOCAL_BACKEND
+    from scenewright.config.settings import load_settings
+
+    if profile.backend.kind != LOCAL_BACKEND:
+        variables = load_settings().account(profile.backend.kind).key_variables
+        here = any(os.environ.get(name) for name in variables)
+        return f"a key ({'set' if here else variables[0] if variables else 'none'})"
+    if needed is None:
+        return "nothing" if profile.name.startswith("miniature") else "see `scenewright doctor`"
+    here = "" if needed["fits"] != "no" else ", more than here"
+    return f"{needed['bytes'] / 1e9:.0f} GB of memory{here}"
