@@ -193,16 +193,21 @@ def refine(
     """
     graph = read_scene(scene, index)
     from scenewright.config.settings import replaced_profile
-    from scenewright.graphs.state import Budget
-    from scenewright.runs.plan import plan_run
 
     if profile is not None and model is not None:
         raise fail("give --profile or --model: both name what draws")
     if fresh and out is not None and (out / "manifest.json").exists():
         raise fail(f"{out} already holds a run: name another folder, or leave out --fresh")
+    chosen = replaced_profile(profile, model, reference_prompt=reference_prompt, noise=noise)
+    if not (quiet or show_plan):
+        # Said before the imports and the loading, which take seconds.
+        note(f"loading the models of profile {chosen.name}")
+    from scenewright.graphs.state import Budget
+    from scenewright.runs.plan import plan_run
+
     plan = plan_run(
         graph,
-        replaced_profile(profile, model, reference_prompt=reference_prompt, noise=noise),
+        chosen,
         out=out,
         rounds=rounds,
         seed=seed,
