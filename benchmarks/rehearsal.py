@@ -3,7 +3,8 @@
 ``python -m benchmarks.rehearsal [--quick]``. Each model is built with random weights in bfloat16
 from its published configuration and runs through what the loop asks for (`scenewright models
 rehearse` shows the same): pictures of 256×256 pixels in two steps, references, masks, edits, region
-repair, and a judge's questions. One process a model; the largest takes 17 GB of free memory.
+repair, and a judge's questions. One process a model; the largest takes 17 GB of free memory. A
+model that was measured is stored: the same command goes on after a kill.
 
 ``peak_over_planned.MODEL`` is the measured peak of that process over what the plan expected before
 any weights were read, with loading, and without what Python and the libraries take.
@@ -19,11 +20,23 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from benchmarks._harness import Option, benchmark
+from benchmarks._harness import Option, benchmark, folder, work_folder
+from benchmarks._rows import Row, Rows, code_digest, fingerprint_of
 from scenewright.core.ports.backend import BackendError
 from scenewright.runs.rehearsal.running import RehearsalOptions, profile_of, rehearse
+
+WORK = Path("out/bench-rehearsal")
+DECIDES = ("agents/judges", "runs/rehearsal", "tools/backends")
+"""Parts of the package that decide what is planned and what is built."""
+
+
+class CaseRow(Row):
+    """Figures of one model; ``at`` is its number in :data:`FULL`."""
+
+    figures: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +87,7 @@ async def measure(case: Case, size: int) -> dict[str, Any]:
     trials=("only",),
     refused=(BackendError,),
     only=Option("", "one model alone, by its name in the figures"),
+    work=folder(f"folder of the rows (default: {WORK})"),
 )
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Rehearse one model after the other."""
@@ -83,8 +97,18 @@ def main(options: Namespace) -> tuple[int, dict[str, Any]]:
         if not cases:
             options.refuse(f"--only {options.only}: use one of {', '.join(c.name for c in FULL)}")
     figures: dict[str, Any] = {}
-    for case in cases:
-        figures |= asyncio.run(measure(case, 128 if options.quick else 256))
+    size = 128 if options.quick else 256
+    decides = {"size": size, "cases": [repr(case) for case in FULL]}
+    name = fingerprint_of(decides | {"code": code_digest(parts=DECIDES)})
+    with work_folder(options, WORK) as work, Rows(work / "rows.jsonl", CaseRow, name) as rows:
+        for at, case in enumerate(cases):
+            number = at if options.quick else FULL.index(case)
+            row = rows.get(number)
+            if row is None:
+                found = asyncio.run(measure(case, size))
+                row = CaseRow(fingerprint=name, at=number, figures=found)
+                rows.add(row)
+            figures |= row.figures
     ordered = sorted(figures, key=lambda key: key.partition(".")[0] != "peak_over_planned")
     return len(cases), {key: figures[key] for key in ordered}
 
