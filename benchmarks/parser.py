@@ -73,9 +73,10 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from benchmarks._factual import Graph
 from benchmarks._harness import RESAMPLES, benchmark, folder, micro, release, spread
 from scenewright.agents.parsers.rules import CaptionError, parse_caption
-from scenewright.agents.parsers.tagging import NUMBERS, PREPOSITIONS, rough
+from scenewright.agents.parsers.tagging import GROUPS, NUMBERS, PREPOSITIONS, rough
 from scenewright.core.formats.published_questions import ASIDE, label, owner, read_tuple
 from scenewright.core.inflection import singular, verb_base
 from scenewright.core.layout import canonical_predicate
@@ -425,6 +426,80 @@ def _close_relation(a: Triple, b: Triple) -> bool:
     if not _close_ends(a, b):
         return False
     return _predicate(a[1]) == _predicate(b[1]) or bool(_senses(a[1]) & _senses(b[1]))
+
+
+_OWNING = frozenset({"have", "with", "in", "wear", "dress in"})
+"""Predicates that FACTUAL exchanges: "a man in a hat" wears it, "a car with a top" has it."""
+_SIDE = re.compile(
+    r"\b(?:on|at|in|to) (?:the )?(top|bottom|middle|back|front|left|right|side|center|corner|end|edge)"
+    r"(?: side)? of$"
+)
+_PASSIVE = re.compile(r"(cover|surround)(?:ed)?(?: in| with| by)?")
+
+
+def stated_by(graph: Graph) -> Facts:
+    """Return the facts of a graph of FACTUAL or of SPICE; a number is a count."""
+    facts = Facts(objects=dict.fromkeys(graph.objects))
+    for source, predicate, value in graph.facts:
+        if predicate != "is":
+            facts.relations[(source, predicate, value)] = None
+        elif value.isdecimal() or value in NUMBERS:
+            facts.counts[source] = NUMBERS.get(value) or int(value)
+        else:
+            facts.attributes[(source, value)] = None
+    return facts
+
+
+def _as_factual(facts: Facts) -> Facts:
+    """Return the facts as FACTUAL states them, of whichever parser.
+
+    What covers and surrounds is the source, an owner *has* what is *of* it, *at the bottom of* and
+    *on bottom of* are one, a verb is said once (who sits on a bench is not called sitting besides),
+    and a piece of pizza is pizza.
+    """
+    relations: dict[Triple, None] = {}
+    done: set[Pair] = set()
+    for source, predicate, target in facts.relations:
+        done.add((source, predicate.split()[0]))
+        predicate = _SIDE.sub(r"\1 of", predicate).replace("in between", "between")
+        predicate = "on" if predicate == "top of" else predicate
+        if predicate == "of":
+            relations[(target, "have", source)] = None
+        elif _PASSIVE.fullmatch(predicate) and " " in predicate:
+            relations[(target, predicate.split()[0], source)] = None
+        else:
+            relations[(source, predicate, target)] = None
+    kept = {
+        (name, value): None
+        for name, value in facts.attributes
+        if (name, value) not in done and value.removesuffix(" of") not in GROUPS
+    }
+    return Facts(facts.objects, kept, relations, facts.parts, facts.counts)
+
+
+def compare_captions(said: Facts, true: Facts) -> dict[str, Count]:
+    """Return kind → how many facts are right, said and true of a caption of FACTUAL.
+
+    By the headline rule, with the predicates that FACTUAL exchanges taken for one.
+    """
+    one, other = _as_factual(said), _as_factual(true)
+
+    def close(a: Triple, b: Triple) -> bool:
+        if _close_relation(a, b):
+            return True
+        owning = all(" ".join(_predicate(r[1])) in _OWNING for r in (a, b))
+        return owning and _close_ends(a, b)
+
+    return {
+        "objects": _count(one.objects, other.objects, _close_label),
+        "attributes": _count(*_attributes(one, other), _close_attribute),
+        "relations": _count(one.relations, other.relations, close),
+    }
+
+
+def set_match(counted: Mapping[str, Count]) -> bool:
+    """Return whether all that is said is right, and all that is true is said."""
+    return all(right == said == true for right, said, true in counted.values())
 
 
 QUICK_RESAMPLES = 200
