@@ -1,7 +1,7 @@
 """How well the rules parser reads captions, on the human-checked facts of DSG-1k.
 
 ``python -m benchmarks.parser [--quick] [--data FOLDER]``. Micro-averaged precision, recall and F1
-of :func:`scenewright.agents.parsers.rules.parse_caption` over the prompts of
+of :func:`scenewright.agents.parsers.rules.read_caption` over the prompts of
 the release, compared by the rules below.
 
 The rules were written with the prompts of even item number in view; the headline figures are on
@@ -75,7 +75,7 @@ import numpy as np
 
 from benchmarks._factual import Graph
 from benchmarks._harness import RESAMPLES, benchmark, folder, micro, release, spread
-from scenewright.agents.parsers.rules import CaptionError, parse_caption
+from scenewright.agents.parsers.rules import CaptionError, read_caption
 from scenewright.agents.parsers.tagging import GROUPS, NUMBERS, PREPOSITIONS, rough
 from scenewright.core.formats.published_questions import ASIDE, label, owner, read_tuple
 from scenewright.core.inflection import singular, verb_base
@@ -431,8 +431,8 @@ def _close_relation(a: Triple, b: Triple) -> bool:
 _OWNING = frozenset({"have", "with", "in", "wear", "dress in"})
 """Predicates that FACTUAL exchanges: "a man in a hat" wears it, "a car with a top" has it."""
 _SIDE = re.compile(
-    r"\b(?:on|at|in|to) (?:the )?(top|bottom|middle|back|front|left|right|side|center|corner|end|edge)"
-    r"(?: side)? of$"
+    r"\b(?:on|at|in|to) (?:the )?"
+    r"(top|bottom|middle|back|front|left|right|side|center|corner|end|edge)(?: side)? of$"
 )
 _PASSIVE = re.compile(r"(cover|surround)(?:ed)?(?: in| with| by)?")
 
@@ -508,7 +508,7 @@ QUICK_RESAMPLES = 200
 def read(text: str) -> Facts | None:
     """Return what the rules parser says of a caption; None if it finds no object in it."""
     try:
-        return said_by(parse_caption(text))
+        return said_by(read_caption(text).scene)
     except CaptionError:
         return None
 

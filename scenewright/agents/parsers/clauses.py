@@ -99,7 +99,9 @@ def is_far(link: Link, word: str) -> bool:
         return True
     if link.predicate == "of":
         return word in _FAR and all(is_vessel(thing.name) for thing in link.sources)
-    if link.predicate in _FILLED or (link.parts and not any(thing.animate for thing in link.sources)):
+    if link.predicate in _FILLED or (
+        link.parts and not any(thing.animate for thing in link.sources)
+    ):
         return word in _FAR
     doer = link.verb is not None and all(thing.animate for thing in link.sources)
     return doer and word in _FAR and not any(is_part(thing.name) for thing in link.targets)

@@ -108,10 +108,11 @@ def _named_again(mention: Mention, found: Sequence[Item], at: int) -> int:
     """Name "the white one" after what the sentence has called brown; return the place after it."""
     keys = {key for key, _ in mention.attributes}
     for item in reversed(found):
-        if isinstance(item, Mention) and item.name and not item.ignored:
-            if keys & {key for key, _ in item.attributes}:
-                mention.name, mention.ignored, mention.new = item.name, False, True
-                break
+        if not isinstance(item, Mention) or item.ignored:
+            continue
+        if keys & {key for key, _ in item.attributes}:
+            mention.name, mention.ignored, mention.new = item.name, False, True
+            break
     return at + 1
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from scenewright.agents.parsers.clauses import Clause
 from scenewright.agents.parsers.mentions import MOST_INSTANCES, Thing, Things, items
@@ -24,6 +26,21 @@ from scenewright.agents.parsers.tagging import (
     tag,
     without_frames,
 )
+from scenewright.agents.parsers.unread import (
+    FOREIGN,
+    UNKNOWN,
+    CaptionError,
+    CaptionWarning,
+    Passage,
+    check_negation,
+    foreign_words,
+    in_order,
+    listed,
+    negative_options,
+    passages_of,
+    traces,
+    without_trace,
+)
 from scenewright.core.formats.base import numbered
 from scenewright.core.inflection import singular
 from scenewright.core.scene import (
@@ -31,10 +48,20 @@ from scenewright.core.scene import (
     MAX_OBJECTS,
     MAX_RELATIONS,
     Relation,
-    SceneError,
     SceneGraph,
     SceneObject,
 )
+
+__all__ = [
+    "MAX_CHARACTERS",
+    "CaptionError",
+    "CaptionWarning",
+    "Passage",
+    "Reading",
+    "parse_caption",
+    "read_caption",
+    "without_style",
+]
 
 _MAKERS = frozenset({"by", "art", "artwork", "style", "inspired"})
 
@@ -122,8 +149,19 @@ def _is_style(words: Sequence[str], first: bool) -> bool:
 MAX_CHARACTERS = 5_000
 
 
-class CaptionError(SceneError):
-    """A caption that names nothing to draw; says what a caption looks like."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A caption as it was read."""
+
+    scene: SceneGraph
+    """The scene graph."""
+    unread: tuple[Passage, ...] = ()
+    """Passages that the scene does not hold, in their order."""
+
+    @property
+    def warning(self) -> str:
+        """The passages in one sentence; empty if all was read."""
+        return f"not read: {listed(self.unread, most=6)}" if self.unread else ""
 
 
 def parse_caption(text: str) -> SceneGraph:
@@ -139,24 +177,57 @@ def parse_caption(text: str) -> SceneGraph:
     >>> [str(r) for r in parse_caption("a man wearing a red hat and holding an umbrella").relations]
     ['man.1 wearing hat.1', 'man.1 holding umbrella.1']
 
-    Raises ``CaptionError`` if the caption names no object or is too long.
+    Warns (:class:`~scenewright.agents.parsers.unread.CaptionWarning`) of words that the scene does
+    not hold; :func:`read_caption` returns them. Raises ``CaptionError`` if the caption names no
+    object, is too long, says what is not there, or is in another language.
+    """
+    found = read_caption(text)
+    if found.unread:
+        warnings.warn(found.warning, CaptionWarning, stacklevel=2)
+    return found.scene
+
+
+def read_caption(text: str) -> Reading:
+    """Return the scene of :func:`parse_caption` and the passages of ``text`` that it lacks.
+
+    Raises ``CaptionError`` likewise.
     """
     if len(text) > MAX_CHARACTERS:
         raise CaptionError(
             f"the caption has {len(text)} characters, the limit is {MAX_CHARACTERS}: "
             "describe one picture"
         )
+    check_negation(text)
     things = Things()
-    for words, said in sentences(text):
-        plain = without_style(without_frames(words))
-        Clause(things).read(items(tag(plain, said)))
+    plains: list[list[str]] = []
+    foreign: list[Passage] = []
+    quotes: dict[str, str] = {}
+    for words, quotes in sentences(text):
+        other = foreign_words(words)
+        foreign += passages_of(text, words, other, FOREIGN)
+        known = [word for word in words if not any(word is one for one in other)]
+        plain = without_style(without_frames(known))
+        plains.append(plain)
+        Clause(things).read(items(tag(plain, quotes)))
     scene = _scene(things)
     if not scene.objects:
+        if foreign:
+            raise CaptionError(
+                f"the caption is not in English: {listed(foreign)}. Write it in English, or let "
+                "a language model read it",
+                foreign,
+            )
         raise CaptionError(
             "the caption names no object: describe what is to be seen, for example "
             "'a red ball on a wooden table'"
         )
-    return scene
+    said = traces(scene)
+    lost = [
+        passage
+        for plain in plains
+        for passage in passages_of(text, plain, without_trace(plain, said, quotes), UNKNOWN)
+    ]
+    return Reading(scene, in_order([*foreign, *lost, *negative_options(text)]))
 
 
 def _scene(things: Things) -> SceneGraph:

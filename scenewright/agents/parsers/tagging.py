@@ -521,7 +521,7 @@ _LISTED = frozenset({"color", "material", "texture"})
 
 
 def _is_listed_adjective(pieces: Sequence[tuple[str, Tag | None]], at: int) -> bool:
-    """Return whether adjectives of its kind and then a noun go on after ``at``: "pink, red dots"."""
+    """Return whether a list of its kind and then a noun go on after ``at``: "pink, red dots"."""
     key = ADJECTIVES.get(pieces[at][0].lower(), "")
     more = False
     for text, known in pieces[at + 1 :]:
