@@ -28,6 +28,7 @@ from scenewright.agents.parsers.tagging import (
 )
 from scenewright.agents.parsers.unread import (
     FOREIGN,
+    NEGATED,
     UNKNOWN,
     CaptionError,
     CaptionWarning,
@@ -38,6 +39,7 @@ from scenewright.agents.parsers.unread import (
     listed,
     negative_options,
     passages_of,
+    said_of_picture,
     traces,
     without_trace,
 )
@@ -201,11 +203,14 @@ def read_caption(text: str) -> Reading:
     things = Things()
     plains: list[list[str]] = []
     foreign: list[Passage] = []
+    denied: list[Passage] = []
     quotes: dict[str, str] = {}
     for words, quotes in sentences(text):
-        other = foreign_words(words)
+        other, vague = foreign_words(words), said_of_picture(words)
         foreign += passages_of(text, words, other, FOREIGN)
-        known = [word for word in words if not any(word is one for one in other)]
+        denied += passages_of(text, words, vague, NEGATED)
+        left_out = set(map(id, [*other, *vague]))
+        known = [word for word in words if id(word) not in left_out]
         plain = without_style(without_frames(known))
         plains.append(plain)
         Clause(things).read(items(tag(plain, quotes)))
@@ -227,7 +232,7 @@ def read_caption(text: str) -> Reading:
         for plain in plains
         for passage in passages_of(text, plain, without_trace(plain, said, quotes), UNKNOWN)
     ]
-    return Reading(scene, in_order([*foreign, *lost, *negative_options(text)]))
+    return Reading(scene, in_order([*foreign, *denied, *lost, *negative_options(text)]))
 
 
 def _scene(things: Things) -> SceneGraph:

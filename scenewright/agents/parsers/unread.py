@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from scenewright.agents.parsers.tagging import (
+    ARTICLES,
+    BE,
     COMPOUNDS,
     EMPTY,
     EMPTY_STATES,
+    FRAME_NOUNS,
     GROUPS,
     IGNORED,
     NUMBERS,
@@ -83,8 +86,12 @@ def listed(passages: Sequence[Passage], most: int = _QUOTED) -> str:
 
 
 def check_negation(text: str) -> None:
-    """Raise ``CaptionError`` if ``text`` says what is not there; quotes the passages."""
-    if found := list(negations(text)):
+    """Raise ``CaptionError`` if ``text`` says what is not there; quotes the passages.
+
+    What it says of the picture itself ("the background is not clear") is no such fact.
+    """
+    found = [passage for sentence, _ in sentences(text) for passage in negations(text, sentence)]
+    if found:
         raise CaptionError(
             f"the caption says what is not there: {listed(found)}. A scene holds what is to be "
             "seen, and no question asks for absence: take it out and name it in the negative "
@@ -100,29 +107,54 @@ _NOT_PHRASES = frozenset(phrases("negation", "phrases"))
 _MORE_THAN_NOT = frozenset(phrases("negation", "not_negated"))
 _ENDS_NEGATED = words("negation", "ends")
 _LONGEST_NEGATED = 5
+_PICTURE = FRAME_NOUNS | {"background", "foreground"}
 
 
-def negations(text: str) -> Iterator[Passage]:
-    """Yield the passages of ``text`` that negate something, outside quotations.
+def negations(text: str, sentence: Sequence[str]) -> Iterator[Passage]:
+    """Yield the passages of a sentence of ``text`` that negate something, outside quotations.
 
-    >>> [passage.text for passage in negations("a room with no cat and a dog that is not red")]
+    >>> text = "a room with no cat and a dog that is not red"
+    >>> [found.text for words, _ in sentences(text) for found in negations(text, words)]
     ['no cat', 'not red']
     """
-    for sentence, _ in sentences(text):
-        lower = [word.lower().replace("’", "'") for word in sentence]
-        at = 0
-        while at < len(lower):
-            size = _negates(lower, at)
-            if not size:
-                at += _skipped(lower, at)
-                continue
-            end = at + size
-            while end < len(lower) and end - at < _LONGEST_NEGATED:
-                if lower[end] in _ENDS_NEGATED or _negates(lower, end):
-                    break
-                end += 1
-            yield _passage(text, sentence[at:end], NEGATED)
-            at = end
+    for start, end in _negated(sentence):
+        if not _of_picture(sentence, start):
+            yield _passage(text, sentence[start:end], NEGATED)
+
+
+def said_of_picture(sentence: Sequence[str]) -> list[str]:
+    """Return the words of a sentence that deny something of the picture, not of a thing in it."""
+    found: list[str] = []
+    for start, end in _negated(sentence):
+        if size := _of_picture(sentence, start):
+            found += sentence[start - size : end]
+    return found
+
+
+def _negated(sentence: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield where the negated passages of a sentence begin and end."""
+    lower = [word.lower().replace("’", "'") for word in sentence]
+    at = 0
+    while at < len(lower):
+        size = _negates(lower, at)
+        if not size:
+            at += _skipped(lower, at)
+            continue
+        end = at + size
+        while end < len(lower) and end - at < _LONGEST_NEGATED:
+            if lower[end] in _ENDS_NEGATED or _negates(lower, end):
+                break
+            end += 1
+        yield at, end
+        at = end
+
+
+def _of_picture(sentence: Sequence[str], at: int) -> int:
+    """Return how many words before a negation at ``at`` say that it is said of the picture."""
+    before = [word.lower() for word in sentence[max(0, at - 3) : at]]
+    if len(before) > 1 and before[-1] in BE and before[-2] in _PICTURE:
+        return 3 if len(before) == 3 and before[0] in ARTICLES else 2
+    return 0
 
 
 def _negates(lower: Sequence[str], at: int) -> int:
@@ -211,7 +243,7 @@ def traces(scene: SceneGraph) -> frozenset[str]:
     for item in scene.objects:
         said += [item.name, *item.attributes.values()]
     found = {word for text in said for word in text.lower().split()}
-    return frozenset(found | {_stem(word) for word in found})
+    return frozenset(found.union(*map(_stems, found)))
 
 
 def without_trace(
@@ -234,13 +266,14 @@ def _is_held(word: str, said: frozenset[str], quotes: dict[str, str]) -> bool:
         return True
     if rough(lower) not in _TELLING or (rough(lower) == "adverb" and not lower.endswith("ly")):
         return True
-    return lower in said or _stem(lower) in said
+    return lower in said or bool(_stems(lower) & said)
 
 
 @lru_cache(maxsize=16384)
-def _stem(word: str) -> str:
+def _stems(word: str) -> frozenset[str]:
     base = verb_base(word)
-    return ing_form(base) if base else graded(word) or singular(word)
+    found = {singular(word), graded(word) or "", ing_form(base) if base else ""}
+    return frozenset(found - {""})
 
 
 def passages_of(
