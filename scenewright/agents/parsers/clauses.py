@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 from scenewright.agents.parsers.mentions import Item, Mention, Thing, Things, attributes_of, is_part
 from scenewright.agents.parsers.tagging import (
-    AGENTIVE,
     ARTICLES,
+    CLOTHES,
     EMPTY_STATES,
     NO_RELATION,
     NO_STATES,
     OF_PARTS,
+    OF_THINGS,
     PARTICLES,
     SCENERY,
     SIDE_NAMES,
@@ -32,7 +33,9 @@ _MATERIAL_LINKS = frozenset({"made of", "made from", "made out of", "made up of"
 _SHAPE_LINKS = frozenset({"in the shape of", "in shape of", "shaped like", "in the form of"})
 _FILLED = frozenset({"filled with", "full of", "covered with", "covered in", "topped with"})
 """A place after "a plate filled with food" is the plate's."""
-_FAR = frozenset({"on", "at", "under", "down", "along", "across", "through", "over", "near"})
+_FAR = frozenset(
+    {"on", "at", "under", "down", "along", "across", "through", "over", "near", "toward", "towards"}
+)
 
 
 @dataclass(slots=True)
@@ -84,6 +87,10 @@ class Link:
         return self.has and bool(self.targets) and all(_is_piece(t.name) for t in self.targets)
 
 
+def _is_clothes(name: str) -> bool:
+    return name.rpartition(" ")[2].lower() in CLOTHES
+
+
 def is_vessel(name: str) -> bool:
     """Return whether a label's head names what holds food or drink."""
     return name.rpartition(" ")[2].lower() in VESSELS
@@ -97,6 +104,8 @@ def is_far(link: Link, word: str) -> bool:
     """Return whether a preposition after "man riding a bike" refers to the man."""
     if link.base == "wear" and word not in ("of", "with"):
         return True
+    if link.words == ["in"] and all(map(_is_clothes, [thing.name for thing in link.targets])):
+        return word not in ("of", "with") and all(thing.animate for thing in link.sources)
     if link.predicate == "of":
         return word in _FAR and all(is_vessel(thing.name) for thing in link.sources)
     if link.predicate in _FILLED or (
@@ -161,6 +170,7 @@ class Clause:
             case "have":
                 sources = self._last if self._relative else self._subject
                 self._start(Link(list(sources), ["has"]))
+                self._finite = self._told = True
             case "there":
                 self._flush()
                 self._existential = True
@@ -412,7 +422,7 @@ class Clause:
         parts = base in OF_PARTS and any(is_part(thing.name) for thing in self._last)
         if token.tag == "participle" or parts:
             return self._last or self._subject
-        acts = base in AGENTIVE and not any(thing.animate for thing in self._last)
+        acts = base not in OF_THINGS and not any(thing.animate for thing in self._last)
         if acts and any(thing.animate for thing in self._subject):
             return self._subject
         return self._last or self._subject
@@ -450,19 +460,30 @@ class Clause:
             sources = self._subject
         elif link is not None and (self._joined or (is_far(link, word) and not back)):
             sources = link.sources or self._last
+        elif word == "with" and self._is_tool(after):
+            sources = self._subject
         else:
             sources = self._last or self._subject
         self._start(Link(list(sources), [word]))
 
+    def _is_tool(self, after: Item | None) -> bool:
+        """Return whether "with" tells what somebody acts with: "a man sweeping sand with a broom"."""
+        if not isinstance(after, Mention) or after.pronoun or not self._told:
+            return False
+        doers = bool(self._subject) and all(thing.animate for thing in self._subject)
+        things = not any(thing.animate for thing in self._last)
+        return doers and things and not _is_piece(after.name) and self._last is not self._subject
+
     def _place(self, word: str) -> None:
         link = self._link
+        doing = link.sources if link is not None and link.waits and link.verb is not None else []
         if link is not None and link.waits:
             self._flush()
         place = " ".join(part for part in word.split() if part not in ARTICLES)
         if not self._subject or (self._joined and not self._copula and self._subject):
             self._fronted_place = place
             return
-        for thing in self._subject if self._copula else self._last:
+        for thing in doing or (self._subject if self._copula else self._last):
             thing.add("place", place)
 
     def _adjective(self, items: Sequence[Item], at: int) -> None:
@@ -478,10 +499,17 @@ class Clause:
                 words.append("and")
             elif item.tag != "adverb":
                 break
+        link = self._link
+        worn = link is not None and link.waits and link.base == "wear"
         things = self._subject if self._copula else self._last
+        if link is not None and worn:
+            things, self._link = link.sources, None
         for key, value in attributes_of(words):
             for thing in things:
-                thing.add(key, value)
+                if worn and key == "color":
+                    thing.add("state", f"dressed in {value}")
+                else:
+                    thing.add(key, value)
 
     def _adverb(self, token: Token) -> None:
         word = token.lower

@@ -103,7 +103,7 @@ NO_RELATION = frozenset(" ".join(p) for p in phrases("prepositions", "none")) | 
 """Prepositions without a relation between two things."""
 PLACES = frozenset(phrases("places", "phrases"))
 AUXILIARY_PHRASES = frozenset(phrases("closed", "auxiliary_phrases"))
-AGENTIVE = words("verbs", "agentive")
+OF_THINGS = words("verbs", "of_things")
 OF_PARTS = words("verbs", "of_parts")
 NO_STATES = words("verbs", "no_states")
 POSTURES = words("verbs", "postures")
@@ -121,6 +121,7 @@ THING_PARTS = words("nouns", "thing_parts")
 WHOLES = words("nouns", "wholes")
 """What has such parts: a "car window" is a window that a car has."""
 NOT_WHOLES = words("nouns", "not_wholes")
+CLOTHES = words("nouns", "clothes")
 VESSELS = words("nouns", "vessels")
 SCENERY = words("nouns", "scenery")
 """Places that are rarely what a participle after them is said of."""
@@ -418,6 +419,8 @@ def _phrase_at(lower: Sequence[str], at: int) -> tuple[int, Tag | None]:
         phrase = tuple(lower[at : at + size])
         if phrase in AUXILIARY_PHRASES:
             return size, "auxiliary"
+        if phrase == ("as", "well", "as"):
+            return size, "and"
         if phrase in PREPOSITIONS:
             return size + _side_after(lower, at + size, phrase), "preposition"
         follows = lower[at + size] if at + size < len(lower) else "."
