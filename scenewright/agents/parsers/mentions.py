@@ -17,6 +17,7 @@ from scenewright.agents.parsers.tagging import (
     EMPTY,
     GROUPS,
     IGNORED,
+    IGNORED_HEADS,
     NOT_WHOLES,
     NUMBERS,
     OWN_PRONOUNS,
@@ -320,7 +321,7 @@ def _name(
         "women",
     ):
         mention.least = max(mention.least, 2)
-    mention.ignored = head in IGNORED and len(texts) == 1
+    mention.ignored = head in IGNORED_HEADS or (head in IGNORED and len(texts) == 1)
     if texts[-1].lower() == "glasses" and mention.least == 2 and _is_eyewear(tokens, nouns):
         mention.name, mention.least = f"{full.removesuffix(texts[-1])}{texts[-1].lower()}", 1
     elif len(texts) > 1 and not sides and (whole := _whole_of(texts)):

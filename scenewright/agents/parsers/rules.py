@@ -19,6 +19,7 @@ from scenewright.agents.parsers.mentions import MOST_INSTANCES, Thing, Things, i
 from scenewright.agents.parsers.tagging import (
     LEAD_ADJECTIVES,
     LEADS,
+    MAKERS,
     SITES,
     STYLE,
     rough,
@@ -121,6 +122,8 @@ def _without_maker(words: list[str]) -> list[str]:
                 return words[:at]
             if at == 0 or lower[at - 1] in STYLE:
                 return words[:at]
+            if lower[at - 1] in MAKERS and rough(lower[at + 1]) == "noun":
+                return words[: at - 1]
         if lower[at : at + 4] == ["in", "the", "style", "of"] or lower[at : at + 2] == [
             "style",
             "of",

@@ -126,10 +126,12 @@ VESSELS = words("nouns", "vessels")
 SCENERY = words("nouns", "scenery")
 """Places that are rarely what a participle after them is said of."""
 IGNORED = words("nouns", "ignored")
+IGNORED_HEADS = words("nouns", "ignored_heads")
 STYLE = words("style", "heads")
 LEADS = words("style", "leads")
 LEAD_ADJECTIVES = words("style", "lead_adjectives")
 SITES = words("style", "sites")
+MAKERS = words("style", "makers")
 FRAME_NOUNS = words("style", "frame")
 FRAMES = tuple(
     sorted(
