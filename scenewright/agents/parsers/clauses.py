@@ -467,7 +467,7 @@ class Clause:
         self._start(Link(list(sources), [word]))
 
     def _is_tool(self, after: Item | None) -> bool:
-        """Return whether "with" tells what somebody acts with: "a man sweeping sand with a broom"."""
+        """Return whether "with" tells what somebody acts with: "sweeping sand with a broom"."""
         if not isinstance(after, Mention) or after.pronoun or not self._told:
             return False
         doers = bool(self._subject) and all(thing.animate for thing in self._subject)
