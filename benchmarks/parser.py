@@ -73,10 +73,13 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from benchmarks._factual import Graph
-from benchmarks._harness import RESAMPLES, benchmark, folder, micro, release, spread
+from benchmarks._factual import Caption, Graph
+from benchmarks._factual import load as load_captions
+from benchmarks._harness import RESAMPLES, benchmark, folder, micro, ratio, release, spread
+from benchmarks._negations import Denial, affirmations, denials
 from scenewright.agents.parsers.rules import CaptionError, read_caption
 from scenewright.agents.parsers.tagging import GROUPS, NUMBERS, PREPOSITIONS, rough
+from scenewright.agents.parsers.unread import FOREIGN, NEGATED
 from scenewright.core.formats.published_questions import ASIDE, label, owner, read_tuple
 from scenewright.core.inflection import singular, verb_base
 from scenewright.core.layout import canonical_predicate
@@ -85,6 +88,8 @@ from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.reading import rows_of
 
 TABLE = "dsg-1k-anns.csv"
+LONG = 25
+"""A prompt of this many words is a long one."""
 
 Pair = tuple[str, str]
 Triple = tuple[str, str, str]
@@ -122,6 +127,11 @@ class Prompt:
     def held_out(self) -> bool:
         """Odd item numbers were not looked at while the rules were written."""
         return int(self.id.rpartition("_")[2]) % 2 == 1
+
+    @property
+    def long(self) -> bool:
+        """Whether it has :data:`LONG` words or more."""
+        return len(re.findall(r"\w+", self.text)) >= LONG
 
 
 def load(folder: Path) -> list[Prompt]:
@@ -518,7 +528,10 @@ def measure(prompts: Sequence[Prompt], resamples: int) -> dict[str, Any]:
     said = [read(prompt.text) for prompt in prompts]
     facts = [one if one is not None else Facts() for one in said]
     counted = [compare(one, p.facts) for one, p in zip(facts, prompts, strict=True)]
-    held = [at for at, prompt in enumerate(prompts) if prompt.held_out]
+    why = [_why_refused(prompt.text) for prompt in prompts]
+    # What the parser declines for a reason is unscored; a caption in which it finds nothing is not.
+    taken = [at for at, reason in enumerate(why) if reason in (None, "empty")]
+    held = [at for at in taken if prompts[at].held_out]
     figures: dict[str, Any] = {}
 
     base = {at: compare(nearest_pairs(prompts[at].text), prompts[at].facts) for at in held}
@@ -551,11 +564,17 @@ def measure(prompts: Sequence[Prompt], resamples: int) -> dict[str, Any]:
         put("prose.", relations(counted[at] for at in prose))
         put("prose.exact.", relations(of(prose, lambda a, b: compare(a, b, "exact"))))
         put("prose.baseline.", relations(base[at] for at in prose))
-    put("tuned.", [counted[at] for at, prompt in enumerate(prompts) if not prompt.held_out])
-    put("all.", counted)
+    put("tuned.", [counted[at] for at in taken if not prompts[at].held_out])
+    put("all.", [counted[at] for at in taken])
+    put("strict.", [counted[at] for at, prompt in enumerate(prompts) if prompt.held_out])
+    for length, is_long in (("short", False), ("long", True)):
+        some = [at for at in held if prompts[at].long == is_long]
+        if some:
+            put(f"{length}.", [counted[at] for at in some])
+        figures[f"{length}.captions"] = len(some)
     for split in sorted({prompt.category for prompt in prompts}):
-        some = [c for c, p in zip(counted, prompts, strict=True) if p.category == split]
-        for kind in KINDS:
+        some = [counted[at] for at in taken if prompts[at].category == split]
+        for kind in KINDS if some else ():
             figures[f"{split}.f1.{kind}"] = spread(
                 micro([row[kind] for row in some], resamples)["f1"]
             )
@@ -563,6 +582,8 @@ def measure(prompts: Sequence[Prompt], resamples: int) -> dict[str, Any]:
     figures["counts.right"] = float(numbers[0] / max(numbers[1], 1))
     figures["counts.asked"] = int(numbers[1])
     figures["refused"] = sum(one is None for one in said)
+    for reason in ("negation", "language"):
+        figures[f"refused.{reason}"] = why.count(reason)
     figures["held_out"] = len(held)
     figures["aside.held_out_relations"] = sum(aside(facts[at], prompts[at].facts) for at in held)
     figures["resamples"] = resamples
@@ -575,15 +596,96 @@ def captions_per_second(prompts: Sequence[Prompt], passes: int = 3) -> float:
     return len(prompts) / min(took)
 
 
+def measure_negations() -> dict[str, Any]:
+    """Return how captions that deny something are read, and captions that deny nothing."""
+    cases = list(denials())
+    fates = [_fate(case) for case in cases]
+    said = [nearest_pairs(case.text) for case in cases if not case.value and not case.other]
+    denied = [case.thing for case in cases if not case.value and not case.other]
+    plain = list(affirmations())
+    return {
+        "negation.captions": len(cases),
+        **{f"negation.{fate}": fates.count(fate) for fate in ("inverted", "refused", "told")},
+        "negation.silent": fates.count("silent"),
+        "negation.baseline.inverted": float(
+            np.mean([thing in facts.objects for thing, facts in zip(denied, said, strict=True)])
+        ),
+        "negation.affirmed.captions": len(plain),
+        "negation.affirmed.refused": sum(_why_refused(text) is not None for text in plain),
+    }
+
+
+def _fate(case: Denial) -> str:
+    try:
+        found = read_caption(case.text)
+    except CaptionError as error:
+        return "refused" if error.passages else "silent"
+    if case.inverted_by(found.scene):
+        return "inverted"
+    return "told" if found.unread else "silent"
+
+
+def _why_refused(text: str) -> str | None:
+    """Return why a caption is refused, in one word; None for one that is read."""
+    try:
+        read_caption(text)
+    except CaptionError as error:
+        reasons = {passage.reason for passage in error.passages}
+        return "negation" if NEGATED in reasons else "language" if FOREIGN in reasons else "empty"
+    return None
+
+
+def measure_factual(captions: Sequence[Caption], resamples: int) -> dict[str, Any]:
+    """Return set match and F1 on the held-out captions of FACTUAL, short and long ones apart.
+
+    ``spice.…`` is the parser of SPICE and ``beside_spice.…`` ours on the captions that it has.
+    """
+    figures: dict[str, Any] = {}
+    for half, held in (("", True), ("tuned.", False)):
+        for length, long in (("short", False), ("long", True)):
+            some = [c for c in captions if c.held_out == held and c.long == long]
+            prefix = f"factual.{half}{length}."
+            figures[f"{prefix}captions"] = len(some)
+            figures |= _matched(prefix, [(read(c.text), c) for c in some], resamples)
+            both = [c for c in some if c.spice is not None]
+            figures[f"{prefix}spice.captions"] = len(both)
+            if held and both:
+                theirs = [(stated_by(c.spice), c) for c in both if c.spice is not None]
+                figures |= _matched(f"{prefix}spice.", theirs, resamples)
+                ours = [(read(c.text), c) for c in both]
+                figures |= _matched(f"{prefix}beside_spice.", ours, resamples)
+    return figures
+
+
+def _matched(
+    prefix: str, said: Sequence[tuple[Facts | None, Caption]], resamples: int
+) -> dict[str, Any]:
+    if not said:
+        return {}
+    rows = [compare_captions(facts or Facts(), stated_by(c.graph)) for facts, c in said]
+    right = np.array([[set_match(row), 1] for row in rows])
+    return {
+        f"{prefix}set_match": ratio(right, resamples),
+        **{
+            f"{prefix}f1.{kind}": spread(micro([row[kind] for row in rows], resamples)["f1"])
+            for kind in KINDS
+        },
+    }
+
+
 @benchmark(
     f"{QUICK_RESAMPLES} resamples",
     refused=(DatasetError,),
     data=folder("folder of the DSG release, if not beside the repository"),
+    factual=folder("folder of the FACTUAL release, or of a part of it; none: not measured"),
 )
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
-    """Measure the parser and its baseline."""
+    """Measure the parser, its baseline and the parser of SPICE."""
     prompts = load(release(options, "dsg"))
-    figures = measure(prompts, QUICK_RESAMPLES if options.quick else RESAMPLES)
+    resamples = QUICK_RESAMPLES if options.quick else RESAMPLES
+    figures = measure(prompts, resamples) | measure_negations()
+    if options.factual is not None:
+        figures |= measure_factual(load_captions(options.factual), resamples)
     figures["captions_per_second"] = captions_per_second(prompts)
     return len(prompts), figures
 

@@ -9,6 +9,7 @@ end not included, so that ``caption[start:end]`` is the passage.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -90,6 +91,8 @@ def check_negation(text: str) -> None:
 
     What it says of the picture itself ("the background is not clear") is no such fact.
     """
+    if not _MAY_NEGATE.search(text):
+        return
     found = [passage for sentence, _ in sentences(text) for passage in negations(text, sentence)]
     if found:
         raise CaptionError(
@@ -107,6 +110,11 @@ _NOT_PHRASES = frozenset(phrases("negation", "phrases"))
 _MORE_THAN_NOT = frozenset(phrases("negation", "not_negated"))
 _ENDS_NEGATED = words("negation", "ends")
 _LONGEST_NEGATED = 5
+_MAY_NEGATE = re.compile(
+    rf"n['’]t\b|\b(?:{'|'.join(sorted(_NOT | {phrase[0] for phrase in _NOT_PHRASES}))})\b",
+    re.IGNORECASE,
+)
+"""Most captions have none of these words, and need not be split for it."""
 _PICTURE = FRAME_NOUNS | {"background", "foreground"}
 
 
@@ -125,6 +133,8 @@ def negations(text: str, sentence: Sequence[str]) -> Iterator[Passage]:
 def said_of_picture(sentence: Sequence[str]) -> list[str]:
     """Return the words of a sentence that deny something of the picture, not of a thing in it."""
     found: list[str] = []
+    if not any(word.lower() in _PICTURE for word in sentence):
+        return found
     for start, end in _negated(sentence):
         if size := _of_picture(sentence, start):
             found += sentence[start - size : end]
