@@ -14,6 +14,7 @@ from scenewright.agents.parsers.mentions import Item, Mention, Thing, Things, at
 from scenewright.agents.parsers.tagging import (
     ARTICLES,
     CLOTHES,
+    COVERS,
     EMPTY_STATES,
     NO_RELATION,
     NO_STATES,
@@ -33,6 +34,7 @@ _MATERIAL_LINKS = frozenset({"made of", "made from", "made out of", "made up of"
 _SHAPE_LINKS = frozenset({"in the shape of", "in shape of", "shaped like", "in the form of"})
 _FILLED = frozenset({"filled with", "full of", "covered with", "covered in", "topped with"})
 """A place after "a plate filled with food" is the plate's."""
+_BESIDE = frozenset({"next to", "beside", "behind", "in front of", "by", "above", "below"})
 _FAR = frozenset(
     {"on", "at", "under", "down", "along", "across", "through", "over", "near", "toward", "towards"}
 )
@@ -82,9 +84,19 @@ class Link:
         return self.predicate in ("with", "has")
 
     @property
+    def clothes(self) -> bool:
+        """Whether its objects are what a person or an animal wears: "in", "wearing"."""
+        dressed = self.base == "wear" or self.words in (["in"], ["dressed", "in"])
+        return dressed and bool(self.sources) and all(thing.animate for thing in self.sources)
+
+    @property
     def parts(self) -> bool:
         """Whether its objects are parts of its sources: "a knife with a silver blade"."""
         return self.has and bool(self.targets) and all(_is_piece(t.name) for t in self.targets)
+
+
+def _has_piece(item: Item | None) -> bool:
+    return isinstance(item, Mention) and _is_piece(item.name)
 
 
 def _is_clothes(name: str) -> bool:
@@ -111,7 +123,7 @@ def is_far(link: Link, word: str) -> bool:
     if link.predicate in _FILLED or (
         link.parts and not any(thing.animate for thing in link.sources)
     ):
-        return word in _FAR
+        return word in _FAR or word in _BESIDE
     doer = link.verb is not None and all(thing.animate for thing in link.sources)
     return doer and word in _FAR and not any(is_part(thing.name) for thing in link.targets)
 
@@ -126,6 +138,7 @@ def paint(things: list[Thing], mention: Mention) -> None:
 
 _LONGEST_LIST = 60
 _PREDICATES = frozenset({"be", "have", "verb", "auxiliary", "ing", "participle", "preposition"})
+_DRESSED = frozenset({"dressed as", "dressed up as", "dressed like"})
 _OBJECT_PRONOUNS = frozenset({"it", "them", "him", "her"})
 
 
@@ -342,9 +355,9 @@ class Clause:
 
     def _as_attribute(self, link: Link, mention: Mention) -> bool:
         """Return whether the object of ``link`` is a material, a shape or a colour."""
-        if link.predicate == "dressed as" and not mention.pronoun:
+        if link.predicate in _DRESSED and not mention.pronoun:
             for source in link.sources:
-                source.add("state", f"dressed as {mention.name}")
+                source.add("state", f"{link.predicate} {mention.name}")
             self._link = None
             return True
         key = link.attribute_key(mention)
@@ -417,7 +430,7 @@ class Clause:
             return self._verb_sources or self._subject
         if token.tag == "verb":
             return self._subject or self._last
-        if self._subject and self._after_scenery_or_part(token):
+        if self._subject and (self._after_part or self._after_scenery):
             return self._subject
         parts = base in OF_PARTS and any(is_part(thing.name) for thing in self._last)
         if token.tag == "participle" or parts:
@@ -427,16 +440,20 @@ class Clause:
             return self._subject
         return self._last or self._subject
 
-    def _after_scenery_or_part(self, token: Token) -> bool:
-        """Return whether a participle after "a boat in the water" is said of the boat.
-
-        The same after a part: "a knife with a silver blade resting on a board".
-        """
+    @property
+    def _after_part(self) -> bool:
+        """Whether a deed is that of the whole: "a knife with a silver blade resting on a board"."""
         link = self._link
-        if link is None or link.verb is not None or self._last is not link.targets:
+        if link is None or link.verb is not None or not link.parts:
             return False
-        if link.parts:
-            return not any(is_part(thing.name) for thing in link.targets)
+        return not any(is_part(thing.name) for thing in link.targets)
+
+    @property
+    def _after_scenery(self) -> bool:
+        """Whether a state is that of what is at a place: "a boat in the water filled with men"."""
+        link = self._link
+        if link is None or link.verb is not None or not link.targets:
+            return False
         places = all(thing.name.rpartition(" ")[2] in SCENERY for thing in link.targets)
         return places and link.sources == self._subject
 
@@ -460,7 +477,10 @@ class Clause:
             sources = self._subject
         elif link is not None and (self._joined or (is_far(link, word) and not back)):
             sources = link.sources or self._last
-        elif word == "with" and self._is_tool(after):
+        elif (word == "with" and self._is_tool(after)) or (
+            self._after_scenery
+            and (word.partition(" ")[0] in COVERS or (word == "with" and _has_piece(after)))
+        ):
             sources = self._subject
         else:
             sources = self._last or self._subject
@@ -500,7 +520,7 @@ class Clause:
             elif item.tag != "adverb":
                 break
         link = self._link
-        worn = link is not None and link.waits and link.base == "wear"
+        worn = link is not None and link.waits and link.clothes
         things = self._subject if self._copula else self._last
         if link is not None and worn:
             things, self._link = link.sources, None

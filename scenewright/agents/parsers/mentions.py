@@ -337,6 +337,8 @@ def _is_eyewear(tokens: Sequence[Token], nouns: Sequence[int]) -> bool:
     if _is(tokens, after, "on") and any(is_animate(t.lower) for t in tokens[after + 1 : after + 3]):
         return True
     before = tokens[: nouns[0]]
+    if before and before[-1].tag == "possessive":
+        return True
     if any(token.tag in ("number", "determiner") for token in before[-2:]):
         return False
     if before and before[-1].lower == "of" and "pair" in {token.lower for token in before[-3:]}:

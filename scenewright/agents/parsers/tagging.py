@@ -275,7 +275,7 @@ _OPTION = re.compile(r"(?:(?<=\s)|^)(?:--|—)[a-z]+\b[^,;]*?(?=\s(?:--|—)|[,;
 _WORD = re.compile(
     rf"{_MARK}|(?:Dr|Mr|Mrs|Ms|St|No|Jr|Sr|vs)\.|\d+(?:[.,:]\d+)*\w*"
     r"|(?<=\s)['’]s\b|(?<=s\s)['’](?=\s)"
-    r"|\w+(?:[-'’/]\w+)*(?:s['’](?=\s))?|&|[.,;:!?\n]|--+|[-–—](?=\s)"
+    r"|\w+(?:[-'’/]\w+)*s['’](?=\s)|\w+(?:[-'’/]\w+)*|&|[.,;:!?\n]|--+|[-–—](?=\s)"
 )
 _ENDS = frozenset(".;:!?\n")
 _LONGEST = max(len(p) for group in (PREPOSITIONS, PLACES, COMPOUNDS) for p in group)
@@ -482,6 +482,8 @@ def _settle(
     kind: Rough = rough(word)
     follows = _next_rough(pieces, at)
     if kind == "ing":
+        if before == "adjective" and len(tokens) > 1 and verb_base(tokens[-2].lower) == "wear":
+            return "ing"
         return _settle_ing(word, before, follows)
     if kind == "participle":
         return _settle_participle(word, before, follows)
