@@ -1,16 +1,21 @@
-"""How well the rules parser reads captions, on the human-checked facts of DSG-1k.
+"""How well the rules parser reads captions, on human-checked facts of DSG-1k and FACTUAL.
 
-``python -m benchmarks.parser [--quick] [--data FOLDER]``. Micro-averaged precision, recall and F1
-of :func:`scenewright.agents.parsers.rules.read_caption` over the prompts of
-the release, compared by the rules below.
+``python -m benchmarks.parser [--quick] [--data FOLDER] [--factual FOLDER]``. Micro-averaged
+precision, recall and F1 of :func:`scenewright.agents.parsers.rules.read_caption` over the prompts
+of the release, compared by the rules below.
 
 The rules were written with the prompts of even item number in view; the headline figures are on
 the other half. (To learn the form of the facts, some fifty prompts of both halves were read
-before the first rule.)
+before the first rule.) Captions of FACTUAL are divided by the number of their region: even ones
+were in view.
 
 - ``f1.KIND``, ``precision.KIND``, ``recall.KIND`` (objects, attributes, relations): the headline,
   by the ``headline`` rule, on the held-out half.
 - ``tuned.…``, ``all.…``: the same on the half in view, and on all prompts.
+- ``refused``: captions without a scene. One in which the parser finds no object counts as saying
+  nothing. One that it declines, because it denies something (``refused.negation``) or is not
+  English (``refused.language``), is unscored; in ``strict.…`` it counts as saying nothing too.
+- ``short.…``, ``long.…``: held-out prompts of fewer than :data:`LONG` words, and the others.
 - ``exact.…``: labels, values and predicates equal; held-out half.
 - ``pairs.….relations``: relations whatever their predicate; ``parts.….relations``: what DSG
   states as a part counts as a relation; held-out half.
@@ -21,7 +26,15 @@ before the first rule.)
 - ``SPLIT.f1.KIND``: by the data set that a prompt comes from, all prompts.
 - ``counts.right``: share of exact numbers that are right, of objects both sides name.
 - ``aside.held_out_relations``: relations said that the headline rule sets aside as parts.
-- ``refused``: captions in which the parser finds no object; they count as saying nothing.
+- ``negation.…``: of the ``captions`` of :mod:`benchmarks._negations`, each of which denies an
+  object, an attribute or a relation, how many are ``refused``, read with the denial ``told``,
+  read without (``silent``), and ``inverted``: the scene holds what is denied.
+  ``negation.affirmed.refused``: captions that deny nothing and are refused all the same;
+  ``negation.baseline.inverted``: share of denied objects that the baseline states.
+- ``factual.LENGTH.set_match``, ``factual.LENGTH.f1.KIND``: with ``--factual``, on held-out captions
+  of FACTUAL of fewer than ten words (``short``) and the others (``long``); a set match has all
+  facts right and none too many. ``….spice.…`` is the parser of SPICE and ``….beside_spice.…``
+  ours on the captions for which the release tells it; ``factual.tuned.…`` the captions in view.
 - ``captions_per_second``: of one process, best of three passes over all captions.
 
 Intervals are 95% percentile intervals of a bootstrap over prompts.
@@ -472,7 +485,7 @@ def _as_factual(facts: Facts) -> Facts:
     for source, predicate, target in facts.relations:
         done.add((source, predicate.split()[0]))
         predicate = _SIDE.sub(r"\1 of", predicate).replace("in between", "between")
-        predicate = "on" if predicate == "top of" else predicate
+        predicate = {"top of": "on", "has": "have"}.get(predicate, predicate)
         if predicate == "of":
             relations[(target, "have", source)] = None
         elif _PASSIVE.fullmatch(predicate) and " " in predicate:
@@ -537,7 +550,7 @@ def measure(prompts: Sequence[Prompt], resamples: int) -> dict[str, Any]:
     base = {at: compare(nearest_pairs(prompts[at].text), prompts[at].facts) for at in held}
 
     def put(prefix: str, rows: Sequence[Mapping[str, Count]]) -> None:
-        for kind in rows[0]:
+        for kind in rows[0] if rows else ():
             for name, values in micro([row[kind] for row in rows], resamples).items():
                 figures[f"{prefix}{name}.{kind}"] = spread(values)
 
@@ -569,8 +582,7 @@ def measure(prompts: Sequence[Prompt], resamples: int) -> dict[str, Any]:
     put("strict.", [counted[at] for at, prompt in enumerate(prompts) if prompt.held_out])
     for length, is_long in (("short", False), ("long", True)):
         some = [at for at in held if prompts[at].long == is_long]
-        if some:
-            put(f"{length}.", [counted[at] for at in some])
+        put(f"{length}.", [counted[at] for at in some])
         figures[f"{length}.captions"] = len(some)
     for split in sorted({prompt.category for prompt in prompts}):
         some = [counted[at] for at in taken if prompts[at].category == split]
@@ -635,6 +647,10 @@ def _why_refused(text: str) -> str | None:
     return None
 
 
+FEWEST_BESIDE = 20
+"""Captions that the parser of SPICE must have for a comparison."""
+
+
 def measure_factual(captions: Sequence[Caption], resamples: int) -> dict[str, Any]:
     """Return set match and F1 on the held-out captions of FACTUAL, short and long ones apart.
 
@@ -648,8 +664,9 @@ def measure_factual(captions: Sequence[Caption], resamples: int) -> dict[str, An
             figures[f"{prefix}captions"] = len(some)
             figures |= _matched(prefix, [(read(c.text), c) for c in some], resamples)
             both = [c for c in some if c.spice is not None]
-            figures[f"{prefix}spice.captions"] = len(both)
-            if held and both:
+            if held:
+                figures[f"{prefix}spice.captions"] = len(both)
+            if held and len(both) >= FEWEST_BESIDE:
                 theirs = [(stated_by(c.spice), c) for c in both if c.spice is not None]
                 figures |= _matched(f"{prefix}spice.", theirs, resamples)
                 ours = [(read(c.text), c) for c in both]

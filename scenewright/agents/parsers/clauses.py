@@ -323,6 +323,8 @@ class Clause:
         if self._coordinate == "subject":
             # After "a man is standing and" there is another clause, if it goes on at all.
             return not self._told or after not in _PREDICATES
+        if mention.again and all(thing.name != mention.name for thing in self._last):
+            return False
         if after in ("be", "have", "verb", "auxiliary"):
             # "A man in a suit and a hat is": the verb is the first one, so the subject stays.
             return not self._finite and after == "be"

@@ -65,6 +65,8 @@ class Mention:
     """Owner."""
     cover: tuple[str, Mention] | None = None
     """Predicate and mention of what covers or fills it: "a snow covered hill"."""
+    again: bool = False
+    """Whether it is "one": named after what was named before."""
     pronoun: str = ""
     """Pronoun; then there is no name."""
     ignored: bool = False
@@ -112,7 +114,8 @@ def _named_again(mention: Mention, found: Sequence[Item], at: int) -> int:
         if not isinstance(item, Mention) or item.ignored:
             continue
         if keys & {key for key, _ in item.attributes}:
-            mention.name, mention.ignored, mention.new = item.name, False, True
+            mention.name, mention.ignored = item.name, False
+            mention.new = mention.again = True
             break
     return at + 1
 

@@ -271,7 +271,7 @@ def _is_held(word: str, said: frozenset[str], quotes: dict[str, str]) -> bool:
         return True
     if word in quotes:
         return all(part in said for part in quotes[word].lower().split())
-    lower = word.lower().replace("’", "'").removesuffix("'s")
+    lower = word.lower().replace("’", "'").removesuffix("'s").rstrip("'")
     if not lower or lower in _SILENT or singular(lower) in _SILENT or lower in NUMBERS:
         return True
     if rough(lower) not in _TELLING or (rough(lower) == "adverb" and not lower.endswith("ly")):
