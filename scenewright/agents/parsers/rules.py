@@ -22,6 +22,7 @@ from scenewright.agents.parsers.tagging import (
     MAKERS,
     SITES,
     STYLE,
+    TAILS,
     rough,
     sentences,
     tag,
@@ -78,7 +79,7 @@ def without_style(words: Sequence[str]) -> list[str]:
     for at, fragment in enumerate(_fragments(words)):
         if names and all(rough(word.lower()) in ("noun", "and") for word in fragment):
             continue
-        rest = _without_maker(_without_lead(fragment))
+        rest = _without_tail(_without_maker(_without_lead(fragment)))
         names = names or (len(fragment) > len(rest) and "by" in map(str.lower, fragment))
         if not rest or _is_style(rest, first=at == 0):
             continue
@@ -130,6 +131,16 @@ def _without_maker(words: list[str]) -> list[str]:
         ]:
             return words[:at]
         if lower[at : at + 3] == ["in", "style", "of"]:
+            return words[:at]
+    return words
+
+
+def _without_tail(words: list[str]) -> list[str]:
+    """Return the words without "digital art" or "trending on artstation" at their end."""
+    lower = [word.lower() for word in words]
+    for at in range(1, len(words)):
+        opens = rough(lower[at - 1]) in ("article", "preposition", "possessive", "number", "have")
+        if not opens and any(tuple(lower[at : at + len(tail)]) == tail for tail in TAILS):
             return words[:at]
     return words
 

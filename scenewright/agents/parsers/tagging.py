@@ -132,6 +132,8 @@ LEADS = words("style", "leads")
 LEAD_ADJECTIVES = words("style", "lead_adjectives")
 SITES = words("style", "sites")
 MAKERS = words("style", "makers")
+TAILS = frozenset(phrases("style", "tails"))
+"""Phrases of style that a description ends with: "a bear on a cloud digital art"."""
 FRAME_NOUNS = words("style", "frame")
 FRAMES = tuple(
     sorted(
