@@ -1,16 +1,21 @@
-"""How well the rules parser reads captions, on the human-checked facts of DSG-1k.
+"""How well the rules parser reads captions, on human-checked facts of DSG-1k and FACTUAL.
 
-``python -m benchmarks.parser [--quick] [--data FOLDER]``. Micro-averaged precision, recall and F1
-of :func:`scenewright.agents.parsers.rules.parse_caption` over the prompts of
-the release, compared by the rules below.
+``python -m benchmarks.parser [--quick] [--data FOLDER] [--factual FOLDER]``. Micro-averaged
+precision, recall and F1 of :func:`scenewright.agents.parsers.rules.read_caption` over the prompts
+of the release, compared by the rules below.
 
 The rules were written with the prompts of even item number in view; the headline figures are on
 the other half. (To learn the form of the facts, some fifty prompts of both halves were read
-before the first rule.)
+before the first rule.) Captions of FACTUAL are divided by the number of their region: even ones
+were in view.
 
 - ``f1.KIND``, ``precision.KIND``, ``recall.KIND`` (objects, attributes, relations): the headline,
   by the ``headline`` rule, on the held-out half.
 - ``tuned.…``, ``all.…``: the same on the half in view, and on all prompts.
+- ``refused``: captions without a scene. One in which the parser finds no object counts as saying
+  nothing. One that it declines, because it denies something (``refused.negation``) or is not
+  English (``refused.language``), is unscored; in ``strict.…`` it counts as saying nothing too.
+- ``short.…``, ``long.…``: held-out prompts of fewer than :data:`LONG` words, and the others.
 - ``exact.…``: labels, values and predicates equal; held-out half.
 - ``pairs.….relations``: relations whatever their predicate; ``parts.….relations``: what DSG
   states as a part counts as a relation; held-out half.
@@ -21,7 +26,15 @@ before the first rule.)
 - ``SPLIT.f1.KIND``: by the data set that a prompt comes from, all prompts.
 - ``counts.right``: share of exact numbers that are right, of objects both sides name.
 - ``aside.held_out_relations``: relations said that the headline rule sets aside as parts.
-- ``refused``: captions in which the parser finds no object; they count as saying nothing.
+- ``negation.…``: of the ``captions`` of :mod:`benchmarks._negations`, each of which denies an
+  object, an attribute or a relation, how many are ``refused``, read with the denial ``told``,
+  read without (``silent``), and ``inverted``: the scene holds what is denied.
+  ``negation.affirmed.refused``: captions that deny nothing and are refused all the same;
+  ``negation.baseline.inverted``: share of denied objects that the baseline states.
+- ``factual.LENGTH.set_match``, ``factual.LENGTH.f1.KIND``: with ``--factual``, on held-out captions
+  of FACTUAL of fewer than ten words (``short``) and the others (``long``); a set match has all
+  facts right and none too many. ``….spice.…`` is the parser of SPICE and ``….beside_spice.…``
+  ours on the captions for which the release tells it; ``factual.tuned.…`` the captions in view.
 - ``captions_per_second``: of one process, best of three passes over all captions.
 
 Intervals are 95% percentile intervals of a bootstrap over prompts.
@@ -73,9 +86,13 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from benchmarks._harness import RESAMPLES, benchmark, folder, micro, release, spread
-from scenewright.agents.parsers.rules import CaptionError, parse_caption
-from scenewright.agents.parsers.tagging import NUMBERS, PREPOSITIONS, rough
+from benchmarks._factual import Caption, Graph
+from benchmarks._factual import load as load_captions
+from benchmarks._harness import RESAMPLES, benchmark, folder, micro, ratio, release, spread
+from benchmarks._negations import Denial, affirmations, denials
+from scenewright.agents.parsers.rules import CaptionError, read_caption
+from scenewright.agents.parsers.tagging import GROUPS, NUMBERS, PREPOSITIONS, rough
+from scenewright.agents.parsers.unread import FOREIGN, NEGATED
 from scenewright.core.formats.published_questions import ASIDE, label, owner, read_tuple
 from scenewright.core.inflection import singular, verb_base
 from scenewright.core.layout import canonical_predicate
@@ -84,6 +101,8 @@ from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.reading import rows_of
 
 TABLE = "dsg-1k-anns.csv"
+LONG = 25
+"""A prompt of this many words is a long one."""
 
 Pair = tuple[str, str]
 Triple = tuple[str, str, str]
@@ -121,6 +140,11 @@ class Prompt:
     def held_out(self) -> bool:
         """Odd item numbers were not looked at while the rules were written."""
         return int(self.id.rpartition("_")[2]) % 2 == 1
+
+    @property
+    def long(self) -> bool:
+        """Whether it has :data:`LONG` words or more."""
+        return len(re.findall(r"\w+", self.text)) >= LONG
 
 
 def load(folder: Path) -> list[Prompt]:
@@ -427,13 +451,87 @@ def _close_relation(a: Triple, b: Triple) -> bool:
     return _predicate(a[1]) == _predicate(b[1]) or bool(_senses(a[1]) & _senses(b[1]))
 
 
+_OWNING = frozenset({"have", "with", "in", "wear", "dress in"})
+"""Predicates that FACTUAL exchanges: "a man in a hat" wears it, "a car with a top" has it."""
+_SIDE = re.compile(
+    r"\b(?:on|at|in|to) (?:the )?"
+    r"(top|bottom|middle|back|front|left|right|side|center|corner|end|edge)(?: side)? of$"
+)
+_PASSIVE = re.compile(r"(cover|surround)(?:ed)?(?: in| with| by)?")
+
+
+def stated_by(graph: Graph) -> Facts:
+    """Return the facts of a graph of FACTUAL or of SPICE; a number is a count."""
+    facts = Facts(objects=dict.fromkeys(graph.objects))
+    for source, predicate, value in graph.facts:
+        if predicate != "is":
+            facts.relations[(source, predicate, value)] = None
+        elif value.isdecimal() or value in NUMBERS:
+            facts.counts[source] = NUMBERS.get(value) or int(value)
+        else:
+            facts.attributes[(source, value)] = None
+    return facts
+
+
+def _as_factual(facts: Facts) -> Facts:
+    """Return the facts as FACTUAL states them, of whichever parser.
+
+    What covers and surrounds is the source, an owner *has* what is *of* it, *at the bottom of* and
+    *on bottom of* are one, a verb is said once (who sits on a bench is not called sitting besides),
+    and a piece of pizza is pizza.
+    """
+    relations: dict[Triple, None] = {}
+    done: set[Pair] = set()
+    for source, predicate, target in facts.relations:
+        done.add((source, predicate.split()[0]))
+        predicate = _SIDE.sub(r"\1 of", predicate).replace("in between", "between")
+        predicate = {"top of": "on", "has": "have"}.get(predicate, predicate)
+        if predicate == "of":
+            relations[(target, "have", source)] = None
+        elif _PASSIVE.fullmatch(predicate) and " " in predicate:
+            relations[(target, predicate.split()[0], source)] = None
+        else:
+            relations[(source, predicate, target)] = None
+    kept = {
+        (name, value): None
+        for name, value in facts.attributes
+        if (name, value) not in done and value.removesuffix(" of") not in GROUPS
+    }
+    return Facts(facts.objects, kept, relations, facts.parts, facts.counts)
+
+
+def compare_captions(said: Facts, true: Facts) -> dict[str, Count]:
+    """Return kind → how many facts are right, said and true of a caption of FACTUAL.
+
+    By the headline rule, with the predicates that FACTUAL exchanges taken for one.
+    """
+    one, other = _as_factual(said), _as_factual(true)
+
+    def close(a: Triple, b: Triple) -> bool:
+        if _close_relation(a, b):
+            return True
+        owning = all(" ".join(_predicate(r[1])) in _OWNING for r in (a, b))
+        return owning and _close_ends(a, b)
+
+    return {
+        "objects": _count(one.objects, other.objects, _close_label),
+        "attributes": _count(*_attributes(one, other), _close_attribute),
+        "relations": _count(one.relations, other.relations, close),
+    }
+
+
+def set_match(counted: Mapping[str, Count]) -> bool:
+    """Return whether all that is said is right, and all that is true is said."""
+    return all(right == said == true for right, said, true in counted.values())
+
+
 QUICK_RESAMPLES = 200
 
 
 def read(text: str) -> Facts | None:
     """Return what the rules parser says of a caption; None if it finds no object in it."""
     try:
-        return said_by(parse_caption(text))
+        return said_by(read_caption(text).scene)
     except CaptionError:
         return None
 
@@ -443,13 +541,16 @@ def measure(prompts: Sequence[Prompt], resamples: int) -> dict[str, Any]:
     said = [read(prompt.text) for prompt in prompts]
     facts = [one if one is not None else Facts() for one in said]
     counted = [compare(one, p.facts) for one, p in zip(facts, prompts, strict=True)]
-    held = [at for at, prompt in enumerate(prompts) if prompt.held_out]
+    why = [_why_refused(prompt.text) for prompt in prompts]
+    # What the parser declines for a reason is unscored; a caption in which it finds nothing is not.
+    taken = [at for at, reason in enumerate(why) if reason in (None, "empty")]
+    held = [at for at in taken if prompts[at].held_out]
     figures: dict[str, Any] = {}
 
     base = {at: compare(nearest_pairs(prompts[at].text), prompts[at].facts) for at in held}
 
     def put(prefix: str, rows: Sequence[Mapping[str, Count]]) -> None:
-        for kind in rows[0]:
+        for kind in rows[0] if rows else ():
             for name, values in micro([row[kind] for row in rows], resamples).items():
                 figures[f"{prefix}{name}.{kind}"] = spread(values)
 
@@ -476,11 +577,16 @@ def measure(prompts: Sequence[Prompt], resamples: int) -> dict[str, Any]:
         put("prose.", relations(counted[at] for at in prose))
         put("prose.exact.", relations(of(prose, lambda a, b: compare(a, b, "exact"))))
         put("prose.baseline.", relations(base[at] for at in prose))
-    put("tuned.", [counted[at] for at, prompt in enumerate(prompts) if not prompt.held_out])
-    put("all.", counted)
+    put("tuned.", [counted[at] for at in taken if not prompts[at].held_out])
+    put("all.", [counted[at] for at in taken])
+    put("strict.", [counted[at] for at, prompt in enumerate(prompts) if prompt.held_out])
+    for length, is_long in (("short", False), ("long", True)):
+        some = [at for at in held if prompts[at].long == is_long]
+        put(f"{length}.", [counted[at] for at in some])
+        figures[f"{length}.captions"] = len(some)
     for split in sorted({prompt.category for prompt in prompts}):
-        some = [c for c, p in zip(counted, prompts, strict=True) if p.category == split]
-        for kind in KINDS:
+        some = [counted[at] for at in taken if prompts[at].category == split]
+        for kind in KINDS if some else ():
             figures[f"{split}.f1.{kind}"] = spread(
                 micro([row[kind] for row in some], resamples)["f1"]
             )
@@ -488,6 +594,8 @@ def measure(prompts: Sequence[Prompt], resamples: int) -> dict[str, Any]:
     figures["counts.right"] = float(numbers[0] / max(numbers[1], 1))
     figures["counts.asked"] = int(numbers[1])
     figures["refused"] = sum(one is None for one in said)
+    for reason in ("negation", "language"):
+        figures[f"refused.{reason}"] = why.count(reason)
     figures["held_out"] = len(held)
     figures["aside.held_out_relations"] = sum(aside(facts[at], prompts[at].facts) for at in held)
     figures["resamples"] = resamples
@@ -500,15 +608,101 @@ def captions_per_second(prompts: Sequence[Prompt], passes: int = 3) -> float:
     return len(prompts) / min(took)
 
 
+def measure_negations() -> dict[str, Any]:
+    """Return how captions that deny something are read, and captions that deny nothing."""
+    cases = list(denials())
+    fates = [_fate(case) for case in cases]
+    said = [nearest_pairs(case.text) for case in cases if not case.value and not case.other]
+    denied = [case.thing for case in cases if not case.value and not case.other]
+    plain = list(affirmations())
+    return {
+        "negation.captions": len(cases),
+        **{f"negation.{fate}": fates.count(fate) for fate in ("inverted", "refused", "told")},
+        "negation.silent": fates.count("silent"),
+        "negation.baseline.inverted": float(
+            np.mean([thing in facts.objects for thing, facts in zip(denied, said, strict=True)])
+        ),
+        "negation.affirmed.captions": len(plain),
+        "negation.affirmed.refused": sum(_why_refused(text) is not None for text in plain),
+    }
+
+
+def _fate(case: Denial) -> str:
+    try:
+        found = read_caption(case.text)
+    except CaptionError as error:
+        return "refused" if error.passages else "silent"
+    if case.inverted_by(found.scene):
+        return "inverted"
+    return "told" if found.unread else "silent"
+
+
+def _why_refused(text: str) -> str | None:
+    """Return why a caption is refused, in one word; None for one that is read."""
+    try:
+        read_caption(text)
+    except CaptionError as error:
+        reasons = {passage.reason for passage in error.passages}
+        return "negation" if NEGATED in reasons else "language" if FOREIGN in reasons else "empty"
+    return None
+
+
+FEWEST_BESIDE = 20
+"""Captions that the parser of SPICE must have for a comparison."""
+
+
+def measure_factual(captions: Sequence[Caption], resamples: int) -> dict[str, Any]:
+    """Return set match and F1 on the held-out captions of FACTUAL, short and long ones apart.
+
+    ``spice.…`` is the parser of SPICE and ``beside_spice.…`` ours on the captions that it has.
+    """
+    figures: dict[str, Any] = {}
+    for half, held in (("", True), ("tuned.", False)):
+        for length, long in (("short", False), ("long", True)):
+            some = [c for c in captions if c.held_out == held and c.long == long]
+            prefix = f"factual.{half}{length}."
+            figures[f"{prefix}captions"] = len(some)
+            figures |= _matched(prefix, [(read(c.text), c) for c in some], resamples)
+            both = [c for c in some if c.spice is not None]
+            if held:
+                figures[f"{prefix}spice.captions"] = len(both)
+            if held and len(both) >= FEWEST_BESIDE:
+                theirs = [(stated_by(c.spice), c) for c in both if c.spice is not None]
+                figures |= _matched(f"{prefix}spice.", theirs, resamples)
+                ours = [(read(c.text), c) for c in both]
+                figures |= _matched(f"{prefix}beside_spice.", ours, resamples)
+    return figures
+
+
+def _matched(
+    prefix: str, said: Sequence[tuple[Facts | None, Caption]], resamples: int
+) -> dict[str, Any]:
+    if not said:
+        return {}
+    rows = [compare_captions(facts or Facts(), stated_by(c.graph)) for facts, c in said]
+    right = np.array([[set_match(row), 1] for row in rows])
+    return {
+        f"{prefix}set_match": ratio(right, resamples),
+        **{
+            f"{prefix}f1.{kind}": spread(micro([row[kind] for row in rows], resamples)["f1"])
+            for kind in KINDS
+        },
+    }
+
+
 @benchmark(
     f"{QUICK_RESAMPLES} resamples",
     refused=(DatasetError,),
     data=folder("folder of the DSG release, if not beside the repository"),
+    factual=folder("folder of the FACTUAL release, or of a part of it; none: not measured"),
 )
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
-    """Measure the parser and its baseline."""
+    """Measure the parser, its baseline and the parser of SPICE."""
     prompts = load(release(options, "dsg"))
-    figures = measure(prompts, QUICK_RESAMPLES if options.quick else RESAMPLES)
+    resamples = QUICK_RESAMPLES if options.quick else RESAMPLES
+    figures = measure(prompts, resamples) | measure_negations()
+    if options.factual is not None:
+        figures |= measure_factual(load_captions(options.factual), resamples)
     figures["captions_per_second"] = captions_per_second(prompts)
     return len(prompts), figures
 

@@ -7,7 +7,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -20,6 +20,7 @@ from scenewright.cli.options import chosen_profile
 from scenewright.cli.refine import read_scene
 
 if TYPE_CHECKING:
+    from scenewright.agents.parsers.rules import Reading
     from scenewright.config.profiles import Profile
     from scenewright.config.settings import Settings
     from scenewright.core.facts import Fact
@@ -105,15 +106,18 @@ def parse(
         # Warnings of model libraries are not about the scene.
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", FormatWarning)
-        graph = _read(scene, caption, image, reader, profile, boxes, index)
+        found = _read(scene, caption, image, reader, profile, boxes, index)
+        graph = found.scene
         text = dump_scene(graph, to) if to is not None else ""
         asked = () if to is not None else _asked(graph, profile, protocol)
     for warning in caught:
         note(f"note: {warning.message}")
+    if found.unread:
+        note(f"note: {found.warning}", "yellow")
     if to is not None:
         _give(text, out)
     else:
-        give(as_json, _as_json(graph, asked), _describe, graph, asked, facts)
+        give(as_json, _as_json(found, asked), _describe, graph, asked, facts)
 
 
 def _read(
@@ -124,7 +128,9 @@ def _read(
     profile: str | None,
     boxes: Path | None,
     index: int | None,
-) -> SceneGraph:
+) -> Reading:
+    from scenewright.agents.parsers.rules import Reading
+
     if sum(given is not None for given in (scene, caption, image)) != 1:
         raise fail("name one thing to read: a SCENE, --caption or --image")
     if boxes is not None and image is None:
@@ -132,17 +138,17 @@ def _read(
     if scene is not None:
         if reader is not None:
             raise fail("--with is for --caption and --image: a SCENE is read by its format")
-        return read_scene(scene, index)
+        return Reading(read_scene(scene, index))
     if index is not None:
         raise fail("--index is for a file that holds several scenes: name it")
     if image is not None:
-        graph = image_scene(image, reader, profile, boxes)
+        found = Reading(image_scene(image, reader, profile, boxes))
     else:
         words = sys.stdin.read() if caption == "-" else str(caption)
-        graph = caption_scene(words, reader, profile)
-    if not graph:
+        found = caption_reading(words, reader, profile)
+    if not found.scene:
         raise fail("nothing was recognised in it: try another reader (--with)", Exit.FAILED)
-    return graph
+    return found
 
 
 def _give(text: str, out: Path | None) -> None:
@@ -170,13 +176,15 @@ def _protocol(name: str) -> Protocol:
     raise SceneError(f"unknown protocol {name!r}: use one of {', '.join(PROTOCOLS)}")
 
 
-def _as_json(graph: SceneGraph, facts: Sequence[Fact]) -> dict[str, Any]:
+def _as_json(found: Reading, facts: Sequence[Fact]) -> dict[str, Any]:
+    graph = found.scene
     return {
         "scene": graph.model_dump(mode="json"),
         "digest": graph.digest,
         "complexity": graph.complexity(),
         "level": graph.level(),
         "facts": facts,
+        "unread": [asdict(passage) for passage in found.unread],
     }
 
 
@@ -205,22 +213,22 @@ CAPTION_READERS = ("rules", "llm")
 IMAGE_READERS = ("llm", "judges")
 
 
-def caption_scene(caption: str, reader: str | None, profile: str | None) -> SceneGraph:
-    """Return the scene of ``caption``, read by ``rules`` (default) or by the profile's ``llm``.
+def caption_reading(caption: str, reader: str | None, profile: str | None) -> Reading:
+    """Return what is read of ``caption`` by ``rules`` (default) or by the profile's ``llm``.
 
     Raises ``SettingsError`` for another reader or a profile without a language model, the
     parsers' errors otherwise.
     """
+    from scenewright.agents.parsers.rules import Reading, read_caption
+
     _check(reader, CAPTION_READERS, "a caption")
     if reader != "llm":
-        from scenewright.agents.parsers.rules import parse_caption
-
-        return parse_caption(caption)
+        return read_caption(caption)
     from scenewright.agents.parsers.language import LanguageParser
 
     settings, found = chosen_profile(profile)
     parser = LanguageParser(_chat(found, settings, picture=False))
-    return _run(lambda: parser.parse(caption))
+    return Reading(_run(lambda: parser.parse(caption)))
 
 
 def image_scene(
@@ -230,7 +238,7 @@ def image_scene(
 
     The default is the language model where the profile has one. Judges are asked for the words
     of the miniature world. ``boxes``: a file of detections for the language model. Raises like
-    :func:`caption_scene`, and ``ImageError`` for a file that is not an image.
+    :func:`caption_reading`, and ``ImageError`` for a file that is not an image.
     """
     _check(reader, IMAGE_READERS, "an image")
     from scenewright.core.images import load_image

@@ -149,6 +149,7 @@ def plural(name: str) -> str:
     return before + _cased(head, many) + after
 
 
+@lru_cache(maxsize=16384)
 def singular(name: str) -> str:
     """Return the singular of a label in the plural; any other label stays as it is.
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from scenewright.agents.composers.rules import SAID, word
 from scenewright.agents.parsers.classes import CHALLENGES, classify
-from scenewright.agents.parsers.rules import parse_caption
+from scenewright.agents.parsers.rules import read_caption
 from scenewright.core.formats import loads_scene
 from scenewright.core.formats.published_questions import NUMBERS, TYPES, Proposition, read_tuple
 from scenewright.core.inflection import plural, singular
@@ -111,7 +111,7 @@ def questions_answered(tool: str, turns: Turns) -> dict[str, Any]:
 
 def _scene(text: str) -> SceneGraph | None:
     try:
-        return parse_caption(text)
+        return read_caption(text).scene
     except SceneError:
         return None
 

@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks._factual import Graph
+from benchmarks._factual import load as load_captions
 from benchmarks._harness import DATA as RELEASES
 from benchmarks._harness import micro, spread
+from benchmarks._negations import Denial
 from benchmarks.parser import (
     TABLE,
     Facts,
@@ -18,16 +21,22 @@ from benchmarks.parser import (
     aside,
     captions_per_second,
     compare,
+    compare_captions,
     load,
     measure,
+    measure_factual,
+    measure_negations,
     nearest_pairs,
     read,
     right_counts,
     said_by,
+    set_match,
+    stated_by,
     with_parts,
 )
 from benchmarks.parser import main as command
 from scenewright.agents.parsers.rules import parse_caption
+from scenewright.core.formats import loads_scene
 from scenewright.core.formats.published_questions import label
 from scenewright.evals.datasets.base import DatasetError
 
@@ -222,6 +231,95 @@ def test_a_caption_without_objects_counts_as_saying_nothing() -> None:
     assert figures["tuned.recall.objects"]["mean"] == 1.0
     assert figures["all.recall.objects"]["mean"] == 0.5
     assert captions_per_second(prompts, 1) > 0.0
+
+
+def test_a_declined_caption_is_unscored_and_counted() -> None:
+    prompts = [
+        Prompt("x_1", "a dog without a hat", facts("entity - whole (dog)")),
+        Prompt("x_3", "a cat", facts("entity - whole (cat)")),
+    ]
+    figures = measure(prompts, 20)
+    assert (figures["refused"], figures["refused.negation"]) == (1, 1)
+    assert figures["recall.objects"]["mean"] == 1.0
+    assert figures["strict.recall.objects"]["mean"] == 0.5
+    assert (figures["held_out"], figures["short.captions"], figures["long.captions"]) == (1, 1, 0)
+
+
+def test_a_scene_that_holds_what_is_denied_inverts_it() -> None:
+    def inverts(denial: Denial, scene: str) -> bool:
+        return denial.inverted_by(loads_scene(scene, "triplets"))
+
+    cat = Denial("a room with no cat", "cat")
+    assert inverts(cat, "black cat in room")
+    assert not inverts(cat, "dog in room")
+    red = Denial("a dog that is not red", "dog", value="red")
+    assert inverts(red, "red dog")
+    assert not inverts(red, "blue dog; red ball")
+    assert not inverts(red, 'dog [state="not red"]')
+    on = Denial("a dog not on a table", "dog", "table")
+    assert inverts(on, "dog on table")
+    assert not inverts(on, "table; dog on box")
+
+
+def test_every_denial_is_refused_or_told() -> None:
+    figures = measure_negations()
+    assert figures["negation.inverted"] == figures["negation.silent"] == 0
+    assert figures["negation.affirmed.refused"] == 0
+    assert figures["negation.captions"] > 500
+    assert figures["negation.baseline.inverted"] > 0.9
+
+
+def written(folder: Path) -> Path:
+    """Return a folder with a release of FACTUAL of two captions."""
+    table = folder / "data/factual_sg/random/test.csv"
+    table.parent.mkdir(parents=True)
+    table.write_text(
+        "image_id,region_id,caption,scene_graph\n"
+        '1,3,a man in a red hat .,"( man , wear , hat ) , ( hat , is , red )"\n'
+        '1,4,two dogs,"( dogs , is , 2 )"\n'
+    )
+    spice = folder / "tests/test_data/SPICE_parsing_outputs.txt"
+    spice.parent.mkdir(parents=True)
+    spice.write_text("a man in a red hat .\t( man , in , hat ) , ( hat ) , ( man )\n")
+    return folder
+
+
+def test_captions_of_factual_are_read_with_their_graphs(tmp_path: Path) -> None:
+    hat, dogs = load_captions(written(tmp_path))
+    assert hat.graph.facts == (("man", "wear", "hat"), ("hat", "is", "red"))
+    assert (hat.held_out, hat.long, dogs.held_out) == (True, False, False)
+    assert hat.spice is not None
+    assert hat.spice.objects == ("man", "hat")
+    assert stated_by(dogs.graph).counts == {"dogs": 2}
+    with pytest.raises(DatasetError, match="has neither"):
+        load_captions(tmp_path / "nowhere")
+
+
+def test_a_set_match_has_all_facts_and_none_too_many(tmp_path: Path) -> None:
+    hat, _ = load_captions(written(tmp_path))
+    true = stated_by(hat.graph)
+    assert set_match(compare_captions(said("a man in a red hat ."), true))
+    assert not set_match(compare_captions(said("a man in a hat"), true))
+    assert not set_match(compare_captions(said("a man in a red hat on a bench"), true))
+    assert hat.spice is not None
+    assert not set_match(compare_captions(stated_by(hat.spice), true))
+    figures = measure_factual(load_captions(tmp_path), 20)
+    assert figures["factual.short.set_match"]["mean"] == 1.0
+    assert figures["factual.tuned.short.captions"] == 1
+    assert figures["factual.short.spice.captions"] == 1
+
+
+@pytest.mark.parametrize(
+    ("graph", "caption"),
+    [
+        ("( snow , cover , hill )", "a hill covered in snow"),
+        ("( house , have , roof )", "the roof of a house"),
+        ("( dog , sit on , bench )", "a dog sitting on a bench"),
+        ("( ropes , attach on bottom of , sign )", "ropes attached to the bottom of the sign"),
+    ],
+)
+def test_what_factual_words_otherwise_is_the_same(graph: str, caption: str) -> None:
+    assert set_match(compare_captions(said(caption), stated_by(Graph.of(graph))))
 
 
 def test_without_the_release_the_command_says_so(

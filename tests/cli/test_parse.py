@@ -85,6 +85,17 @@ def test_a_caption_is_read_by_rules_without_a_model(chats: Chats) -> None:
     assert chats.asked == []
 
 
+def test_words_of_a_caption_that_were_not_read_are_told_with_their_place() -> None:
+    done = call("--caption", "a dog glancing furtively", "--json")
+    assert json.loads(done.stdout)["unread"] == [
+        {"start": 15, "end": 24, "text": "furtively", "reason": "not understood"}
+    ]
+    assert "'furtively' (characters 15 to 24: not understood)" in done.stderr
+    refused = call("--caption", "a room with no cat")
+    assert refused.exit_code == 2
+    assert "'no cat' (characters 12 to 18: a negation)" in " ".join(refused.stderr.split())
+
+
 def test_a_caption_is_read_by_the_profiles_language_model(chats: Chats) -> None:
     done = call("--caption", CAPTION, "--with", "llm", "--profile", "mine", "--json")
     assert isomorphic(scene_of(done), SCENE)

@@ -12,13 +12,19 @@ from dataclasses import dataclass, field
 
 from scenewright.agents.parsers.mentions import Item, Mention, Thing, Things, attributes_of, is_part
 from scenewright.agents.parsers.tagging import (
-    AGENTIVE,
     ARTICLES,
+    CLOTHES,
+    COVERS,
     EMPTY_STATES,
     NO_RELATION,
     NO_STATES,
     OF_PARTS,
+    OF_THINGS,
     PARTICLES,
+    SCENERY,
+    SIDE_NAMES,
+    THING_PARTS,
+    VESSELS,
     Token,
     key_of,
 )
@@ -26,7 +32,12 @@ from scenewright.core.inflection import ing_form, verb_base
 
 _MATERIAL_LINKS = frozenset({"made of", "made from", "made out of", "made up of"})
 _SHAPE_LINKS = frozenset({"in the shape of", "in shape of", "shaped like", "in the form of"})
-_FAR = frozenset({"on", "at", "under", "down", "along", "across", "through", "over", "near"})
+_FILLED = frozenset({"filled with", "full of", "covered with", "covered in", "topped with"})
+"""A place after "a plate filled with food" is the plate's."""
+_BESIDE = frozenset({"next to", "beside", "behind", "in front of", "by", "above", "below"})
+_FAR = frozenset(
+    {"on", "at", "under", "down", "along", "across", "through", "over", "near", "toward", "towards"}
+)
 
 
 @dataclass(slots=True)
@@ -67,11 +78,52 @@ class Link:
             return "color"
         return None
 
+    @property
+    def has(self) -> bool:
+        """Whether its objects are what its sources have with them."""
+        return self.predicate in ("with", "has")
+
+    @property
+    def clothes(self) -> bool:
+        """Whether its objects are what a person or an animal wears: "in", "wearing"."""
+        dressed = self.base == "wear" or self.words in (["in"], ["dressed", "in"])
+        return dressed and bool(self.sources) and all(thing.animate for thing in self.sources)
+
+    @property
+    def parts(self) -> bool:
+        """Whether its objects are parts of its sources: "a knife with a silver blade"."""
+        return self.has and bool(self.targets) and all(_is_piece(t.name) for t in self.targets)
+
+
+def _has_piece(item: Item | None) -> bool:
+    return isinstance(item, Mention) and _is_piece(item.name)
+
+
+def _is_clothes(name: str) -> bool:
+    return name.rpartition(" ")[2].lower() in CLOTHES
+
+
+def is_vessel(name: str) -> bool:
+    """Return whether a label's head names what holds food or drink."""
+    return name.rpartition(" ")[2].lower() in VESSELS
+
+
+def _is_piece(name: str) -> bool:
+    return is_part(name) or name.rpartition(" ")[2].lower() in THING_PARTS
+
 
 def is_far(link: Link, word: str) -> bool:
     """Return whether a preposition after "man riding a bike" refers to the man."""
     if link.base == "wear" and word not in ("of", "with"):
         return True
+    if link.words == ["in"] and all(map(_is_clothes, [thing.name for thing in link.targets])):
+        return word not in ("of", "with") and all(thing.animate for thing in link.sources)
+    if link.predicate == "of":
+        return word in _FAR and all(is_vessel(thing.name) for thing in link.sources)
+    if link.predicate in _FILLED or (
+        link.parts and not any(thing.animate for thing in link.sources)
+    ):
+        return word in _FAR or word in _BESIDE
     doer = link.verb is not None and all(thing.animate for thing in link.sources)
     return doer and word in _FAR and not any(is_part(thing.name) for thing in link.targets)
 
@@ -85,6 +137,9 @@ def paint(things: list[Thing], mention: Mention) -> None:
 
 
 _LONGEST_LIST = 60
+_PREDICATES = frozenset({"be", "have", "verb", "auxiliary", "ing", "participle", "preposition"})
+_DRESSED = frozenset({"dressed as", "dressed up as", "dressed like"})
+_OBJECT_PRONOUNS = frozenset({"it", "them", "him", "her"})
 
 
 class Clause:
@@ -104,6 +159,7 @@ class Clause:
         self._existential = False
         self._relative = False
         self._finite = False
+        self._told = False
         self._read_to = 0
 
     def read(self, items: Sequence[Item]) -> None:
@@ -122,11 +178,12 @@ class Clause:
             case "be":
                 self._flush()
                 self._copula = True
-                self._finite = True
+                self._finite = self._told = True
                 self._joined = ""
             case "have":
                 sources = self._last if self._relative else self._subject
                 self._start(Link(list(sources), ["has"]))
+                self._finite = self._told = True
             case "there":
                 self._flush()
                 self._existential = True
@@ -170,13 +227,15 @@ class Clause:
         if mention.ignored:
             if link is not None and link.waits and link.words == ["in"]:
                 paint(link.sources, mention)
-            self._ignored(items, at)
+            self._ignored(mention, items, at)
             return
         waiting = link is not None and link.waits
         if link is not None and waiting:
             if self._as_attribute(link, mention):
                 return
             things = self._things.resolve(mention, link.sources)
+            if mention.pronoun in _OBJECT_PRONOUNS:
+                self._without_with(link, things)
             self._aim(link, things)
         elif self._joined and self._continues(mention, items, at):
             things = self._things.resolve(mention, self._last)
@@ -189,7 +248,7 @@ class Clause:
                 self._place_fronted(things)
             self._joined = ""
             return
-        elif self._copula and self._subject and not self._existential and self._fronted is None:
+        elif self._names_subject:
             self._predicate_noun(mention)
             return
         else:
@@ -198,9 +257,28 @@ class Clause:
             self._last = things
         self._joined = ""
 
+    @property
+    def _names_subject(self) -> bool:
+        """Whether a noun phrase here is another name of the subject: "The dog is a poodle"."""
+        open_ = self._copula and not self._joined and not self._existential
+        return open_ and bool(self._subject) and self._fronted is None
+
+    def _without_with(self, link: Link, owners: list[Thing]) -> None:
+        """Take back what "with" says no better than the rest: "a pan with a pizza on it"."""
+        for owner in owners:
+            for source in link.sources:
+                self._things.forget(owner, "with", source)
+
     def _aim(self, link: Link, things: list[Thing]) -> None:
         """Make ``things`` the objects of ``link``."""
         link.targets.extend(things)
+        if link.predicate == "dressed in" and link.verb is not None:
+            link.words, link.verb = ["wearing"], None
+        if link.predicate == "of":
+            for source in link.sources:
+                if _is_piece(source.name):
+                    for thing in things:
+                        self._things.relate(thing, "has", source)
         if link is not self._fronted and link.predicate not in NO_RELATION:
             for source in link.sources:
                 for thing in things:
@@ -222,6 +300,8 @@ class Clause:
         self._coordinate = "subject"
         self._copula = False
         self._relative = False
+        self._finite = False
+        self._told = False
         self._place_fronted(things)
         return things
 
@@ -241,11 +321,16 @@ class Clause:
             return False
         after = _tag_after(items, at)
         if self._coordinate == "subject":
-            return True
+            # After "a man is standing and" there is another clause, if it goes on at all.
+            return not self._told or after not in _PREDICATES
+        if mention.again and all(thing.name != mention.name for thing in self._last):
+            return False
         if after in ("be", "have", "verb", "auxiliary"):
             # "A man in a suit and a hat is": the verb is the first one, so the subject stays.
             return not self._finite and after == "be"
         if after in ("ing", "participle"):
+            if mention.bare and self._link is not None and self._link.has:
+                return True
             return not (mention.animate or after == "participle" or is_part(mention.name))
         if after == "preposition":
             nxt = items[at + 1]
@@ -253,11 +338,17 @@ class Clause:
             return word in ("of", "with") or not mention.new
         return True
 
-    def _ignored(self, items: Sequence[Item], at: int) -> None:
+    def _ignored(self, mention: Mention, items: Sequence[Item], at: int) -> None:
         link = self._link
         if link is not None and link.waits:
+            after = items[at + 1] if at + 1 < len(items) else None
             if link.verb is None:
                 self._link = None
+            elif isinstance(after, Token) and after.lower == "of" and mention.name in SIDE_NAMES:
+                # "Touching the bottom of a cheek" is one predicate.
+                link.words = [*link.words, mention.name, "of"]
+                self._read_to = at + 2
+                return
             else:
                 self._flush()
         elif not self._joined:
@@ -266,11 +357,20 @@ class Clause:
 
     def _as_attribute(self, link: Link, mention: Mention) -> bool:
         """Return whether the object of ``link`` is a material, a shape or a colour."""
+        if link.predicate in _DRESSED and not mention.pronoun:
+            for source in link.sources:
+                source.add("state", f"{link.predicate} {mention.name}")
+            self._link = None
+            return True
         key = link.attribute_key(mention)
         if key is None:
             return False
         for source in link.sources:
-            source.add(key, mention.name)
+            if key == "color" and source.animate:
+                # The clothes have the colour, not the wearer.
+                source.add("state", f"dressed in {mention.name}")
+            else:
+                source.add(key, mention.name)
         self._link = None
         return True
 
@@ -318,6 +418,7 @@ class Clause:
         sources = self._sources_of(token, base)
         self._start(Link(list(sources), [said], said, base))
         self._finite = self._finite or token.tag == "verb"
+        self._told = self._told or not self._relative
         self._relative = False
         if sources:
             self._verb_sources = sources
@@ -331,13 +432,32 @@ class Clause:
             return self._verb_sources or self._subject
         if token.tag == "verb":
             return self._subject or self._last
+        if self._subject and (self._after_part or self._after_scenery):
+            return self._subject
         parts = base in OF_PARTS and any(is_part(thing.name) for thing in self._last)
         if token.tag == "participle" or parts:
             return self._last or self._subject
-        acts = base in AGENTIVE and not any(thing.animate for thing in self._last)
+        acts = base not in OF_THINGS and not any(thing.animate for thing in self._last)
         if acts and any(thing.animate for thing in self._subject):
             return self._subject
         return self._last or self._subject
+
+    @property
+    def _after_part(self) -> bool:
+        """Whether a deed is that of the whole: "a knife with a silver blade resting on a board"."""
+        link = self._link
+        if link is None or link.verb is not None or not link.parts:
+            return False
+        return not any(is_part(thing.name) for thing in link.targets)
+
+    @property
+    def _after_scenery(self) -> bool:
+        """Whether a state is that of what is at a place: "a boat in the water filled with men"."""
+        link = self._link
+        if link is None or link.verb is not None or not link.targets:
+            return False
+        places = all(thing.name.rpartition(" ")[2] in SCENERY for thing in link.targets)
+        return places and link.sources == self._subject
 
     def _preposition(self, word: str, items: Sequence[Item], at: int) -> None:
         link = self._link
@@ -353,23 +473,39 @@ class Clause:
             self._fronted = Link([], [word])
             self._start(self._fronted)
             return
+        after = items[at + 1] if at + 1 < len(items) else None
+        back = isinstance(after, Mention) and after.pronoun in _OBJECT_PRONOUNS
         if self._copula:
             sources = self._subject
-        elif link is not None and (self._joined or is_far(link, word)):
+        elif link is not None and (self._joined or (is_far(link, word) and not back)):
             sources = link.sources or self._last
+        elif (word == "with" and self._is_tool(after)) or (
+            self._after_scenery
+            and (word.partition(" ")[0] in COVERS or (word == "with" and _has_piece(after)))
+        ):
+            sources = self._subject
         else:
             sources = self._last or self._subject
         self._start(Link(list(sources), [word]))
 
+    def _is_tool(self, after: Item | None) -> bool:
+        """Return whether "with" tells what somebody acts with: "sweeping sand with a broom"."""
+        if not isinstance(after, Mention) or after.pronoun or not self._told:
+            return False
+        doers = bool(self._subject) and all(thing.animate for thing in self._subject)
+        things = not any(thing.animate for thing in self._last)
+        return doers and things and not _is_piece(after.name) and self._last is not self._subject
+
     def _place(self, word: str) -> None:
         link = self._link
+        doing = link.sources if link is not None and link.waits and link.verb is not None else []
         if link is not None and link.waits:
             self._flush()
         place = " ".join(part for part in word.split() if part not in ARTICLES)
         if not self._subject or (self._joined and not self._copula and self._subject):
             self._fronted_place = place
             return
-        for thing in self._subject if self._copula else self._last:
+        for thing in doing or (self._subject if self._copula else self._last):
             thing.add("place", place)
 
     def _adjective(self, items: Sequence[Item], at: int) -> None:
@@ -385,10 +521,17 @@ class Clause:
                 words.append("and")
             elif item.tag != "adverb":
                 break
+        link = self._link
+        worn = link is not None and link.waits and link.clothes
         things = self._subject if self._copula else self._last
+        if link is not None and worn:
+            things, self._link = link.sources, None
         for key, value in attributes_of(words):
             for thing in things:
-                thing.add(key, value)
+                if worn and key == "color":
+                    thing.add("state", f"dressed in {value}")
+                else:
+                    thing.add(key, value)
 
     def _adverb(self, token: Token) -> None:
         word = token.lower

@@ -16,6 +16,7 @@ from langchain_core.messages import HumanMessage
 from pydantic import ValidationError
 
 from scenewright.agents.chat.language_replies import ask_for, digest_of, name_of, tool_of
+from scenewright.agents.parsers.unread import check_negation
 from scenewright.core.formats.base import explain, numbered, split_id
 from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
@@ -167,8 +168,8 @@ class LanguageParser:
         """Return the scene graph of ``caption``: every object, its attributes, the relations.
 
         A graph that cannot be is sent back once with what is wrong. Raises ``SceneError`` for an
-        empty or endless caption, ``ReplyError`` where the model gives no graph, and what the
-        model's calls raise.
+        empty or endless caption and one that says what is not there (``CaptionError``),
+        ``ReplyError`` where the model gives no graph, and what the model's calls raise.
         """
         text = caption.strip()
         if not text:
@@ -177,6 +178,7 @@ class LanguageParser:
             raise SceneError(
                 f"the caption has {len(text)} characters, the limit is {MAX_CAPTION}: shorten it"
             )
+        check_negation(text)
         prompt = load_prompt(CAPTION_PROMPT)
         # Between the quotes of the prompt, a quote must not end the sentence.
         quoted = json.dumps(text, ensure_ascii=False)[1:-1]

@@ -12,9 +12,13 @@ from dataclasses import dataclass, field
 
 from scenewright.agents.parsers.tagging import (
     ADJECTIVES,
+    COMPOUNDS,
+    COVERS,
     EMPTY,
     GROUPS,
     IGNORED,
+    IGNORED_HEADS,
+    NOT_WHOLES,
     NUMBERS,
     OWN_PRONOUNS,
     PARTS,
@@ -22,15 +26,17 @@ from scenewright.agents.parsers.tagging import (
     PLURAL_PRONOUNS,
     SHADES,
     SIDES,
+    THING_PARTS,
     THING_PRONOUNS,
     VAGUE,
+    WHOLES,
     Tag,
     Token,
     is_animate,
     key_of,
     rough,
 )
-from scenewright.core.inflection import singular
+from scenewright.core.inflection import is_plural, singular
 from scenewright.core.scene import MAX_OBJECTS, MAX_RELATIONS
 
 MOST_INSTANCES = 12
@@ -57,6 +63,10 @@ class Mention:
     """Attribute key and value, in the order of the words."""
     owner: Mention | None = None
     """Owner."""
+    cover: tuple[str, Mention] | None = None
+    """Predicate and mention of what covers or fills it: "a snow covered hill"."""
+    again: bool = False
+    """Whether it is "one": named after what was named before."""
     pronoun: str = ""
     """Pronoun; then there is no name."""
     ignored: bool = False
@@ -74,6 +84,9 @@ def is_part(name: str) -> bool:
 
 
 Item = Mention | Token
+EYEWEAR = frozenset({"glasses"})
+_WEARS = frozenset({"wearing", "wears", "wear", "wore", "with", "in", "has", "have"})
+_COMPOUNDS = frozenset(map(" ".join, COMPOUNDS))
 _DETERMINERS: frozenset[Tag] = frozenset({"article", "determiner", "possessive", "number"})
 
 
@@ -88,8 +101,23 @@ def items(tokens: Sequence[Token]) -> list[Item]:
             at += 1
         else:
             mention, at = read
+            if mention.ignored and _is(tokens, at, "one", "ones"):
+                at = _named_again(mention, found, at)
             found.append(mention)
     return found
+
+
+def _named_again(mention: Mention, found: Sequence[Item], at: int) -> int:
+    """Name "the white one" after what the sentence has called brown; return the place after it."""
+    keys = {key for key, _ in mention.attributes}
+    for item in reversed(found):
+        if not isinstance(item, Mention) or item.ignored:
+            continue
+        if keys & {key for key, _ in item.attributes}:
+            mention.name, mention.ignored = item.name, False
+            mention.new = mention.again = True
+            break
+    return at + 1
 
 
 def _phrase(tokens: Sequence[Token], start: int, depth: int = 0) -> tuple[Mention, int] | None:
@@ -117,9 +145,13 @@ def _phrase(tokens: Sequence[Token], start: int, depth: int = 0) -> tuple[Mentio
             plural = of.least > 1
             promised = GROUPS[group if group in GROUPS else singular(group)]
             of.least = max(of.least, promised if plural or promised == 2 else 1)
+            if singular(group) == "pair":
+                of.least = min(mention.least * _in_pair(of.name), MOST_INSTANCES)
             of.new, of.known, of.bare = mention.new, mention.known, mention.bare
             return of, inner[1]
     _name(tokens, nouns, words, mention)
+    if deeper and (covered := _covered(tokens, at, mention, depth)) is not None:
+        return covered
     if at < len(tokens) and tokens[at].tag == "number" and not _opens_phrase(tokens, at):
         at += 1
     if at < len(tokens) and tokens[at].tag == "owner":
@@ -135,8 +167,36 @@ def _phrase(tokens: Sequence[Token], start: int, depth: int = 0) -> tuple[Mentio
     return mention, at
 
 
-def _is(tokens: Sequence[Token], at: int, word: str) -> bool:
-    return at < len(tokens) and tokens[at].lower == word
+def _in_pair(name: str) -> int:
+    """Return how many a pair is: of shoes two, of scissors one."""
+    return 1 if name in EYEWEAR or (is_plural(name) and not is_animate(name)) else 2
+
+
+def _covered(
+    tokens: Sequence[Token], at: int, mention: Mention, depth: int
+) -> tuple[Mention, int] | None:
+    """Read on after the noun of "snow covered hill", which then is what covers the hill."""
+    if at + 1 >= len(tokens) or tokens[at].tag not in ("participle", "adjective", "verb"):
+        return None
+    word = tokens[at].lower
+    if word not in COVERS or tokens[at + 1].tag not in ("noun", "adjective"):
+        return None
+    read = _phrase(tokens, at + 1, depth + 1)
+    if read is None or read[0].ignored:
+        return None
+    head = read[0]
+    head.least = max(head.least, mention.least if mention.least > 1 else 1)
+    head.new, head.known, head.bare = mention.new, mention.known, mention.bare
+    plain = Mention(mention.name, bare=True, attributes=mention.attributes)
+    if word == "shaped":
+        head.attributes.insert(0, ("shape", mention.name))
+    else:
+        head.cover = (f"{word} with", plain)
+    return read
+
+
+def _is(tokens: Sequence[Token], at: int, *words: str) -> bool:
+    return at < len(tokens) and tokens[at].lower in words
 
 
 def _opens_phrase(tokens: Sequence[Token], at: int) -> bool:
@@ -219,12 +279,31 @@ def _headless(
         return None
     words, after = _modifiers(tokens, at)
     if after > at and words:
+        if named := _named_after(tokens, after):
+            # "A brown and a white dog" are two.
+            mention.name, mention.new = named, not mention.known
+            mention.attributes = attributes_of(words)
+            return mention, after
         # An adjective used as a noun: "a blonde", "the dark".
+        mention.attributes = attributes_of(words)
         mention.name = words[-1]
         mention.ignored = True
         return mention, after
     mention.ignored = True
     return mention, at
+
+
+def _named_after(tokens: Sequence[Token], at: int) -> str:
+    """Return the label of the phrase that goes on after "and" with its own article, if any."""
+    start = at
+    while start < len(tokens) and tokens[start].tag in ("and", "comma"):
+        start += 1
+    if start == at or start >= len(tokens) or tokens[start].tag not in ("article", "number"):
+        return ""
+    read = _phrase(tokens, start, _DEEPEST)
+    if read is None or read[0].ignored or not read[0].attributes:
+        return ""
+    return read[0].name
 
 
 def _name(
@@ -245,7 +324,41 @@ def _name(
         "women",
     ):
         mention.least = max(mention.least, 2)
-    mention.ignored = head in IGNORED and len(texts) == 1
+    mention.ignored = head in IGNORED_HEADS or (head in IGNORED and len(texts) == 1)
+    if texts[-1].lower() == "glasses" and mention.least == 2 and _is_eyewear(tokens, nouns):
+        mention.name, mention.least = f"{full.removesuffix(texts[-1])}{texts[-1].lower()}", 1
+    elif len(texts) > 1 and not sides and (whole := _whole_of(texts)):
+        mention.name = singular(texts[-1])
+        mention.owner = Mention(whole, known=mention.owner is None)
+
+
+def _is_eyewear(tokens: Sequence[Token], nouns: Sequence[int]) -> bool:
+    """Return whether "glasses" are worn: a pair of them, or of a person before them."""
+    after = nouns[-1] + 1
+    if _is(tokens, after, "of", "filled", "full of", "filled with"):
+        return False
+    if _is(tokens, after, "on") and any(is_animate(t.lower) for t in tokens[after + 1 : after + 3]):
+        return True
+    before = tokens[: nouns[0]]
+    if before and before[-1].tag == "possessive":
+        return True
+    if any(token.tag in ("number", "determiner") for token in before[-2:]):
+        return False
+    if before and before[-1].lower == "of" and "pair" in {token.lower for token in before[-3:]}:
+        return True
+    worn = any(token.lower in _WEARS for token in before[-5:])
+    return worn and any(token.tag == "noun" and is_animate(token.lower) for token in before)
+
+
+def _whole_of(texts: Sequence[str]) -> str:
+    """Return the owner in "car window" and "horse head"; empty for other compounds."""
+    whole, part = singular(" ".join(texts[:-1]).lower()), singular(texts[-1].lower())
+    last = whole.rpartition(" ")[2]
+    if f"{whole} {part}" in _COMPOUNDS or last in NOT_WHOLES:
+        return ""
+    of_thing = last in WHOLES and part in THING_PARTS
+    of_body = is_animate(last) and part in PARTS
+    return whole if of_thing or of_body else ""
 
 
 def _cased(tokens: Sequence[Token], at: int) -> str:
@@ -330,6 +443,14 @@ class Things:
         if source is not target and len(self.relations) < MAX_RELATIONS:
             self.relations[(id(source), predicate, id(target))] = (source, predicate, target)
 
+    def related(self, source: Thing, predicate: str, target: Thing) -> bool:
+        """Return whether the relation is known."""
+        return (id(source), predicate, id(target)) in self.relations
+
+    def forget(self, source: Thing, predicate: str, target: Thing) -> None:
+        """Take back a relation, if it is known."""
+        self.relations.pop((id(source), predicate, id(target)), None)
+
     def spoken_of(self, subjects: list[Thing]) -> None:
         """Remember the subjects of a clause: later pronouns mean them."""
         self._subjects.extend(subjects)
@@ -354,8 +475,16 @@ class Things:
             thing.least = max(thing.least, mention.least)
         for key, value in mention.attributes:
             thing.add(key, value)
+        if mention.cover is not None:
+            predicate, cover = mention.cover
+            for other in self.resolve(cover, [thing]):
+                self.relate(thing, predicate, other)
         if mention.owner is not None:
-            for owner in self.resolve(mention.owner, [thing]):
+            holder = mention.owner
+            if holder.pronoun == "its" and is_part(mention.name):
+                # A body has arms and ears, whatever stands nearer.
+                holder = Mention("", pronoun="his")
+            for owner in self.resolve(holder, [thing]) or self.resolve(mention.owner, [thing]):
                 if owner is not thing and not any(owner is other for other in apart):
                     self.relate(owner, "has", thing)
         return [thing]

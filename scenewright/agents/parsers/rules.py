@@ -10,19 +10,40 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from scenewright.agents.parsers.clauses import Clause
 from scenewright.agents.parsers.mentions import MOST_INSTANCES, Thing, Things, items
 from scenewright.agents.parsers.tagging import (
     LEAD_ADJECTIVES,
     LEADS,
+    MAKERS,
     SITES,
     STYLE,
+    TAILS,
     rough,
     sentences,
     tag,
     without_frames,
+)
+from scenewright.agents.parsers.unread import (
+    FOREIGN,
+    NEGATED,
+    UNKNOWN,
+    CaptionError,
+    CaptionWarning,
+    Passage,
+    check_negation,
+    foreign_words,
+    in_order,
+    listed,
+    negative_options,
+    passages_of,
+    said_of_picture,
+    traces,
+    without_trace,
 )
 from scenewright.core.formats.base import numbered
 from scenewright.core.inflection import singular
@@ -31,10 +52,20 @@ from scenewright.core.scene import (
     MAX_OBJECTS,
     MAX_RELATIONS,
     Relation,
-    SceneError,
     SceneGraph,
     SceneObject,
 )
+
+__all__ = [
+    "MAX_CHARACTERS",
+    "CaptionError",
+    "CaptionWarning",
+    "Passage",
+    "Reading",
+    "parse_caption",
+    "read_caption",
+    "without_style",
+]
 
 _MAKERS = frozenset({"by", "art", "artwork", "style", "inspired"})
 
@@ -48,7 +79,7 @@ def without_style(words: Sequence[str]) -> list[str]:
     for at, fragment in enumerate(_fragments(words)):
         if names and all(rough(word.lower()) in ("noun", "and") for word in fragment):
             continue
-        rest = _without_maker(_without_lead(fragment))
+        rest = _without_tail(_without_maker(_without_lead(fragment)))
         names = names or (len(fragment) > len(rest) and "by" in map(str.lower, fragment))
         if not rest or _is_style(rest, first=at == 0):
             continue
@@ -92,12 +123,24 @@ def _without_maker(words: list[str]) -> list[str]:
                 return words[:at]
             if at == 0 or lower[at - 1] in STYLE:
                 return words[:at]
+            if lower[at - 1] in MAKERS and rough(lower[at + 1]) == "noun":
+                return words[: at - 1]
         if lower[at : at + 4] == ["in", "the", "style", "of"] or lower[at : at + 2] == [
             "style",
             "of",
         ]:
             return words[:at]
         if lower[at : at + 3] == ["in", "style", "of"]:
+            return words[:at]
+    return words
+
+
+def _without_tail(words: list[str]) -> list[str]:
+    """Return the words without "digital art" or "trending on artstation" at their end."""
+    lower = [word.lower() for word in words]
+    for at in range(1, len(words)):
+        opens = rough(lower[at - 1]) in ("article", "preposition", "possessive", "number", "have")
+        if not opens and any(tuple(lower[at : at + len(tail)]) == tail for tail in TAILS):
             return words[:at]
     return words
 
@@ -122,8 +165,19 @@ def _is_style(words: Sequence[str], first: bool) -> bool:
 MAX_CHARACTERS = 5_000
 
 
-class CaptionError(SceneError):
-    """A caption that names nothing to draw; says what a caption looks like."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A caption as it was read."""
+
+    scene: SceneGraph
+    """The scene graph."""
+    unread: tuple[Passage, ...] = ()
+    """Passages that the scene does not hold, in their order."""
+
+    @property
+    def warning(self) -> str:
+        """The passages in one sentence; empty if all was read."""
+        return f"not read: {listed(self.unread, most=6)}" if self.unread else ""
 
 
 def parse_caption(text: str) -> SceneGraph:
@@ -139,24 +193,60 @@ def parse_caption(text: str) -> SceneGraph:
     >>> [str(r) for r in parse_caption("a man wearing a red hat and holding an umbrella").relations]
     ['man.1 wearing hat.1', 'man.1 holding umbrella.1']
 
-    Raises ``CaptionError`` if the caption names no object or is too long.
+    Warns (:class:`~scenewright.agents.parsers.unread.CaptionWarning`) of words that the scene does
+    not hold; :func:`read_caption` returns them. Raises ``CaptionError`` if the caption names no
+    object, is too long, says what is not there, or is in another language.
+    """
+    found = read_caption(text)
+    if found.unread:
+        warnings.warn(found.warning, CaptionWarning, stacklevel=2)
+    return found.scene
+
+
+def read_caption(text: str) -> Reading:
+    """Return the scene of :func:`parse_caption` and the passages of ``text`` that it lacks.
+
+    Raises ``CaptionError`` likewise.
     """
     if len(text) > MAX_CHARACTERS:
         raise CaptionError(
             f"the caption has {len(text)} characters, the limit is {MAX_CHARACTERS}: "
             "describe one picture"
         )
+    check_negation(text)
     things = Things()
-    for words, said in sentences(text):
-        plain = without_style(without_frames(words))
-        Clause(things).read(items(tag(plain, said)))
+    plains: list[list[str]] = []
+    foreign: list[Passage] = []
+    denied: list[Passage] = []
+    quotes: dict[str, str] = {}
+    for words, quotes in sentences(text):
+        other, vague = foreign_words(words), said_of_picture(words)
+        foreign += passages_of(text, words, other, FOREIGN)
+        denied += passages_of(text, words, vague, NEGATED)
+        left_out = set(map(id, [*other, *vague]))
+        known = [word for word in words if id(word) not in left_out]
+        plain = without_style(without_frames(known))
+        plains.append(plain)
+        Clause(things).read(items(tag(plain, quotes)))
     scene = _scene(things)
     if not scene.objects:
+        if foreign:
+            raise CaptionError(
+                f"the caption is not in English: {listed(foreign)}. Write it in English, or let "
+                "a language model read it",
+                foreign,
+            )
         raise CaptionError(
             "the caption names no object: describe what is to be seen, for example "
             "'a red ball on a wooden table'"
         )
-    return scene
+    said = traces(scene)
+    lost = [
+        passage
+        for plain in plains
+        for passage in passages_of(text, plain, without_trace(plain, said, quotes), UNKNOWN)
+    ]
+    return Reading(scene, in_order([*foreign, *denied, *lost, *negative_options(text)]))
 
 
 def _scene(things: Things) -> SceneGraph:

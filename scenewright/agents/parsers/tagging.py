@@ -103,20 +103,37 @@ NO_RELATION = frozenset(" ".join(p) for p in phrases("prepositions", "none")) | 
 """Prepositions without a relation between two things."""
 PLACES = frozenset(phrases("places", "phrases"))
 AUXILIARY_PHRASES = frozenset(phrases("closed", "auxiliary_phrases"))
-AGENTIVE = words("verbs", "agentive")
+OF_THINGS = words("verbs", "of_things")
 OF_PARTS = words("verbs", "of_parts")
 NO_STATES = words("verbs", "no_states")
+POSTURES = words("verbs", "postures")
+"""What needs no object: "standing couple" begins with an adjective."""
+COVERS = words("verbs", "covers")
+"""Participles between two nouns: "a snow covered hill"."""
 EMPTY_STATES = words("verbs", "empty_states")
 COMPOUNDS = frozenset(phrases("nouns", "compounds"))
 PEOPLE = words("nouns", "people")
 """Nouns that "who" may mean."""
 ANIMATE = PEOPLE | words("nouns", "animate")
 PARTS = words("nouns", "parts")
+THING_PARTS = words("nouns", "thing_parts")
+"""Parts of vehicles, buildings and furniture."""
+WHOLES = words("nouns", "wholes")
+"""What has such parts: a "car window" is a window that a car has."""
+NOT_WHOLES = words("nouns", "not_wholes")
+CLOTHES = words("nouns", "clothes")
+VESSELS = words("nouns", "vessels")
+SCENERY = words("nouns", "scenery")
+"""Places that are rarely what a participle after them is said of."""
 IGNORED = words("nouns", "ignored")
+IGNORED_HEADS = words("nouns", "ignored_heads")
 STYLE = words("style", "heads")
 LEADS = words("style", "leads")
 LEAD_ADJECTIVES = words("style", "lead_adjectives")
 SITES = words("style", "sites")
+MAKERS = words("style", "makers")
+TAILS = frozenset(phrases("style", "tails"))
+"""Phrases of style that a description ends with: "a bear on a cloud digital art"."""
 FRAME_NOUNS = words("style", "frame")
 FRAMES = tuple(
     sorted(
@@ -164,9 +181,31 @@ def rough(word: str) -> Rough:
         return "weak" if base in WEAK_VERBS else "verb"
     if word.endswith("ly") and len(word) > 4 and word not in _LY_NOUNS:
         return "adverb"
-    if _is_adjective_by_ending(word):
+    if _is_adjective_by_ending(word) or graded(word):
         return "adjective"
     return "noun"
+
+
+_GRADED_NOUNS = words("nouns", "like_comparatives")
+
+
+@lru_cache(maxsize=16384)
+def graded(word: str) -> str | None:
+    """Return the adjective of which ``word`` is the comparative or the superlative, if any.
+
+    >>> graded("older"), graded("biggest"), graded("happier"), graded("corner")
+    ('old', 'big', 'happy', None)
+    """
+    ending = next((ending for ending in ("est", "er") if word.endswith(ending)), "")
+    if not ending or word in _GRADED_NOUNS:
+        return None
+    stem = word.removesuffix(ending)
+    tried = [stem, f"{stem}e"]
+    if stem.endswith("i"):
+        tried.append(f"{stem[:-1]}y")
+    if len(stem) > 2 and stem[-1] == stem[-2]:
+        tried.append(stem[:-1])
+    return next((base for base in tried if base in ADJECTIVES), None)
 
 
 _LY_NOUNS = words("nouns", "in_ly")
@@ -185,7 +224,8 @@ def key_of(value: str) -> str:
     >>> key_of("light blue"), key_of("wooden"), key_of("parked")
     ('color', 'material', 'state')
     """
-    return ADJECTIVES.get(value.rpartition(" ")[2], "state")
+    last = value.rpartition(" ")[2]
+    return ADJECTIVES.get(last) or ADJECTIVES.get(graded(last) or "", "state")
 
 
 Tag = Literal[
@@ -193,6 +233,23 @@ Tag = Literal[
     "clause", "be", "have", "auxiliary", "not", "adverb", "preposition", "place", "adjective",
     "ing", "participle", "verb", "noun", "owner", "quote", "there",
 ]  # fmt: skip
+
+
+class Word(str):
+    """A word that knows its place in the caption."""
+
+    __slots__ = ("end", "start")
+    start: int
+    """Place of its first character, from 0."""
+    end: int
+    """Place after its last character."""
+
+    @classmethod
+    def at(cls, text: str, start: int, end: int) -> Word:
+        """Return ``text`` as a word of the characters ``start`` to ``end``."""
+        word = cls(text)
+        word.start, word.end = start, end
+        return word
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,15 +267,17 @@ class Token:
 
 
 _QUOTED = re.compile(
-    r"[\"“”]([^\"“”]{1,300})[\"“”]|(?<![\w'’])['\u2018\u201b]((?:(?!['’](?!\w)).){1,300})['’](?!\w)",
+    r"[\"“”]([^\"“”]{1,300})[\"“”]"
+    r"|(?<![\w'’])['\u2018\u201b](?!s\b)((?:(?!['’](?!\w)).){1,300})['’](?!\w)",
     re.DOTALL,
 )
 _MARK = "\ue000"
 _JUNK = re.compile(r"https?://\S+|<[^<>]*>|[\[\](){}<>|*_~^\ue000]+")
 _OPTION = re.compile(r"(?:(?<=\s)|^)(?:--|—)[a-z]+\b[^,;]*?(?=\s(?:--|—)|[,;]|$)")
 _WORD = re.compile(
-    rf"{_MARK}\d+{_MARK}|(?:Dr|Mr|Mrs|Ms|St|No|Jr|Sr|vs)\.|\d+(?:[.,:]\d+)*\w*"
-    r"|\w+(?:[-'’/]\w+)*(?:s['’](?=\s))?|&|[.,;:!?\n]|--+|[-–—](?=\s)"
+    rf"{_MARK}|(?:Dr|Mr|Mrs|Ms|St|No|Jr|Sr|vs)\.|\d+(?:[.,:]\d+)*\w*"
+    r"|(?<=\s)['’]s\b|(?<=s\s)['’](?=\s)"
+    r"|\w+(?:[-'’/]\w+)*s['’](?=\s)|\w+(?:[-'’/]\w+)*|&|[.,;:!?\n]|--+|[-–—](?=\s)"
 )
 _ENDS = frozenset(".;:!?\n")
 _LONGEST = max(len(p) for group in (PREPOSITIONS, PLACES, COMPOUNDS) for p in group)
@@ -227,25 +286,26 @@ _LONGEST = max(len(p) for group in (PREPOSITIONS, PLACES, COMPOUNDS) for p in gr
 def sentences(text: str) -> Iterator[tuple[list[str], dict[str, str]]]:
     """Split ``text`` into sentences of words and commas, with marks for its quotes.
 
-    Words keep their case; quoted text is one word, its mark. Options of drawing programs
-    (``--ar 16:9``), links and brackets are left out.
+    Words keep their case and are each a :class:`Word`; quoted text is one word, its mark. Options
+    of drawing programs (``--ar 16:9``), links and brackets are left out.
     """
     said: dict[str, str] = {}
+    quotes: list[tuple[str, int, int]] = []
 
     def keep(match: re.Match[str]) -> str:
         inside = " ".join((match[1] or match[2]).split())
         if not inside:
-            return " "
+            return _blank(match)
         mark = f"{_MARK}{len(said)}{_MARK}"
         said[mark] = inside
-        return f" {mark} "
+        quotes.append((mark, match.start(), match.end()))
+        return f" {_MARK}".ljust(len(match[0]))
 
-    plain = _OPTION.sub(" ", text.replace(_MARK, " "))
+    # Every step keeps the length, so that a place in what is left is one in the text.
+    plain = _OPTION.sub(_blank, text.replace(_MARK, " "))
     marked = _QUOTED.sub(keep, plain)
-    for mark in said:
-        marked = marked.replace(mark, mark)
-    parts = re.split(rf"({_MARK}\d+{_MARK})", marked)
-    cleaned = "".join(p if p in said else _JUNK.sub(" ", p) for p in parts)
+    cleaned = _MARK.join(_JUNK.sub(_blank, part) for part in marked.split(_MARK))
+    marks = iter(quotes)
     sentence: list[str] = []
     for match in _WORD.finditer(cleaned):
         word = match[0]
@@ -253,10 +313,22 @@ def sentences(text: str) -> Iterator[tuple[list[str], dict[str, str]]]:
             if sentence:
                 yield sentence, said
             sentence = []
+        elif word == _MARK:
+            sentence.append(Word.at(*next(marks)))
         else:
-            sentence.append(word)
+            sentence.append(Word.at(word, match.start(), match.end()))
     if sentence:
         yield sentence, said
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
+
+
+def options(text: str) -> Iterator[Word]:
+    """Yield the options of drawing programs in ``text``, such as ``--ar 16:9``."""
+    for match in _OPTION.finditer(text):
+        yield Word.at(match[0].strip(), match.start(), match.end())
 
 
 def without_frames(words: Sequence[str]) -> list[str]:
@@ -325,6 +397,16 @@ def _pieces(words: Sequence[str], said: dict[str, str]) -> list[tuple[str, Tag |
             found.append((" ".join(words[at : at + size]), known))
             at += size
             continue
+        if lower[at] in ("'s", "’s", "'", "’") and found and found[-1][1] in (None, "noun"):
+            # Captions that a tokenizer has split: "zebra 's head".
+            before = found[-1][0]
+            if rough(before.lower()) in ("pronoun", "there", "relative"):
+                found.append(("is", "be"))
+            else:
+                found[-1] = (before, "noun")
+                found.append(("'s", "owner"))
+            at += 1
+            continue
         owner = re.fullmatch(r"(.+?)['’]s|(.+s)['’]", word)
         if owner and word.lower() not in ("it's", "there's", "he's", "she's", "that's", "let's"):
             found += [(owner[1] or owner[2], "noun"), ("'s", "owner")]
@@ -341,14 +423,41 @@ def _phrase_at(lower: Sequence[str], at: int) -> tuple[int, Tag | None]:
         phrase = tuple(lower[at : at + size])
         if phrase in AUXILIARY_PHRASES:
             return size, "auxiliary"
+        if phrase == ("as", "well", "as"):
+            return size, "and"
         if phrase in PREPOSITIONS:
-            return size, "preposition"
+            return size + _side_after(lower, at + size, phrase), "preposition"
         follows = lower[at + size] if at + size < len(lower) else "."
         if phrase in PLACES and follows != "of" and not _goes_on(phrase[-1], follows):
             return size, "place"
         if phrase in COMPOUNDS or (*phrase[:-1], singular(phrase[-1])) in COMPOUNDS:
             return size, "noun"
+    if (lower[at],) in PREPOSITIONS and (side := _side_after(lower, at + 1, (lower[at],))):
+        return 1 + side, "preposition"
+    if at + 1 < len(lower) and lower[at + 1] == "than" and graded(lower[at]):
+        return 2, "preposition"
     return 1, None
+
+
+SIDE_NAMES = words("prepositions", "sides")
+_BEFORE_SIDE = words("prepositions", "before_sides")
+_NEEDS_ARTICLE = frozenset({"inside", "outside", "foot", "tip", "base"})
+_NO_SIDE = frozenset({"of", "for", "with", "without", "about", "like", "as"})
+
+
+def _side_after(lower: Sequence[str], at: int, preposition: Sequence[str]) -> int:
+    """Return how many words make a side of something: "the left side of" after "attached to"."""
+    if preposition[-1] in _NO_SIDE:
+        return 0
+    step = at
+    while step < len(lower) and step < at + 3 and lower[step] in _BEFORE_SIDE:
+        step += 1
+    # "On the back of" has a word that is both.
+    for place in (step, step - 1):
+        bare = place == at and place < len(lower) and lower[place] in _NEEDS_ARTICLE
+        if at <= place and tuple(lower[place + 1 : place + 2]) == ("of",) and not bare:
+            return place + 2 - at if lower[place] in SIDE_NAMES else 0
+    return 0
 
 
 def _goes_on(last: str, follows: str) -> bool:
@@ -375,6 +484,8 @@ def _settle(
     kind: Rough = rough(word)
     follows = _next_rough(pieces, at)
     if kind == "ing":
+        if before == "adjective" and len(tokens) > 1 and verb_base(tokens[-2].lower) == "wear":
+            return "ing"
         return _settle_ing(word, before, follows)
     if kind == "participle":
         return _settle_participle(word, before, follows)
@@ -383,6 +494,10 @@ def _settle(
     if kind == "either":
         if follows == "and" and _next_rough(pieces, at + 1) in ("adjective", "either"):
             return "adjective"
+        if follows == "comma" and _is_listed_adjective(pieces, at):
+            return "adjective"
+        if follows == "participle" and not _has_noun_after_participle(pieces, at):
+            return "noun" if before in _OPENS_NOUN else _settle_either(word, before, follows)
         return _settle_either(word, before, follows)
     if kind == "there":
         return "there" if follows in ("be", "auxiliary") else "adverb"
@@ -411,12 +526,38 @@ def _settle(
     return "noun" if kind in ("either", "weak") else cast(Tag, kind)
 
 
+_LISTED = frozenset({"color", "material", "texture"})
+
+
+def _is_listed_adjective(pieces: Sequence[tuple[str, Tag | None]], at: int) -> bool:
+    """Return whether a list of its kind and then a noun go on after ``at``: "pink, red dots"."""
+    key = ADJECTIVES.get(pieces[at][0].lower(), "")
+    more = False
+    for text, known in pieces[at + 1 :]:
+        kind = known or rough(text.lower())
+        if kind in ("adjective", "either"):
+            if key not in _LISTED or ADJECTIVES.get(text.lower()) != key:
+                return False
+            more = True
+        elif kind not in ("and", "comma", "adverb"):
+            return more and kind in ("noun", "weak")
+    return False
+
+
+def _has_noun_after_participle(pieces: Sequence[tuple[str, Tag | None]], at: int) -> bool:
+    """Return whether a noun follows the participle after ``at``: "top rated car"."""
+    kinds = [known or rough(text.lower()) for text, known in pieces[at + 1 : at + 3]]
+    return len(kinds) == 2 and kinds[1] in (*_NOUNLIKE, "adjective")
+
+
 def _settle_ing(word: str, before: Tag | None, follows: str) -> Tag:
     nounlike = follows in _NOUNLIKE or follows in ("adjective",)
     if before in ("article", "possessive", "number", "adjective", "determiner", "owner"):
         if follows in ("noun", "either", "weak", "adjective", "ing"):
             return "adjective"
         return "noun" if before != "determiner" or follows == "end" else "ing"
+    if before is None and follows in _NOUNLIKE and verb_base(word) in POSTURES:
+        return "adjective"
     if before == "preposition" and verb_base(word) is None:
         return "noun"
     if before == "preposition" and nounlike:

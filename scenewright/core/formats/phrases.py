@@ -56,7 +56,9 @@ ADJECTIVES: dict[str, str] = {
 
 ARTICLES: frozenset[str] = frozenset({"a", "an", "the", "one"})
 ANOTHER: frozenset[str] = frozenset({"another"})
-VAGUE: frozenset[str] = frozenset({"some", "several", "many", "few", "no", "any"})
+VAGUE: frozenset[str] = frozenset({"some", "several", "many", "few", "any"})
+NEGATIONS: frozenset[str] = frozenset({"no", "not", "without", "never", "neither", "nor"})
+"""Words that deny; in a name they stand in double quotes."""
 NUMBERS: dict[str, int] = {
     **{word: n for n, word in enumerate(("two", "three", "four", "five", "six"), 2)},
     **{str(n): n for n in range(2, 7)},
@@ -232,6 +234,13 @@ def _determiner(words: list[str], where: str) -> tuple[Mention, list[str]]:
     They are returned as a mention without a name.
     """
     blank = Mention(name="")
+    if denied := next((word for word in words if word.casefold() in NEGATIONS), None):
+        raise fail(
+            where,
+            f"{denied!r} says what is not there, and a scene holds what is to be seen: take it "
+            "out and name it in the negative prompt; if it belongs to a name, quote that in "
+            "double quotes",
+        )
     if len(words) < 2:
         return blank, words
     first = words[0].casefold()

@@ -239,15 +239,18 @@ def check_parse(value: object) -> str:
 def said_of(prompt: str, parse: str, meta: dict[str, str] | None = None) -> dict[str, Any]:
     """Return the fields ``prompt``, ``scene`` and ``meta`` of the item of ``prompt``.
 
-    A prompt in which the rules find no object has no scene; ``meta["no_scene"]`` has the reason.
+    A prompt that the rules cannot read has no scene; ``meta["no_scene"]`` has the reason.
+    ``meta["unread"]`` has the words that a scene lacks.
     """
     kept = dict(meta or {})
     if parse == "none":
         return {"prompt": prompt, "meta": kept}
-    from scenewright.agents.parsers.rules import parse_caption
+    from scenewright.agents.parsers.rules import read_caption
 
     try:
-        return {"prompt": prompt, "scene": parse_caption(prompt), "meta": kept}
+        found = read_caption(prompt)
+        unread = {"unread": found.warning} if found.unread else {}
+        return {"prompt": prompt, "scene": found.scene, "meta": kept | unread}
     except SceneError as error:
         return {"prompt": prompt, "meta": {**kept, "no_scene": str(error)}}
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import Budget
 from scenewright.service.core.identity import Identity, allow
-from scenewright.service.core.requests import scene_of
+from scenewright.service.core.requests import taken_in
 from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest
 from scenewright.service.core.service import Service
 
@@ -66,7 +66,7 @@ class Extension(BaseModel):
             **{name: getattr(self, name) for name in own},
             **more,
         )
-        return asked.model_copy(update={"scene": scene_of(asked), "text": None, "triplets": None})
+        return taken_in(asked)
 
 
 async def service_of(request: Request) -> Service:

@@ -10,6 +10,8 @@ from fastapi import APIRouter, Depends
 from scenewright.agents.chat.language_replies import ReplyError
 from scenewright.agents.chat.model import ChatError
 from scenewright.agents.parsers.language import LanguageParser
+from scenewright.agents.parsers.rules import Reading
+from scenewright.agents.parsers.unread import CaptionError
 from scenewright.config.settings import settings_with
 from scenewright.core.facts import Fact
 from scenewright.core.formats import dump_scene
@@ -19,7 +21,7 @@ from scenewright.runs.model_factory.profiles import chat_of
 from scenewright.service.api.common import Core
 from scenewright.service.core.errors import Unavailable, Unprocessable
 from scenewright.service.core.identity import Identity, allow
-from scenewright.service.core.requests import named_profile, scene_of
+from scenewright.service.core.requests import named_profile, reading_of
 from scenewright.service.core.schemas import ParseRequest, ParseResponse, RefinementRequest
 from scenewright.service.core.service import Service
 
@@ -37,9 +39,10 @@ async def parse(
     With a profile its language model reads the sentence, and its cost is the key's.
     """
     if asked.profile is not None and asked.text is not None:
-        scene = await _by_model(asked.profile, asked.text, service, identity)
+        found = Reading(await _by_model(asked.profile, asked.text, service, identity))
     else:
-        scene = await asyncio.to_thread(scene_of, asked)
+        found = await asyncio.to_thread(reading_of, asked)
+    scene = found.scene
     facts = await asyncio.to_thread(_facts, scene, asked, service)
     warned = ""
     if asked.drawn_by is not None and scene:
@@ -51,7 +54,8 @@ async def parse(
         triplets=dump_scene(scene, "triplets").strip(),
         complexity=scene.complexity(),
         level=scene.level(),
-        warnings=(warned,) if warned else (),
+        warnings=tuple(said for said in (found.warning, warned) if said),
+        unread=found.unread,
     )
 
 
@@ -80,6 +84,8 @@ async def _by_model(name: str, text: str, service: Service, identity: Identity) 
     with metered() as spent:
         try:
             return await LanguageParser(chat_of(profile.chat, known, role="parser")).parse(text)
+        except CaptionError as error:
+            raise Unprocessable(f"the text cannot be read: {error}") from error
         except ReplyError as error:
             raise Unprocessable(
                 f"the language model did not read the text ({error}): say it in other words, or "

@@ -20,7 +20,7 @@ from scenewright.runs.model_factory.profiles import backend_of
 from scenewright.runs.records import RunResult
 from scenewright.service.core.errors import ServiceError, Unavailable
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.requests import profile_of
+from scenewright.service.core.requests import profile_of, unread_of
 from scenewright.service.core.schemas import Door, Link, RefinementRequest, Status
 from scenewright.service.core.service import STANDS_STILL, Service
 from scenewright.service.core.store import Run, link_of
@@ -87,7 +87,8 @@ class Outcome(BaseModel):
     facts: tuple[FactOutcome, ...]
     """What was checked."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the models of the profile cannot draw or judge: such facts are unscored."""
+    """What of the scene the models of the profile cannot draw or judge (such facts are unscored),
+    and which words of the prompt were not read."""
     sgscore: Scores
     """The scores."""
     missing: SceneGraph | None
@@ -137,7 +138,7 @@ def _outcome(run: Run, result: RunResult | None, base: str) -> Outcome:
         prompt=best.prompt if best is not None else "",
         scene=result.scene if result is not None else request.scene,
         facts=tuple(facts),
-        warnings=result.warnings if result is not None else (),
+        warnings=(*unread_of(request), *(result.warnings if result is not None else ())),
         sgscore=Scores(
             loop=card.sgscore if card is not None else None,
             report=report.sgscore if report is not None else None,

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scenewright.agents.parsers.rules import parse_caption
+from scenewright.agents.parsers.rules import Reading, read_caption
 from scenewright.config.model_identity import apart_problem, identity_of_spec
 from scenewright.config.profiles import DIRECTOR, Profile, SettingsError
 from scenewright.config.settings import (
@@ -32,20 +32,33 @@ from scenewright.service.core.schemas import RefinementRequest, SceneInput
 MAX_TITLE = 300
 
 
-def scene_of(given: SceneInput) -> SceneGraph:
-    """Return the scene graph of a request; ``Unprocessable`` with the reader's remedy.
+def reading_of(given: SceneInput) -> Reading:
+    """Return the scene graph of a request and the passages of its text that were not read.
 
-    A sentence is read by the rules parser, without a model.
+    A sentence is read by the rules parser, without a model. Raises ``Unprocessable`` with the
+    reader's remedy.
     """
     if given.scene is not None:
-        graph = given.scene
+        found = Reading(given.scene)
     elif given.triplets is not None:
-        graph = triplets(given.triplets)
+        found = Reading(triplets(given.triplets))
     else:
-        graph = sentence(given.text or "")
-    if not graph:
+        found = sentence(given.text or "")
+    if not found.scene:
         raise Unprocessable("the scene has no objects: name at least one, for example 'red ball'")
-    return graph
+    return found
+
+
+def taken_in(request: RefinementRequest) -> RefinementRequest:
+    """Return a request whose scene is a graph, with the passages of its text that it lacks.
+
+    Raises ``Unprocessable`` as :func:`reading_of`.
+    """
+    found = reading_of(request)
+    update: dict[str, Any] = {"scene": found.scene, "text": None, "triplets": None}
+    if request.text is not None:
+        update["unread"] = found.unread
+    return request.model_copy(update=update)
 
 
 def triplets(text: str) -> SceneGraph:
@@ -56,18 +69,22 @@ def triplets(text: str) -> SceneGraph:
         raise Unprocessable(f"the triplets cannot be read: {error}") from error
 
 
-def sentence(text: str) -> SceneGraph:
-    """Return the scene of a sentence; ``Unprocessable`` if nothing in it can be drawn."""
+def unread_of(request: RefinementRequest) -> tuple[str, ...]:
+    """Return what a run tells of the words of its text that were not read: a line, or none."""
+    assert isinstance(request.scene, SceneGraph)
+    told = Reading(request.scene, request.unread).warning
+    return (told,) if told else ()
+
+
+def sentence(text: str) -> Reading:
+    """Return what is read of a sentence.
+
+    Raises ``Unprocessable`` if nothing in it can be drawn, or it says what is not there.
+    """
     try:
-        found = parse_caption(text)
+        return read_caption(text)
     except (SceneError, ValueError) as error:
         raise Unprocessable(f"the text cannot be read: {error}") from error
-    if not found:
-        raise Unprocessable(
-            "nothing that can be drawn was recognised in the text: name things, for example "
-            "'a red ball on a table', or give triplets"
-        )
-    return found
 
 
 def title_of(scene: SceneGraph) -> str:

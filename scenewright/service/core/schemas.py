@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenewright.agents.parsers.unread import Passage
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.ports.backend import MAX_SIDE
 from scenewright.core.scene import SceneGraph
@@ -90,6 +91,9 @@ class RefinementRequest(SceneInput):
     """Content hash of a mask that you have sent likewise: white where the picture may change."""
     budget: Budget = Budget()
     """Limits of cost and time."""
+    unread: tuple[Passage, ...] = Field(default=(), exclude_if=lambda passages: not passages)
+    """Of a run that was asked for by a text: its passages that the scene does not hold, by the
+    characters of the text from 0. They are told with the run's ``warnings``."""
     idempotency_key: IdempotencyKey | None = None
     """The same key with the same request gives the run that is there already; the header
     ``Idempotency-Key`` says the same."""
@@ -232,7 +236,8 @@ class Refinement(RefinementBrief):
     queue_position: int | None
     """Runs before it in the queue; none if it does not wait."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the models of its profile cannot draw or judge: such facts are unscored."""
+    """What of the scene the models of its profile cannot draw or judge (such facts are unscored),
+    and which words of its text were not read."""
     rounds: tuple[RoundInfo, ...]
     """Its rounds, oldest first."""
     best_round: int | None
@@ -297,7 +302,8 @@ class ScoreResponse(BaseModel):
     missing: SceneGraph | None
     """What was not found; none if nothing is missing."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the judges cannot answer: such facts are unscored."""
+    """What of the scene the judges cannot answer (such facts are unscored), and which words of its
+    text were not read."""
     usd: float
     """Cost in US dollars."""
 
@@ -326,7 +332,10 @@ class ParseResponse(BaseModel):
     level: str
     """``simple``, ``medium`` or ``hard``."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the models of the profile ``drawn_by`` cannot draw or judge."""
+    """What of the scene the models of the profile ``drawn_by`` cannot draw or judge, and which
+    words of the text were not read."""
+    unread: tuple[Passage, ...] = ()
+    """The passages of the text that the scene does not hold, by its characters from 0."""
 
 
 class Problem(BaseModel):

@@ -53,9 +53,11 @@ from scenewright.service.core.requests import (
     AGENT,
     coverage_for,
     profile_of,
-    scene_of,
+    reading_of,
+    taken_in,
     title_of,
     triplets,
+    unread_of,
 )
 from scenewright.service.core.schemas import (
     Door,
@@ -150,22 +152,21 @@ class Service:
                 "director names the model of an agent that directs a run over MCP: leave it out, "
                 "or call open_scene there"
             )
-        scene = await asyncio.to_thread(scene_of, request)
-        covered = await self.covered(request.model_copy(update={"scene": scene}))
+        taken = await asyncio.to_thread(taken_in, request)
+        assert isinstance(taken.scene, SceneGraph)
+        covered = await self.covered(taken)
         if covered.nothing:
             raise Unprocessable(covered.text)
         for digest in (request.start, request.mask):
             if digest is not None:
                 await asyncio.to_thread(self.uploads.find, identity.tenant, digest)
-        taken = request.model_copy(
-            update={"scene": scene, "text": None, "triplets": None, "idempotency_key": None}
-        )
+        taken = taken.model_copy(update={"idempotency_key": None})
         if agent:
             taken = taken.model_copy(update={"strategy": AGENT})
         run, new = await self.store.create(
             identity.tenant,
             taken.model_dump(mode="json"),
-            title=title_of(scene),
+            title=title_of(taken.scene),
             door=door,
             key_id=identity.key_id,
             idempotency_key=request.idempotency_key,
@@ -183,14 +184,15 @@ class Service:
         )
 
     async def warnings(self, run: Run, result: RunResult | None) -> tuple[str, ...]:
-        """Return which parts of a run's scene its models do not know.
+        """Return which words of a run's text were not read, and what its models do not know.
 
         ``result`` as :meth:`result` gives it.
         """
+        asked = RefinementRequest.model_validate(run.request)
         if result is not None:
-            return result.warnings
-        text = (await self.covered(RefinementRequest.model_validate(run.request))).text
-        return (text,) if text else ()
+            return (*unread_of(asked), *result.warnings)
+        text = (await self.covered(asked)).text
+        return (*unread_of(asked), *((text,) if text else ()))
 
     async def within_budget(self, identity: Identity) -> None:
         """Raise ``Forbidden`` (or ``Busy``) if the identity's key has no dollars left.
@@ -332,7 +334,7 @@ class Service:
 
         Raises ``Busy`` if as many pictures as allowed are being scored or waiting.
         """
-        scene = await asyncio.to_thread(scene_of, given)
+        reading = await asyncio.to_thread(reading_of, given)
         profile = profile_of(request, self.base, self.settings.profiles)
         await self.within_budget(identity)
         if self._scores >= 2 * self.settings.scoring:
@@ -346,7 +348,7 @@ class Service:
             async with self._scoring:
                 found = await score(
                     picture,
-                    scene,
+                    reading.scene,
                     profile,
                     **{name: model for name, model in replaced.items() if name.endswith("judges")},
                     realism=request.realism,
@@ -357,7 +359,7 @@ class Service:
         usd = sum(answer.usd for said in found.answers for answer in said.answers)
         if usd:
             await self.store.charge(identity.tenant, identity.key_id, usd)
-        return _scored(found, usd)
+        return _scored(found, usd, reading.warning)
 
 
 def merge_scenes(scene: SceneGraph, more: SceneGraph) -> SceneGraph:
@@ -398,7 +400,7 @@ def merge_scenes(scene: SceneGraph, more: SceneGraph) -> SceneGraph:
     return SceneGraph(objects=tuple(objects.values()), relations=tuple(relations))
 
 
-def _scored(found: Score, usd: float) -> ScoreResponse:
+def _scored(found: Score, usd: float, unread: str) -> ScoreResponse:
     missing = missing_graph(found.scene, found.facts, found.loop.verdicts)
     best = found.report if found.report is not None else found.loop
     return ScoreResponse(
@@ -410,7 +412,7 @@ def _scored(found: Score, usd: float) -> ScoreResponse:
         sgscore=best.sgscore,
         answers=found.answers,
         missing=missing if missing else None,
-        warnings=found.warnings,
+        warnings=(*((unread,) if unread else ()), *found.warnings),
         usd=usd,
     )
 

@@ -265,7 +265,7 @@ async def open_scene(call: Call, given: OpenScene) -> Annotated[CallToolResult, 
         run=run.id,
         status=(await call.run(run.id)).status,
         facts=fact_statuses(result.facts, None),
-        warnings=(*result.warnings, *result.reporting.notes),
+        warnings=(*await call.service.warnings(run, result), *result.reporting.notes),
         limits={
             "rounds": asked.rounds,
             "images": budget.images,

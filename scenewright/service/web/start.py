@@ -129,11 +129,14 @@ async def _shown(
     status: int = 200,
 ) -> Response:
     read = scene
+    unread = ""
     if read is None and given.get("text"):
         try:
-            read = await asyncio.to_thread(sentence, given["text"])
-        except ServiceError:
-            read = None
+            found = await asyncio.to_thread(sentence, given["text"])
+        except ServiceError as error:
+            problem = problem or error.detail
+        else:
+            read, unread = found.scene, found.warning
     facts = () if read is None else await asyncio.to_thread(facts_of, read)
     warned = ""
     if read and not problem:
@@ -155,6 +158,6 @@ async def _shown(
         detached=scene is not None,
         facts=facts,
         problem=problem,
-        warned=warned,
+        warned=" ".join(f"{said[:1].upper()}{said[1:]}." for said in (unread, warned) if said),
         max_text=MAX_TEXT,
     )

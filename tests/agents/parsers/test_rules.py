@@ -38,6 +38,17 @@ def attributes(caption: str, object_id: str) -> dict[str, str]:
         ("a cat and another cat", ["cat.1", "cat.2"]),
         ("person wear shirt. person wear hat", ["person.1", "shirt.1", "hat.1"]),
         ("In this image we can see a boat", ["boat.1"]),
+        ("a pair of scissors", ["scissors.1"]),
+        ("two pairs of jeans", ["jeans.1", "jeans.2"]),
+        ("three pairs of shoes", [f"shoe.{n}" for n in range(1, 7)]),
+        ("a boy in blue shorts", ["boy.1", "shorts.1"]),
+        ("a man wearing glasses", ["man.1", "glasses.1"]),
+        ("two glasses of wine", ["glass.1", "glass.2", "wine.1"]),
+        ("a brown and a white dog", ["dog.1", "dog.2"]),
+        ("a brown dog on a sofa and a white one", ["dog.1", "sofa.1", "dog.2"]),
+        ("a black and white dog", ["dog.1"]),
+        ("an older woman", ["woman.1"]),
+        ("a train track next to a traffic light", ["train track.1", "traffic light.1"]),
     ],
 )
 def test_objects_are_instances(caption: str, expected: list[str]) -> None:
@@ -66,12 +77,47 @@ def test_objects_are_instances(caption: str, expected: list[str]) -> None:
         ("a car covered with snow", {"car.1 covered with snow.1"}),
         ("people fly kites", {"people.1 flying kite.1", "people.2 flying kite.2"}),
         ("a player is about to kick a ball", {"player.1 kicking ball.1"}),
+        ("a zebra 's head", {"zebra.1 has head.1"}),
+        ("the boys' bikes", {"boy.1 has bike.1", "boy.2 has bike.2"}),
+        ("a cat by a car window", {"car.1 has window.1", "cat.1 by window.1"}),
+        ("the roof of a house", {"house.1 has roof.1"}),
+        ("a snow covered hill", {"hill.1 covered with snow.1"}),
+        ("a man dressed in a suit", {"man.1 wearing suit.1"}),
+        ("a woman older than the man", {"woman.1 older than man.1"}),
+        (
+            "a rail attached to the left side of a wall",
+            {"rail.1 attached to the left side of wall.1"},
+        ),
+        (
+            "a boat in the water filled with sand",
+            {"boat.1 in water.1", "boat.1 filled with sand.1"},
+        ),
+        ("a man on the left wearing a hat", {"man.1 wearing hat.1"}),
+        (
+            "a plate filled with food on a table",
+            {"plate.1 filled with food.1", "plate.1 on table.1"},
+        ),
+        (
+            "a knife with a silver blade resting on a board",
+            {"knife.1 with blade.1", "knife.1 resting on board.1"},
+        ),
+        (
+            "two men in suits sharing a meal",
+            {"man.1 in suit.1", "man.2 in suit.2", "man.1 sharing meal.1", "man.2 sharing meal.1"},
+        ),
+        ("a pan with a pizza on it", {"pizza.1 on pan.1"}),
+        ("A man is standing and a woman is sitting on a chair", {"woman.1 sitting on chair.1"}),
+        ("a man sweeping sand with a broom", {"man.1 sweeping sand.1", "man.1 with broom.1"}),
     ],
 )
 def test_relations_have_their_subject_predicate_and_object(
     caption: str, expected: set[str]
 ) -> None:
     assert relations(caption) == expected
+
+
+def test_the_other_one_is_no_end_of_the_relation_before_it() -> None:
+    assert relations("a brown dog on a sofa and a white one") == {"dog.1 on sofa.1"}
 
 
 def test_who_acts_is_the_person_not_what_stands_nearest() -> None:
@@ -107,6 +153,14 @@ def test_the_object_of_one_relation_is_the_subject_of_the_next() -> None:
         ("In the background there is a fence.", "fence.1", {"place": "in background"}),
         ("a sign with the words 'no dogs'", "word.1", {"text": "no dogs"}),
         ("a very large, open window", "window.1", {"size": "large", "state": "open"}),
+        ("an older woman", "woman.1", {"age": "older"}),
+        ("the biggest dog", "dog.1", {"size": "biggest"}),
+        ("a heart shaped box", "box.1", {"shape": "heart"}),
+        ("a woman dressed in black", "woman.1", {"state": "dressed in black"}),
+        ("a man dressed as a clown", "man.1", {"state": "dressed as clown"}),
+        ("a cup with pink , red , and blue dots", "dot.1", {"color": "pink and red and blue"}),
+        ("A man is standing and a woman is sitting", "man.1", {"state": "standing"}),
+        ("a standing couple", "couple.1", {"state": "standing"}),
     ],
 )
 def test_attributes_have_their_key(caption: str, object_id: str, expected: dict[str, str]) -> None:

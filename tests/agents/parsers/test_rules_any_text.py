@@ -14,6 +14,7 @@ from scenewright.core.formats import dump_scene, load_scene
 from scenewright.core.scene import MAX_OBJECTS, SceneGraph
 from tests.isomorphism import isomorphic
 
+pytestmark = pytest.mark.filterwarnings("ignore::scenewright.agents.parsers.unread.CaptionWarning")
 _PLAIN = """a the two another his it they who there is are has and with of on holding
 red wooden standing striped dog man's dogs table left in-the 12 1,000 photo by"""
 _WORDS = st.sampled_from(

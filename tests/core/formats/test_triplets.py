@@ -105,6 +105,8 @@ def test_objects(text: str, expected: dict[str, dict[str, str]]) -> None:
         ("red ball [color=blue]", "color is given twice"),
         ("red ball.1; blue ball.1", "ball.1 has color 'red' already"),
         ("several dogs", "say how many"),
+        ("no cat on table", "'no' says what is not there"),
+        ("dog not on table", "'not' says what is not there"),
         ("two dogs.1", "either dogs.1 or the number in words"),
         ("dog, cat", "separate statements with ';'"),
         ("a dog and a cat", 'two statements.*"salt and pepper"'),

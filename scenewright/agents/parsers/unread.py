@@ -1,0 +1,319 @@
+"""Parts of a caption that no scene graph can hold: negations, other languages, unread words.
+
+A scene graph states what is to be seen. "No cat" and "a dog that is not red" state the opposite of
+a fact, and no protocol asks for absence: a caption that says so is refused with the place, never
+read as a cat or a red dog. Words of another language, and words that left no trace in the scene,
+are told with their place. Places are characters of the caption as it was given, counted from 0, the
+end not included, so that ``caption[start:end]`` is the passage.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from scenewright.agents.parsers.tagging import (
+    ARTICLES,
+    BE,
+    COMPOUNDS,
+    EMPTY,
+    EMPTY_STATES,
+    FRAME_NOUNS,
+    GROUPS,
+    IGNORED,
+    NUMBERS,
+    SIDE_NAMES,
+    Word,
+    graded,
+    options,
+    phrases,
+    rough,
+    sentences,
+    words,
+)
+from scenewright.core.inflection import ing_form, singular, verb_base
+from scenewright.core.scene import SceneError, SceneGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage of a caption, and why the scene does not hold it."""
+
+    start: int
+    """Place of its first character, from 0."""
+    end: int
+    """Place after its last character."""
+    text: str
+    """The passage as it stands in the caption."""
+    reason: str
+    """Why it was not read, as a clause: "not English"."""
+
+    def __str__(self) -> str:
+        return f"{self.text!r} (characters {self.start} to {self.end}: {self.reason})"
+
+
+class CaptionError(SceneError):
+    """A caption that names nothing to draw, or says what a scene cannot hold.
+
+    Its message says what a caption looks like and quotes the passages.
+    """
+
+    def __init__(self, message: str, passages: Sequence[Passage] = ()) -> None:
+        super().__init__(message)
+        self.passages = tuple(passages)
+        """The passages at fault; empty where it is the whole caption."""
+
+
+class CaptionWarning(UserWarning):
+    """Words of a caption were not read into the scene; says which and where."""
+
+
+NEGATED = "a negation"
+FOREIGN = "not English"
+UNKNOWN = "not understood"
+ABSENT = "what must not be there is the negative prompt's"
+_QUOTED = 3
+"""Passages that a message quotes at most."""
+
+
+def listed(passages: Sequence[Passage], most: int = _QUOTED) -> str:
+    """Return the passages for a message, the first ``most`` of them."""
+    said = "; ".join(str(passage) for passage in passages[:most])
+    more = len(passages) - most
+    return f"{said} and {more} more" if more > 0 else said
+
+
+def check_negation(text: str) -> None:
+    """Raise ``CaptionError`` if ``text`` says what is not there; quotes the passages.
+
+    What it says of the picture itself ("the background is not clear") is no such fact.
+    """
+    if not _MAY_NEGATE.search(text):
+        return
+    found = [passage for sentence, _ in sentences(text) for passage in negations(text, sentence)]
+    if found:
+        raise CaptionError(
+            f"the caption says what is not there: {listed(found)}. A scene holds what is to be "
+            "seen, and no question asks for absence: take it out and name it in the negative "
+            "prompt, or say what is there instead",
+            found,
+        )
+
+
+# Negation
+
+_NOT = words("negation", "words")
+_NOT_PHRASES = frozenset(phrases("negation", "phrases"))
+_MORE_THAN_NOT = frozenset(phrases("negation", "not_negated"))
+_ENDS_NEGATED = words("negation", "ends")
+_LONGEST_NEGATED = 5
+_MAY_NEGATE = re.compile(
+    rf"n['’]t\b|\b(?:{'|'.join(sorted(_NOT | {phrase[0] for phrase in _NOT_PHRASES}))})\b",
+    re.IGNORECASE,
+)
+"""Most captions have none of these words, and need not be split for it."""
+_PICTURE = FRAME_NOUNS | {"background", "foreground"}
+
+
+def negations(text: str, sentence: Sequence[str]) -> Iterator[Passage]:
+    """Yield the passages of a sentence of ``text`` that negate something, outside quotations.
+
+    >>> text = "a room with no cat and a dog that is not red"
+    >>> [found.text for words, _ in sentences(text) for found in negations(text, words)]
+    ['no cat', 'not red']
+    """
+    for start, end in _negated(sentence):
+        if not _of_picture(sentence, start):
+            yield _passage(text, sentence[start:end], NEGATED)
+
+
+def said_of_picture(sentence: Sequence[str]) -> list[str]:
+    """Return the words of a sentence that deny something of the picture, not of a thing in it."""
+    found: list[str] = []
+    if not any(word.lower() in _PICTURE for word in sentence):
+        return found
+    for start, end in _negated(sentence):
+        if size := _of_picture(sentence, start):
+            found += sentence[start - size : end]
+    return found
+
+
+def _negated(sentence: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield where the negated passages of a sentence begin and end."""
+    lower = [word.lower().replace("’", "'") for word in sentence]
+    at = 0
+    while at < len(lower):
+        size = _negates(lower, at)
+        if not size:
+            at += _skipped(lower, at)
+            continue
+        end = at + size
+        while end < len(lower) and end - at < _LONGEST_NEGATED:
+            if lower[end] in _ENDS_NEGATED or _negates(lower, end):
+                break
+            end += 1
+        yield at, end
+        at = end
+
+
+def _of_picture(sentence: Sequence[str], at: int) -> int:
+    """Return how many words before a negation at ``at`` say that it is said of the picture."""
+    before = [word.lower() for word in sentence[max(0, at - 3) : at]]
+    if len(before) > 1 and before[-1] in BE and before[-2] in _PICTURE:
+        return 3 if len(before) == 3 and before[0] in ARTICLES else 2
+    return 0
+
+
+def _negates(lower: Sequence[str], at: int) -> int:
+    """Return how many words a negation at ``at`` has; 0 if there is none."""
+    for size in range(min(4, len(lower) - at), 1, -1):
+        phrase = tuple(lower[at : at + size])
+        if phrase in _NOT_PHRASES:
+            return size
+        if phrase in _MORE_THAN_NOT or phrase in COMPOUNDS:
+            return 0
+    word = lower[at]
+    return int(word in _NOT or word.endswith("n't"))
+
+
+def _skipped(lower: Sequence[str], at: int) -> int:
+    """Return how many words are read on: all of "no parking sign", which negates nothing."""
+    for size in range(min(4, len(lower) - at), 1, -1):
+        phrase = tuple(lower[at : at + size])
+        if phrase in COMPOUNDS or phrase in _MORE_THAN_NOT:
+            return size
+    return 1
+
+
+# Other languages
+
+_FOREIGN = words("languages", "function_words")
+_FOREIGN_FIRST = words("languages", "articles")
+_ENGLISH = frozenset(
+    {"article", "possessive", "pronoun", "preposition", "and", "be", "have", "auxiliary",
+     "relative", "clause", "there", "determiner"}
+)  # fmt: skip
+
+
+def foreign_words(sentence: Sequence[str]) -> list[str]:
+    """Return the words of a sentence that are not English: other scripts, other languages.
+
+    A word in letters other than Latin is none. Latin ones are told by the small words of other
+    languages: a run of words with two of them and no small word of English. Capitalised words
+    around them are a name ("Vincent van der Gogh").
+    """
+    found: list[str] = []
+    for run in _runs(sentence):
+        other = [word for word in run if word.lower() in _FOREIGN]
+        named = all(word[:1].isupper() or word.lower() in _FOREIGN for word in run) and len(
+            run
+        ) < len(sentence)
+        first = bool(run) and len(run) > 1 and run[0].lower() in _FOREIGN_FIRST
+        if not named and (len(other) > 1 or (first and len(run) == len(sentence))):
+            found.extend(run)
+    other_script = [word for word in sentence if not _is_latin(word)]
+    return [word for word in sentence if any(word is one for one in (*found, *other_script))]
+
+
+def _runs(sentence: Sequence[str]) -> Iterator[list[str]]:
+    """Yield runs of words without a small word of English or a comma."""
+    run: list[str] = []
+    for word in sentence:
+        lower = word.lower()
+        if word == "," or (lower not in _FOREIGN and rough(lower) in _ENGLISH):
+            if run:
+                yield run
+            run = []
+        else:
+            run.append(word)
+    if run:
+        yield run
+
+
+@lru_cache(maxsize=16384)
+def _is_latin(word: str) -> bool:
+    letters = [char for char in word if char.isalpha()]
+    return all(
+        unicodedata.name(char, "LATIN").startswith(("LATIN", "MODIFIER")) for char in letters
+    )
+
+
+# Words without a trace
+
+_TELLING = frozenset({"noun", "either", "weak", "adjective", "verb", "ing", "participle", "adverb"})
+_SILENT = words("languages", "silent") | EMPTY | IGNORED | EMPTY_STATES | set(GROUPS) | SIDE_NAMES
+
+
+def traces(scene: SceneGraph) -> frozenset[str]:
+    """Return the words of a scene, each also as its stem."""
+    said: list[str] = [relation.predicate for relation in scene.relations]
+    for item in scene.objects:
+        said += [item.name, *item.attributes.values()]
+    found = {word for text in said for word in text.lower().split()}
+    return frozenset(found.union(*map(_stems, found)))
+
+
+def without_trace(
+    sentence: Sequence[str], said: frozenset[str], quotes: dict[str, str]
+) -> list[str]:
+    """Return the words of a sentence that a scene of the words ``said`` does not hold.
+
+    Small words, words for how many and how, and words that name nothing to see are left out.
+    """
+    return [word for word in sentence if not _is_held(word, said, quotes)]
+
+
+def _is_held(word: str, said: frozenset[str], quotes: dict[str, str]) -> bool:
+    if not isinstance(word, Word) or word == ",":
+        return True
+    if word in quotes:
+        return all(part in said for part in quotes[word].lower().split())
+    lower = word.lower().replace("’", "'").removesuffix("'s").rstrip("'")
+    if not lower or lower in _SILENT or singular(lower) in _SILENT or lower in NUMBERS:
+        return True
+    if rough(lower) not in _TELLING or (rough(lower) == "adverb" and not lower.endswith("ly")):
+        return True
+    return lower in said or bool(_stems(lower) & said)
+
+
+@lru_cache(maxsize=16384)
+def _stems(word: str) -> frozenset[str]:
+    base = verb_base(word)
+    found = {singular(word), graded(word) or "", ing_form(base) if base else ""}
+    return frozenset(found - {""})
+
+
+def passages_of(
+    text: str, sentence: Sequence[str], some: Sequence[str], reason: str
+) -> Iterator[Passage]:
+    """Yield the words ``some`` of a sentence as passages, neighbours together."""
+    run: list[str] = []
+    for word in sentence:
+        if any(word is one for one in some):
+            run.append(word)
+        elif run:
+            yield _passage(text, run, reason)
+            run = []
+    if run:
+        yield _passage(text, run, reason)
+
+
+def _passage(text: str, run: Sequence[str], reason: str) -> Passage:
+    placed = [word for word in run if isinstance(word, Word)]
+    start, end = placed[0].start, placed[-1].end
+    return Passage(start, end, text[start:end], reason)
+
+
+def negative_options(text: str) -> Iterator[Passage]:
+    """Yield options such as ``--no people``, which say what must not be there."""
+    for option in options(text):
+        if option.lower().startswith(("--no ", "—no ")):
+            yield _passage(text, [option], ABSENT)
+
+
+def in_order(passages: Iterable[Passage]) -> tuple[Passage, ...]:
+    """Return the passages in the order of the caption."""
+    return tuple(sorted(passages, key=lambda passage: (passage.start, passage.end)))

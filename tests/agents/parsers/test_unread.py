@@ -1,0 +1,156 @@
+"""Passages that a scene cannot hold: negations, other languages, words without a trace."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks._negations import affirmations, denials
+from scenewright.agents.parsers.rules import (
+    CaptionError,
+    CaptionWarning,
+    parse_caption,
+    read_caption,
+)
+from scenewright.agents.parsers.unread import Passage, listed
+
+
+def refused(caption: str) -> tuple[Passage, ...]:
+    with pytest.raises(CaptionError) as raised:
+        read_caption(caption)
+    for passage in raised.value.passages:
+        assert caption[passage.start : passage.end] == passage.text
+        assert passage.text in str(raised.value)
+    return raised.value.passages
+
+
+def unread(caption: str) -> list[str]:
+    found = read_caption(caption).unread
+    assert all(caption[p.start : p.end] == p.text for p in found)
+    assert list(found) == sorted(found, key=lambda passage: passage.start)
+    return [passage.text for passage in found]
+
+
+@pytest.mark.parametrize(
+    ("caption", "passage"),
+    [
+        ("a room with no cat", "no cat"),
+        ("a dog that is not red", "not red"),
+        ("a man without a hat on a bench", "without a hat"),
+        ("The man isn’t wearing a hat.", "isn’t wearing a hat"),
+        ("the dog does n't sleep", "n't sleep"),
+        ("a cat instead of a dog", "instead of a dog"),
+        ("nobody on a bench", "nobody"),
+        ("a child with a missing tooth", "missing tooth"),
+        ("a bird unable to fly", "unable to fly"),
+    ],
+)
+def test_what_is_denied_is_refused_with_its_place(caption: str, passage: str) -> None:
+    (found,) = refused(caption)
+    assert found.text == passage
+
+
+def test_the_refusal_says_what_to_do() -> None:
+    with pytest.raises(CaptionError, match="negative prompt, or say what is there instead"):
+        read_caption("a room with no cat")
+    two = refused("a table without a lamp. There are no cats.")
+    assert [passage.text for passage in two] == ["without a lamp", "no cats"]
+
+
+def test_no_denial_becomes_its_opposite() -> None:
+    for case in denials():
+        try:
+            scene = read_caption(case.text).scene
+        except CaptionError:
+            continue
+        assert not case.inverted_by(scene), case.text
+
+
+def test_what_denies_nothing_is_read() -> None:
+    for caption in affirmations():
+        assert read_caption(caption).scene, caption
+
+
+def test_what_is_denied_of_the_picture_is_told() -> None:
+    found = read_caption("a dog on a sofa. The background is not clear.")
+    assert [item.name for item in found.scene.objects] == ["dog", "sofa"]
+    assert [(p.text, p.reason) for p in found.unread] == [
+        ("The background is not clear", "a negation")
+    ]
+
+
+@pytest.mark.parametrize(
+    "caption",
+    [
+        "un perro rojo en la mesa",
+        "ein roter Hund sitzt auf dem Tisch",
+        "un chien noir dort sur le canapé",
+        "een rode hond op de tafel",
+        "一只红色的狗",
+        "красная собака на столе",
+    ],
+)
+def test_another_language_is_refused(caption: str) -> None:
+    (found,) = refused(caption)
+    assert (found.text, found.reason) == (caption, "not English")
+
+
+def test_a_sentence_of_another_language_is_told_beside_english_ones() -> None:
+    assert unread("a dog. Ein Hund sitzt auf der Bank.") == ["Ein Hund sitzt auf der Bank"]
+    assert unread("a sign in 日本語 on a wall") == ["日本語"]
+
+
+@pytest.mark.parametrize(
+    "caption",
+    [
+        "a view of Los Angeles",
+        "a man in front of the Museo de la Cruz",
+        "a café au lait on a table",
+    ],
+)
+def test_names_and_loan_words_are_english_enough(caption: str) -> None:
+    assert read_caption(caption).scene.objects
+
+
+def test_words_that_left_no_trace_are_told() -> None:
+    assert unread("a dog running furtively across the street") == ["furtively"]
+    assert unread("a red dog and a table made of wood") == []
+    assert unread("Two older women's dogs chase three of the smallest red balls.") == []
+
+
+def test_options_that_forbid_are_told() -> None:
+    assert unread("a dog on a sofa --no people --ar 16:9") == ["--no people"]
+    assert unread("a dog on a sofa --ar 16:9") == []
+
+
+def test_places_survive_quotes_links_and_options() -> None:
+    caption = "a sign 'no dogs' --ar 16:9, see https://example.org [x] a dog barks furtively"
+    assert unread(caption)[-1] == "furtively"
+
+
+def test_python_callers_are_warned() -> None:
+    with pytest.warns(CaptionWarning, match=r"'furtively' \(characters 14 to 23: not understood\)"):
+        parse_caption("a dog glances furtively")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parse_caption("a red dog on a table")
+
+
+def test_a_message_quotes_a_few_passages() -> None:
+    many = [Passage(at, at + 1, "x", "not understood") for at in range(5)]
+    assert listed(many).endswith(" and 2 more")
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.text(max_size=200))
+def test_every_passage_is_one_of_the_text(text: str) -> None:
+    try:
+        found = read_caption(text).unread
+    except CaptionError as error:
+        found = error.passages
+    for passage in found:
+        assert 0 <= passage.start < passage.end <= len(text)
+        assert text[passage.start : passage.end] == passage.text
