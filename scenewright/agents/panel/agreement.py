@@ -26,14 +26,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, model_validator
 
 from scenewright.agents.panel.aggregation import Array, checked_probabilities, expit
-from scenewright.agents.panel.pooling import vote_log_odds, weighted_means
-
-Mask = NDArray[np.bool_]
+from scenewright.agents.panel.pooling import (
+    Mask,
+    bare_votes,
+    mid_ranks,
+    vote_log_odds,
+    weighted_means,
+)
+from scenewright.core.validation import FiniteModel
 
 LEAST_JUDGES = 3
 """Two judges agree with each other and with nobody else: nothing distinguishes them."""
@@ -56,7 +63,71 @@ _OUTSIDER = 0.5
 _ALIKE = 0.25
 """Relative standard deviation of the others' correlations up to which they are of one make."""
 _LARGEST = 0.98
-_STEPS = 200
+_STEPS = 1000
+
+
+class JudgeWeights(FiniteModel):
+    """Weights of a panel's judges, as files keep them."""
+
+    judges: tuple[str, ...] = Field(min_length=1)
+    """Ids."""
+    weights: tuple[float, ...]
+    """One a judge, not negative."""
+    by_kind: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+    """Others for kinds of facts."""
+    votes: tuple[str, ...] = ()
+    """Judges that gave bare votes."""
+    n_facts: int = Field(ge=0)
+    """Facts that three judges or more answered when they were weighed."""
+    trust: float = Field(ge=0.0, le=1.0)
+    """Share of the fitted weights; the rest is equal ones."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for row in (self.weights, *self.by_kind.values()):
+            if len(row) != len(self.judges) or not min(row) >= 0.0 or not sum(row) > 0.0:
+                raise ValueError("give one weight a judge, not negative, and one above 0")
+        return self
+
+    def of(self, judges: Sequence[str], kinds: Sequence[str]) -> Array:
+        """Return the weights of ``judges`` on facts of ``kinds`` (n,), (n, n_judges).
+
+        A judge that was not weighed has the mean weight.
+        """
+        rows = {
+            kind: self._row(self.by_kind.get(kind, self.weights), judges) for kind in set(kinds)
+        }
+        return np.array([rows[kind] for kind in kinds]).reshape(len(kinds), len(judges))
+
+    def bare(self, judges: Sequence[str]) -> Mask:
+        """Return which of ``judges`` gave bare votes, (n_judges,)."""
+        return np.array([judge in self.votes for judge in judges], bool)
+
+    def _row(self, weights: Sequence[float], judges: Sequence[str]) -> list[float]:
+        known = dict(zip(self.judges, weights, strict=True))
+        mean = sum(weights) / len(weights)
+        return [known.get(judge, mean) for judge in judges]
+
+
+def judge_weights(
+    judges: Sequence[str], probabilities: ArrayLike, kinds: Sequence[str]
+) -> JudgeWeights | None:
+    """Return the weights of ``judges`` by their answers, None with too few (:func:`enough`).
+
+    Arguments as :func:`fit_agreement`.
+    """
+    said = checked_probabilities(probabilities)
+    if not enough(said):
+        return None
+    found = fit_agreement(said, kinds)
+    return JudgeWeights(
+        judges=tuple(judges),
+        weights=tuple(found.weights.tolist()),
+        by_kind={kind: tuple(row.tolist()) for kind, row in found.by_kind.items()},
+        votes=tuple(j for j, bare in zip(judges, bare_votes(said), strict=True) if bare),
+        n_facts=found.n_facts,
+        trust=found.trust,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,10 +188,10 @@ def fit_agreement(
 ) -> Agreement:
     """Return weights from the answers ``probabilities`` (n_facts, n_judges), NaN where missing.
 
-    ``kinds`` (n_facts,) name the facts' kinds, ``families`` (n_judges,) the judges' families; empty:
-    all alike, all unrelated. Without enough answers (:func:`enough`) all weights are equal. A judge
-    that gives the same answer throughout, while others do not, weighs nothing. Deterministic.
-    Raises ``ValueError`` for bad probabilities or names of another number.
+    ``kinds`` (n_facts,) name the facts' kinds, ``families`` (n_judges,) the judges' families;
+    empty: all alike, all unrelated. Without enough answers (:func:`enough`) all weights are equal.
+    A judge that gives the same answer throughout, while others do not, weighs nothing.
+    Deterministic. Raises ``ValueError`` for bad probabilities or names of another number.
     """
     said = checked_probabilities(probabilities)
     n, judges = said.shape
@@ -172,6 +243,26 @@ def squared_agreement(probabilities: ArrayLike, kinds: Sequence[str] = ()) -> Ar
     return result / result.sum()
 
 
+def factor_weights(probabilities: ArrayLike, kinds: Sequence[str] = ()) -> Array:
+    """Return plain weights by one factor of the judges' ranks, (n_judges,), summing to 1.
+
+    λ / (1 − λ²) with the loadings of :func:`one_factor` on rank correlations (Spearman) within the
+    kinds. Like :func:`squared_agreement` it knows no collusion.
+    """
+    said = checked_probabilities(probabilities)
+    ranks = np.full(said.shape, np.nan)
+    names = np.array(list(kinds) or [""] * len(said))
+    for kind in np.unique(names):
+        rows = names == kind
+        ranks[rows] = mid_ranks(said[rows]) - 0.5
+    scale = _spread(_centred(vote_log_odds(said), np.unique(names, return_inverse=True)[1]))
+    loadings = np.maximum(one_factor(_correlations(ranks)[0]), 0.0)
+    weights = np.where(scale > 0.0, loadings / (1.0 - loadings**2), 0.0)
+    weights = weights / np.where(scale > 0.0, scale, 1.0)
+    total = float(weights.sum())
+    return weights / total if total > 0.0 else np.full(len(weights), 1.0 / max(1, len(weights)))
+
+
 def one_factor(correlation: Array, free: Mask | None = None) -> Array:
     """Return loadings λ of one factor, (n_judges,): least squares of λ_j·λ_k to ``correlation``.
 
@@ -189,7 +280,7 @@ def one_factor(correlation: Array, free: Mask | None = None) -> Array:
             if size > 1e-9:
                 value = float(correlation[at, fitted[at]] @ others) / size
                 loadings[at] = min(_LARGEST, max(-_LARGEST, value))
-        if np.abs(loadings - before).max() < 1e-6:
+        if np.abs(loadings - before).max() < 1e-8:
             break
     return loadings if loadings.sum() >= 0.0 else -loadings
 
@@ -265,9 +356,7 @@ def _fitted(
     now = np.array([start[list(voice)].sum() for voice in voices]) * scale
     now = now / now.sum() if now.sum() > 0.0 else np.full(len(voices), 1.0 / len(voices))
     tests = [*fits, *_outsiders(correlation, known, noise)]
-    gain = min(
-        one.quality(weights, correlation) - one.quality(now, correlation) for one in tests
-    )
+    gain = min(one.quality(weights, correlation) - one.quality(now, correlation) for one in tests)
     low, high = (end + _CHANCE * noise for end in _GAINS)
     trust = float(np.clip((gain - low) / (high - low), 0.0, 1.0))
     for voice, loading in zip(voices, fits[0].loadings, strict=True):
@@ -296,7 +385,9 @@ def _cliques(correlation: Array) -> list[list[int]]:
     found: dict[tuple[int, ...], None] = {}
     while len(groups) > 1:
         pairs = combinations(range(len(groups)), 2)
-        a, b = max(pairs, key=lambda p: float(correlation[np.ix_(groups[p[0]], groups[p[1]])].mean()))
+        a, b = max(
+            pairs, key=lambda p: float(correlation[np.ix_(groups[p[0]], groups[p[1]])].mean())
+        )
         merged = groups[a] + groups[b]
         groups = [one for at, one in enumerate(groups) if at not in (a, b)] + [merged]
         rest = [at for at in range(len(correlation)) if at not in merged]
@@ -317,7 +408,8 @@ def _outsiders(correlation: Array, known: Mask, noise: float) -> list[_Explanati
         rest = correlation[np.ix_(others, others)][np.triu_indices(n - 1, 1)]
         agrees, theirs = float(correlation[at, others].mean()), float(rest.mean())
         alike = float(rest.std()) <= _ALIKE * theirs
-        if alike and agrees > 3.0 * noise and agrees >= _OUTSIDER * theirs:
+        less = _OUTSIDER * theirs <= agrees < theirs
+        if alike and less and agrees > 3.0 * noise:
             free = np.zeros_like(known)
             free[at, others] = free[others, at] = True
             loadings = np.clip(correlation[at] / np.sqrt(agrees), -_LARGEST, _LARGEST)

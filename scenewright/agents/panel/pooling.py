@@ -18,11 +18,12 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from scenewright.agents.panel.aggregation import Array, checked_numbers, expit
 from scenewright.agents.panel.stacking import log_odds
 
+Mask = NDArray[np.bool_]
 AnswerForm = Literal["yes_no", "choice", "score"]
 FORMS: tuple[AnswerForm, ...] = get_args(AnswerForm)
 VOTE = 0.1
@@ -57,22 +58,49 @@ def pooled(answers: ArrayLike, form: AnswerForm, weights: ArrayLike | None = Non
     given = checked_numbers(answers, "answers", 2)
     if form == "yes_no":
         return expit(weighted_means(vote_log_odds(given), weights))
-    return weighted_means(_ranks(given), weights)
+    return weighted_means(mid_ranks(given), weights)
 
 
-def vote_log_odds(probabilities: Array) -> Array:
+def bare_votes(probabilities: Array) -> Mask:
+    """Return which judges gave nothing but 0 and 1, (n_judges,), of answers (n, n_judges, …)."""
+    votes = np.isnan(probabilities) | (probabilities == 0.0) | (probabilities == 1.0)
+    found: Mask = votes.all(axis=tuple(at for at in range(votes.ndim) if at != 1))
+    return found
+
+
+def vote_log_odds(probabilities: Array, votes: Mask | None = None) -> Array:
     """Return the log-odds (nats) of yes/no answers (n, n_judges) as they are pooled; NaN kept.
 
-    Raises ``ValueError`` for probabilities outside [0, 1].
+    ``votes`` (n_judges,): judges that give bare votes; None: as :func:`bare_votes` says. Raises
+    ``ValueError`` for probabilities outside [0, 1].
     """
-    known = ~np.isnan(probabilities)
-    if ((probabilities[known] < 0.0) | (probabilities[known] > 1.0)).any():
-        raise ValueError("probabilities must lie in [0, 1], with NaN where there is no answer")
-    votes = (~known | (probabilities == 0.0) | (probabilities == 1.0)).all(0)
+    _check(probabilities)
+    bare = bare_votes(probabilities) if votes is None else votes
     result: Array = np.where(
-        votes[None, :], log_odds(probabilities, VOTE), log_odds(probabilities, CLOSEST)
+        bare[None, :], log_odds(probabilities, VOTE), log_odds(probabilities, CLOSEST)
     )
     return result
+
+
+def option_logs(probabilities: Array, options: Array | float, votes: Mask | None = None) -> Array:
+    """Return the logarithms of options' probabilities (n, n_judges) as they are pooled; NaN kept.
+
+    ``options`` (n,): how many options each row's question has; ``votes`` as in
+    :func:`vote_log_odds`.
+    """
+    _check(probabilities)
+    bare = bare_votes(probabilities) if votes is None else votes
+    closest = np.where(bare, VOTE, CLOSEST)[None, :]
+    # The rest of a vote is spread over the other options, so that two options are a yes/no.
+    floor = closest / np.maximum(np.asarray(options, np.float64) - 1.0, 1.0)[..., None]
+    result: Array = np.log(np.clip(probabilities, floor, 1.0 - closest))
+    return result
+
+
+def _check(probabilities: Array) -> None:
+    known = probabilities[~np.isnan(probabilities)]
+    if ((known < 0.0) | (known > 1.0)).any():
+        raise ValueError("probabilities must lie in [0, 1], with NaN where there is no answer")
 
 
 def weighted_means(values: Array, weights: ArrayLike | None = None) -> Array:
@@ -101,29 +129,25 @@ def _choices(answers: Array, weights: ArrayLike | None) -> Array:
         raise ValueError(
             f"answers to choices must have the shape (n, n_judges, n_options), not {answers.shape}"
         )
-    known = ~np.isnan(answers)
-    if ((answers[known] < 0.0) | (answers[known] > 1.0)).any():
-        raise ValueError("probabilities must lie in [0, 1], with NaN where there is no answer")
-    n, judges, options = answers.shape
-    votes = (~known | (answers == 0.0) | (answers == 1.0)).all((0, 2))
-    closest = np.where(votes, VOTE, CLOSEST)[None, :, None]
-    # The rest of a vote is spread over the other options, so that two options are a yes/no.
-    floor = closest / max(1, options - 1)
-    logs = np.log(np.clip(answers, floor, 1.0 - closest))
-    means = np.stack([weighted_means(logs[:, :, at], weights) for at in range(options)], axis=1)
+    bare, n_options = bare_votes(answers), np.full(len(answers), answers.shape[2])
+    means = np.stack(
+        [
+            weighted_means(option_logs(one, n_options, bare), weights)
+            for one in answers.T.swapaxes(1, 2)
+        ],
+        axis=1,
+    )
     shifted = np.exp(means - means.max(1, keepdims=True, initial=-np.inf))
     result: Array = shifted / shifted.sum(1, keepdims=True)
     return result
 
 
-def _ranks(scores: Array) -> Array:
-    """Return the mid-ranks of each column over its own answers, in (0, 1)."""
+def mid_ranks(scores: Array) -> Array:
+    """Return the mid-ranks of each column over its own answers, in (0, 1); NaN kept."""
     found = np.full(scores.shape, np.nan)
     for at, column in enumerate(scores.T):
         known = ~np.isnan(column)
-        values, codes, counts = np.unique(
-            column[known], return_inverse=True, return_counts=True
-        )
+        values, codes, counts = np.unique(column[known], return_inverse=True, return_counts=True)
         if len(values):
             middle = np.cumsum(counts) - counts / 2.0
             found[known, at] = middle[codes] / counts.sum()

@@ -11,6 +11,7 @@ from contextlib import suppress
 import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
+from scenewright.evals.studies.panel.aggregators.agreement import AGREED
 from scenewright.evals.studies.panel.aggregators.base import FOLDS, Aggregator, folds_of
 from scenewright.evals.studies.panel.aggregators.fitted import FITTED
 from scenewright.evals.studies.panel.aggregators.latent import LATENT
@@ -18,7 +19,7 @@ from scenewright.evals.studies.panel.aggregators.pooling import POOLS, SAME_QUES
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
 AGGREGATORS: Mapping[str, Aggregator] = {
-    one.name: one for one in (*POOLS, *LATENT, SAME_QUESTION, *FITTED)
+    one.name: one for one in (*POOLS, *AGREED, *LATENT, SAME_QUESTION, *FITTED)
 }
 """Name → aggregator."""
 
