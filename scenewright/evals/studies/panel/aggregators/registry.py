@@ -16,10 +16,11 @@ from scenewright.evals.studies.panel.aggregators.base import FOLDS, Aggregator, 
 from scenewright.evals.studies.panel.aggregators.fitted import FITTED
 from scenewright.evals.studies.panel.aggregators.latent import LATENT
 from scenewright.evals.studies.panel.aggregators.pooling import POOLS, SAME_QUESTION
+from scenewright.evals.studies.panel.aggregators.selected import SELECTED
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
 AGGREGATORS: Mapping[str, Aggregator] = {
-    one.name: one for one in (*POOLS, *AGREED, *LATENT, SAME_QUESTION, *FITTED)
+    one.name: one for one in (*POOLS, *AGREED, *LATENT, SAME_QUESTION, *FITTED, SELECTED)
 }
 """Name → aggregator."""
 
