@@ -58,7 +58,7 @@ _CHANCE = 0.5
 """Standard errors of a correlation that are added to both."""
 _CUT = 0.2
 """Share of the largest weight that is taken off all weights."""
-_OUTSIDER = 0.5
+_OUTSIDER = 0.4
 """A judge that agrees with the others at least this much as they with each other may be better."""
 _ALIKE = 0.25
 """Relative standard deviation of the others' correlations up to which they are of one make."""
@@ -203,7 +203,8 @@ def fit_agreement(
     groups = np.array([names.index(kind) for kind in of_fact], np.intp)
     found = _fitted(odds, groups, of_judge, None)
     by_kind: dict[str, Array] = {}
-    for at, name in enumerate(names if len(names) > 1 else ()):
+    # Where all facts together promise no gain, one of their kinds would do so by chance.
+    for at, name in enumerate(names if len(names) > 1 and found.trust > 0.0 else ()):
         mine = _fitted(odds[groups == at], np.zeros((groups == at).sum(), np.intp), of_judge, found)
         if mine.trust > 0.0:
             by_kind[name] = mine.weights
