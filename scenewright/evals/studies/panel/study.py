@@ -200,6 +200,7 @@ def unmet_need(part: PanelStudy, table: AnswerTable, live: LiveJudges | None) ->
 
 
 PARTS: tuple[str, ...] = (
+    "people",
     "composition",
     "frontier",
     "aggregators",
@@ -207,7 +208,6 @@ PARTS: tuple[str, ...] = (
     "images",
     "questions",
     "circularity",
-    "people",
     "power",
     "recovery",
 )
