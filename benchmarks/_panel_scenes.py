@@ -138,6 +138,7 @@ SCENES: Mapping[str, Scene] = {
     "adversaries": struck("adversarial", (4, 5), 0.9),
     "guessers": struck("random", (3, 4, 5)),
     "yes_sayers": struck("yes", (4, 5)),
+    "two_strong_of_three": plain([STRONG, STRONG, WEAK]),
 }
 """Where the default must not lose."""
 LIMITS: Mapping[str, Scene] = {
@@ -168,6 +169,12 @@ def quality(evaluator: MetricEvaluator, likely: Any) -> Drawn:
     return Drawn(float(found[0]), found[1 : 1 + evaluator.resamples])
 
 
+def right(evaluator: MetricEvaluator, name: str) -> Drawn:
+    """Share of right verdicts by an aggregator."""
+    found = evaluator.read(aggregator_of(name).combine(evaluator.table), "accuracy")
+    return Drawn(float(found[0]), found[1 : 1 + evaluator.resamples])
+
+
 def scene_figures(tables: int, items: int, resamples: int) -> dict[str, Any]:
     """Return ``default_minus_best``, ``default_minus_mean`` and the figures of the limits."""
     figures: dict[str, Any] = {}
@@ -186,6 +193,7 @@ def scene_figures(tables: int, items: int, resamples: int) -> dict[str, Any]:
                 "default_minus_mean": default - mean,
                 "mean_minus_best": mean - best,
                 "squared_minus_mean": squared - mean,
+                "verdicts_minus_mean": right(evaluator, "agreement") - right(evaluator, "mean"),
             }
             if name in LIMITS:
                 found["oracle_minus_best"] = quality(evaluator, oracle(table)) - best

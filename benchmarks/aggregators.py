@@ -22,7 +22,8 @@ and prompts; ``holm.….NAME`` its two-sided p-value corrected for the number tr
 ``default_minus_mean.SCENE`` and ``default_minus_best.SCENE`` are what evaluations do by default
 (``agreement``) against the mean and the best single judge, in simulated panels and on the DSG
 release (:mod:`benchmarks._panel_scenes`); ``mean_minus_best`` and ``squared_minus_mean`` (plain
-weights by squared correlation) stand beside. ``limit.….SCENE`` are panels in which answers alone
+weights by squared correlation) stand beside, and ``verdicts_minus_mean``, the default's share of
+right verdicts minus the mean's. ``limit.….SCENE`` are panels in which answers alone
 cannot tell who is right, with an oracle beside (``oracle_minus_best``). ``selection.N`` is the rule
 that N rated prompts choose against the best judge.
 

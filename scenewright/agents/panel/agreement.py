@@ -6,7 +6,8 @@ judges correlate by λ_j·λ_k. The loadings λ are fitted to the correlations b
 weights ``Σ⁻¹·λ`` make the weighted mean that correlates best with t. Weights are not negative, and
 those far below the largest are 0.
 
-**Copies.** Judges that correlate above :data:`COPIES` are one *voice*: their mean has one vote.
+**Copies.** Judges that correlate above :data:`COPIES` are one *voice*: their mean has one vote, as
+long as three voices remain. Of two nobody knows which is right, and all judges count alike.
 
 **Collusion.** Two judges that err together correlate beyond λ_j·λ_k. Where one factor does not
 explain the correlations, the groups of a clustering are tried as groups with errors in common; so
@@ -23,6 +24,7 @@ truth.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -240,8 +242,9 @@ def squared_agreement(probabilities: ArrayLike, kinds: Sequence[str] = ()) -> Ar
         if np.abs(weights - before).max() < 1e-9:
             break
     scale = _spread(odds)
-    result = np.where(scale > 0.0, weights / np.where(scale > 0.0, scale, 1.0), 0.0)
-    return result / result.sum()
+    raw = np.where(scale > 0.0, weights / np.where(scale > 0.0, scale, 1.0), 0.0)
+    result: Array = raw / raw.sum()
+    return result
 
 
 def factor_weights(probabilities: ArrayLike, kinds: Sequence[str] = ()) -> Array:
@@ -317,7 +320,7 @@ class _Explanation:
     def quality(self, weights: Array, correlation: Array) -> float:
         """Return the correlation of the weighted mean with the factor."""
         variance = float(weights @ self.covariance(correlation) @ weights)
-        return float(weights @ self.loadings) / np.sqrt(max(variance, 1e-9))
+        return float(weights @ self.loadings) / math.sqrt(max(variance, 1e-9))
 
 
 def _fitted(
@@ -335,12 +338,16 @@ def _fitted(
     correlation, both = _correlations(centred[:, active])
     voices = tuple(
         tuple(int(active[at]) for at in voice)
-        for voice in _voices(correlation, both, [families[at] for at in active])
+        for voice in _voices(correlation, both, [families[at] for at in active.tolist()])
     )
+    few = len(voices) < LEAST_JUDGES
+    if few:
+        # Two voices do not tell which of them is right: as many votes as judges, as in the mean.
+        voices = tuple((int(at),) for at in active)
     equal = _of_voices(np.full(len(voices), 1.0 / max(1, len(voices))), voices, judges)
     start = equal if base is None else base.weights
     plain = Agreement(start, {}, loadings, voices, 1, 0.0, 0.0, shared)
-    if len(voices) < LEAST_JUDGES:
+    if few:
         return plain
     said = np.column_stack([weighted_means(centred[:, list(voice)]) for voice in voices])
     scale = _spread(said)

@@ -82,7 +82,7 @@ def vote_log_odds(probabilities: Array, votes: Mask | None = None) -> Array:
     return result
 
 
-def option_logs(probabilities: Array, options: Array | float, votes: Mask | None = None) -> Array:
+def option_logs(probabilities: Array, options: ArrayLike, votes: Mask | None = None) -> Array:
     """Return the logarithms of options' probabilities (n, n_judges) as they are pooled; NaN kept.
 
     ``options`` (n,): how many options each row's question has; ``votes`` as in

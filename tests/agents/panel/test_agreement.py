@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.agents.panel.aggregation import Array, expit
@@ -76,6 +76,13 @@ def test_copies_are_one_voice() -> None:
     assert found.weights[2:].sum() <= found.weights[0] + 1e-9
 
 
+def test_two_voices_leave_one_vote_a_judge() -> None:
+    """Two that agree may both be right as well as copies of each other."""
+    two = said([0.9, 0.0])
+    found = fit_agreement(np.hstack([two[:, :1], two]))
+    np.testing.assert_allclose(found.weights, 1.0 / 3.0)
+
+
 @pytest.mark.parametrize("members", [2, 3, 4])
 def test_a_clique_gains_no_weight_by_its_agreement(members: int) -> None:
     """Plain weights by agreement hand the panel over to a clique of four."""
@@ -126,6 +133,7 @@ def test_missing_answers_are_left_out() -> None:
     np.testing.assert_array_equal(np.isnan(likely), np.isnan(panel).all(1))
 
 
+@settings(max_examples=25)
 @given(st.integers(3, 7), st.integers(0, 1000))
 def test_weights_follow_their_judges(judges: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
