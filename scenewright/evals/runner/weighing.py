@@ -70,14 +70,15 @@ def settle_aggregations(
     if (folder / MANIFEST).exists():
         begun = read_manifest(folder)["config"].get("panels") or {}
     settled: dict[str, PanelSpec] = {}
+    rules: dict[str, Aggregation] = {}
     for name, spec in panels_of(config, settings).items():
         chosen = spec.aggregation
         if chosen is None and begun is not None and (name in begun or name not in config.panels):
             chosen = begun.get(name, {}).get("aggregation") or "mean"
-        chosen = chosen or default_aggregation(len(spec.judges))
-        settled[name] = spec.model_copy(update={"aggregation": chosen})
+        rules[name] = chosen or default_aggregation(len(spec.judges))
+        settled[name] = spec.model_copy(update={"aggregation": rules[name]})
     panels = tuple(
-        replace(one, panel=replace(one.panel, aggregation=settled[one.configured].aggregation))
+        replace(one, panel=replace(one.panel, aggregation=rules[one.configured]))
         for one in eval_models.judge_panels
     )
     # Panels of profiles are noted only where they are by agreement: plans of others stay the same.
