@@ -19,6 +19,14 @@ and among those of one prompt. ``gain.….NAME`` is how much better than the mea
 and prompts; ``holm.….NAME`` its two-sided p-value corrected for the number tried.
 ``learnt.N.NAME`` is ``miniature.NAME`` with only N paintings to learn from. 95 % intervals.
 
+``default_minus_mean.SCENE`` and ``default_minus_best.SCENE`` are what evaluations do by default
+(``agreement``) against the mean and the best single judge, in simulated panels and on the DSG
+release (:mod:`benchmarks._panel_scenes`); ``mean_minus_best`` and ``squared_minus_mean`` (plain
+weights by squared correlation) stand beside, and ``verdicts_minus_mean``, the default's share of
+right verdicts minus the mean's. ``limit.….SCENE`` are panels in which answers alone
+cannot tell who is right, with an oracle beside (``oracle_minus_best``). ``selection.N`` is the rule
+that N rated prompts choose against the best judge.
+
 ``panel_stacked`` is what a run does with ``aggregation = "stacked"``: it knows no prevalence.
 Answers are kept in ``--folder``, so that a second run is quick.
 """
@@ -36,6 +44,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._harness import DATA, benchmark, figure, folder
+from benchmarks._panel_scenes import people_gaps, scene_figures, selection_figures
 from benchmarks.panels import labelled_table
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import Panel
@@ -341,9 +350,12 @@ def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     figures = truth_figures("miniature", pairs, resamples)
     figures |= learning_figures(pairs, resamples)
     figures |= truth_figures("simulated", simulated_tables(items), resamples)
+    figures |= scene_figures(*((1, 40, 60) if options.quick else (4, 150, 500)))
+    figures |= selection_figures(*((1, 20) if options.quick else (24, 80)))
     data = options.data or DATA / "dsg"
     if options.data is not None or data.is_dir():
-        figures |= people_figures(load_dsg_release(data), resamples)
+        release = load_dsg_release(data)
+        figures |= people_figures(release, resamples) | people_gaps(release, resamples)
     else:
         print("without people: the DSG release is not beside the repository; use --data")
     figures |= {"resamples": resamples, "paintings": test, "learnt_paintings": learn}

@@ -113,6 +113,7 @@ def _summary(results: Results) -> dict[str, Any]:
     from scenewright.evals.runner.dataset_predicates import told_of
     from scenewright.evals.runner.independence import told_self_reports
     from scenewright.evals.runner.served_versions import SERVED, version_notes
+    from scenewright.evals.runner.weighing import weighing_notes
 
     sums: dict[tuple[str, str, str, str], list[float]] = {}
     unscored = partly = 0
@@ -153,6 +154,7 @@ def _summary(results: Results) -> dict[str, Any]:
         "self_reports": told_self_reports(results.manifest),
         "served": results.manifest.get(SERVED, {}),
         "model_changes": version_notes(results.manifest),
+        "weighed": weighing_notes(results.manifest),
         "sentinels": results.manifest.get("sentinels", {}),
         "failed": states.count("failed"),
         "unscored": unscored,
@@ -189,6 +191,8 @@ def _show_summary(results: Results, summary: dict[str, Any]) -> None:
             say(f"self-report: {judges} steered the loop of {arm}: scores too good", "yellow")
     for change in summary["model_changes"]:
         say(change, "yellow")
+    for sentence in summary["weighed"]:
+        say(sentence, "dim")
     for judge, took in summary["sentinels"].items():
         counts = f"{took['pictures']} sentinel pictures, {took['questions']} questions answered"
         say(f"{judge}: {counts}, ${took['usd']:.4f}", "dim")

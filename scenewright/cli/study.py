@@ -381,6 +381,8 @@ def _run_panel(
         print_json(summary(study))
     else:
         print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)
+        for line in study.loaded.notes:
+            say(line, "yellow")
         say(f"page      {folder / PAGE}")
     failed = any(one.state == "failed" for one in study.outcomes)
     return Exit.MISSING if failed else Exit.OK

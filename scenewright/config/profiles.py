@@ -78,7 +78,7 @@ def output_limit(
 Asking = Literal["waves", "together"]
 Repair = Literal["whole", "region"]
 RealismRepair = Literal["resample", "inpaint"]
-Aggregation = Literal["mean", "dawid_skene", "calibrated", "stacked", "majority"]
+Aggregation = Literal["mean", "dawid_skene", "calibrated", "stacked", "majority", "agreement"]
 MEASURED: tuple[Aggregation, ...] = ("calibrated", "stacked")
 """Aggregations that need a calibration."""
 ComposerName = Literal["sentences", "grid", "triplets", "table6", "llm", "stages"]

@@ -69,6 +69,8 @@ class Table:
     """Wanted columns that it has."""
     rows: tuple[Row, ...]
     """Rows in the order of the file; one at least."""
+    unknown: tuple[str, ...] = ()
+    """Other columns of the file, which nothing reads."""
 
     def wrong(self, row: Row, fault: str) -> TableError:
         """Return the error that ``row`` has this ``fault``."""
@@ -77,43 +79,59 @@ class Table:
 
 Check = Callable[[frozenset[str]], Sequence[str]]
 """Returns the names (for people) of missing columns, given those that are there."""
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-def read_table(path: Path, data: bytes, wanted: Sequence[str], lost: Check) -> Table:
+def read_table(
+    path: Path, data: bytes, wanted: Sequence[str], lost: Check, prefix: str = ""
+) -> Table:
     """Return the table in ``data``, the bytes of the file ``path``.
 
-    Of the columns only those ``wanted`` are read. ``lost`` tells which columns are missing.
+    Of the columns only those ``wanted`` are read, and those that begin with ``prefix``. ``lost``
+    tells which columns are missing.
     Raises ``TableError`` for an empty file, one that is neither (by its name) CSV nor parquet,
     lost or repeated columns, a row of another length, cells of another type, and no rows.
     """
     if not data:
         raise TableError(f"{path} is empty: it needs columns with names")
     read = _parquet if path.suffix.lower() == ".parquet" else _csv
-    table = read(path, data, wanted, lost)
+    table = read(path, data, wanted, lost, prefix)
     if not table.rows:
         raise TableError(f"{path} has columns but no rows")
     return table
 
 
 def _checked_columns(
-    path: Path, names: Sequence[str], wanted: Sequence[str], lost: Check
+    path: Path, names: Sequence[str], given: Sequence[str], lost: Check, prefix: str
 ) -> frozenset[str]:
+    further = [name for name in names if prefix and name.startswith(prefix)]
+    wanted = [*given, *further]
     repeated = sorted({name for name in names if name in wanted and names.count(name) > 1})
     if repeated:
         raise TableError(f"{path} has the columns {', '.join(repeated)} twice")
     columns = frozenset(names) & frozenset(wanted)
     missing = lost(columns)
     if missing:
-        raise TableError(f"{path} lacks the columns {', '.join(missing)}")
+        raise TableError(f"{path} lacks the columns {', '.join(missing)}{_separated(names)}")
     return columns
 
 
-def _csv(path: Path, data: bytes, wanted: Sequence[str], lost: Check) -> Table:
+def _separated(names: Sequence[str]) -> str:
+    """Return what to do where the one column of a file looks like several."""
+    for mark, word in _OTHER_SEPARATORS.items():
+        if len(names) == 1 and mark in names[0]:
+            return (
+                f": its columns are separated by {word}. Save it with commas, as CSV, or as parquet"
+            )
+    return ""
+
+
+def _csv(path: Path, data: bytes, wanted: Sequence[str], lost: Check, prefix: str) -> Table:
     try:
         reader = csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
-        names = [name.strip().lower() for name in reader.fieldnames or ()]
+        names = _names(reader.fieldnames or (), prefix)
         reader.fieldnames = names
-        columns = _checked_columns(path, names, wanted, lost)
+        columns = _checked_columns(path, names, wanted, lost, prefix)
         rows = []
         for cells in reader:
             place = f"line {reader.line_num}"
@@ -125,10 +143,26 @@ def _csv(path: Path, data: bytes, wanted: Sequence[str], lost: Check) -> Table:
         raise TableError(f"{path} is not UTF-8 text: {error}") from error
     except csv.Error as error:
         raise TableError(f"{path} is not a CSV file: {error}") from error
-    return Table(path, columns, tuple(rows))
+    return Table(path, columns, tuple(rows), _unknown(names, columns))
 
 
-def _parquet(path: Path, data: bytes, wanted: Sequence[str], lost: Check) -> Table:
+def _names(written: Sequence[str], prefix: str) -> list[str]:
+    """Return the names of columns in lower case; what follows ``prefix`` is kept as it is."""
+    found = []
+    for name in written:
+        plain = name.strip()
+        if prefix and plain.lower().startswith(prefix):
+            found.append(prefix + plain[len(prefix) :].strip())
+        else:
+            found.append(plain.lower())
+    return found
+
+
+def _unknown(names: Sequence[str], columns: frozenset[str]) -> tuple[str, ...]:
+    return tuple(name for name in dict.fromkeys(names) if name and name not in columns)
+
+
+def _parquet(path: Path, data: bytes, wanted: Sequence[str], lost: Check, prefix: str) -> Table:
     # Imported here: pyarrow is large, and most records are CSV files.
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -136,16 +170,16 @@ def _parquet(path: Path, data: bytes, wanted: Sequence[str], lost: Check) -> Tab
     with _named(path, (pa.ArrowException, OSError)):
         file = pq.ParquetFile(pa.BufferReader(data))
         written: list[str] = list(file.schema_arrow.names)
-    names = [name.strip().lower() for name in written]
-    columns = _checked_columns(path, names, wanted, lost)
+    names = _names(written, prefix)
+    columns = _checked_columns(path, names, wanted, lost, prefix)
     # Unused columns of a large file, such as pixels, are not decoded.
     chosen = {at: name for at, name in enumerate(names) if name in columns}
     rows: list[Row] = []
     with _named(path, (pa.ArrowException, OSError)):
         for batch in file.iter_batches(columns=[written[at] for at in chosen]):
             held = {
-                str(name).strip().lower(): batch.column(at).to_pylist()
-                for at, name in enumerate(batch.schema.names)
+                name: batch.column(at).to_pylist()
+                for at, name in enumerate(_names(batch.schema.names, prefix))
             }
             for at in range(batch.num_rows):
                 place = f"row {len(rows) + 1}"
@@ -153,7 +187,7 @@ def _parquet(path: Path, data: bytes, wanted: Sequence[str], lost: Check) -> Tab
                     name: _text(path, place, name, values[at]) for name, values in held.items()
                 }
                 rows.append(Row(dict.fromkeys(wanted, "") | cells, place))
-    return Table(path, columns, tuple(rows))
+    return Table(path, columns, tuple(rows), _unknown(names, columns))
 
 
 @contextmanager

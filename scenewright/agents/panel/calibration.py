@@ -26,6 +26,7 @@ from scenewright.agents.panel.aggregation import (
     expected_calibration_error,
     expit,
 )
+from scenewright.agents.panel.agreement import JudgeWeights, judge_weights
 from scenewright.agents.panel.guarantee import CascadeGuarantee, LabelledVerdicts, guarantee_of
 from scenewright.agents.panel.panel import Panel, ballots
 from scenewright.agents.panel.rates import (
@@ -181,7 +182,8 @@ def calibrate(
     )
     wanted = dict.fromkeys(tuple(sorted(set(ids))) for ids in panels)
     stacks = tuple(stack for ids in wanted if (stack := table.stack(ids)) is not None)
-    measured = measured.model_copy(update={"stacks": stacks})
+    agreements = tuple(found for ids in wanted if (found := table.agreement(ids)) is not None)
+    measured = measured.model_copy(update={"stacks": stacks, "agreements": agreements})
     working = panel.with_calibration(measured)
     return measured.model_copy(
         update={
@@ -288,6 +290,11 @@ class _Table:
         if len(set(self.truth[answered].tolist())) < 2:
             return None
         return fit_stack(said, self.truth, self.kinds.tolist(), ids, self.pictures)
+
+    def agreement(self, ids: tuple[str, ...]) -> JudgeWeights | None:
+        """Return the weights of some judges by their agreement; None with too few answers."""
+        said = self.said[:, [self.judges.index(judge) for judge in ids]]
+        return judge_weights(ids, said, self.kinds.tolist())
 
     def verdicts(self, ids: tuple[str, ...], panel: Panel) -> tuple[Mask, Array]:
         """Return whether each fact holds by some columns, and its lead, image by image.

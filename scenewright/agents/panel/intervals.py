@@ -35,6 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scenewright.agents.panel.aggregation import Array, dawid_skene, expit
 from scenewright.agents.panel.panel import UNDECIDED, Ballots, Panel, ballots
+from scenewright.agents.panel.pooling import option_logs, vote_log_odds
 from scenewright.agents.panel.rates import PanelCalibration
 from scenewright.config.profiles import MEASURED
 from scenewright.core.facts import (
@@ -310,6 +311,12 @@ def _linear(
         of_rivals = [kinds[at] for at in said.of.tolist()]
         behind = sets @ np.nan_to_num(panel.evidence(said.rivals, of_rivals, judges)).T
         likely = expit(ahead)
+    elif (weighed := panel.weighing(judges)) is not None:
+        bare, weights = weighed.bare(judges), weighed.of(judges, kinds)
+        options = 1.0 + np.bincount(said.of, minlength=len(facts))
+        ahead = _means(option_logs(said.values, options, bare), sets, weights)
+        behind = _means(option_logs(said.rivals, options[said.of], bare), sets, weights[said.of])
+        likely = expit(_means(vote_log_odds(said.values, bare), sets, weights))
     else:
         votes = panel.aggregation == "majority"
         ahead = _means(said.votes if votes else said.values, sets)
@@ -319,9 +326,16 @@ def _linear(
     return np.where(said.choices, chosen, likely > panel.threshold), likely
 
 
-def _means(table: Array, sets: NDArray[np.int64]) -> Array:
-    there = sets @ (~np.isnan(table)).T
-    found: Array = (sets @ np.nan_to_num(table).T) / np.maximum(there, 1)
+def _means(table: Array, sets: NDArray[np.int64], weights: Array | None = None) -> Array:
+    if weights is None:
+        there = sets @ (~np.isnan(table)).T
+        found: Array = (sets @ np.nan_to_num(table).T) / np.maximum(there, 1)
+        return found
+    # A draw may hold only judges without weight: they count alike then.
+    mine = np.maximum(weights, 1e-9)
+    found = (sets @ (np.nan_to_num(table) * mine).T) / np.maximum(
+        sets @ (~np.isnan(table) * mine).T, 1e-12
+    )
     return found
 
 

@@ -6,7 +6,9 @@ pooled choice: its option must be likelier than every other one, so the best of 
 The default is the mean of the judges' probabilities: a hard vote discards the judges' uncertainty,
 and most judges say yes too easily. ``dawid_skene`` learns the judges' error rates from the answers
 themselves, ``calibrated`` uses measured rates, ``stacked`` also weighs the judges jointly, and
-``majority`` is for comparison.
+``majority`` is for comparison. ``agreement`` weighs the judges by how they agree on many pictures
+(:mod:`scenewright.agents.panel.agreement`): one picture has too few answers for that, and where no
+weights are given it is the mean.
 
 :class:`Ballots` are answers as arrays. A yes/no fact has one row, the probability that it holds. A
 choice has one row for the expected option and one for every rival. A judge's probabilities of the
@@ -46,6 +48,8 @@ from scenewright.agents.panel.aggregation import (
     disagreement,
     expit,
 )
+from scenewright.agents.panel.agreement import JudgeWeights
+from scenewright.agents.panel.pooling import option_logs, vote_log_odds, weighted_means
 from scenewright.agents.panel.rates import (
     Calibration,
     CalibrationError,
@@ -99,6 +103,20 @@ class Ballots:
         found = np.zeros(len(self.values), bool)
         found[self.of] = True
         return found
+
+    def option_means(
+        self, weighed: JudgeWeights, kinds: Sequence[str], judges: Sequence[str]
+    ) -> tuple[Array, Array]:
+        """Return the weighted mean log-probability of facts and of rivals, (n_facts,), (n_rivals,).
+
+        ``kinds`` of the facts, ``judges`` of the columns.
+        """
+        options = 1.0 + np.bincount(self.of, minlength=len(self.values))
+        bare, weights = weighed.bare(judges), weighed.of(judges, kinds)
+        return (
+            weighted_means(option_logs(self.values, options, bare), weights),
+            weighted_means(option_logs(self.rivals, options[self.of], bare), weights[self.of]),
+        )
 
     def strongest(self, scores: Array) -> Array:
         """Return the highest score among the rivals of each fact.
@@ -340,7 +358,8 @@ class Panel:
     aggregation: Aggregation = "mean"
     """``mean`` of the probabilities; ``dawid_skene`` over all answers about the image so far;
     ``calibrated`` by the judges' measured error rates; ``stacked`` by weights that were fitted
-    to facts of known truth; or share of the ``majority``'s votes."""
+    to facts of known truth; share of the ``majority``'s votes; or mean log-odds by ``weights`` of
+    ``agreement``."""
     quorum: int = 1
     """Fewest judges with a usable answer that a verdict needs."""
     threshold: float = THRESHOLD
@@ -350,6 +369,8 @@ class Panel:
     """Measured calibration of the judges, required by ``calibrated``, ``stacked`` and corrected
     scores.
     """
+    weights: JudgeWeights | None = None
+    """Weights by agreement; None: those of the calibration, and without any the mean."""
 
     def __post_init__(self) -> None:
         if self.aggregation not in AGGREGATIONS:
@@ -380,11 +401,23 @@ class Panel:
         Calibrations and error rates apply only to stated facts.
         """
         quorum = max(1, min(self.quorum, judges))
-        return replace(self, aggregation="mean", quorum=quorum, calibration=None)
+        return replace(self, aggregation="mean", quorum=quorum, calibration=None, weights=None)
 
     def with_calibration(self, calibration: Calibration | None) -> Self:
         """Return the same panel with another calibration."""
         return replace(self, calibration=calibration)
+
+    def with_weights(self, weights: JudgeWeights | None) -> Self:
+        """Return the same panel with other weights by agreement."""
+        return replace(self, weights=weights)
+
+    def weighing(self, judges: Sequence[str]) -> JudgeWeights | None:
+        """Return the weights by which ``judges`` are pooled, None unless it is by agreement."""
+        if self.aggregation != "agreement":
+            return None
+        if self.weights is not None or self.calibration is None:
+            return self.weights
+        return self.calibration.agreement(judges)
 
     def combined(
         self,
@@ -409,6 +442,9 @@ class Panel:
             return _fit(values, others).probabilities[: len(values)]
         if self.aggregation in MEASURED:
             return expit(total_log_odds(self.evidence(values, kinds, judges, forms)))
+        if (weighed := self.weighing(judges)) is not None:
+            odds = vote_log_odds(values, weighed.bare(judges))
+            return expit(weighted_means(odds, weighed.of(judges, kinds)))
         return row_means(votes if self.aggregation == "majority" else values)
 
     def pool(
@@ -439,6 +475,12 @@ class Panel:
                 ahead = total_log_odds(self.evidence(said.values, kinds, judges, forms))
                 behind = total_log_odds(self.evidence(said.rivals, of_rivals, judges, theirs))
                 rivals = expit(behind)
+            elif (weighed := self.weighing(judges)) is not None:
+                ahead, behind = said.option_means(weighed, kinds, judges)
+                total = np.exp(ahead)
+                np.add.at(total, said.of, np.exp(behind))
+                likely = np.where(said.choices, np.exp(ahead) / total, likely)
+                rivals = np.exp(behind) / total[said.of]
             else:
                 votes = self.aggregation == "majority"
                 rivals = behind = row_means(said.rival_votes if votes else said.rivals)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, ValidationError, model_validator
 
 from scenewright.agents.panel.aggregation import Array, expit
+from scenewright.agents.panel.agreement import JudgeWeights
 from scenewright.agents.panel.guarantee import CascadeGuarantee
 from scenewright.agents.panel.stacking import PanelStack
 from scenewright.config.profiles import Aggregation, CascadeSpec, SettingsError
@@ -165,6 +166,9 @@ class Calibration(FrozenModel):
     versions, and where no fact holds or all do."""
     cascades: tuple[CascadeGuarantee, ...] = ()
     """Bounds of cascades, one a wanted risk and choice of first judges."""
+    agreements: tuple[JudgeWeights, ...] = ()
+    """One a panel of three judges or more that answered enough, for the aggregation ``agreement``;
+    they come from the answers alone."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -182,7 +186,7 @@ class Calibration(FrozenModel):
         """SHA-256 (hex) of the content."""
         # Files of earlier versions keep the digest that runs were begun with.
         unsaid: dict[str, Any] = {
-            name: True for name in ("stacks", "cascades") if not getattr(self, name)
+            name: True for name in ("stacks", "cascades", "agreements") if not getattr(self, name)
         }
         if all(panel.choices == "threshold" for panel in self.panels):
             unsaid["panels"] = {"__all__": {"choices"}}
@@ -230,6 +234,11 @@ class Calibration(FrozenModel):
             "an earlier version, was measured for other panels, or all its facts hold or none "
             f"does; {_AGAIN} for the judges of this profile"
         )
+
+    def agreement(self, judges: Sequence[str]) -> JudgeWeights | None:
+        """Return the weights of the smallest measured panel with all ``judges``, None without."""
+        holding = [one for one in self.agreements if set(one.judges).issuperset(judges)]
+        return min(holding, key=lambda one: len(one.judges)) if holding else None
 
     def cascade(self, spec: CascadeSpec, panel: VerdictRule) -> CascadeGuarantee:
         """Return the bounds for ``spec`` under the same aggregation and quorum.

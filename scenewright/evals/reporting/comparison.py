@@ -12,6 +12,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from scenewright.agents.panel.agreement import JudgeWeights
 from scenewright.evals.reporting.evaluations import About, Opened, Side
 from scenewright.evals.reporting.pages import ChoiceError, asset, render
 from scenewright.evals.reporting.score_matrix import Column, Facet, higher_is_better, in_order
@@ -77,6 +78,12 @@ def mismatches(a: Opened, b: Opened) -> list[Mismatch]:
         note(what, served, other_served, judged=True, panel=panel)
         rule, other = (_rule(each.setting("panels"), panel) for each in (one, two))
         note(f"how the panel {panel} decides", rule, other, judged=True, panel=panel)
+        if not _alike(one.weights.get(panel), two.weights.get(panel)):
+            text = (
+                f"the weights of the panel {panel}, learned from each evaluation's own answers: "
+                "draw both in one evaluation, or name aggregation = 'mean' in both"
+            )
+            found.append(Mismatch(text, judged=True, panel=panel))
         own, theirs = (_reporter(each.self_reports, panel) for each in (one, two))
         note(f"who reports as the panel {panel}", own, theirs, judged=True, panel=panel)
     for panel in sorted(set(a.asked) & set(b.asked)):
@@ -98,6 +105,20 @@ def _told_by_both(of: About, one: About, two: About, panel: str) -> dict[str, tu
 
 def _reporter(self_reports: Mapping[str, object], panel: str) -> str:
     return "models of the loops" if panel in self_reports else "models that no loop saw"
+
+
+_SAME_WEIGHT = 0.05
+"""Difference of a judge's weight that counts as none."""
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Return whether two entries of :data:`WEIGHED` give nearly the same weights."""
+    if not one or not other:
+        return bool(one) == bool(other)
+    first, second = JudgeWeights.model_validate(one), JudgeWeights.model_validate(other)
+    kinds = sorted({*first.by_kind, *second.by_kind, ""})
+    gaps = first.of(first.judges, kinds) - second.of(first.judges, kinds)
+    return bool(np.abs(gaps).max() <= _SAME_WEIGHT)
 
 
 def _rule(panels: Any, name: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from scenewright.evals.reporting.score_matrix import ScoreMatrix, batches, load_
 from scenewright.evals.runner.dataset_predicates import told_of
 from scenewright.evals.runner.independence import told_self_reports
 from scenewright.evals.runner.served_versions import told_labels, told_versions, version_notes
+from scenewright.evals.runner.weighing import WEIGHED, weighing_notes
 from scenewright.evals.store.results import MANIFEST, Results
 
 
@@ -53,6 +54,10 @@ class About:
     """Where the wrong options of relation questions come from, in a sentence."""
     model_changes: tuple[str, ...] = ()
     """A sentence for each judge that was served by several versions."""
+    weighed: tuple[str, ...] = ()
+    """A sentence for each panel whose judges are weighed by their agreement."""
+    weights: Mapping[str, Any] = field(default_factory=dict)
+    """Panel → its weights by agreement; None with too few answers."""
     served: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """Panel → judge → versions that answered, sorted; judges that tell none are left out."""
     created: str = ""
@@ -100,6 +105,8 @@ def about(results: Results) -> About:
         self_reports=told_self_reports(manifest),
         predicates=told_of(manifest),
         model_changes=version_notes(manifest),
+        weighed=weighing_notes(manifest),
+        weights=_mapping(manifest.get(WEIGHED)),
         served=_served(panels, manifest),
         created=str(manifest.get("created") or ""),
         finished=str(manifest.get("finished") or ""),

@@ -84,6 +84,7 @@ def lacking(about: About, score_matrix: ScoreMatrix, tally: Tally) -> dict[str, 
             for arm, names in arms.items()
         ],
         "model_changes": [(text,) for text in about.model_changes],
+        "weighed": [(text,) for text in about.weighed],
         "left_out": [
             (str(why), whole(n) if isinstance(n, int | float) else str(n))
             for why, n in about.left_out.items()

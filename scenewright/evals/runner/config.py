@@ -85,7 +85,9 @@ class PanelSpec(BaseModel):
 
     judges: tuple[str, ...] = Field(min_length=1)
     """``kind:model`` of each judge."""
-    aggregation: Aggregation = "mean"
+    aggregation: Aggregation | None = None
+    """None: as the evaluation began, else ``agreement`` for three judges or more and ``mean`` for
+    fewer."""
     quorum: int = Field(default=1, ge=1)
     """Fewest judges with a usable answer that a verdict needs."""
     calibration: str | None = None
@@ -340,7 +342,8 @@ def panels_of(config: EvalConfig, settings: Settings) -> dict[str, PanelSpec]:
         profile, judges = profiles[0], _reporting(profiles[0])
         panels[REPORT_PANEL] = PanelSpec(
             judges=judges,
-            aggregation="mean" if profile.aggregation in MEASURED else profile.aggregation,
+            # Calibrations are those of loops; what a profile does not choose, the evaluation does.
+            aggregation=None if profile.aggregation in (*MEASURED, "mean") else profile.aggregation,
             quorum=min(profile.quorum, len(judges)),
         )
     for name, panel in panels.items():

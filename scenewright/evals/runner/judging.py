@@ -308,7 +308,9 @@ def judge_key(
     """Return the key of a panel's judging of a picture of the drawing ``drawn``."""
     panel = judge_panel.panel
     known = None if panel.calibration is None else panel.calibration.digest
-    rules = [panel.aggregation, panel.quorum, panel.threshold, known, config.asking, config.alpha]
+    # A picture alone is judged by the mean; the weights of all pictures come later.
+    aggregation = "mean" if panel.aggregation == "agreement" else panel.aggregation
+    rules = [aggregation, panel.quorum, panel.threshold, known, config.asking, config.alpha]
     rules.append(_DECIDING)
     judges = [(judge.id, judge.fingerprint) for judge in judge_panel.judges]
     asked = [fact.model_dump(mode="json") for fact in facts]

@@ -202,7 +202,8 @@ async def _judge_panel(
             f"the panel {name!r} has {len(judges)} judges and a quorum of {spec.quorum}: "
             "nothing could be scored"
         )
-    return JudgePanel(name, judges, Panel(spec.aggregation, spec.quorum, calibration=calibration))
+    rule = Panel(spec.aggregation or "mean", spec.quorum, calibration=calibration)
+    return JudgePanel(name, judges, rule)
 
 
 def _below(root: Path, path: str) -> Path:

@@ -54,6 +54,7 @@ from scenewright.evals.runner.served_versions import (
     served_panels,
     steering_models,
 )
+from scenewright.evals.runner.weighing import Weighing, settle_aggregations
 from scenewright.evals.store.journal import Features, Journal, Unit, export
 from scenewright.evals.store.manifest import (
     finish_manifest,
@@ -329,6 +330,7 @@ async def run_eval(
     eval_models = await build_eval_models(config, settings, models, base)
     await asyncio.to_thread(make_folder, place)
     with RunFolder(place).locked():
+        config, eval_models = settle_aggregations(config, eval_models, settings, place)
         own = await asyncio.to_thread(
             partial(dataset_predicates, base=base_of(config)),
             *(config.predicates, config.dataset, items, place),
@@ -379,6 +381,8 @@ async def run_eval(
                 ),
                 items,
             )
+            weighing = Weighing(config, eval_models, generation, journal, plan)
+            weighed = await weighing.run(items)
             if eval_models.of_sets:
                 tell(doing="scores of the whole set", at_once=True)
                 await SetMetricRunner(journal, plan, eval_models, config).score(images, retry, tell)
@@ -389,7 +393,7 @@ async def run_eval(
             took = sentinels.took()
             for name in ("tokens_in", "tokens_out", "usd"):
                 totals[name] += sum(one[name] for one in took.values())
-            served |= {"sentinels": took}
+            served |= {"sentinels": took, **weighed}
             finish_manifest(place, totals, items.left_out, served)
     return Results(place)
 

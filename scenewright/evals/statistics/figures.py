@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,6 +74,30 @@ def summary(value: float, drawn: Array, n: int) -> Figure:
         return Figure(value=float(value), n=n)
     low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Figure(value=float(value), low=float(low), high=float(high), n=n)
+
+
+class Interval(Protocol):
+    """A figure with the ends of its interval."""
+
+    @property
+    def low(self) -> float | None:
+        """Lower end; None without an interval."""
+        ...
+
+    @property
+    def high(self) -> float | None:
+        """Upper end."""
+        ...
+
+
+def side_of_zero(figure: Interval, digits: int = 3) -> int:
+    """Return 1 if the interval is above 0, −1 if it is below 0, else 0.
+
+    The ends count as they are shown, with ``digits`` places: an end that is shown as 0 touches 0.
+    """
+    if figure.low is None or figure.high is None:
+        return 0
+    return int(round(figure.low, digits) > 0.0) - int(round(figure.high, digits) < 0.0)
 
 
 class Bootstrap:

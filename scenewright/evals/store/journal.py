@@ -103,12 +103,15 @@ class Journal(SqliteFile):
         return _unit(rows[0]) if rows else None
 
     def put(self, units: Iterable[Unit]) -> None:
-        """Keep ``units`` in one transaction, in place of earlier ones of the same keys."""
+        """Keep ``units`` in one transaction, in place of earlier ones of the same keys.
+
+        A unit that is made of a kept one keeps its time.
+        """
         now = time.time()
         self._put(
             "units",
             [
-                (u.key, u.kind, u.state, u.reason, _packed(u.rows), _text(u.facts), now)
+                (u.key, u.kind, u.state, u.reason, _packed(u.rows), _text(u.facts), u.at or now)
                 for u in units
             ],
         )
@@ -132,6 +135,15 @@ class Journal(SqliteFile):
             "ORDER BY p.position, p.step"
         )
         yield from map(_unit, self._stream(query, (plan, kind, kind)))
+
+    def planned(self, plan: str, position: int) -> list[Unit]:
+        """Return the units of ``plan`` at the item of that ``position``, in their order."""
+        rows = self._rows(
+            "SELECT u.key, u.kind, u.state, u.reason, u.rows, u.facts, u.at FROM planned p "
+            "JOIN units u ON u.key = p.key WHERE p.plan = ? AND p.position = ? ORDER BY p.step",
+            (plan, position),
+        )
+        return [_unit(row) for row in rows]
 
     def notes(self, plan: str, kind: str) -> Iterator[tuple[str, dict[str, Any], float]]:
         """Yield key, facts and time of the units of ``plan`` and ``kind``, without their rows.

@@ -294,7 +294,9 @@ class Setup(BaseModel):
 
     def report_panel(self, settings: Settings) -> dict[str, PanelSpec]:
         """Return the panel of the profile's report judges."""
-        return {REPORT: PanelSpec(judges=self.model(settings).report_judges)}
+        judges = self.model(settings).report_judges
+        # As published, and the same for every set of pictures.
+        return {REPORT: PanelSpec(judges=judges, aggregation="mean")}
 
     def judges_to_compare(self, settings: Settings) -> dict[str, str]:
         """Return by short name ``kind:model`` of the judges whose scores are compared."""

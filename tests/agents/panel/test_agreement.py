@@ -1,277 +1,260 @@
-"""Agreement of judges, calibration of probabilities, intervals of a panel's score."""
+"""Judges weighed by their agreement, and answers pooled by their form."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
-from scenewright.agents.panel.aggregation import (
-    Array,
-    Level,
-    brier_score,
-    cohen_kappa,
-    disagreement,
-    expected_calibration_error,
-    krippendorff_alpha,
-    majority_share,
+from scenewright.agents.panel.aggregation import Array, expit
+from scenewright.agents.panel.agreement import (
+    LEAST_FACTS,
+    JudgeWeights,
+    enough,
+    factor_weights,
+    fit_agreement,
+    judge_weights,
+    one_factor,
+    squared_agreement,
 )
-
-NAN = float("nan")
-SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=7)
-VOTES = st.sampled_from([0.0, 1.0, NAN])
-ANSWERS = st.one_of(st.floats(0.0, 1.0), VOTES)
-PANELS = hnp.arrays(np.float64, SHAPES, elements=ANSWERS, fill=st.nothing())
-# Matrices take long to draw, and a busy machine is no failure.
-few = settings(max_examples=60, deadline=None)
-PAIRS = st.lists(st.tuples(VOTES, VOTES), min_size=1, max_size=20)
+from scenewright.agents.panel.intervals import score_intervals
+from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.pooling import pooled, vote_log_odds, weighted_means
+from scenewright.core.facts import Answer, Fact, ScoreCard
 
 
-def ratings(*observers: str) -> Array:
-    """(units, observers) from one string an observer, ``*`` where a unit was not rated."""
-    return np.array([[NAN if v == "*" else float(v) for v in row.split()] for row in observers]).T
+def said(loadings: list[float], n: int = 2000, seed: int = 0) -> Array:
+    """Answers of judges whose log-odds correlate with one truth by ``loadings``."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=(n, 1))
+    own = rng.normal(size=(n, len(loadings)))
+    of = np.array(loadings)
+    return expit(1.5 * (of * truth + np.sqrt(1.0 - of**2) * own))
 
 
-# Krippendorff (2011), section C: four observers, twelve units.
-FOUR_OBSERVERS = ratings(
-    "1 2 3 3 2 1 4 1 2 * * *",
-    "1 2 3 3 2 2 4 1 2 5 * 3",
-    "* 3 3 3 2 3 4 2 2 5 1 *",
-    "1 2 3 3 2 4 4 1 2 5 1 *",
-)
-# The worked example of the encyclopaedia's article on Krippendorff's alpha.
-THREE_CODERS = ratings(
-    "* * * * * 3 4 1 2 1 1 3 3 * 3",
-    "1 * 2 1 3 3 4 3 * * * * * * *",
-    "* * 2 1 3 4 4 * 2 1 1 3 3 * 4",
-)
+def clique(honest: Array, members: int, alike: float, seed: int = 1) -> Array:
+    """``honest`` with further judges that say one invention, each with its own noise."""
+    rng = np.random.default_rng(seed)
+    lie, own = rng.normal(size=(len(honest), 1)), rng.normal(size=(len(honest), members))
+    return np.hstack([honest, expit(1.5 * (np.sqrt(alike) * lie + np.sqrt(1.0 - alike) * own))])
 
 
-def table(yes_yes: int, yes_no: int, no_yes: int, no_no: int) -> tuple[list[int], list[int]]:
-    """Votes of two judges with these counts."""
-    a = [1] * (yes_yes + yes_no) + [0] * (no_yes + no_no)
-    b = [1] * yes_yes + [0] * yes_no + [1] * no_yes + [0] * no_no
-    return a, b
+def test_one_factor_finds_the_loadings_behind_correlations() -> None:
+    loadings = np.array([0.9, 0.7, 0.5, 0.3])
+    found = one_factor(np.outer(loadings, loadings) + np.diag(1.0 - loadings**2))
+    np.testing.assert_allclose(found, loadings, atol=1e-4)
 
 
-def test_disagreement_is_the_entropy_of_the_mean() -> None:
-    panel = [[0, 1], [0.5, 0.5], [1, 1], [0, 0], [0.25, NAN], [NAN, NAN]]
-    np.testing.assert_allclose(disagreement(panel), [1, 1, 0, 0, 0.811278, NAN], atol=1e-6)
+def test_like_judges_keep_equal_weights() -> None:
+    found = fit_agreement(said([0.7] * 5))
+    np.testing.assert_allclose(found.weights, 0.2)
+    assert found.trust == 0.0
 
 
-@few
-@given(PANELS)
-def test_disagreement_lies_in_a_bit_and_yes_and_no_are_alike(panel: Array) -> None:
-    found = disagreement(panel)
-    known = ~np.isnan(panel).all(1)
-    np.testing.assert_array_equal(~np.isnan(found), known)
-    assert np.all((found[known] >= 0.0) & (found[known] <= 1.0))
-    np.testing.assert_allclose(disagreement(1.0 - panel), found, atol=1e-9)
-    np.testing.assert_allclose(disagreement(panel[:, ::-1]), found, atol=1e-9)
+def test_a_far_better_judge_gets_most_of_the_weight() -> None:
+    found = fit_agreement(said([0.95, 0.3, 0.3, 0.3, 0.3], 4000))
+    assert found.weights[0] > 0.8
+    assert found.explanations == 1
 
 
-def test_disagreement_of_votes_asks_only_whether_they_differ() -> None:
-    votes = (np.array([[0.6, 0.7, 0.9], [0.4, 0.6, 0.9]]) > 0.5).astype(float)
-    np.testing.assert_allclose(disagreement(votes), [0.0, 0.918296], atol=1e-6)
-    np.testing.assert_allclose(disagreement(majority_share(votes)[:, None]), disagreement(votes))
+def test_judges_that_guess_weigh_next_to_nothing() -> None:
+    found = fit_agreement(said([0.7, 0.7, 0.7, 0.0, 0.0, 0.0]))
+    assert found.weights[:3].sum() > 0.95
+
+
+def test_judges_that_say_the_opposite_weigh_nothing() -> None:
+    found = fit_agreement(said([0.7, 0.7, 0.7, 0.7, -0.7]))
+    assert found.weights[4] == 0.0
+
+
+def test_copies_are_one_voice() -> None:
+    three = said([0.7, 0.7, 0.5])
+    found = fit_agreement(np.hstack([three, three[:, 2:], three[:, 2:]]))
+    assert found.voices == ((0,), (1,), (2, 3, 4))
+    np.testing.assert_allclose(found.weights[2:], found.weights[2])
+    assert found.weights[2:].sum() <= found.weights[0] + 1e-9
+
+
+def test_two_voices_leave_one_vote_a_judge() -> None:
+    """Two that agree may both be right as well as copies of each other."""
+    two = said([0.9, 0.0])
+    found = fit_agreement(np.hstack([two[:, :1], two]))
+    np.testing.assert_allclose(found.weights, 1.0 / 3.0)
+
+
+@pytest.mark.parametrize("members", [2, 3, 4])
+def test_a_clique_gains_no_weight_by_its_agreement(members: int) -> None:
+    """Plain weights by agreement hand the panel over to a clique of four."""
+    panel = clique(said([0.7] * 4), members, 0.7)
+    found = fit_agreement(panel)
+    assert found.weights[4:].sum() <= members / (4 + members) + 1e-9
+    if members == 4:
+        assert squared_agreement(panel)[4:].sum() > 0.9
+        assert factor_weights(panel)[4:].sum() > 0.7
+
+
+def test_a_judge_that_others_may_outvote_by_common_errors_is_not_weighed_down() -> None:
+    rng = np.random.default_rng(3)
+    n, hard = 3000, rng.normal(size=(3000, 1))
+    truth = rng.normal(size=(n, 1))
+    weak = 0.5 * truth + 0.6 * hard + 0.6 * rng.normal(size=(n, 5))
+    panel = expit(np.hstack([truth + 0.1 * rng.normal(size=(n, 1)), weak]))
+    assert fit_agreement(panel).weights[0] >= 1.0 / 6.0 - 1e-9
+
+
+def test_a_judge_that_always_says_the_same_weighs_nothing() -> None:
+    panel = np.hstack([said([0.7] * 3), np.ones((2000, 1))])
+    assert fit_agreement(panel).weights[3] == 0.0
+
+
+def test_few_answers_leave_equal_weights() -> None:
+    few = said([0.95, 0.2, 0.2], LEAST_FACTS - 1)
+    assert not enough(few)
+    np.testing.assert_allclose(fit_agreement(few).weights, 1.0 / 3.0)
+    assert judge_weights("abc", few, ["object"] * len(few)) is None
+    assert not enough(said([0.9, 0.9], 1000))
+
+
+def test_kinds_have_weights_of_their_own_where_judges_differ() -> None:
+    one, two = said([0.95, 0.2, 0.2, 0.2], 4000), said([0.2, 0.2, 0.2, 0.95], 4000, 1)
+    kinds = ["object"] * 4000 + ["relation"] * 4000
+    weights = fit_agreement(np.vstack([one, two]), kinds).weights_of(["object", "relation"])
+    assert weights[0].argmax() == 0
+    assert weights[1].argmax() == 3
+
+
+def test_missing_answers_are_left_out() -> None:
+    panel = said([0.9, 0.5, 0.5, 0.5], 3000)
+    panel[np.random.default_rng(0).random(panel.shape) < 0.3] = np.nan
+    found = fit_agreement(panel)
+    assert found.weights.argmax() == 0
+    likely = found.probabilities(panel, [""] * len(panel))
+    np.testing.assert_array_equal(np.isnan(likely), np.isnan(panel).all(1))
+
+
+@settings(max_examples=25)
+@given(st.integers(3, 7), st.integers(0, 1000))
+def test_weights_follow_their_judges(judges: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    panel = said(rng.uniform(0.0, 0.95, judges).tolist(), 300, seed)
+    order = rng.permutation(judges)
+    found, moved = fit_agreement(panel).weights, fit_agreement(panel[:, order]).weights
+    assert abs(found.sum() - 1.0) < 1e-9
+    assert (found >= 0.0).all()
+    np.testing.assert_allclose(moved, found[order], atol=1e-3)
+
+
+PROBABILITIES = st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3)
+
+
+@given(PROBABILITIES, PROBABILITIES)
+def test_a_choice_between_two_options_is_a_yes_no(first: list[float], other: list[float]) -> None:
+    answers = np.array([first, other])
+    weights = [0.2, 0.3, 0.5]
+    both = pooled(np.stack([answers, 1.0 - answers], axis=2), "choice", weights)
+    np.testing.assert_allclose(both[:, 0], pooled(answers, "yes_no", weights), atol=1e-9)
+    np.testing.assert_allclose(both.sum(1), 1.0)
+
+
+def test_the_pool_of_votes_is_their_share_to_within_a_hundredth() -> None:
+    votes = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
+    np.testing.assert_allclose(pooled(votes, "yes_no"), votes.mean(1), atol=0.011)
+
+
+def test_scores_are_pooled_by_ranks_so_that_no_scale_counts() -> None:
+    scores = np.array([[1.0, 10.0], [2.0, 900.0], [3.0, 1000.0]])
+    np.testing.assert_allclose(pooled(scores, "score"), [1 / 6, 0.5, 5 / 6])
+    moved = scores * [7.0, 0.01] + 3.0
+    np.testing.assert_allclose(pooled(moved, "score"), pooled(scores, "score"))
+
+
+def test_nobody_is_nan_and_judges_without_weight_are_better_than_nobody() -> None:
+    answers = np.array([[np.nan, np.nan], [np.nan, 0.9]])
+    found = pooled(answers, "yes_no", [1.0, 0.0])
+    assert np.isnan(found[0])
+    assert abs(found[1] - 0.9) < 1e-9
 
 
 @pytest.mark.parametrize(
-    ("counts", "kappa"),
+    ("answers", "form", "weights", "told"),
     [
-        # Feinstein & Cicchetti (1990): the same observed agreement, 0.85.
-        ((40, 9, 6, 45), 0.70),
-        ((80, 10, 5, 5), 0.32),
-        # Viera & Garrett (2005).
-        ((15, 5, 10, 70), 0.57),
-        ((25, 25, 25, 25), 0.0),
-        ((0, 50, 50, 0), -1.0),
-        ((30, 0, 0, 20), 1.0),
+        ([[1.2]], "yes_no", None, "must lie in"),
+        ([[0.2]], "maybe", None, "unknown form"),
+        ([[0.2]], "choice", None, "n_options"),
+        ([[0.2]], "yes_no", [-1.0], "negative"),
+        ([[0.2]], "yes_no", [1.0, 1.0], "do not fit"),
     ],
 )
-def test_kappa_of_published_tables(counts: tuple[int, int, int, int], kappa: float) -> None:
-    assert cohen_kappa(*table(*counts)) == pytest.approx(kappa, abs=0.005)
+def test_bad_answers_are_refused(answers: object, form: str, weights: object, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        pooled(answers, form, weights)  # type: ignore[arg-type]
 
 
-@few
-@given(PAIRS)
-def test_kappa_is_symmetric_and_at_most_one(pairs: list[tuple[float, float]]) -> None:
-    a, b = np.array(pairs).T
-    kappa = cohen_kappa(a, b)
-    both = ~np.isnan(a + b)
-    np.testing.assert_equal(kappa, cohen_kappa(b, a))
-    np.testing.assert_equal(kappa, cohen_kappa(a[both], b[both]))
-    np.testing.assert_allclose(kappa, cohen_kappa(1.0 - a, 1.0 - b))
-    if not np.isnan(kappa):
-        assert -1.0 <= kappa <= 1.0
-        assert (kappa == 1.0) == bool((a[both] == b[both]).all())
+YES_NO = Fact(
+    id="dog", kind="object", statement="a dog", question="Is there a dog?", options=("yes", "no"),
+    expected="yes", subject="dog",
+)  # fmt: skip
+CHOICE = Fact(
+    id="on", kind="relation", statement="dog on mat", question="Where is it?",
+    options=("on", "under", "beside"), expected="on", subject="dog", predicate="on", target="mat",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("a", "b"), [([], []), ([NAN, 1], [1, NAN]), ([1, 1], [1, 1]), ([0, 0, NAN], [0, 0, 1])]
-)
-def test_kappa_without_variation_is_undefined(a: list[float], b: list[float]) -> None:
-    assert np.isnan(cohen_kappa(a, b))
+def answers(fact: Fact, values: dict[str, float]) -> dict[str, list[Answer]]:
+    return {
+        judge: [
+            Answer(
+                fact_id=fact.id,
+                judge_id=judge,
+                state="yes" if p > 0.5 else "no",
+                probability=p,
+                choice=fact.expected if p > 0.5 else fact.options[1],
+            )
+        ]
+        for judge, p in values.items()
+    }
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "message"),
-    [
-        ([1, 0], [1], "paired"),
-        ([0.5], [1], "a must hold"),
-        ([1], [2], "b must hold"),
-        ([[1]], [[1]], "shape"),
-        (["yes"], ["no"], "real numbers"),
-    ],
-)
-def test_kappa_of_what_are_no_votes(a: Any, b: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        cohen_kappa(a, b)
+def weights(*values: float) -> JudgeWeights:
+    return JudgeWeights(judges=("a", "b", "c"), weights=values, n_facts=500, trust=1.0)
 
 
-@pytest.mark.parametrize(
-    ("example", "level", "alpha"),
-    [
-        (FOUR_OBSERVERS, "nominal", 0.743),
-        (FOUR_OBSERVERS, "interval", 0.849),
-        (THREE_CODERS, "nominal", 0.691),
-        (THREE_CODERS, "interval", 0.811),
-    ],
-)
-def test_alpha_of_published_examples(example: Array, level: Level, alpha: float) -> None:
-    assert krippendorff_alpha(example, level) == pytest.approx(alpha, abs=0.0005)
+@pytest.mark.parametrize("fact", [YES_NO, CHOICE])
+def test_a_panel_by_agreement_follows_the_judges_that_weigh_most(fact: Fact) -> None:
+    given_answers = answers(fact, {"a": 0.9, "b": 0.05, "c": 0.05})
+    plain = Panel("agreement").verdicts([fact], given_answers)[0]
+    assert plain == Panel().verdicts([fact], given_answers)[0]
+    assert plain.state == "no"
+    by_a = Panel("agreement", weights=weights(0.9, 0.05, 0.05)).verdicts([fact], given_answers)[0]
+    assert by_a.state == "yes"
+    assert by_a.probability is not None
+    assert by_a.probability > 0.7
 
 
-def pairwise_alpha(panel: Array, level: Level) -> float:
-    """The definition, pair by pair."""
-
-    def differ(a: float, b: float) -> float:
-        return float(a != b) if level == "nominal" else (a - b) ** 2
-
-    units = [[float(v) for v in row if not np.isnan(v)] for row in panel]
-    units = [unit for unit in units if len(unit) > 1]
-    values = [v for unit in units for v in unit]
-    if len(set(values)) < 2:
-        return NAN
-    within = sum(sum(differ(a, b) for a in u for b in u) / (len(u) - 1) for u in units)
-    among = sum(differ(a, b) for a in values for b in values) / (len(values) - 1)
-    return 1.0 - within / among
-
-
-@pytest.mark.parametrize("level", ["nominal", "interval"])
-@few
-@given(
-    panel=hnp.arrays(
-        np.float64,
-        SHAPES,
-        elements=st.sampled_from([NAN, 0.0, 0.1, 0.5, 0.7, 1.0]),
-        fill=st.nothing(),
-    )
-)
-def test_alpha_is_what_its_definition_says(panel: Array, level: Level) -> None:
-    np.testing.assert_allclose(
-        krippendorff_alpha(panel, level), pairwise_alpha(panel, level), atol=1e-9
-    )
+def test_intervals_of_a_panel_by_agreement_are_by_its_weights() -> None:
+    facts = [YES_NO, CHOICE]
+    table = {
+        judge: [
+            row[0]
+            for row in (answers(YES_NO, {judge: p})[judge], answers(CHOICE, {judge: p})[judge])
+        ]
+        for judge, p in {"a": 0.9, "b": 0.2, "c": 0.2}.items()
+    }
+    panel = Panel("agreement", weights=weights(1.0, 0.0, 0.0))
+    verdicts = panel.verdicts(facts, table)
+    found = score_intervals(facts, table, verdicts, panel)
+    assert found.fact_recall is not None
+    card = ScoreCard.of(facts, verdicts)
+    assert found.fact_recall[0] <= 1.0 <= found.fact_recall[1] == card.fact_recall
 
 
-def test_alpha_of_two_votes_is_the_same_on_both_levels() -> None:
-    votes = np.array(table(40, 9, 6, 45), float).T
-    assert krippendorff_alpha(votes) == pytest.approx(krippendorff_alpha(votes, "interval"))
-
-
-@pytest.mark.parametrize("unit", [1e-310, 1e-200, 7.0, 1e300])
-def test_alpha_does_not_change_with_the_unit(unit: float) -> None:
-    found = krippendorff_alpha(FOUR_OBSERVERS * unit, "interval")
-    assert found == pytest.approx(0.8491071, abs=1e-6)
-
-
-def test_alpha_is_one_for_judges_that_agree_and_near_zero_by_chance() -> None:
-    rng = np.random.default_rng(0)
-    one = rng.random((200, 1))
-    assert krippendorff_alpha(np.tile(one, (1, 4)), "interval") == pytest.approx(1.0)
-    assert abs(krippendorff_alpha((rng.random((3000, 3)) < 0.5).astype(float))) < 0.03
-
-
-@pytest.mark.parametrize(
-    "panel", [np.ones((3, 2)), np.zeros((0, 3)), [[0.2], [0.7]], [[NAN, 1], [0, NAN]]]
-)
-@pytest.mark.parametrize("level", ["nominal", "interval"])
-def test_alpha_without_pairs_or_variation_is_undefined(panel: Any, level: Level) -> None:
-    assert np.isnan(krippendorff_alpha(panel, level))
-
-
-@pytest.mark.parametrize(
-    ("panel", "level", "message"),
-    [
-        ([1, 2], "nominal", "shape"),
-        ([[np.inf, 1]], "nominal", "finite"),
-        ([["a", "b"]], "nominal", "real numbers"),
-        ([[1, 2]], "ordinal", "unknown level"),
-    ],
-)
-def test_alpha_of_bad_ratings(panel: Any, level: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        krippendorff_alpha(panel, level)
-
-
-def test_brier_score_and_calibration_error() -> None:
-    said, holds = [0.9, 0.8, 0.3, 1.0, NAN, 0.4], [1, 0, 0, 1, 1, NAN]
-    assert brier_score(said, holds) == pytest.approx((0.01 + 0.64 + 0.09 + 0.0) / 4)
-    # Bins: 0.9 and 1.0 (gap −0.1), 0.8 (0.8), 0.3 (0.3).
-    assert expected_calibration_error(said, holds) == pytest.approx((0.1 + 0.8 + 0.3) / 4)
-    assert expected_calibration_error(said, holds, bins=1) == pytest.approx(1.0 / 4)
-    # 1 shares the last bin with 0.95, and their errors cancel in part.
-    assert expected_calibration_error([0.95, 1.0], [1, 0]) == pytest.approx(0.95 / 2)
-
-
-def test_a_calibrated_judge_has_little_calibration_error() -> None:
-    rng = np.random.default_rng(0)
-    said = rng.random(20_000)
-    holds = (rng.random(20_000) < said).astype(float)
-    assert expected_calibration_error(said, holds) < 0.02
-    assert brier_score(said, holds) == pytest.approx(1 / 6, abs=0.01)
-    assert expected_calibration_error(said**3, holds) > 0.2
-
-
-@few
-@given(
-    st.lists(st.tuples(st.floats(0.0, 1.0), st.sampled_from([0.0, 1.0])), min_size=1),
-    st.integers(1, 30),
-)
-def test_scores_of_probabilities_lie_in_the_unit_interval(
-    pairs: list[tuple[float, float]], bins: int
-) -> None:
-    said, holds = np.array(pairs).T
-    assert 0.0 <= brier_score(said, holds) <= 1.0
-    error = expected_calibration_error(said, holds, bins)
-    assert abs(float((said - holds).mean())) - 1e-9 <= error <= 1.0
-    assert brier_score(holds, holds) == expected_calibration_error(holds, holds, bins) == 0.0
-
-
-def test_scores_without_labels_are_undefined() -> None:
-    assert np.isnan(brier_score([0.5], [NAN]))
-    assert np.isnan(expected_calibration_error([], []))
-
-
-@pytest.mark.parametrize("score", [brier_score, expected_calibration_error])
-@pytest.mark.parametrize(
-    ("said", "holds", "message"),
-    [
-        ([0.5], [1, 0], "paired"),
-        ([1.5], [1], r"\[0, 1\]"),
-        ([0.5], [0.5], "labels"),
-        ([[0.5]], [1], "shape"),
-    ],
-)
-def test_scores_of_bad_pairs(score: Any, said: Any, holds: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        score(said, holds)
-
-
-def test_fewer_than_one_bin() -> None:
-    with pytest.raises(ValueError, match="bins"):
-        expected_calibration_error([0.5], [1], bins=0)
+def test_weights_by_agreement_survive_a_file() -> None:
+    panel = said([0.9, 0.4, 0.4], 1000)
+    found = judge_weights(("a", "b", "c"), panel, ["object"] * 1000)
+    assert found is not None
+    assert JudgeWeights.model_validate_json(found.model_dump_json()) == found
+    mean = weighted_means(vote_log_odds(panel), found.of("abc", ["object"] * 1000))
+    assert np.isfinite(mean).all()
+    with pytest.raises(ValueError, match="one weight a judge"):
+        weights(1.0, 1.0)

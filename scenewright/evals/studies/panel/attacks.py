@@ -31,6 +31,7 @@ from scenewright.agents.panel.stacking import log_odds
 from scenewright.core.facts import FactKind
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.statistics.figures import LEVEL, summary
+from scenewright.evals.studies.panel.aggregators.base import FOLDS, folds_of
 from scenewright.evals.studies.panel.aggregators.registry import aggregator_of
 from scenewright.evals.studies.panel.metrics import Quality
 from scenewright.evals.studies.panel.resampling import Drawn
@@ -94,8 +95,6 @@ def _classes(table: AnswerTable, rng: np.random.Generator) -> list[Places]:
 
 AttackKind = Literal["yes", "no", "random", "adversarial", "copies", "missing"]
 ATTACKS: tuple[AttackKind, ...] = get_args(AttackKind)
-FOLDS = 2
-"""Halves of the items, by turns learnt from and decided on, where there is no learning set."""
 
 
 class Attack(BaseModel):
@@ -205,8 +204,8 @@ def breakdown_points(
     the panel.
 
     Aggregators that learn from truth or ratings learn from honest answers: those of ``learn``, or
-    of the table's other half of items. Those that cannot be used are left out. Intervals are over
-    items and draws of who is bad, for the fits at hand. Raises ``PanelStudyError`` for unknown
+    of the other folds of the table's items. Those that cannot be used are left out. Intervals are
+    over items and draws of who is bad, for the fits at hand. Raises ``PanelStudyError`` for unknown
     names, and for a table without truth and ratings.
     """
     if repeats < 1:
@@ -245,33 +244,32 @@ def combined(name: str, table: AnswerTable, learn: Learning) -> Array:
     if learn.given is not None or aggregator.fitted_to in ("nothing", "answers"):
         return aggregator.combine(table, learn.given)
     found = np.full(len(table.facts), np.nan)
-    for images, rows, other in learn.halves:
+    for images, rows, other in learn.folds:
         found[rows] = aggregator.combine(table.of_images(images), other)
     return found
 
 
 class Learning:
-    """Honest answers to learn from: another table, or the other half of this one."""
+    """Honest answers to learn from: another table, or the other folds of this one."""
 
     def __init__(self, honest: AnswerTable, given: AnswerTable | None, seed: int = 0) -> None:
         """``given`` has the judges of ``honest``, or is None."""
         self.given = given
         """The other table."""
         self._honest, self._seed = honest, seed
-        self._halves: list[tuple[Mask, Mask, AnswerTable]] | None = None
+        self._folds: list[tuple[Mask, Mask, AnswerTable]] | None = None
 
     @property
-    def halves(self) -> list[tuple[Mask, Mask, AnswerTable]]:
-        """For each half (its images, its facts, the honest other half)."""
-        if self._halves is None:
+    def folds(self) -> list[tuple[Mask, Mask, AnswerTable]]:
+        """For each fold (its images, its facts, the honest others), as in cross-validation."""
+        if self._folds is None:
             table = self._honest
-            rng = np.random.default_rng([self._seed, FOLDS])
-            half = (rng.permutation(table.n_items) % FOLDS)[table.item_of_image]
-            self._halves = [
-                (half == at, (half == at)[table.image_of], table.of_images(half != at))
-                for at in range(FOLDS)
+            fold = folds_of(table, FOLDS, self._seed)
+            self._folds = [
+                (fold == at, (fold == at)[table.image_of], table.of_images(fold != at))
+                for at in np.unique(fold)
             ]
-        return self._halves
+        return self._folds
 
     def of_judges(self, columns: Sequence[int]) -> Learning:
         """Return the same of some judges only."""

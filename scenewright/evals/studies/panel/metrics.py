@@ -32,8 +32,9 @@ from scipy.stats import norm
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import THRESHOLD
 from scenewright.evals.statistics.estimates import holm
-from scenewright.evals.statistics.figures import Figure, summary
-from scenewright.evals.statistics.ranks import DECIMALS, kendall
+from scenewright.evals.statistics.figures import Figure, side_of_zero, summary
+from scenewright.evals.statistics.pairs import ItemPairs
+from scenewright.evals.statistics.ranks import DECIMALS
 from scenewright.evals.studies.panel.resampling import (
     Drawn,
     ItemResamples,
@@ -336,6 +337,7 @@ OF_PEOPLE: tuple[Measure, ...] = (
     Measure("spearman", "Spearman with ratings ↑"),
     Measure("kendall", "Kendall with ratings ↑"),
     Measure("within_item", "Kendall within an item ↑"),
+    Measure("pairwise", "pairwise accuracy with ties ↑"),
 )
 
 
@@ -381,7 +383,7 @@ class Measures:
             found["spearman"] = read(likely, "rating_rank")
             if self._order is not None:
                 found["kendall"] = self._kendall(scores)
-            found["within_item"] = self._within(scores)
+            found |= self._within(scores)
         return {name: Drawn.of(reading) for name, reading in found.items()}
 
     def _calibration(self, likely: Array) -> dict[str, Array]:
@@ -414,17 +416,14 @@ class Measures:
             )
         return found
 
-    def _within(self, scores: Array) -> Array:
-        table, ratings = self._table, self._table.ratings
-        found, there = np.zeros(table.n_items), np.zeros(table.n_items)
-        usable = ~np.isnan(scores) & ~np.isnan(ratings)
-        for item in range(table.n_items):
-            rows = np.flatnonzero((table.item_of_image == item) & usable)
-            if len(rows) > 1 and np.ptp(np.round(ratings[rows], DECIMALS)) > 0.0:
-                there[item] = 1.0
-                tau = kendall(scores[rows], ratings[rows])
-                found[item] = 0.0 if np.isnan(tau) else tau
-        return ratio(self._evaluator.weights @ found, self._evaluator.weights @ there)
+    def _within(self, scores: Array) -> dict[str, Array]:
+        table = self._table
+        pairs = ItemPairs.of(scores, table.ratings, table.item_of_image, table.n_items)
+        sums = {
+            "within_item": pairs.kendall(),
+            "pairwise": pairs.accuracy(pairs.tie_threshold()),
+        }
+        return {name: ratio(*(self._evaluator.weights @ each).T) for name, each in sums.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,14 +436,13 @@ class Gain:
     """Two-sided, of no difference, by the standard deviation of the paired resamples."""
     p_holm: float
     """The same among all that were tried (Holm, 1979)."""
+    same_as: str = ""
+    """Another one, or the base, that comes out alike in every resample; the two count as one."""
 
     @property
     def verdict(self) -> str:
         """``better``, ``worse`` or ``tied`` by the interval alone."""
-        low, high = self.figure.low, self.figure.high
-        if low is None or high is None:
-            return "tied"
-        return "better" if low > 0.0 else "worse" if high < 0.0 else "tied"
+        return {1: "better", -1: "worse", 0: "tied"}[side_of_zero(self.figure)]
 
     @property
     def sure(self) -> bool:
@@ -461,6 +459,8 @@ def gains(
     """
     figures: dict[str, Figure] = {}
     raw: dict[str, float] = {}
+    same: dict[str, str] = {}
+    tried: dict[bytes, str] = {_mark(found[base][measure.key]): base}
     mine = found[base][measure.key]
     for name, measured in found.items():
         if name == base or measure.key not in measured:
@@ -469,9 +469,25 @@ def gains(
         drawn = measure.better * (other.resamples - mine.resamples)
         value = measure.better * (other.value - mine.value)
         figures[name] = summary(value, drawn, n)
-        raw[name] = _p_value(value, drawn)
+        same[name] = tried.setdefault(_mark(other), name)
+        if same[name] == name:
+            raw[name] = _p_value(value, drawn)
     corrected = dict(zip(raw, holm(list(raw.values())).tolist(), strict=True))
-    return {name: Gain(figures[name], raw[name], corrected[name]) for name in figures}
+    raw[base] = corrected[base] = 1.0
+    return {
+        name: Gain(
+            figure,
+            raw[same[name]],
+            corrected[same[name]],
+            "" if same[name] == name else same[name],
+        )
+        for name, figure in figures.items()
+    }
+
+
+def _mark(drawn: Drawn) -> bytes:
+    """Return what is equal for two that come out alike in every resample."""
+    return np.round(np.append(drawn.resamples, drawn.value), DECIMALS).tobytes()
 
 
 def _p_value(value: float, drawn: Array) -> float:

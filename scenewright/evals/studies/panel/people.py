@@ -24,7 +24,8 @@ from itertools import combinations
 import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.statistics.ranks import DECIMALS, kendall, weighted_pearson, weighted_ranks
+from scenewright.evals.statistics.pairs import ItemPairs
+from scenewright.evals.statistics.ranks import kendall, weighted_pearson, weighted_ranks
 from scenewright.evals.studies.panel.resampling import (
     Drawn,
     ItemResamples,
@@ -102,17 +103,17 @@ class People:
         Pairs that people rated differently; those with equal scores count half. NaN without such
         pairs.
         """
-        sums = np.zeros((self.table.n_items, 2))
-        values = np.round(scores, DECIMALS)
-        ratings = np.round(self.table.ratings, DECIMALS)
-        for item in range(self.table.n_items):
-            at = np.flatnonzero((self.table.item_of_image == item) & self.rated & ~np.isnan(scores))
-            first, second = np.triu_indices(len(at), 1)
-            people = np.sign(ratings[at[first]] - ratings[at[second]])
-            judged = np.sign(values[at[first]] - values[at[second]])
-            told = people != 0
-            sums[item] = ((people * judged)[told] / 2.0 + 0.5).sum(), told.sum()
-        return _ratio(sums, self._draws.counts)
+        return _ratio(self.pairs(scores).in_order(), self._draws.counts)
+
+    def pairwise(self, scores: Array) -> Drawn:
+        """Return pairwise accuracy with ties, of images of one item (Deutsch et al., 2023)."""
+        pairs = self.pairs(scores)
+        return _ratio(pairs.accuracy(pairs.tie_threshold()), self._draws.counts)
+
+    def pairs(self, scores: Array) -> ItemPairs:
+        """Return the pairs of images of one item."""
+        table = self.table
+        return ItemPairs.of(scores, table.ratings, table.item_of_image, table.n_items)
 
     def of_model(self, scores: Array, model: str) -> Drawn:
         """:meth:`spearman` among the images of one model."""

@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from scenewright.evals.reporting.plots import Measured
 from scenewright.evals.statistics.estimates import Estimate, number
-from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.statistics.figures import Figure, side_of_zero
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.panel.study import PanelStudyResult
 
@@ -67,11 +67,9 @@ def _in_words(figure: Figure, digits: int, sign: bool, unit: str) -> str:
     return shown + unit + (f" [{interval}" if interval else "")
 
 
-def side(figure: Measured) -> int:
-    """Return 1 if the interval is above 0, −1 if it is below 0, else 0."""
-    if figure.low is None or figure.high is None:
-        return 0
-    return int(figure.low > 0.0) - int(figure.high < 0.0)
+def side(figure: Measured, digits: int = 3) -> int:
+    """Return 1 if the interval is above 0, −1 if it is below 0, else 0, as it is shown."""
+    return side_of_zero(figure, digits)
 
 
 def apart(one: Figure, other: Figure) -> bool:
@@ -81,9 +79,9 @@ def apart(one: Figure, other: Figure) -> bool:
     return one.high < other.low or other.high < one.low
 
 
-def way(figure: Figure, above: str, below: str, neither: str) -> str:
+def way(figure: Figure, above: str, below: str, neither: str, digits: int = 3) -> str:
     """Return the words for the side of 0 on which the interval is."""
-    return {1: above, -1: below, 0: neither}[side(figure)]
+    return {1: above, -1: below, 0: neither}[side(figure, digits)]
 
 
 def joined(parts: Sequence[str]) -> str:

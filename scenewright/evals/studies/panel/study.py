@@ -16,13 +16,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from scenewright.config.settings import Settings
 from scenewright.core.validation import first_problem
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact
 from scenewright.evals.store.files import read_toml
 from scenewright.evals.studies.layout import Layout
+from scenewright.evals.studies.panel.aggregators.registry import AGGREGATORS, unknown_aggregator
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
 if TYPE_CHECKING:
@@ -49,6 +57,14 @@ class Options(BaseModel):
         # `scenewright study parts` shows what they mean.
         use_attribute_docstrings=True,
     )
+
+    @field_validator("aggregators", "names", "base", "panel", check_fields=False)
+    @classmethod
+    def _known_aggregators(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for name in (value,) if isinstance(value, str) else value:
+            if name not in AGGREGATORS:
+                raise ValueError(unknown_aggregator(name))
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +200,7 @@ def unmet_need(part: PanelStudy, table: AnswerTable, live: LiveJudges | None) ->
 
 
 PARTS: tuple[str, ...] = (
+    "people",
     "composition",
     "frontier",
     "aggregators",
@@ -191,7 +208,6 @@ PARTS: tuple[str, ...] = (
     "images",
     "questions",
     "circularity",
-    "people",
     "power",
     "recovery",
 )

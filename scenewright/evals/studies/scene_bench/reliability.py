@@ -47,7 +47,7 @@ _SPOILT = {"judge-weak": "made weak on purpose", "judge-eager": "made to say yes
 def judge_requirements(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
     """Require one panel a judge, on the pictures of the first seed."""
     panels = {
-        short: PanelSpec(judges=(name,))
+        short: PanelSpec(judges=(name,), aggregation="mean")
         for short, name in setup.judges_to_compare(settings).items()
     }
     return (

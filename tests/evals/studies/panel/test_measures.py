@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from scenewright.agents.panel.aggregation import (
     mean_probability,
 )
 from scenewright.evals.statistics.estimates import holm
+from scenewright.evals.statistics.figures import Figure, side_of_zero
 from scenewright.evals.statistics.ranks import kendall, spearman
 from scenewright.evals.studies.panel.attacks import NOISE, noisy
 from scenewright.evals.studies.panel.metrics import Measures, gains
@@ -63,8 +64,13 @@ def test_values_are_those_of_plain_computations() -> None:
     for key, value in expected.items():
         assert found[key].value == pytest.approx(value), key
     pairs = [np.flatnonzero(TABLE.item_of_image == item) for item in range(TABLE.n_items)]
-    taus = [kendall(scores[two], TABLE.ratings[two]) for two in pairs if np.ptp(TABLE.ratings[two])]
-    assert found["within_item"].value == pytest.approx(np.nan_to_num(taus).mean())
+    told = [
+        np.sign(np.round(scores[a] - scores[b], 9)) * np.sign(TABLE.ratings[a] - TABLE.ratings[b])
+        for two in pairs
+        for a, b in combinations(two, 2)
+        if abs(TABLE.ratings[a] - TABLE.ratings[b]) > 1e-9
+    ]
+    assert found["within_item"].value == pytest.approx(np.mean(told))
 
 
 def test_resamples_are_those_of_the_images_written_out() -> None:
@@ -91,7 +97,7 @@ def test_only_what_is_known_is_measured() -> None:
     assert "spearman" not in {one.key for one in Measures(unrated, 5).measures}
     untold = replace(TABLE, truth=np.full(len(TABLE.facts), np.nan))
     assert [one.key for one in Measures(untold, 5).measures] == [
-        "spearman", "kendall", "within_item",
+        "spearman", "kendall", "within_item", "pairwise",
     ]  # fmt: skip
     with pytest.raises(PanelStudyError, match="nothing can be called better"):
         Measures(replace(unrated, truth=untold.truth), 5)
@@ -164,3 +170,31 @@ def test_what_each_noise_does() -> None:
     assert (votes[:, 0] == votes[:, 1]).mean() > 0.75
     with pytest.raises(PanelStudyError, match="unknown noise model 'fog'"):
         noisy(TABLE, "fog")
+
+
+def test_aggregators_that_come_out_alike_count_once() -> None:
+    measures = Measures(TABLE, 100)
+    sharper = np.clip(LIKELY * 1.3 - 0.1, 0.0, 1.0)
+    found = {
+        "mean": measures.of(LIKELY),
+        "copy": measures.of(LIKELY),
+        "one": measures.of(sharper),
+        "two": measures.of(sharper),
+        "three": measures.of(np.random.default_rng(0).random(len(LIKELY))),
+    }
+    measure = measures.measures[0]
+    all_of_them = gains(found, "mean", measure, 10)
+    once = gains({k: v for k, v in found.items() if k not in ("copy", "two")}, "mean", measure, 10)
+    assert all_of_them["two"].same_as == "one"
+    assert all_of_them["copy"].same_as == "mean"
+    assert all_of_them["copy"].p_holm == 1.0
+    for name in ("one", "three"):
+        assert all_of_them[name].p_holm == once[name].p_holm
+    assert all_of_them["two"].p_holm == once["one"].p_holm
+
+
+def test_an_interval_that_is_shown_to_touch_0_is_not_clear() -> None:
+    assert side_of_zero(Figure(value=-0.01, low=-0.02, high=-0.0004)) == 0
+    assert side_of_zero(Figure(value=-0.01, low=-0.02, high=-0.0004), 4) == -1
+    assert side_of_zero(Figure(value=0.01, low=0.001, high=0.02)) == 1
+    assert side_of_zero(Figure(value=0.01)) == 0

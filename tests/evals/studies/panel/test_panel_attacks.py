@@ -245,21 +245,21 @@ def test_the_same_seed_gives_the_same_breakdown() -> None:
     assert one == two
 
 
-def test_what_learns_from_truth_never_learns_from_the_attacked_half() -> None:
+def test_what_learns_from_truth_never_learns_from_the_attacked_fold() -> None:
     table = random_table(0, n_items=20)
     learning = Learning(table, None, seed=3)
     seen = np.zeros(len(table.images), int)
-    for images, rows, other in learning.halves:
+    for images, rows, other in learning.folds:
         seen += images
         mine = {image.item for image, there in zip(table.images, images, strict=True) if there}
         assert not mine & {image.item for image in other.images}
         assert np.array_equal(rows, images[table.image_of])
     assert (seen == 1).all()
     likely = combined("calibrated", table, learning)
-    flipped = replace(table, truth=np.where(learning.halves[0][1], 1 - table.truth, table.truth))
+    flipped = replace(table, truth=np.where(learning.folds[0][1], 1 - table.truth, table.truth))
     changed = combined("calibrated", flipped, Learning(flipped, None, seed=3))
-    rows = learning.halves[0][1]
-    # Its own truth does not reach a half's answers; the other half's does.
+    rows = learning.folds[0][1]
+    # Its own truth does not reach a fold's answers; it does reach the others'.
     assert np.array_equal(likely[rows], changed[rows], equal_nan=True)
     assert not np.array_equal(likely[~rows], changed[~rows], equal_nan=True)
 

@@ -71,7 +71,7 @@ BASE = 'name = "x"\n[source]\nkind = "table"\npath = "a.csv"\n'
     [
         (BASE.replace("table", "tabel"), "source: Input tag 'tabel' found"),
         (BASE + "ratings = 'r.csv'\n", "source.table.ratings: Extra inputs are not permitted"),
-        ('parts = ["powr"]\n' + BASE, "unknown part 'powr': use one of composition"),
+        ('parts = ["powr"]\n' + BASE, "unknown part 'powr': use one of people"),
         ('parts = ["power", "power"]\n' + BASE, "parts lists one twice"),
         ("parts = []\n" + BASE, "parts is empty"),
         (BASE + "[part.powr]\n", "unknown part 'powr'"),

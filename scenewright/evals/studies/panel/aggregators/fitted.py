@@ -139,7 +139,7 @@ def known_ratings(learn: AnswerTable | None, name: str) -> AnswerTable:
             return learn
     raise PanelStudyError(
         f"{name} learns from human ratings, of {_FEWEST} items or more, that are not all the same: "
-        "give a table that has them, or take mean or same_question"
+        "give a table that has them, or take mean or agreement"
     )
 
 

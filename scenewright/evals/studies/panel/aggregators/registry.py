@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 
 import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
+from scenewright.evals.studies.panel.aggregators.agreement import AGREED
 from scenewright.evals.studies.panel.aggregators.base import FOLDS, Aggregator, folds_of
 from scenewright.evals.studies.panel.aggregators.fitted import FITTED
 from scenewright.evals.studies.panel.aggregators.latent import LATENT
 from scenewright.evals.studies.panel.aggregators.pooling import POOLS, SAME_QUESTION
+from scenewright.evals.studies.panel.aggregators.selected import SELECTED
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
 AGGREGATORS: Mapping[str, Aggregator] = {
-    one.name: one for one in (*POOLS, *LATENT, SAME_QUESTION, *FITTED)
+    one.name: one for one in (*POOLS, *AGREED, *LATENT, SAME_QUESTION, *FITTED, SELECTED)
 }
 """Name → aggregator."""
 
@@ -26,8 +29,15 @@ AGGREGATORS: Mapping[str, Aggregator] = {
 def aggregator_of(name: str) -> Aggregator:
     """Return the aggregator of that name; raises ``PanelStudyError`` for an unknown one."""
     if name not in AGGREGATORS:
-        raise PanelStudyError(f"unknown aggregator {name!r}: use one of {', '.join(AGGREGATORS)}")
+        raise PanelStudyError(unknown_aggregator(name))
     return AGGREGATORS[name]
+
+
+def unknown_aggregator(name: str) -> str:
+    """Return the error of an unknown ``name``, with what it may have meant."""
+    close = get_close_matches(name, AGGREGATORS, 1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    return f"unknown aggregator {name!r}: {meant}use one of {', '.join(AGGREGATORS)}"
 
 
 def combined_by(

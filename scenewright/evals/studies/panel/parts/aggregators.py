@@ -17,7 +17,7 @@ from scenewright.evals.studies.panel.aggregators.registry import (
     estimated,
 )
 from scenewright.evals.studies.panel.attacks import NOISE, noisy
-from scenewright.evals.studies.panel.metrics import Measure, Measures, gains
+from scenewright.evals.studies.panel.metrics import Gain, Measure, Measures, gains
 from scenewright.evals.studies.panel.presentation import difference, report
 from scenewright.evals.studies.panel.resampling import Drawn
 from scenewright.evals.studies.panel.study import (
@@ -48,16 +48,6 @@ class AggregatorOptions(Options):
     missing, yes_sayer, guesser, adversary, clique."""
     folds: int = Field(default=FOLDS, ge=2)
     """Folds of cross-validation by item, where there is no other table to learn from."""
-
-    @field_validator("names", "base")
-    @classmethod
-    def _known(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        for name in (value,) if isinstance(value, str) else value:
-            if name not in AGGREGATORS:
-                raise ValueError(
-                    f"unknown aggregator {name!r}: use some of {', '.join(AGGREGATORS)}"
-                )
-        return value
 
     @field_validator("noise")
     @classmethod
@@ -167,13 +157,19 @@ def _compared(
                     "p": gain and gain.p,
                     "p_holm": gain and gain.p_holm,
                     "verdict": gain and gain.verdict,
+                    "same_as": gain and gain.same_as,
                     "_sure": gain is not None and gain.sure,
-                    "_gain": gain
-                    and (gain.figure, f"({gain.verdict}{', also by Holm' if gain.sure else ''})"),
+                    "_gain": gain and (gain.figure, f"({_noted(gain)})"),
                     "_title": f"{name} ({how})",
                 }
             )
     return rows, left_out, {one.key: one for one in measures.measures}
+
+
+def _noted(gain: Gain) -> str:
+    if gain.same_as:
+        return f"the same as {gain.same_as}"
+    return f"{gain.verdict}{', also by Holm' if gain.sure else ''}"
 
 
 def _of(rows: Rows, noise: str, measure: str) -> Rows:
@@ -209,7 +205,7 @@ def _verdicts(rows: Rows, noise: str, measure: Measure, base: str) -> dict[str, 
     return {
         "title": _title(measure),
         "mine": mine,
-        "tried": len(gained),
+        "tried": sum(not row["same_as"] for row in gained),
         "better": listed(better),
         "sure": [row["aggregator"] for row in better if row["_sure"]],
         "tied": [row["aggregator"] for row in gained if row["verdict"] == "tied"],

@@ -67,7 +67,7 @@ class CompositionOptions(Options):
     """Options of the study of a panel's composition."""
 
     aggregators: tuple[str, ...] = Field(
-        default=("mean", "dawid_skene", "calibrated"), min_length=1
+        default=("agreement", "mean", "dawid_skene", "calibrated"), min_length=1
     )
     """Ways to combine the judges; the first is the one that findings are about. Those that have
     nothing to learn from are left out."""

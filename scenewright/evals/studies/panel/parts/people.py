@@ -11,7 +11,8 @@ from pydantic import Field
 from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.statistics.figures import Figure, summary
-from scenewright.evals.studies.panel.attacks import Learning, combined
+from scenewright.evals.studies.panel.aggregators.base import FOLDS
+from scenewright.evals.studies.panel.aggregators.registry import estimated
 from scenewright.evals.studies.panel.people import Ceilings, People, scores_of
 from scenewright.evals.studies.panel.presentation import bare, report, side
 from scenewright.evals.studies.panel.resampling import Drawn
@@ -41,10 +42,12 @@ class PeopleOptions(Options):
     """Options of the study of agreement with people."""
 
     aggregators: tuple[str, ...] = Field(
-        default=("mean", "median", "majority", "dawid_skene"), min_length=1
+        default=("agreement", "mean", "median", "majority", "dawid_skene"), min_length=1
     )
-    """Ways to combine the judges. What learns from truth or ratings does so on other items; those
-    that have nothing to learn from are left out."""
+    """Ways to combine the judges; the first is the panel of the findings. What learns from truth or
+    ratings does so on other items; those that have nothing to learn from are left out."""
+    folds: int = Field(default=FOLDS, ge=2)
+    """Folds of cross-validation by item, where there is no other table to learn from."""
     void: bool = True
     """Whether facts under an absent parent count 0."""
     splits: int = Field(default=100, ge=1, le=10_000)
@@ -57,10 +60,12 @@ def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
     people = People(table, context.resamples, options.splits, context.seed)
     n = int(people.rated.sum())
     likely = {judge: table.said[:, at] for at, judge in enumerate(table.judge_ids)}
-    learning, left_out = Learning(table, context.learn, context.seed), []
+    left_out = []
     for name in options.aggregators:
         try:
-            likely[name] = combined(name, table, learning)
+            likely[name] = estimated(
+                name, table, context.learn, folds=options.folds, seed=context.seed
+            )
         except PanelStudyError as error:
             left_out.append(f"{name} ({error})")
     ceilings: Ceilings | None = None
@@ -79,10 +84,11 @@ def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
 
     voters: Rows = []
     drawn: dict[str, Drawn] = {}
+    pairwise: dict[str, Drawn] = {}
     scores = scores_of(table, likely, options.void)
     for done, (name, of) in enumerate(scores.items()):
         context.told(done, len(scores))
-        drawn[name] = people.spearman(of)
+        drawn[name], pairwise[name] = people.spearman(of), people.pairwise(of)
         order, gaps = people.order_of_models(of)
         rater = people.as_a_rater(of) if ceilings else (None, None)
         voters.append(
@@ -93,6 +99,7 @@ def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
                 "kendall": figure(people.kendall(of)),
                 "pearson": figure(people.pearson(of)),
                 "within_items": figure(people.within_items(of)),
+                "pairwise": figure(pairwise[name]),
                 "share_of_ceiling": figure(
                     people.corrected(drawn[name], ceilings) if ceilings else None
                 ),
@@ -107,11 +114,25 @@ def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
     context.told(len(scores), len(scores))
     ratings = by_model(people.model_means(table.ratings))
     raters = {name: figure(getattr(ceilings, name)) for name in _CEILINGS} if ceilings else {}
-    panel, judge = _best(voters, False), _best(voters, True)
+    panel = next((row for row in voters if not row["judge"]), None)
+    judge = _best([row for row in voters if row["judge"]])
     best = panel or judge
-    gap = None
+    lead = pair_lead = None
     if panel and judge:
-        gap = figure(drawn[panel["voter"]] - drawn[judge["voter"]])
+        one, other = panel["voter"], judge["voter"]
+        lead = figure(drawn[one] - drawn[other])
+        rival = _best([row for row in voters if row["judge"]], "pairwise") or judge
+        pair_lead = (figure(pairwise[one] - pairwise[rival["voter"]]), rival["voter"])
+    every = _best(voters)
+    tied = (
+        []
+        if every is None
+        else [
+            name
+            for name in drawn
+            if name != every["voter"] and side(figure(drawn[every["voter"]] - drawn[name])) <= 0
+        ]
+    )
     unknown = {
         name: Estimate(reason=why) for name in ("share_of_ceiling", "minus_rater") if why
     }  # fmt: skip
@@ -119,7 +140,12 @@ def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
         "panel": panel,
         "judge": judge,
         "best": best,
-        "gap": gap,
+        "lead": lead,
+        "pair_lead": pair_lead,
+        "every": every,
+        "tied": tied,
+        "folds": options.folds,
+        "learn": context.learn and context.learn.name,
         "raters": raters,
         "n_raters": ceilings and f"{ceilings.raters:.1f}",
         "pairs": len(best["_sides"]) if best else 0,
@@ -167,9 +193,9 @@ def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
     )  # fmt: skip
 
 
-def _best(voters: Rows, judge: bool) -> dict[str, Any] | None:
-    mine = [r for r in voters if r["judge"] == judge and r["spearman"].value is not None]
-    return max(mine, key=lambda row: row["spearman"].value, default=None)
+def _best(voters: Rows, measure: str = "spearman") -> dict[str, Any] | None:
+    there = [row for row in voters if row[measure].value is not None]
+    return max(there, key=lambda row: row[measure].value, default=None)
 
 
 def _order(voters: Rows, ratings: Mapping[str, Figure]) -> Rows:

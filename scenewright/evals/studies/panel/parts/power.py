@@ -264,6 +264,14 @@ def _own_share(spread: Spread, facts: float) -> float | None:
     return (spread.judge_item + spread.judge_fact / facts) / total if total > 0 else None
 
 
+def _images(effect: float, variance: float, slope: float, test: Test) -> int | None:
+    """Return the images of each model; None where no number that can be drawn is enough."""
+    try:
+        return images_needed(effect, variance, slope=slope, test=test)
+    except PanelStudyError:
+        return None
+
+
 def _simulated(
     context: PanelStudyContext,
     formula: _Formula,
@@ -280,8 +288,8 @@ def _simulated(
     found: Rows = []
     for judges in sorted({j for j in options.judges if j <= len(context.table.judges)}):
         for effect in options.effects:
-            n = images_needed(effect, spread.variance(judges, facts), slope=slope, test=test)
-            if n > _MOST_SIMULATED:
+            n = _images(effect, spread.variance(judges, facts), slope, test)
+            if n is None or n > _MOST_SIMULATED:
                 continue
             hits = total = 0
             powers = []
@@ -323,8 +331,12 @@ def _several(context: PanelStudyContext, formula: _Formula, effect: float) -> Ro
     for models in dict.fromkeys(options.models):
         test = formula.test(options.powers[0], models)
         for judges, variance in zip(options.judges, formula.variances, strict=True):
-            n = images_needed(effect, variance, slope=formula.slope, test=test)
+            n = _images(effect, variance, formula.slope, test)
             power = None
+            if n is None:
+                found.append({"models": models, "judges": judges, "images": None,
+                              "holm_power": None, "_cell": None})  # fmt: skip
+                continue
             if formula.paired and n * models <= 10 * _MOST_SIMULATED:
                 power = holm_power(
                     n, effect * formula.slope, variance, models,

@@ -23,7 +23,7 @@ from scenewright.evals.studies.panel.sources.live_judges import (
     query_table,
 )
 from scenewright.evals.studies.panel.sources.recorded import load_evaluation, load_runs
-from scenewright.evals.studies.panel.sources.tables import load_table
+from scenewright.evals.studies.panel.sources.tables import read_answers
 from scenewright.evals.studies.panel.study import (
     DsgSource,
     EvaluationSource,
@@ -85,6 +85,10 @@ async def load_source(
         )
     if isinstance(source, RunsSource):
         return await asyncio.to_thread(load_runs, root / source.path)
+    if isinstance(source, TableSource):
+        path = root / source.path
+        table, notes = await asyncio.to_thread(read_answers, path)
+        return Loaded(table, f"Answers of the table {path.name}.", notes=notes)
     table, about = await asyncio.to_thread(_read, source, root)
     return Loaded(table, about)
 
@@ -137,13 +141,8 @@ def _labelled(
     return facts, "miniature", about
 
 
-def _read(
-    source: DsgSource | TableSource | SimulationSource, root: Path
-) -> tuple[AnswerTable, str]:
+def _read(source: DsgSource | SimulationSource, root: Path) -> tuple[AnswerTable, str]:
     """Return the table, and a sentence about it."""
-    if isinstance(source, TableSource):
-        path = root / source.path
-        return load_table(path), f"Answers of the table {path.name}."
     if isinstance(source, DsgSource):
         from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
 

@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -31,14 +32,22 @@ from scenewright.evals.studies.panel.table import (
 
 COLUMNS = (
     *("image", "item", "model", "round", "rating", "fact", "kind", "group", "question", "parents"),
-    *("truth", "judge", "family", "fingerprint", "answer", "probability"),
-    *("seconds", "tokens", "usd"),
+    *("truth", "judge", "family", "fingerprint", "answer", "probability", "vote"),
+    *("score", "score_min", "score_max", "seconds", "tokens", "usd"),
 )
 """The columns of a table. Of an image: item (default: the image itself), model, round and rating
 (several raters joined by ``|``). Of a fact: kind (default object), group, question, parents (ids of
 facts of the same image, joined by ``|`` or a JSON list) and truth (1, 0 or empty). Of a judge:
-family and fingerprint. Of an answer: answer (yes, no, ``unscored``: asked without a usable answer,
-``unasked``) and probability that the fact holds, seconds, tokens and usd."""
+family, fingerprint, score_min and score_max (of its scores, default 0 and 10). Of an answer: answer
+(yes, no, ``unscored``: asked without a usable answer, ``unasked``) and probability that the fact
+holds, or a score; vote (1 or 0, where a judge's choice contradicts its probability), seconds,
+tokens and usd. A row with a score and no fact is about the whole picture."""
+WIDE = "judge:"
+"""Begins the columns of a wide table: ``judge:NAME`` holds the answers of the judge NAME."""
+PICTURE = "picture"
+"""Fact of a score of the whole picture."""
+_LOWEST, _HIGHEST = 0.0, 10.0
+"""Range of scores that name none."""
 SEPARATOR = "|"
 """Between ratings, and between parents."""
 ANSWERS = ("yes", "no", "unscored", "unasked")
@@ -87,7 +96,14 @@ def _answer(table: AnswerTable, row: int, at: int) -> dict[str, Any]:
     else:
         answer = "yes" if vote == 1.0 else "no"
     costs = {name: float(getattr(table, name)[row, at]) for name in ("seconds", "tokens", "usd")}
-    return {"answer": answer, "probability": None if np.isnan(said) else float(said), **costs}
+    told = None if np.isnan(said) else float(said)
+    # A vote against the probability is told twice, so that it is no mistake.
+    against = told is not None and _contradicts(vote, told)
+    return {"answer": answer, "probability": told, "vote": int(vote) if against else None, **costs}
+
+
+def _contradicts(vote: float, probability: float) -> bool:
+    return probability != 0.5 and (probability > 0.5) != (vote == 1.0)
 
 
 def _joined(parents: list[str]) -> str | None:
@@ -130,7 +146,9 @@ def _write_parquet(table: AnswerTable, file: Path) -> None:
     kinds: dict[str, pa.DataType] = {
         "round": pa.int64(),
         "truth": pa.int8(),
+        "vote": pa.int8(),
         **dict.fromkeys(("probability", "seconds", "tokens", "usd"), pa.float64()),
+        **dict.fromkeys(("score", "score_min", "score_max"), pa.float64()),
     }
     schema = pa.schema([pa.field(name, kinds.get(name, pa.string())) for name in COLUMNS])
     draft = file.with_name(f".{file.name}.tmp")
@@ -164,7 +182,7 @@ _YES = ("yes", "1", "1.0", "true")
 _NO = ("no", "0", "0.0", "false")
 _OF_IMAGE = ("item", "model", "round", "rating")
 _OF_FACT = ("kind", "group", "question", "parents", "truth")
-_OF_JUDGE = ("family", "fingerprint")
+_OF_JUDGE = ("family", "fingerprint", "score_min", "score_max")
 
 
 @dataclass(slots=True)
@@ -198,13 +216,19 @@ def load_table(path: str | Path) -> AnswerTable:
     Its columns are those of :data:`~scenewright.evals.studies.panel.sources.tables.COLUMNS`.
 
     Columns of an image, a fact or a judge may be given in one of its rows or in all. A fact may
-    stand before its parents. A judge without a row for a fact was not asked. Raises
-    ``PanelStudyError`` for a file that cannot be read, and with the line for a cell that does not
-    fit, things said differently twice, and answers given twice.
+    stand before its parents. A judge without a row for a fact was not asked. A wide table has one
+    row a fact (or picture) and a column ``judge:NAME`` for each judge. Raises ``PanelStudyError``
+    for a file that cannot be read, and with the line for a cell that does not fit, things said
+    differently twice, and answers given twice.
     """
+    return read_answers(path)[0]
+
+
+def read_answers(path: str | Path) -> tuple[AnswerTable, tuple[str, ...]]:
+    """Return :func:`load_table`, and what to know of it: columns that nothing reads."""
     file = Path(path)
     try:
-        table = read_table(file, file.read_bytes(), COLUMNS, _lost)
+        table = read_table(file, file.read_bytes(), COLUMNS, _lost, WIDE)
     except OSError as error:
         raise PanelStudyError(
             f"the table {file} cannot be read: {error.strerror or error}"
@@ -212,16 +236,57 @@ def load_table(path: str | Path) -> AnswerTable:
     except TableError as error:
         raise PanelStudyError(str(error)) from error
     try:
-        return _Reader(table).table()
+        return _Reader(_long(table)).table(), _unread(table)
     except TableError as error:
         raise PanelStudyError(str(error)) from error
 
 
 def _lost(columns: frozenset[str]) -> list[str]:
-    lost = [name for name in ("image", "fact", "judge") if name not in columns]
-    if not {"answer", "probability"} & columns:
-        lost.append("answer (or probability)")
+    wide = any(name.startswith(WIDE) for name in columns)
+    lost = [] if "image" in columns else ["image"]
+    if "judge" not in columns and not wide:
+        lost.append(f"judge (or a column {WIDE}NAME for each judge)")
+    if "fact" not in columns and not wide and "score" not in columns:
+        lost.append("fact")
+    if not wide and not {"answer", "probability", "score"} & columns:
+        lost.append("answer (or probability, or score)")
     return lost
+
+
+def _unread(table: Table) -> tuple[str, ...]:
+    """Return a sentence about the columns that nothing reads."""
+    if not table.unknown:
+        return ()
+    shown = []
+    for name in table.unknown:
+        close = get_close_matches(name, COLUMNS, 1)
+        shown.append(f"{name} (did you mean {close[0]}?)" if close else name)
+    return (f"Columns of {table.path.name} that nothing reads: {', '.join(shown)}.",)
+
+
+def _long(table: Table) -> Table:
+    """Return a wide table with one row an answer; another as it is.
+
+    Raises ``TableError`` for one that is both.
+    """
+    wide = sorted(name for name in table.columns if name.startswith(WIDE))
+    if not wide:
+        return table
+    both = {"judge", "answer", "probability", "score"} & table.columns
+    if both:
+        raise TableError(
+            f"{table.path} has columns {WIDE}NAME and {', '.join(sorted(both))}: give one row an "
+            "answer, or one column a judge"
+        )
+    rows = []
+    for row in table.rows:
+        for name in wide:
+            said = row[name]
+            words = said.lower() in (*_YES[:1], *_NO[:1], *ANSWERS[2:], "true", "false", "")
+            kind = "answer" if words else "probability" if row["fact"] else "score"
+            cells = {**row.cells, "judge": name.removeprefix(WIDE), kind: said}
+            rows.append(Row(cells, f"{row.place}, {name}"))
+    return Table(table.path, table.columns, tuple(rows), table.unknown)
 
 
 class _Reader:
@@ -242,23 +307,28 @@ class _Reader:
             raise self._wrong(row, "it names no image")
         image = self._images.setdefault(name, _Image())
         self._note(image, row, _OF_IMAGE, f"of the image {name}")
-        if not row["fact"]:
-            if row["judge"]:
-                raise self._wrong(row, "it names a judge but no fact")
-            return
-        fact = image.facts.setdefault(row["fact"], _Seen())
-        self._note(fact, row, _OF_FACT, f"of the fact {row['fact']} of the image {name}")
+        fact_id = row["fact"]
+        if not fact_id:
+            if row["judge"] and not row["score"] and "fact" in self._table.columns:
+                raise self._wrong(
+                    row, "it names a judge but no fact: only a score may be of the whole picture"
+                )
+            if not row["judge"]:
+                return
+            fact_id = PICTURE
+        fact = image.facts.setdefault(fact_id, _Seen())
+        self._note(fact, row, _OF_FACT, f"of the fact {fact_id} of the image {name}")
         if not row["judge"]:
-            if row["answer"] or row["probability"]:
+            if row["answer"] or row["probability"] or row["score"]:
                 raise self._wrong(row, "it has an answer but names no judge")
             return
         judge = self._judges.setdefault(row["judge"], _Seen())
         self._note(judge, row, _OF_JUDGE, f"of the judge {row['judge']}")
-        key = (name, row["fact"], row["judge"])
+        key = (name, fact_id, row["judge"])
         if key in self._said:
             before = self._said[key].row.place
             raise self._wrong(row, f"{row['judge']} answered this fact in {before} already")
-        self._said[key] = self._answer(row)
+        self._said[key] = self._answer(row, judge)
 
     def _note(self, seen: _Seen, row: Row, names: tuple[str, ...], of: str) -> None:
         seen.row = seen.row or row
@@ -271,9 +341,16 @@ class _Reader:
                     row, f"the {name} {of} is {row[name]!r}, but {said!r} in {first.place}"
                 )
 
-    def _answer(self, row: Row) -> _Said:
+    def _answer(self, row: Row, judge: _Seen) -> _Said:
         answer = row["answer"].lower()
         probability = self._number(row, "probability", 0.0, 1.0)
+        scored = self._score(row, judge)
+        if scored is not None:
+            if probability is not None or answer in (*_YES, *_NO):
+                raise self._wrong(
+                    row, "it has a score and an answer or probability: give one of them"
+                )
+            probability = scored
         costs = tuple(self._number(row, name, 0.0) or 0.0 for name in ("seconds", "tokens", "usd"))
         seconds, tokens, usd = costs
         if answer in ANSWERS[2:] or (not answer and probability is None):
@@ -283,8 +360,44 @@ class _Reader:
         if answer and answer not in (*_YES, *_NO):
             raise self._wrong(row, f"the answer is {answer!r}: use one of {', '.join(ANSWERS)}")
         vote = float(probability > 0.5) if not answer else float(answer in _YES)  # type: ignore[operator]
+        meant = row["vote"] in ("0", "1", "0.0", "1.0") and float(row["vote"]) == vote
+        if probability is not None and _contradicts(vote, probability) and not meant:
+            raise self._wrong(
+                row,
+                f"the answer is {answer}, but the probability that the fact holds is "
+                f"{probability:g}: mend one of them. The probability is of the fact, not of the "
+                f"answer; where the judge did say both, add the column vote with {vote:g}",
+            )
         found = vote if probability is None else probability
         return _Said(found, vote, True, (seconds, tokens, usd), row)
+
+    def _score(self, row: Row, judge: _Seen) -> float | None:
+        """Return the row's score as a share of its range."""
+        if not row["score"] or row["score"].lower() == "nan":
+            return None
+        low, high = _LOWEST, _HIGHEST
+        for name in ("score_min", "score_max"):
+            text = judge[name]
+            try:
+                value = float(text) if text else (_LOWEST if name == "score_min" else _HIGHEST)
+            except ValueError:
+                value = math.nan
+            if not math.isfinite(value):
+                raise self._wrong(row, f"{name} is {text!r}: use a number")
+            low, high = (value, high) if name == "score_min" else (low, value)
+        if not low < high:
+            raise self._wrong(row, f"score_min is {low:g} and score_max {high:g}: it must be above")
+        try:
+            value = float(row["score"])
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:
+            raise self._wrong(
+                row,
+                f"score is {row['score']!r}: use a number from {low:g} to {high:g}, or name "
+                "another range in the columns score_min and score_max",
+            )
+        return (value - low) / (high - low)
 
     def _number(self, row: Row, name: str, low: float, high: float = math.inf) -> float | None:
         text = row[name]
@@ -358,7 +471,9 @@ class _Reader:
                 ratings = (math.nan,)
             if not all(map(math.isfinite, ratings)):
                 raise self._wrong(
-                    row, f"the rating is {image['rating']!r}: use numbers joined by {SEPARATOR}"
+                    row,
+                    f"the rating is {image['rating']!r}: use one number a rater, joined by "
+                    f"{SEPARATOR}, as in 4{SEPARATOR}5{SEPARATOR}4",
                 )
         number: int | None = None
         if image["round"] and image["round"].lower() != "nan":

@@ -57,7 +57,7 @@ def test_figures_are_those_of_the_panels() -> None:
     balanced = (right[table.truth == 1.0].mean() + right[table.truth == 0.0].mean()) / 2
     assert found.figures["full.mean"]["mean"] == pytest.approx(balanced)
     rows = found.records["panels"]
-    assert len({(r["aggregator"], r["judges"]) for r in rows}) == 3 * 7
+    assert len({(r["aggregator"], r["judges"]) for r in rows}) == 4 * 7
     singles = [
         r["value"]
         for r in rows
@@ -71,13 +71,13 @@ def test_figures_are_those_of_the_panels() -> None:
 def test_findings_name_what_the_intervals_support() -> None:
     found = run(good_and_bad(), resamples=300)
     text = " ".join(found.findings)
-    assert "All 3 judges together (mean) reach a balanced accuracy of" in text
+    assert "All 3 judges together (agreement) reach a balanced accuracy of" in text
     # The two good judges err together, and are of one family; the third shares nothing.
     assert "clearly more within" in text
-    adds = {at: found.figures[f"adds.judge-{at}.mean"] for at in range(3)}
+    adds = {at: found.figures[f"adds.judge-{at}.agreement"] for at in range(3)}
     assert any("judge-0 alone is clearly better than all 3" in line for line in found.findings)
     for at, figure in adds.items():
-        said = f"judge-{at} (" in found.findings[2]
+        said = f"judge-{at} (" in found.findings[3]
         assert said == (figure["low"] > 0.0 or figure["high"] < 0.0)
 
 
@@ -87,13 +87,13 @@ def test_a_judge_that_always_says_yes_harms_and_it_is_said() -> None:
     found = run(table.with_said(said), aggregators=["mean"], resamples=200)
     assert found.figures["adds.judge-1.mean"]["high"] < 0.0
     assert "clearly better without judge-1" in " ".join(found.findings)
-    assert "The panel is clearly worse than judge-0" in found.findings[0]
+    assert "the panel (mean) is clearly worse than judge-0" in found.findings[0]
 
 
 def test_without_truth_people_are_asked_and_without_both_it_is_no_quality() -> None:
     table = random_table(3, truth=False)
     found = run(table)
-    assert "mean human rating" in found.findings[0]
+    assert "rank correlation of image scores with people" in found.findings[0]
     assert "calibrated is left out: the table has no truth to learn from." in found.notes
     bare = run(random_table(3, truth=False, rated=False))
     assert "no quality" in bare.findings[0]

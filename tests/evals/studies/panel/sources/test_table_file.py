@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from scenewright.evals.studies.panel.running import digest_of
-from scenewright.evals.studies.panel.sources.tables import COLUMNS, load_table, write_table
+from scenewright.evals.studies.panel.sources.tables import (
+    COLUMNS,
+    load_table,
+    read_answers,
+    write_table,
+)
 from scenewright.evals.studies.panel.table import (
     AnswerTable,
     FactRow,
@@ -110,8 +115,8 @@ def test_the_least_table_is_enough(tmp_path: Path) -> None:
     assert np.isnan(found.truth).all()
 
 
-def test_a_probability_alone_votes_and_a_vote_goes_before_it(tmp_path: Path) -> None:
-    text = "image,fact,judge,answer,probability\np,f,a,,0.7\np,f,b,no,0.7\np,f,c,,0.5\n"
+def test_a_probability_alone_votes_and_a_vote_told_twice_goes_before_it(tmp_path: Path) -> None:
+    text = "image,fact,judge,answer,probability,vote\np,f,a,,0.7,\np,f,b,no,0.7,0\np,f,c,,0.5,\n"
     found = load_table(written(tmp_path, text))
     np.testing.assert_array_equal(found.said, [[0.7, 0.7, 0.5]])
     np.testing.assert_array_equal(found.votes, [[1.0, 0.0, 0.0]])
@@ -157,7 +162,7 @@ def test_what_does_not_fit_is_told_with_its_line(tmp_path: Path, row: str, said:
 
 
 def test_lost_columns_and_files_are_told(tmp_path: Path) -> None:
-    with pytest.raises(PanelStudyError, match=r"lacks the columns judge, answer \(or probability"):
+    with pytest.raises(PanelStudyError, match=r"lacks the columns judge \(or a column judge:NAME"):
         load_table(written(tmp_path, "image,fact\np,f\n"))
     with pytest.raises(PanelStudyError, match=r"the table .*gone\.csv cannot be read"):
         load_table(tmp_path / "gone.csv")
@@ -192,3 +197,72 @@ def test_the_columns_are_in_the_docs() -> None:
     page = Path(__file__).resolve().parents[5] / "docs" / "panel-studies.md"
     text = page.read_text(encoding="utf-8")
     assert [name for name in COLUMNS if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize(("answer", "probability"), [("yes", 0.2), ("no", 0.9)])
+def test_an_answer_against_its_probability_is_an_error(
+    tmp_path: Path, answer: str, probability: float
+) -> None:
+    text = f"image,fact,judge,answer,probability\np,f,a,{answer},{probability}\n"
+    with pytest.raises(PanelStudyError, match=r"line 2: the answer is .* mend one of them"):
+        load_table(written(tmp_path, text))
+
+
+def test_scores_are_shares_of_their_range(tmp_path: Path) -> None:
+    text = (
+        "image,judge,score,score_min,score_max,rating\n"
+        "p,a,7,,,4|5\nq,a,0,,,2|1\np,b,4,1,5,\nq,b,1,,,\n"
+    )
+    found = load_table(written(tmp_path, text))
+    np.testing.assert_allclose(found.said, [[0.7, 0.75], [0.0, 0.0]])
+    assert {fact.id for fact in found.facts} == {"picture"}
+    assert found.images[0].ratings == (4.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ("f,a,11,,,", "use a number from 0 to 10"),
+        ("f,a,3,5,1,", "must be above"),
+        ("f,a,3,x,,", "score_min is 'x'"),
+        ("f,a,3,,,0.3", "a score and an answer or probability"),
+    ],
+)
+def test_wrong_scores_are_told(tmp_path: Path, cells: str, told: str) -> None:
+    head = "image,fact,judge,score,score_min,score_max,probability\n"
+    with pytest.raises(PanelStudyError, match=told):
+        load_table(written(tmp_path, f"{head}p,{cells}\n"))
+
+
+def test_a_wide_table_has_one_column_a_judge(tmp_path: Path) -> None:
+    text = "image,fact,judge:GPT-6,judge:b,truth\np,f,0.9,no,1\np,g,unscored,yes,0\n"
+    found = load_table(written(tmp_path, text))
+    assert found.judge_ids == ("GPT-6", "b")
+    np.testing.assert_array_equal(found.said, [[0.9, 0.0], [np.nan, 1.0]])
+    scores = load_table(written(tmp_path, "image,judge:a,judge:b\np,7,10\nq,2,0\n", "s.csv"))
+    np.testing.assert_allclose(scores.said, [[0.7, 1.0], [0.2, 0.0]])
+    with pytest.raises(PanelStudyError, match="one row an answer, or one column a judge"):
+        load_table(written(tmp_path, "image,fact,judge,judge:a\np,f,b,yes\n", "both.csv"))
+
+
+@pytest.mark.parametrize(("mark", "word"), [(";", "semicolons"), ("\t", "tabs")])
+def test_other_separators_are_told(tmp_path: Path, mark: str, word: str) -> None:
+    text = "image,fact,judge,answer\np,f,a,yes\n".replace(",", mark)
+    with pytest.raises(PanelStudyError, match=f"separated by {word}. Save it with commas"):
+        load_table(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("ratings", ["4;5", "4/5", "4 5"])
+def test_the_bar_between_raters_is_told(tmp_path: Path, ratings: str) -> None:
+    text = f"image,fact,judge,answer,rating\np,f,a,yes,{ratings}\n"
+    with pytest.raises(PanelStudyError, match=r"one number a rater, joined by \|, as in 4\|5\|4"):
+        load_table(written(tmp_path, text))
+
+
+def test_columns_that_nothing_reads_are_told(tmp_path: Path) -> None:
+    text = "image,fact,judge,answer,ratings,weather\np,f,a,yes,4,sunny\n"
+    _, notes = read_answers(written(tmp_path, text))
+    assert notes == (
+        "Columns of mine.csv that nothing reads: ratings (did you mean rating?), weather.",
+    )
+    assert read_answers(written(tmp_path, "image,fact,judge,answer\np,f,a,yes\n"))[1] == ()
