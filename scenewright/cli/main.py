@@ -20,6 +20,7 @@ from scenewright.cli.doctor import doctor
 from scenewright.cli.eval import app as evals
 from scenewright.cli.extract import extract
 from scenewright.cli.filter import filter_pictures
+from scenewright.cli.gate import gate
 from scenewright.cli.judges import app as judges
 from scenewright.cli.keys import app as keys
 from scenewright.cli.mcp import mcp
@@ -123,7 +124,7 @@ def main(
 
 _COMMANDS: tuple[Callable[..., object], ...] = (
     *(refine, edit, score, demo, page, show, serve, worker, parse, strategies, doctor, extract),
-    mcp,
+    *(gate, mcp),
 )
 for _command in _COMMANDS:
     app.command()(_command)
