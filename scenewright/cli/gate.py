@@ -31,7 +31,7 @@ def gate(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="A changed field of the candidate's profile, such as backend.steps=8 or "
+            help="A changed field of the candidate's profile, such as steps=8 or "
             "composer=triplets; can be given several times.",
         ),
     ] = None,
@@ -96,7 +96,7 @@ def gate(
 
       scenewright gate flux flux-lora --config gate.toml
 
-      scenewright gate evals/release-1 my-profile --set backend.steps=8
+      scenewright gate evals/release-1 my-profile --set steps=8
 
       scenewright gate evals/release-1 evals/release-2 --margin 0.02
 

@@ -34,7 +34,7 @@ class Drawn:
 
     @property
     def text(self) -> str:
-        """Return ``flux, backend.steps=8``."""
+        """Return ``flux, steps=8``."""
         changes = [f"{key}={_plain(value)}" for key, value in self.changes.items()]
         return ", ".join([self.profile, *changes])
 
@@ -64,6 +64,8 @@ class Finished:
 
 
 Subject = Drawn | Finished
+_JUDGING = frozenset({"alpha", "asking", "protocol", "report_judges", "self_report"})
+"""Fields of a profile that the evaluation decides in its place."""
 
 
 def subject_of(text: str, changes: Mapping[str, Any] | None = None) -> Subject:
@@ -93,7 +95,7 @@ def change_of(text: str) -> tuple[str, Any]:
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise ChoiceError(f"{text!r} is not a change: write KEY=VALUE, such as backend.steps=8")
+        raise ChoiceError(f"{text!r} is not a change: write KEY=VALUE, such as steps=8")
     try:
         return key.strip(), json.loads(value)
     except ValueError:
@@ -154,6 +156,11 @@ def _changed(profile: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str
     found: dict[str, Any] = {}
     for key, value in changes.items():
         name, *path = key.split(".")
+        if name in _JUDGING:
+            raise EvalError(
+                f"{name} decides how pictures are judged: it cannot differ between the sides. Set "
+                "it for both, in the configuration or with --judges"
+            )
         if name not in profile:
             known = ", ".join(sorted(profile))
             raise EvalError(f"a profile has no field {name!r}: use one of {known}")
