@@ -1,8 +1,9 @@
 """How many pictures does the gate need, and how often is it wrong?
 
-``python -m benchmarks.gate [--quick] [--data FOLDER] [--work FOLDER] [--scenes N]``. Differences of
-SGScore between two ways of drawing the same scenes are resampled, and the gate
-(:mod:`scenewright.evals.statistics.sequential`) decides on each sequence. Their noise is that of
+``python -m benchmarks.gate [--quick] [--data FOLDER] [--work FOLDER] [--scenes N]
+[--sequences N]``. Differences of SGScore between two ways of drawing the same scenes are resampled,
+and the gate (:mod:`scenewright.evals.statistics.sequential`) decides on each sequence. Their noise
+is that of
 
 - ``dsg``: real pictures, five text-to-image models on the prompts of TIFA160, judged by three
   released judges (the DSG release); a scene's score is the share of its facts that the majority
@@ -388,10 +389,10 @@ def _allocation(noise: Noise) -> float:
     data=folder("folder of the DSG release"),
     work=folder("folder of the miniature's pictures; kept, so that a second run is quick"),
     scenes=Option(120, "scenes of the miniature", least=6),
-    trials=Option(4000, "sequences of each pair", least=100),
+    sequences=Option(4000, "sequences of differences of each pair", least=100),
 )
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
-    trials = 300 if options.quick else options.trials
+    trials = 300 if options.quick else options.sequences
     groups = GroupSequential(4000 if options.quick else 100_000)
     sources: dict[str, list[Noise]] = {}
     try:

@@ -17,7 +17,6 @@ from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from scenewright.evals.gate.result import GateResult
-    from scenewright.evals.runner.config import EvalConfig
 
 SIDE = "A profile, or a finished evaluation: FOLDER or FOLDER:BACKEND/CONDITION."
 
@@ -109,7 +108,7 @@ def gate(
     from scenewright.evals.gate.page import REPORT
     from scenewright.evals.gate.result import GateOptions
     from scenewright.evals.gate.running import RESULT, expected_usd, plan_gate, run_gate
-    from scenewright.evals.gate.subjects import change_of, subject_of
+    from scenewright.evals.gate.subjects import change_of, evaluation_of, subject_of
 
     changes = dict(change_of(each) for each in change or ())
     try:
@@ -130,7 +129,7 @@ def gate(
         subject_of(candidate, changes),
         asked,
         folder,
-        config=_config(config, data, split_list(judges), panel),
+        config=evaluation_of(config, data, split_list(judges), panel),
         root=config.parent if config is not None else None,
         force=force,
     )
@@ -153,32 +152,6 @@ def _name(candidate: str) -> str:
     """Return a name for the folder of a gate."""
     kept = "".join(c if c.isalnum() or c in "._-" else "-" for c in candidate)
     return kept.strip(".-") or "gate"
-
-
-def _config(
-    config: Path | None, data: str | None, judges: tuple[str, ...], panel: str
-) -> EvalConfig | None:
-    """Return the evaluation that the options describe; None without ``config`` and ``data``."""
-    from scenewright.evals.reporting.pages import ChoiceError
-    from scenewright.evals.runner.config import REPORT_PANEL, EvalConfig, load_config
-
-    if config is not None and data is not None:
-        raise ChoiceError("--config and --data both name scenes: give one of them")
-    if config is None and data is None:
-        if judges:
-            raise ChoiceError(
-                "--judges needs --config or --data: a finished evaluation is judged by its own"
-            )
-        return None
-    found = (
-        load_config(config)
-        if config is not None
-        else EvalConfig.model_validate({"name": "gate", "dataset": {"name": data}})
-    )
-    if not judges:
-        return found
-    panels = {panel or REPORT_PANEL: {"judges": judges}}
-    return EvalConfig.model_validate({**found.model_dump(), "panels": panels})
 
 
 def _show(found: GateResult, page: Path, result: Path) -> None:

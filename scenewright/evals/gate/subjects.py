@@ -19,7 +19,7 @@ from scenewright.evals.datasets.registry import PartOfSet, rank
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting.evaluations import Side, open_sides
 from scenewright.evals.reporting.pages import ChoiceError
-from scenewright.evals.runner.config import EvalConfig, panels_of
+from scenewright.evals.runner.config import REPORT_PANEL, EvalConfig, load_config, panels_of
 from scenewright.evals.store.results import MANIFEST
 
 
@@ -104,6 +104,33 @@ def change_of(text: str) -> tuple[str, Any]:
 
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def evaluation_of(
+    config: str | Path | None, data: str | None, judges: Sequence[str] = (), panel: str = ""
+) -> EvalConfig | None:
+    """Return the evaluation in the TOML file ``config``, or of the set named ``data``.
+
+    ``judges`` replace its panels by one, named ``panel``. None without both. Raises ``ChoiceError``
+    for options that exclude each other, and ``EvalError`` for a file that cannot be read.
+    """
+    if config is not None and data is not None:
+        raise ChoiceError("--config and --data both name scenes: give one of them")
+    if config is None and data is None:
+        if judges:
+            raise ChoiceError(
+                "--judges needs --config or --data: a finished evaluation is judged by its own"
+            )
+        return None
+    found = (
+        load_config(config)
+        if config is not None
+        else EvalConfig.model_validate({"name": "gate", "dataset": {"name": data}})
+    )
+    if not judges:
+        return found
+    panels = {panel or REPORT_PANEL: {"judges": tuple(judges)}}
+    return EvalConfig.model_validate({**found.model_dump(), "panels": panels})
 
 
 def config_in(finished: Finished) -> EvalConfig:
