@@ -20,6 +20,8 @@ power .9.
   "not worse" at −3; the worst pair of all is in ``….worst``;
 - ``sample_share``: mean scenes at −3 points over those of the paired t-test of fixed size with the
   same errors (:func:`fixed_size`); ``sample_share.loss_N`` at other losses, in points;
+- ``….failures``: the same 3 points, lost by 6 % of the scenes that fall by half while nothing
+  changes in the others, against the fixed size for that;
 - ``sample_share.oracle``: that of Wald's test, which knows the noise: the least of any test for
   normal differences; ``sample_share.limit``: (1 − β) log(…) over the fastest growth that a test of
   the mean of these differences can have, whatever their shape;
@@ -66,6 +68,10 @@ Array = NDArray[np.float64]
 RULE = Rule()
 LOSSES = (0, 3, 6, 10)
 LOOKS = 10
+MOST_NEEDED = 250
+"""Shortest sequence: what the gate needs where there is no noise fits in it."""
+FAILURE = 0.5
+"""Loss of a scene that fails."""
 FIRST = 20
 """Scenes before which the normal test does not decide."""
 CHANGES: Mapping[str, Mapping[str, Any]] = {
@@ -266,24 +272,32 @@ class Trials:
     noise: Noise
     size: int
     """Scenes of the fixed test."""
+    failing: int
+    """The same for losses of few scenes."""
     drawn: Mapping[str, Array]
-    """Case (``loss_3``, ``same``, ``skewed``, ``mirrored``) → differences (trials, n)."""
+    """Case (``loss_3``, ``same``, ``skewed``, ``failures``, …) → differences (trials, n)."""
 
 
 def trials_of(noise: Noise, trials: int, seed: int) -> Trials:
-    """Draw the sequences of a pair; each is three times as long as the fixed test."""
+    """Draw the sequences of a pair; each is at least three times as long as the fixed test."""
     rng = np.random.default_rng(seed)
     d, weights = noise.tilted(-RULE.margin)
     deviation = math.sqrt(float(weights @ (d + RULE.margin) ** 2))
     size = fixed_size(deviation, RULE)
 
-    def draw(values: Array, chances: Array) -> Array:
-        return np.asarray(rng.choice(values, (trials, 3 * size), p=chances))
+    def draw(values: Array, chances: Array, n: int = 3 * size) -> Array:
+        return np.asarray(rng.choice(values, (trials, max(n, MOST_NEEDED)), p=chances))
 
     drawn = {f"loss_{loss}": draw(*noise.tilted(-loss / 100)) for loss in LOSSES if loss}
-    drawn["same"] = draw(np.concatenate([d, -d]), np.concatenate([weights, weights]) / 2)
+    both, chances = np.concatenate([d, -d]), np.concatenate([weights, weights]) / 2
+    drawn["same"] = draw(both, chances)
+    share = RULE.margin / FAILURE
+    both, chances = np.append(both, -FAILURE), np.append(chances * (1 - share), share)
+    deviation = math.sqrt(float(chances @ (both + RULE.margin) ** 2))
+    failing = fixed_size(deviation, RULE)
+    drawn["failures"] = draw(both, chances, 3 * failing)
     drawn["skewed"], drawn["mirrored"] = (draw(*noise.tilted(0.0, sign)) for sign in (1.0, -1.0))
-    return Trials(noise, size, drawn)
+    return Trials(noise, size, failing, drawn)
 
 
 def figures_of(noises: Sequence[Noise], trials: int, groups: GroupSequential) -> dict[str, Any]:
@@ -303,6 +317,10 @@ def figures_of(noises: Sequence[Noise], trials: int, groups: GroupSequential) ->
         size, drawn = sequences.size, sequences.drawn
         for name, values in _decisions(drawn, size, groups):
             keep(name, values)
+        worse, _, scenes = gate(drawn["failures"])
+        keep("power.failures", worse)
+        keep("sample_share.failures", scenes / sequences.failing)
+        note("fixed_size.failures", sequences.failing)
         note("fixed_size", size)
         note("sample_share.limit", _limit(noise, size))
         note("deviation", noise.differences.std(ddof=1))

@@ -110,6 +110,8 @@ class GateResult(BaseModel):
     """Scene of the order at which the verdict was reached; all of them where it is undecided."""
     of: int = Field(ge=0)
     """Scenes that there are."""
+    looked_at: int = Field(ge=0)
+    """Scenes of the order that were drawn and judged on both sides, or found so."""
     finished: bool = True
     """Whether the gate has ended: a verdict, or no scenes left."""
     before: float | None = None
@@ -242,6 +244,7 @@ def result_of(
     options: GateOptions,
     *,
     of: int,
+    looked_at: int,
     finished: bool,
     **more: Any,
 ) -> GateResult:
@@ -259,6 +262,7 @@ def result_of(
         scenes=n,
         decided_at=decided.at,
         of=of,
+        looked_at=looked_at,
         finished=finished,
         before=float(found.before.mean()) if n else None,
         after=float(found.after.mean()) if n else None,
@@ -281,9 +285,9 @@ def _reason(found: Comparison, options: GateOptions, finished: bool) -> str:
     n, decided = len(found.differences), found.decided
     points = f"{100 * options.margin:g} points"
     if decided.decision == "worse":
-        return f"Worse: decided after {decided.at} of the scenes, at alpha {options.alpha:g}."
+        return f"Worse: decided after {decided.at} scenes, at alpha {options.alpha:g}."
     if decided.decision == "not worse":
-        return f"Not worse by {points} or more: decided after {decided.at} of the scenes."
+        return f"Not worse by {points} or more: decided after {decided.at} scenes."
     if not finished:
         return f"No decision so far, after {n} scenes."
     if not n:

@@ -267,8 +267,8 @@ def _told(show: Show, role: str, total: int) -> Any:
 
 
 def _done_before(gate: Gate) -> int:
-    """Return the scenes of the order that an earlier run of the same gate compared."""
-    return read_result(gate.folder).scenes if (gate.folder / RESULT).exists() else 0
+    """Return the scenes of the order that an earlier run of the same gate has looked at."""
+    return read_result(gate.folder).looked_at if (gate.folder / RESULT).exists() else 0
 
 
 def _finish(gate: Gate, stop: int | None) -> GateResult:
@@ -294,6 +294,7 @@ def _finish(gate: Gate, stop: int | None) -> GateResult:
         sides,
         gate.options,
         of=of,
+        looked_at=of if stop is None else stop,
         finished=finished,
         baseline=gate.baseline.text,
         candidate=gate.candidate.text,
