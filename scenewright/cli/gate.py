@@ -11,14 +11,25 @@ from rich.text import Text
 
 from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import Exit, fail, give, note, print_table, say, split_list
+from scenewright.cli.console import (
+    Exit,
+    fail,
+    give,
+    note,
+    print_table,
+    run_and_free,
+    say,
+    split_list,
+)
 from scenewright.cli.costs import agree
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from scenewright.evals.gate.result import GateResult
+    from scenewright.evals.gate.result import GateOptions, GateResult
 
-SIDE = "A profile, or a finished evaluation: FOLDER or FOLDER:BACKEND/CONDITION."
+SIDE = (
+    "A profile, or a finished evaluation (FOLDER, FOLDER:BACKEND/CONDITION); a judge with --labels."
+)
 
 
 @resumable("The same command goes on, and repeats no work.")
@@ -49,6 +60,14 @@ def gate(
         typer.Option(metavar="NAME", help="Set of scenes, in place of CONFIG (`data list`)."),
     ] = None,
     judges: options.Judges = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Compare two judges, kind:model each, by their right answers about the labelled "
+            "facts in FILE (CSV or parquet, as for `judges report`).",
+        ),
+    ] = None,
     margin: Annotated[
         float, typer.Option(help="Loss of the mean score to find; 0.03 is three points.")
     ] = 0.03,
@@ -88,6 +107,9 @@ def gate(
     You may stop and resume at any time: the errors hold all the same. A finished evaluation as
     BASELINE saves its pictures; with two of them nothing is drawn.
 
+    With --labels both sides are judges, and their score is the share of facts that they judge
+    right.
+
     Unscored scenes are left out and counted; they are never a score of 0. Writes gate.json and
     report/index.html: the verdict, and the facts that were lost and gained, by kind.
 
@@ -98,6 +120,8 @@ def gate(
       scenewright gate evals/release-1 my-profile --set steps=8
 
       scenewright gate evals/release-1 evals/release-2 --margin 0.02
+
+      scenewright gate openai:gpt-6-luna openai:gpt-6.1-luna --labels labels.csv
 
     Exit codes: 0 not worse; 1 worse; 2 wrong input; 3 could not run; 4 undecided, or nothing could
     be scored; 130 interrupted.
@@ -110,7 +134,6 @@ def gate(
     from scenewright.evals.gate.running import RESULT, expected_usd, plan_gate, run_gate
     from scenewright.evals.gate.subjects import change_of, evaluation_of, subject_of
 
-    changes = dict(change_of(each) for each in change or ())
     try:
         asked = GateOptions(
             margin=margin,
@@ -124,24 +147,49 @@ def gate(
     except ValidationError as error:
         raise fail(f"--{first_problem(error)}") from error
     folder = out or Path("gates") / _name(candidate)
-    planned = plan_gate(
-        subject_of(baseline),
-        subject_of(candidate, changes),
-        asked,
-        folder,
-        config=evaluation_of(config, data, split_list(judges), panel),
-        root=config.parent if config is not None else None,
-        force=force,
-    )
-    if planned.configs:
-        usd = asyncio.run(expected_usd(planned, retry))
-        agree(usd, limit_usd, yes, "lower --limit, or raise --limit-usd")
-    with show_progress("comparing", quiet) as show:
-        found = asyncio.run(run_gate(planned, batch=batch, retry=retry, show=show))
+    if labels is not None:
+        if change or config or data or judges:
+            raise fail("--labels compares judges: leave out --set, --config, --data and --judges")
+        found = _of_judges(baseline, candidate, labels, asked, folder, batch, limit_usd, yes, quiet)
+    else:
+        planned = plan_gate(
+            subject_of(baseline),
+            subject_of(candidate, dict(change_of(each) for each in change or ())),
+            asked,
+            folder,
+            config=evaluation_of(config, data, split_list(judges), panel),
+            root=config.parent if config is not None else None,
+            force=force,
+        )
+        if planned.configs:
+            usd = asyncio.run(expected_usd(planned, retry))
+            agree(usd, limit_usd, yes, "lower --limit, or raise --limit-usd")
+        with show_progress("comparing", quiet) as show:
+            found = asyncio.run(run_gate(planned, batch=batch, retry=retry, show=show))
     page = folder / REPORT / "index.html"
     data_of = {**found.model_dump(mode="json"), "passed": found.passed, "page": str(page)}
     give(as_json, data_of, _show, found, page, folder / RESULT)
     return _EXITS[found.verdict]
+
+
+def _of_judges(
+    baseline: str,
+    candidate: str,
+    labels: Path,
+    asked: GateOptions,
+    folder: Path,
+    batch: int,
+    limit_usd: float,
+    yes: bool,
+    quiet: bool,
+) -> GateResult:
+    """Run a gate of two judges; without ``yes`` it stops before it passes ``limit_usd``."""
+    from scenewright.evals.gate.judges import plan_judge_gate, run_judge_gate
+
+    planned = plan_judge_gate(baseline, candidate, labels, asked, folder)
+    limit = None if yes else limit_usd
+    with show_progress("comparing", quiet) as show:
+        return run_and_free(run_judge_gate(planned, batch=batch, limit_usd=limit, show=show))
 
 
 _EXITS = {"not worse": Exit.OK, "worse": Exit.MISSING, "undecided": Exit.UNJUDGED}
@@ -163,17 +211,18 @@ def _show(found: GateResult, page: Path, result: Path) -> None:
     for warning in found.warnings:
         note(f"measured differently: {warning}", "yellow")
     for why, n in found.left_out.items():
-        note(f"{count(n, 'scene')} left out: {why}", "yellow")
+        note(f"{n:,} left out: {why}", "yellow")
+    noun = "picture" if found.of_judges else "scene"
     if found.scenes:
         by = f" by {found.panel}" if found.panel else ""
         change = f"{score(found.before)} → {score(found.after)} ({signed(found.difference)}"
         ends = "" if found.low is None else f", 95% {signed(found.low)} to {signed(found.high)}"
-        say(f"{found.metric}{by}: {change}{ends}) over {count(found.scenes, 'scene')}")
+        say(f"{found.metric}{by}: {change}{ends}) over {count(found.scenes, noun)}")
     names = ("lost", "gained", "kept", "absent", "unscored")
     rows = [(kind, *(str(getattr(n, name)) for name in names)) for kind, n in found.kinds.items()]
     print_table(("facts", *(f">{name}" for name in names)), rows)
     if found.pictures:
         say(f"{count(found.pictures, 'picture')} drawn, {dollars(found.usd)}", "dim")
     if found.fixed_size is not None:
-        say(f"a test of fixed size needs {count(found.fixed_size, 'scene')} for this", "dim")
+        say(f"a test of fixed size needs {count(found.fixed_size, noun)} for this", "dim")
     say(f"{page}; {result}")

@@ -82,10 +82,20 @@ def run(place: Path, command: str, **inputs: str) -> subprocess.CompletedProcess
 
 
 RESULT = {
-    **{"verdict": "undecided", "candidate": "b", "baseline": "a", "reason": "Undecided."},
-    **{"scenes": 3, "metric": "sgscore", "before": 0.5, "after": 0.25, "difference": -0.25, "low": -0.9},
-    **{"high": 0.4, "kinds": {}, "left_out": {"unscored in both": 2}},
-}  # fmt: skip
+    "verdict": "undecided",
+    "candidate": "b",
+    "baseline": "a",
+    "reason": "Undecided.",
+    "scenes": 3,
+    "metric": "sgscore",
+    "before": 0.5,
+    "after": 0.25,
+    "difference": -0.25,
+    "low": -0.9,
+    "high": 0.4,
+    "kinds": {},
+    "left_out": {"unscored in both": 2},
+}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from scenewright.config.settings import Settings
 from scenewright.evals.datasets.base import Dataset
 from scenewright.evals.errors import EvalError
+from scenewright.evals.gate.judges import plan_judge_gate, run_judge_gate
 from scenewright.evals.gate.page import REPORT
 from scenewright.evals.gate.result import GateOptions, GateResult
 from scenewright.evals.gate.running import BATCH, expected_usd, plan_gate, run_gate
@@ -35,6 +36,7 @@ def assert_not_worse(
     config: str | Path | None = None,
     data: str | None = None,
     judges: Sequence[str] = (),
+    labels: str | Path | None = None,
     undecided: bool = False,
     batch: int = BATCH,
     limit_usd: float | None = 5.0,
@@ -55,6 +57,7 @@ def assert_not_worse(
         config: TOML file of an evaluation: set, judges, seeds, metrics.
         data: name of a set, in place of ``config``.
         judges: judges in place of the profiles' report judges.
+        labels: labelled facts, to compare two judges (``kind:model``) by their right answers.
         undecided: whether an undecided gate passes.
         batch: scenes that are drawn between two looks at the scores.
         limit_usd: estimated dollars above which nothing is drawn; None: any.
@@ -70,10 +73,18 @@ def assert_not_worse(
         WorseError: the candidate is worse, or undecided.
         EvalError: the gate cannot be run, or would cost more than ``limit_usd``.
     """
+    asked = GateOptions(**options)
+    if labels is not None:
+        of_judges = plan_judge_gate(
+            *(str(baseline), str(candidate), labels, asked, out), settings=settings
+        )
+        return _passed(
+            run_judge_gate(of_judges, batch=batch, limit_usd=limit_usd), Path(out), undecided
+        )
     gate = plan_gate(
         subject_of(str(baseline)),
         subject_of(str(candidate), changes),
-        GateOptions(**options),
+        asked,
         out,
         config=evaluation_of(config, data, judges, options.get("panel", "")),
         root=Path(config).parent if config is not None else None,
@@ -91,11 +102,16 @@ def assert_not_worse(
             )
         return await run_gate(gate, batch=batch, retry=retry)
 
+    return _passed(run(), Path(out), undecided)
+
+
+def _passed(work: Coroutine[Any, Any, GateResult], folder: Path, undecided: bool) -> GateResult:
+    """Do ``work`` and return its result; raise ``WorseError`` unless it passes."""
     # A test may run in an event loop of its own.
     with ThreadPoolExecutor(1) as thread:
-        found = thread.submit(asyncio.run, run()).result()
+        found = thread.submit(asyncio.run, work).result()
     if not found.passed and not (undecided and found.verdict == "undecided"):
-        raise WorseError(described(found, Path(out)), found)
+        raise WorseError(described(found, folder), found)
     return found
 
 

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenewright.evals.gate.result import Change, Comparison, FactChange, GateResult
-from scenewright.evals.reporting.evaluations import Side
 from scenewright.evals.reporting.pages import POLICY, Thumbs, asset, building, render
 from scenewright.evals.reporting.plots import chart, legend, save
 from scenewright.evals.statistics.sequential import log_wealth
-from scenewright.evals.store.results import IMAGES
 
 REPORT = "report"
 """Folder of the page below that of the gate."""
@@ -37,15 +35,16 @@ class ShownScene:
 
 
 def write_page(
-    result: GateResult, found: Comparison, sides: tuple[Side, Side], folder: Path
+    result: GateResult, found: Comparison, folder: Path, images: Sequence[Path] = ()
 ) -> Path:
     """Write the page of a finished gate below ``folder`` and return its address.
 
-    Raises ``EvalError`` if the folder cannot be written.
+    ``images`` are the image stores of both sides; without them pictures are files. Raises
+    ``EvalError`` if the folder cannot be written.
     """
     place = (folder / REPORT).absolute()
     with building(place, _THUMBS) as draft:
-        scenes = _scenes(result, found, sides, draft / _THUMBS)
+        scenes = _scenes(result, found, images, draft / _THUMBS)
         for name in _STYLES:
             (draft / name).write_text(asset(name), encoding="utf-8")
         _plot(result, found, draft / "evidence.svg")
@@ -53,7 +52,6 @@ def write_page(
             "gate.html.j2",
             policy=POLICY,
             result=result,
-            labels=tuple(side.label for side in sides),
             kinds=_kinds(result),
             most={change: _most(result.facts, change) for change in ("lost", "gained")},
             scenes=scenes,
@@ -79,7 +77,7 @@ def _most(facts: Sequence[FactChange], change: Change) -> list[tuple[str, str, s
 
 
 def _scenes(
-    result: GateResult, found: Comparison, sides: tuple[Side, Side], folder: Path
+    result: GateResult, found: Comparison, images: Sequence[Path], folder: Path
 ) -> list[ShownScene]:
     """Return the scenes whose score fell most, then those whose score rose most."""
     by_item: defaultdict[str, list[FactChange]] = defaultdict(list)
@@ -87,14 +85,16 @@ def _scenes(
         by_item[fact.item].append(fact)
     places = [at for at, item in enumerate(found.items) if item in by_item]
     places.sort(key=lambda at: found.differences[at])
-    folders = [side.evaluation.folder / IMAGES for side in sides]
-    makers = [Thumbs(folder, images) for images in folders]
+    makers = [Thumbs(folder, place) for place in images or (folder, folder)]
     shown = []
     try:
         for at in places[:MOST_SCENES]:
             facts = by_item[found.items[at]]
-            images = facts[0].image_before, facts[0].image_after
-            one, two = (m.of_hash(image) for m, image in zip(makers, images, strict=True))
+            names = facts[0].image_before, facts[0].image_after
+            one, two = (
+                maker.of_hash(name) if images else maker.of_file(name)
+                for maker, name in zip(makers, names, strict=True)
+            )
             shown.append(
                 ShownScene(
                     found.items[at],

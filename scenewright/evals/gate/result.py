@@ -140,6 +140,8 @@ class GateResult(BaseModel):
     """Pictures that the gate has drawn."""
     usd: float = 0.0
     """Dollars of the gate's drawing and judging."""
+    of_judges: bool = False
+    """Whether the sides are judges of labelled facts: those are lost that were judged right."""
     kinds: dict[str, KindCount] = Field(default_factory=dict)
     facts: tuple[FactChange, ...] = ()
     """Facts lost and gained, scenes in the gate's order."""
@@ -226,33 +228,26 @@ def compared(first: Side, second: Side, options: GateOptions, *, force: bool = F
         differences,
         before,
         after,
-        _decided(differences, options.rule),
+        decided_on(differences, options.rule),
         found.left_out,
         tuple(differing),
     )
 
 
-def _decided(differences: Array, rule: Rule) -> Decided:
+def decided_on(differences: Array, rule: Rule) -> Decided:
+    """Return the decision on differences in their order; too few decide nothing."""
     if len(differences) < FEWEST:
         return Decided("undecided", len(differences), 1.0, 1.0)
     return decide(differences, rule)
 
 
 def result_of(
-    found: Comparison,
-    sides: tuple[Side, Side],
-    options: GateOptions,
-    *,
-    of: int,
-    looked_at: int,
-    finished: bool,
-    **more: Any,
+    found: Comparison, options: GateOptions, *, of: int, looked_at: int, finished: bool, **more: Any
 ) -> GateResult:
     """Return the result of a comparison of ``of`` scenes; ``more`` are further fields."""
     n, decided = len(found.differences), found.decided
     spread = float(found.differences.std(ddof=1)) if n > 1 else None
     low, high = mean_interval(found.differences, options.rule) if n > 1 else (None, None)
-    kinds, facts = changed_facts(*sides, found.column.panel, found.items) if finished else ({}, [])
     return GateResult(
         verdict=decided.decision,
         reason=_reason(found, options, finished),
@@ -275,8 +270,6 @@ def result_of(
         evidence_sound=decided.evidence_sound,
         left_out=found.left_out,
         warnings=found.warnings,
-        kinds=kinds,
-        facts=tuple(facts),
         **more,
     )
 
@@ -292,15 +285,17 @@ def _reason(found: Comparison, options: GateOptions, finished: bool) -> str:
         return f"No decision so far, after {n} scenes."
     if not n:
         why = ", ".join(f"{count} {reason}" for reason, count in found.left_out.items())
-        return f"Undecided: no scene is scored on both sides ({why or 'there are no scenes'})."
+        return f"Undecided: nothing is scored on both sides ({why or 'there are no scenes'})."
     if n < FEWEST:
-        return "Undecided: one scene is scored on both sides, and a decision needs two or more."
+        return "Undecided: one of them is scored on both sides, and a decision needs two or more."
     return (
         f"Undecided after all {n} scenes: neither a loss nor the absence of one by {points} is "
         "shown. More scenes, or a larger margin, decide."
     )
 
 
+KindCounter = defaultdict[str, Counter[str]]
+"""Kind → count of :class:`KindCount` → facts."""
 _Key = tuple[str, int, str]
 """Item, seed and fact."""
 
@@ -319,13 +314,13 @@ def changed_facts(
     place = {item: at for at, item in enumerate(items)}
     before = {key: row for key, row in _verdicts(first, panel) if key[0] in place}
     after = {key: row for key, row in _verdicts(second, panel) if key[0] in place}
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    counts: KindCounter = defaultdict(Counter)
     changes: list[FactChange] = []
     for key in sorted(before.keys() & after.keys(), key=lambda key: (place[key[0]], key[1])):
         if key[1] not in seeds:
             continue
         one, two = before[key], after[key]
-        what = _became(one["state"], two["state"])
+        what = became(one["state"], two["state"])
         kind = str(one["kind"] or "fact")
         counts[kind][what] += 1
         if what in ("lost", "gained"):
@@ -340,11 +335,16 @@ def changed_facts(
                     image_after=two["image"] or "",
                 )
             )
+    return kinds_of(counts), changes
+
+
+def kinds_of(counts: KindCounter) -> dict[str, KindCount]:
+    """Return the counts of each kind, in the order of a scene."""
     order = [*KINDS, *sorted(counts.keys() - set(KINDS))]
-    return {kind: KindCount(**counts[kind]) for kind in order if kind in counts}, changes
+    return {kind: KindCount(**counts[kind]) for kind in order if kind in counts}
 
 
-def _became(before: str, after: str) -> Any:
+def became(before: str, after: str) -> Any:
     """Return the count that a pair of states belongs to; a void fact does not hold."""
     if "unscored" in (before, after):
         return "unscored"

@@ -23,7 +23,13 @@ from scenewright.evals.datasets.base import Dataset
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.errors import EvalError
 from scenewright.evals.gate.page import write_page
-from scenewright.evals.gate.result import GateOptions, GateResult, compared, result_of
+from scenewright.evals.gate.result import (
+    GateOptions,
+    GateResult,
+    changed_facts,
+    compared,
+    result_of,
+)
 from scenewright.evals.gate.subjects import (
     Drawn,
     Finished,
@@ -41,6 +47,7 @@ from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.progress import Progress
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.manifest import make_folder
+from scenewright.evals.store.results import IMAGES
 from scenewright.runs.folder import write_json
 
 RESULT = "gate.json"
@@ -57,7 +64,7 @@ class Show(Protocol):
         ...
 
 
-def _silent(done: int, total: int | None, doing: str = "", more: str = "") -> None:
+def silent(done: int, total: int | None, doing: str = "", more: str = "") -> None:
     """Show nothing."""
 
 
@@ -163,7 +170,7 @@ def plan_gate(
     gate = Gate(
         *(baseline, candidate, options, place, configs, order, settings, base, given, force)
     )
-    _check_folder(gate)
+    check_folder(place, gate.asked)
     return gate
 
 
@@ -181,24 +188,43 @@ def read_result(folder: str | Path) -> GateResult:
         raise EvalError(f"{file} is damaged: {first_problem(error)}") from error
 
 
-def _check_folder(gate: Gate) -> None:
-    """Raise ``EvalError`` if the folder holds another gate.
+def check_folder(folder: Path, asked: Mapping[str, Any]) -> None:
+    """Raise ``EvalError`` if ``folder`` holds another gate than one of ``asked``.
 
     With other options on the same pictures one would choose the errors after a look at the result.
     """
-    if not (gate.folder / RESULT).exists():
+    if not (folder / RESULT).exists():
         return
-    before = read_result(gate.folder)
-    asked = {
-        "baseline": before.baseline,
-        "candidate": before.candidate,
-        "options": before.options.model_dump(mode="json"),
+    result = read_result(folder)
+    before = {
+        "baseline": result.baseline,
+        "candidate": result.candidate,
+        "options": result.options.model_dump(mode="json"),
     }
-    if asked != gate.asked:
+    if before != asked:
         raise EvalError(
-            f"{gate.folder} holds another gate ({before.candidate} against {before.baseline}, "
-            f"{json.dumps(asked['options'])}): name another folder with --out"
+            f"{folder} holds another gate ({result.candidate} against {result.baseline}, "
+            f"{json.dumps(before['options'])}): name another folder with --out"
         )
+
+
+def write_result(result: GateResult, folder: Path) -> None:
+    """Write the result into ``folder``. Raises ``EvalError`` if that fails."""
+    try:
+        write_json(folder / RESULT, result.model_dump(mode="json"))
+    except OSError as error:
+        raise EvalError(
+            f"{folder / RESULT} cannot be written: {error.strerror or error}"
+        ) from error
+
+
+def levels(found: GateResult) -> str:
+    """Return how far the evidence is from a verdict, for progress."""
+    options = found.options
+    return (
+        f"worse {found.evidence_worse:.2g} of {1 / options.alpha:.3g}, "
+        f"not worse {found.evidence_sound:.2g} of {1 / (1 - options.power):.3g}"
+    )
 
 
 async def expected_usd(gate: Gate, retry: bool = False) -> float:
@@ -222,7 +248,7 @@ async def expected_usd(gate: Gate, retry: bool = False) -> float:
 
 
 async def run_gate(
-    gate: Gate, *, batch: int = BATCH, retry: bool = False, show: Show = _silent
+    gate: Gate, *, batch: int = BATCH, retry: bool = False, show: Show = silent
 ) -> GateResult:
     """Run a gate, or go on with it, and write its result and page.
 
@@ -250,9 +276,7 @@ async def run_gate(
                 on_progress=_told(show, role, len(order)),
             )
         found = await asyncio.to_thread(_finish, gate, stop)
-        levels = f"worse {found.evidence_worse:.2g} of {1 / gate.options.alpha:g}, not worse "
-        levels += f"{found.evidence_sound:.2g} of {1 / (1 - gate.options.power):.3g}"
-        show(stop, len(order), "comparing", levels)
+        show(stop, len(order), "comparing", levels(found))
         if found.finished:
             return found
         retry, stop = False, min(stop + batch, len(order))
@@ -289,9 +313,9 @@ def _finish(gate: Gate, stop: int | None) -> GateResult:
     drawn = [side for side, one in zip(sides, gate.sides, strict=True) if isinstance(one, Drawn)]
     totals = [side.evaluation.about.totals for side in drawn]
     changes = gate.candidate.changes if isinstance(gate.candidate, Drawn) else {}
+    kinds, facts = changed_facts(*sides, found.column.panel, found.items) if finished else ({}, [])
     result = result_of(
         found,
-        sides,
         gate.options,
         of=of,
         looked_at=of if stop is None else stop,
@@ -301,13 +325,11 @@ def _finish(gate: Gate, stop: int | None) -> GateResult:
         changes=dict(changes),
         pictures=round(sum(each.get("images", 0.0) for each in totals)),
         usd=sum(each.get("usd", 0.0) for each in totals),
+        kinds=kinds,
+        facts=tuple(facts),
     )
-    try:
-        write_json(gate.folder / RESULT, result.model_dump(mode="json"))
-    except OSError as error:
-        raise EvalError(
-            f"{gate.folder / RESULT} cannot be written: {error.strerror or error}"
-        ) from error
+    write_result(result, gate.folder)
     if finished:
-        write_page(result, found, sides, gate.folder)
+        images = [side.evaluation.folder / IMAGES for side in sides]
+        write_page(result, found, gate.folder, images)
     return result

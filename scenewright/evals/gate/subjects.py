@@ -186,7 +186,7 @@ def _changed(profile: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str
         if name in _JUDGING:
             raise EvalError(
                 f"{name} decides how pictures are judged: it cannot differ between the sides. Set "
-                "it for both, in the configuration or with --judges"
+                "it for both, in the configuration or with --judges; --labels compares judges"
             )
         if name not in profile:
             known = ", ".join(sorted(profile))

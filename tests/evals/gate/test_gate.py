@@ -149,7 +149,7 @@ async def test_where_nothing_is_scored_nothing_is_decided(tmp_path: Path) -> Non
     assert found.verdict == "undecided"
     assert found.scenes == 0
     assert found.before is None
-    assert "no scene is scored on both sides" in found.reason
+    assert "nothing is scored on both sides" in found.reason
     assert found.left_out == {"unscored in both": 6}
     assert "undecided" in (tmp_path / "report" / "index.html").read_text()
 
