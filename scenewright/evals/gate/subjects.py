@@ -80,7 +80,7 @@ def subject_of(text: str, changes: Mapping[str, Any] | None = None) -> Subject:
                 f"{text} is a finished evaluation: its settings cannot be changed. Name the profile"
             )
         return Finished(text)
-    if "/" in text or Path(text).exists():
+    if "/" in text:
         raise ChoiceError(
             f"{text} holds no evaluation ({MANIFEST} is not there): name a folder that "
             "`scenewright eval run` wrote, or a profile (`scenewright doctor` lists them)"
