@@ -64,7 +64,7 @@ from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.statistics import sequential
 from scenewright.evals.statistics.sequential import Rule, crossings, fixed_size, oracle_share
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 RULE = Rule()
 LOSSES = (0, 3, 6, 10)
 LOOKS = 10
@@ -369,9 +369,9 @@ def _decisions(
         yield f"{name}.power", worse
         yield f"{name}.sample_share", scenes / size
         yield f"{name}.false_alarms", test(drawn["same"])[0]
-    for case in ("skewed", "mirrored"):
-        yield f"false_alarms.{case}", gate(drawn[case])[0]
-        yield f"fixed.false_alarms.{case}", t_values(drawn[case])[:, size - 1] < -1.645
+    for skew in ("skewed", "mirrored"):
+        yield f"false_alarms.{skew}", gate(drawn[skew])[0]
+        yield f"fixed.false_alarms.{skew}", t_values(drawn[skew])[:, size - 1] < -1.645
     same = t_values(drawn["same"])
     yield "fixed.power", t_values(drawn["loss_3"])[:, size - 1] < -1.645
     yield "fixed.false_alarms", same[:, size - 1] < -1.645
