@@ -22,6 +22,7 @@ name = "miniature"
 [panels.p]
 judges = ["{JUDGE}"]
 """
+SCOPE = ("-o", "asyncio_default_fixture_loop_scope=function")
 TESTS = """
 from tests.evals.gate.gate_models import BASELINE, SET, models
 
@@ -54,7 +55,16 @@ def test_the_fixture_fails_a_worse_candidate_and_tells_why(
     pytester.makepyfile(TESTS)
     plugin = "scenewright.evals.gate.pytest_plugin"
     found = pytester.runpytest_inprocess(
-        *("-p", "no:scenewright", "-p", plugin, "-o", "asyncio_mode=auto", "--junitxml=junit.xml")
+        *(
+            "-p",
+            "no:scenewright",
+            "-p",
+            plugin,
+            "-o",
+            "asyncio_mode=auto",
+            *SCOPE,
+            "--junitxml=junit.xml",
+        )
     )
     found.assert_outcomes(passed=1, failed=2)
     found.stdout.fnmatch_lines(
