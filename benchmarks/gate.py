@@ -20,8 +20,8 @@ power .9.
   "not worse" at −3; the worst pair of all is in ``….worst``;
 - ``sample_share``: mean scenes at −3 points over those of the paired t-test of fixed size with the
   same errors (:func:`fixed_size`); ``sample_share.loss_N`` at other losses, in points;
-- ``picture_share.finished_baseline``: pictures that the gate draws at −3 points if the baseline's are
-  there, over those of the fixed test that draws both sides: half of ``sample_share``;
+- ``picture_share.finished_baseline``: pictures that the gate draws at −3 points if the baseline's
+  are there, over those of the fixed test that draws both sides: half of ``sample_share``;
 - ``….failures``: the same 3 points, lost by 6 % of the scenes that fall by half while nothing
   changes in the others, against the fixed size for that;
 - ``sample_share.oracle``: that of Wald's test, which knows the noise: the least of any test for
