@@ -20,6 +20,7 @@ from scenewright.cli.doctor import doctor
 from scenewright.cli.eval import app as evals
 from scenewright.cli.extract import extract
 from scenewright.cli.filter import filter_pictures
+from scenewright.cli.gate import gate
 from scenewright.cli.init import init
 from scenewright.cli.judges import app as judges
 from scenewright.cli.keys import app as keys
@@ -136,6 +137,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., object], str], ...] = (
     ("doctor", doctor, START),
     ("strategies", strategies, START),
     ("extract", extract, EVALUATE),
+    ("gate", gate, EVALUATE),
     ("filter", filter_pictures, RESEARCH),
     ("serve", serve, SERVE),
     ("worker", worker, SERVE),

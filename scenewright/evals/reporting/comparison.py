@@ -88,13 +88,24 @@ def mismatches(a: Opened, b: Opened) -> list[Mismatch]:
         note(f"who reports as the panel {panel}", own, theirs, judged=True, panel=panel)
     for panel in sorted(set(a.asked) & set(b.asked)):
         what = f"the prompts of the panel {panel}"
-        note(what, a.asked[panel], b.asked[panel], judged=True, panel=panel)
+        note(what, *_of_both(a.asked[panel], b.asked[panel]), judged=True, panel=panel)
     for name, what in _ASKED.items():
         note(f"{what} ({name})", one.setting(name), two.setting(name), judged=True)
     for metric in sorted(set(a.score_matrix.versions) & set(b.score_matrix.versions)):
         version, newer = (sorted(each.score_matrix.versions[metric]) for each in (a, b))
         note(f"the version of {metric}", version, newer, judged=False, metric=metric)
     return found
+
+
+def _of_both(one: Sequence[str], two: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the prompts, ``id@version#hash``, whose ids both have; all where they share none.
+
+    Which kinds of questions are asked depends on the pictures: absent things have no relations.
+    """
+    ids = [{prompt.partition("@")[0] for prompt in prompts} for prompts in (one, two)]
+    shared = ids[0] & ids[1] or ids[0] | ids[1]
+    kept = [tuple(p for p in prompts if p.partition("@")[0] in shared) for prompts in (one, two)]
+    return kept[0], kept[1]
 
 
 def _told_by_both(of: About, one: About, two: About, panel: str) -> dict[str, tuple[str, ...]]:

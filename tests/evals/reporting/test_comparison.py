@@ -266,3 +266,14 @@ def test_a_distance_is_better_when_it_is_less() -> None:
     assert corrected([base.model_copy(update={"higher_is_better": True})])[0].better == "before"
     unclear = base.model_copy(update={"result": Paired(n=9, mean=-2.0, p=0.4)})
     assert corrected([unclear])[0].better == ""
+
+
+def test_prompts_that_one_side_never_needed_are_no_difference(one: Path, tmp_path: Path) -> None:
+    other = write_evaluation(tmp_path / "other", Made(items=30, pictures=False))
+
+    def also_asked(row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "prompt_id": "choice@1#abc"} if row["kind"] == "relation" else row
+
+    rewrite(other, "answers", also_asked)
+    pair = (f"{one}:miniature/feedback", f"{other}:miniature/feedback")
+    assert compared(*pair, by=None).warnings == ()

@@ -1,0 +1,228 @@
+"""``scenewright gate``: is a model worse than the one before? For releases and CI."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from scenewright.cli import options
+from scenewright.cli.app import resumable
+from scenewright.cli.console import (
+    Exit,
+    fail,
+    give,
+    note,
+    print_table,
+    run_and_free,
+    say,
+    split_list,
+)
+from scenewright.cli.costs import agree
+from scenewright.cli.progress import show_progress
+
+if TYPE_CHECKING:
+    from scenewright.evals.gate.result import GateOptions, GateResult
+
+SIDE = (
+    "A profile, or a finished evaluation (FOLDER, FOLDER:BACKEND/CONDITION); a judge with --labels."
+)
+
+
+@resumable("The same command goes on, and repeats no work.")
+def gate(
+    baseline: Annotated[str, typer.Argument(help=SIDE)],
+    candidate: Annotated[str, typer.Argument(help=SIDE)],
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A changed field of the candidate's profile, such as steps=8 or "
+            "composer=triplets; can be given several times.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="CONFIG",
+            help="Evaluation (TOML) with set, judges, seeds and metrics; default: those of the "
+            "finished side.",
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Set of scenes, in place of CONFIG (`data list`)."),
+    ] = None,
+    judges: options.Judges = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Compare two judges, kind:model each, by their right answers about the labelled "
+            "facts in FILE (CSV or parquet, as for `judges report`).",
+        ),
+    ] = None,
+    margin: Annotated[
+        float, typer.Option(help="Loss of the mean score to find; 0.03 is three points.")
+    ] = 0.03,
+    alpha: Annotated[float, typer.Option(help="Highest probability of a false alarm.")] = 0.05,
+    power: Annotated[
+        float, typer.Option(help="Probability, at least, of not passing a loss of --margin.")
+    ] = 0.9,
+    metric: Annotated[
+        str, typer.Option(help="Score between 0 and 1; default: the first of the evaluation.")
+    ] = "",
+    panel: Annotated[
+        str, typer.Option(help="Panel of judges; default: the first of the evaluation.")
+    ] = "",
+    limit: options.Limit = None,
+    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the order.")] = 0,
+    batch: Annotated[
+        int, typer.Option(min=1, help="Scenes that are drawn between two looks at the scores.")
+    ] = 20,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The folder; default: gates/CANDIDATE.")
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Also compare what was measured differently, with a note."),
+    ] = False,
+    limit_usd: options.LimitUsd = 5.0,
+    yes: options.Yes = False,
+    retry: options.Retry = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> Exit:
+    """Test whether CANDIDATE is worse than BASELINE, with as few pictures as it takes.
+
+    Both draw the same scenes with the same seeds, in random order, a batch at a time, and the same
+    judges verify the facts. After each batch a sequential test looks at the paired differences and
+    stops as soon as it knows: worse, not worse by the margin, or undecided at the end of the set.
+    You may stop and resume at any time: the errors hold all the same. A finished evaluation as
+    BASELINE saves its pictures; with two of them nothing is drawn.
+
+    With --labels both sides are judges, and their score is the share of facts that they judge
+    right.
+
+    Unscored scenes are left out and counted; they are never a score of 0. Writes gate.json and
+    report/index.html: the verdict, and the facts that were lost and gained, by kind.
+
+    Examples of use:
+
+      scenewright gate flux flux-lora --config gate.toml
+
+      scenewright gate evals/release-1 my-profile --set steps=8
+
+      scenewright gate evals/release-1 evals/release-2 --margin 0.02
+
+      scenewright gate openai:gpt-6-luna openai:gpt-6.1-luna --labels labels.csv
+
+    Exit codes: 0 not worse; 1 worse; 2 wrong input; 3 could not run; 4 undecided, or nothing could
+    be scored; 130 interrupted.
+    """
+    from pydantic import ValidationError
+
+    from scenewright.core.validation import first_problem
+    from scenewright.evals.gate.page import REPORT
+    from scenewright.evals.gate.result import GateOptions
+    from scenewright.evals.gate.running import RESULT, expected_usd, plan_gate, run_gate
+    from scenewright.evals.gate.subjects import change_of, evaluation_of, subject_of
+
+    try:
+        asked = GateOptions(
+            margin=margin,
+            alpha=alpha,
+            power=power,
+            metric=metric,
+            panel=panel,
+            seed=seed,
+            limit=limit,
+        )
+    except ValidationError as error:
+        raise fail(f"--{first_problem(error)}") from error
+    folder = out or Path("gates") / _name(candidate)
+    if labels is not None:
+        if change or config or data or judges:
+            raise fail("--labels compares judges: leave out --set, --config, --data and --judges")
+        found = _of_judges(baseline, candidate, labels, asked, folder, batch, limit_usd, yes, quiet)
+    else:
+        planned = plan_gate(
+            subject_of(baseline),
+            subject_of(candidate, dict(change_of(each) for each in change or ())),
+            asked,
+            folder,
+            config=evaluation_of(config, data, split_list(judges), panel),
+            root=config.parent if config is not None else None,
+            force=force,
+        )
+        if planned.configs:
+            usd = asyncio.run(expected_usd(planned, retry))
+            agree(usd, limit_usd, yes, "lower --limit, or raise --limit-usd")
+        with show_progress("comparing", quiet) as show:
+            found = asyncio.run(run_gate(planned, batch=batch, retry=retry, show=show))
+    page = folder / REPORT / "index.html"
+    data_of = {**found.model_dump(mode="json"), "passed": found.passed, "page": str(page)}
+    give(as_json, data_of, _show, found, page, folder / RESULT)
+    return _EXITS[found.verdict]
+
+
+def _of_judges(
+    baseline: str,
+    candidate: str,
+    labels: Path,
+    asked: GateOptions,
+    folder: Path,
+    batch: int,
+    limit_usd: float,
+    yes: bool,
+    quiet: bool,
+) -> GateResult:
+    """Run a gate of two judges; without ``yes`` it stops before it passes ``limit_usd``."""
+    from scenewright.evals.gate.judges import plan_judge_gate, run_judge_gate
+
+    planned = plan_judge_gate(baseline, candidate, labels, asked, folder)
+    limit = None if yes else limit_usd
+    with show_progress("comparing", quiet) as show:
+        return run_and_free(run_judge_gate(planned, batch=batch, limit_usd=limit, show=show))
+
+
+_EXITS = {"not worse": Exit.OK, "worse": Exit.MISSING, "undecided": Exit.UNJUDGED}
+_STYLES = {"not worse": "bold green", "worse": "bold red", "undecided": "bold yellow"}
+
+
+def _name(candidate: str) -> str:
+    """Return a name for the folder of a gate."""
+    kept = "".join(c if c.isalnum() or c in "._-" else "-" for c in candidate)
+    return kept.strip(".-") or "gate"
+
+
+def _show(found: GateResult, page: Path, result: Path) -> None:
+    from scenewright.evals.reporting.words import count, dollars, score, signed
+
+    style = _STYLES[found.verdict]
+    say(Text.assemble((found.verdict, style), f"  {found.candidate} against {found.baseline}"))
+    say(found.reason)
+    for warning in found.warnings:
+        note(f"measured differently: {warning}", "yellow")
+    for why, n in found.left_out.items():
+        note(f"{n:,} left out: {why}", "yellow")
+    noun = "picture" if found.of_judges else "scene"
+    if found.scenes:
+        by = f" by {found.panel}" if found.panel else ""
+        change = f"{score(found.before)} → {score(found.after)} ({signed(found.difference)}"
+        ends = "" if found.low is None else f", 95% {signed(found.low)} to {signed(found.high)}"
+        say(f"{found.metric}{by}: {change}{ends}) over {count(found.scenes, noun)}")
+    names = ("lost", "gained", "kept", "absent", "unscored")
+    rows = [(kind, *(str(getattr(n, name)) for name in names)) for kind, n in found.kinds.items()]
+    print_table(("facts", *(f">{name}" for name in names)), rows)
+    if found.pictures:
+        say(f"{count(found.pictures, 'picture')} drawn, {dollars(found.usd)}", "dim")
+    if found.fixed_size is not None:
+        say(f"a test of fixed size needs {count(found.fixed_size, noun)} for this", "dim")
+    say(f"{page}; {result}")

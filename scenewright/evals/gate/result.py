@@ -1,0 +1,368 @@
+"""Result of a gate: the decision on paired scores, and the facts that were lost and gained."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from scenewright.evals.datasets.registry import rank
+from scenewright.evals.reporting.comparison import mismatches, pair
+from scenewright.evals.reporting.evaluations import Side
+from scenewright.evals.reporting.pages import ChoiceError
+from scenewright.evals.reporting.score_matrix import Column, higher_is_better
+from scenewright.evals.statistics.sequential import (
+    Array,
+    Decided,
+    Decision,
+    Rule,
+    decide,
+    fixed_size,
+    mean_interval,
+)
+from scenewright.evals.store.results import Results
+
+FEWEST = 2
+"""Scenes without which nothing is decided."""
+Change = Literal["lost", "gained"]
+KINDS = ("object", "attribute", "relation")
+
+
+class GateOptions(BaseModel):
+    """Options of a gate that decide its verdict."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    margin: float = Field(default=0.03, gt=0.0, lt=1.0)
+    """Loss of the mean score to be found: 0.03 is three points."""
+    alpha: float = Field(default=0.05, gt=0.0, lt=0.5)
+    """Highest probability of a false alarm."""
+    power: float = Field(default=0.9, gt=0.5, lt=1.0)
+    """Probability, at least, of not passing a loss of the margin."""
+    metric: str = ""
+    """Score between 0 and 1; empty: the first of the evaluation."""
+    panel: str = ""
+    """Panel of judges; empty: the first of the evaluation."""
+    seed: int = Field(default=0, ge=0)
+    """Seed of the order of the scenes."""
+    limit: int | None = Field(default=None, ge=1)
+    """Most scenes; None: all of the set."""
+
+    @property
+    def rule(self) -> Rule:
+        """Return the rule of the test."""
+        return Rule(self.margin, self.alpha, self.power)
+
+
+class FactChange(BaseModel):
+    """A fact that one side's picture holds and the other's does not."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    change: Change
+    item: str
+    seed: int
+    kind: str
+    statement: str
+    image_before: str
+    """Content hash of the baseline's picture."""
+    image_after: str
+    """Content hash of the candidate's."""
+
+
+class KindCount(BaseModel):
+    """Facts of one kind, by what became of them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kept: int = 0
+    """They hold on both sides."""
+    lost: int = 0
+    gained: int = 0
+    absent: int = 0
+    """They hold on neither side."""
+    unscored: int = 0
+    """They could not be judged on one side or both, and are in none of the other counts."""
+
+
+class GateResult(BaseModel):
+    """Result of a gate, as ``gate.json`` holds it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    verdict: Decision
+    reason: str
+    """The verdict in a sentence."""
+    baseline: str
+    candidate: str
+    changes: dict[str, Any] = Field(default_factory=dict)
+    """Changed fields of the candidate's profile."""
+    options: GateOptions
+    metric: str
+    panel: str
+    scenes: int = Field(ge=0)
+    """Compared scenes, which both sides have scored."""
+    decided_at: int = Field(ge=0)
+    """Scene of the order at which the verdict was reached; all of them where it is undecided."""
+    of: int = Field(ge=0)
+    """Scenes that there are."""
+    looked_at: int = Field(ge=0)
+    """Scenes of the order that were drawn and judged on both sides, or found so."""
+    finished: bool = True
+    """Whether the gate has ended: a verdict, or no scenes left."""
+    before: float | None = None
+    """Mean score of the baseline over the compared scenes."""
+    after: float | None = None
+    """Mean score of the candidate."""
+    difference: float | None = None
+    """Mean of candidate − baseline; after an early stop it is too far from 0 on average."""
+    low: float | None = None
+    """Lower end of its 95 % interval, which holds whenever one stops."""
+    high: float | None = None
+    """Upper end."""
+    deviation: float | None = None
+    """Standard deviation of the differences."""
+    fixed_size: int | None = None
+    """Scenes of a paired test of fixed size with the same errors, at this standard deviation."""
+    evidence_worse: float = 1.0
+    """Largest W; "worse" at 1 / alpha."""
+    evidence_sound: float = 1.0
+    """Largest S; "not worse" at 1 / (1 − power)."""
+    left_out: dict[str, int] = Field(default_factory=dict)
+    """Why scenes are not compared → how many."""
+    warnings: tuple[str, ...] = ()
+    """Differences in how the sides were measured."""
+    pictures: int = 0
+    """Pictures that the gate has drawn."""
+    usd: float = 0.0
+    """Dollars of the gate's drawing and judging."""
+    of_judges: bool = False
+    """Whether the sides are judges of labelled facts: those are lost that were judged right."""
+    kinds: dict[str, KindCount] = Field(default_factory=dict)
+    facts: tuple[FactChange, ...] = ()
+    """Facts lost and gained, scenes in the gate's order."""
+
+    @property
+    def passed(self) -> bool:
+        """Return whether the candidate is not worse."""
+        return self.verdict == "not worse"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Paired scores of two sides in the gate's order."""
+
+    column: Column
+    items: tuple[str, ...]
+    differences: Array
+    """(n,), after − before, with the sign turned where less is better."""
+    before: Array
+    after: Array
+    decided: Decided
+    left_out: dict[str, int]
+    warnings: tuple[str, ...]
+
+
+def column_of(first: Side, second: Side, options: GateOptions) -> Column:
+    """Return the scores that are compared.
+
+    Raises ``ChoiceError`` if a side does not have them.
+    """
+    matrix = first.evaluation.score_matrix
+    there = second.evaluation.score_matrix.columns()
+    common = [column for column in matrix.columns() if column in there]
+    found = [
+        column
+        for column in common
+        if options.metric in ("", column.metric) and options.panel in ("", column.panel)
+    ]
+    if found:
+        return found[0]
+    names = sorted({f"{c.metric}{f' by {c.panel}' if c.panel else ''}" for c in common})
+    wanted = f"{options.metric or 'any metric'} by {options.panel or 'any panel'}"
+    raise ChoiceError(
+        f"the sides have no scores of {wanted} in common; common ones: "
+        f"{', '.join(names) or 'none'}. Judge both with the same panel (--judges)"
+    )
+
+
+def compared(first: Side, second: Side, options: GateOptions, *, force: bool = False) -> Comparison:
+    """Return the paired scores of all scenes that both sides have scored, and the decision.
+
+    Raises ``ChoiceError`` for sides that were measured differently, unless ``force``, and for
+    scores outside of 0 to 1.
+    """
+    column = column_of(first, second, options)
+    differing = [
+        mismatch.what
+        for mismatch in mismatches(first.evaluation, second.evaluation)
+        if mismatch.concerns(column)
+    ]
+    if differing and not force:
+        raise ChoiceError(
+            f"{first.label} and {second.label} cannot be compared, they differ in "
+            f"{'; '.join(differing)}. Evaluate both in the same way, or compare them all the same "
+            "with --force"
+        )
+    found = pair(first, second, column)
+    assert found is not None  # column_of has looked
+    items = [first.evaluation.score_matrix.items[row] for row in found.rows]
+    order = np.array(sorted(range(len(items)), key=lambda at: rank(options.seed, items[at])), int)
+    order = order[: options.limit]
+    before, after = found.before[order], found.after[order]
+    scores = np.concatenate([before, after])
+    if ((scores < 0.0) | (scores > 1.0)).any():
+        raise ChoiceError(
+            f"{column.metric} has scores from {scores.min():.3g} to {scores.max():.3g}: a gate "
+            "compares scores between 0 and 1, such as sgscore (--metric)"
+        )
+    better = higher_is_better(column.metric, first.evaluation.manifest)
+    differences = after - before if better else before - after
+    return Comparison(
+        column,
+        tuple(items[at] for at in order),
+        differences,
+        before,
+        after,
+        decided_on(differences, options.rule),
+        found.left_out,
+        tuple(differing),
+    )
+
+
+def decided_on(differences: Array, rule: Rule) -> Decided:
+    """Return the decision on differences in their order; too few decide nothing."""
+    if len(differences) < FEWEST:
+        return Decided("undecided", len(differences), 1.0, 1.0)
+    return decide(differences, rule)
+
+
+def result_of(
+    found: Comparison, options: GateOptions, *, of: int, looked_at: int, finished: bool, **more: Any
+) -> GateResult:
+    """Return the result of a comparison of ``of`` scenes; ``more`` are further fields."""
+    n, decided = len(found.differences), found.decided
+    spread = float(found.differences.std(ddof=1)) if n > 1 else None
+    low, high = mean_interval(found.differences, options.rule) if n > 1 else (None, None)
+    return GateResult(
+        verdict=decided.decision,
+        reason=_reason(found, options, finished),
+        options=options,
+        metric=found.column.metric,
+        panel=found.column.panel,
+        scenes=n,
+        decided_at=decided.at,
+        of=of,
+        looked_at=looked_at,
+        finished=finished,
+        before=float(found.before.mean()) if n else None,
+        after=float(found.after.mean()) if n else None,
+        difference=float((found.after - found.before).mean()) if n else None,
+        low=low,
+        high=high,
+        deviation=spread,
+        fixed_size=None if not spread else fixed_size(spread, options.rule),
+        evidence_worse=decided.evidence_worse,
+        evidence_sound=decided.evidence_sound,
+        left_out=found.left_out,
+        warnings=found.warnings,
+        **more,
+    )
+
+
+def _reason(found: Comparison, options: GateOptions, finished: bool) -> str:
+    n, decided = len(found.differences), found.decided
+    points = f"{100 * options.margin:g} points"
+    if decided.decision == "worse":
+        return f"Worse: decided after {decided.at} scenes, at alpha {options.alpha:g}."
+    if decided.decision == "not worse":
+        return f"Not worse by {points} or more: decided after {decided.at} scenes."
+    if not finished:
+        return f"No decision so far, after {n} scenes."
+    if not n:
+        why = ", ".join(f"{count} {reason}" for reason, count in found.left_out.items())
+        return f"Undecided: nothing is scored on both sides ({why or 'there are no scenes'})."
+    if n < FEWEST:
+        return "Undecided: one of them is scored on both sides, and a decision needs two or more."
+    return (
+        f"Undecided after all {n} scenes: neither a loss nor the absence of one by {points} is "
+        "shown. More scenes, or a larger margin, decide."
+    )
+
+
+KindCounter = defaultdict[str, Counter[str]]
+"""Kind → count of :class:`KindCount` → facts."""
+_Key = tuple[str, int, str]
+"""Item, seed and fact."""
+
+
+def changed_facts(
+    first: Side, second: Side, panel: str, items: Collection[str]
+) -> tuple[dict[str, KindCount], list[FactChange]]:
+    """Return what became of the facts of ``items`` by kind, and the facts lost and gained.
+
+    Facts are compared on the kept pictures of common seeds, by the verdicts of ``panel``; without
+    one there are none.
+    """
+    seeds = set(first.seeds) & set(second.seeds)
+    if not panel or not seeds:
+        return {}, []
+    place = {item: at for at, item in enumerate(items)}
+    before = {key: row for key, row in _verdicts(first, panel) if key[0] in place}
+    after = {key: row for key, row in _verdicts(second, panel) if key[0] in place}
+    counts: KindCounter = defaultdict(Counter)
+    changes: list[FactChange] = []
+    for key in sorted(before.keys() & after.keys(), key=lambda key: (place[key[0]], key[1])):
+        if key[1] not in seeds:
+            continue
+        one, two = before[key], after[key]
+        what = became(one["state"], two["state"])
+        kind = str(one["kind"] or "fact")
+        counts[kind][what] += 1
+        if what in ("lost", "gained"):
+            changes.append(
+                FactChange(
+                    change=what,
+                    item=key[0],
+                    seed=key[1],
+                    kind=kind,
+                    statement=one["statement"] or key[2],
+                    image_before=one["image"] or "",
+                    image_after=two["image"] or "",
+                )
+            )
+    return kinds_of(counts), changes
+
+
+def kinds_of(counts: KindCounter) -> dict[str, KindCount]:
+    """Return the counts of each kind, in the order of a scene."""
+    order = [*KINDS, *sorted(counts.keys() - set(KINDS))]
+    return {kind: KindCount(**counts[kind]) for kind in order if kind in counts}
+
+
+def became(before: str, after: str) -> Any:
+    """Return the count that a pair of states belongs to; a void fact does not hold."""
+    if "unscored" in (before, after):
+        return "unscored"
+    held, holds = before == "yes", after == "yes"
+    return ("kept" if holds else "lost") if held else ("gained" if holds else "absent")
+
+
+def _verdicts(side: Side, panel: str) -> Iterator[tuple[_Key, dict[str, Any]]]:
+    """Yield the verdicts of a side's kept pictures."""
+    results = Results(side.evaluation.folder)
+    arms = {side.evaluation.score_matrix.arms[at].name: seed for seed, at in side.seeds.items()}
+    kept = {
+        (row["arm"], row["item"]): row["image"]
+        for row in results.rows("rounds", ["arm", "item", "image", "kept"])
+        if row["kept"]
+    }
+    columns = ["arm", "item", "panel", "image", "fact", "kind", "statement", "state"]
+    for row in results.rows("verdicts", columns):
+        arm = row["arm"]
+        if arm in arms and row["panel"] == panel and row["image"] == kept.get((arm, row["item"])):
+            yield (row["item"], arms[arm], row["fact"]), row
