@@ -86,7 +86,9 @@ def assembled(
         if name in given or name not in known:
             continue
         spec = pipe.get_component_spec(name)
-        apart = name == UPSAMPLER
+        if apart := name == UPSAMPLER:
+            # An index may name a base class, which writes no text.
+            spec = next(one for one in blocks.expected_components if one.name == name)
         place: dict[str, Any] = {
             "pretrained_model_name_or_path": str(upsampler if apart else folder),
             "subfolder": "" if apart else name,

@@ -209,12 +209,15 @@ async def test_what_does_not_fit_is_told_before_weights_are_read(
         await backend.aclose()
 
 
-def test_its_weights_can_be_quantized(flux3: Path, upsampler: Path) -> None:
+def test_its_weights_can_be_quantized(
+    flux3: Path, upsampler: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scenewright.tools.backends.quantization._installed", lambda _: True)
     spec = QuantizationSpec(method="torchao-int8", parts=("prompt_upsampler",))
     narrow = DiffusersBackend(
         str(flux3), prompt_upsampler=str(upsampler), quantization=spec, device="cpu"
     )
-    assert "prompt_upsampler in 8 bits" in narrow.loading
+    assert "prompt_upsampler in int8" in narrow.loading
 
 
 def test_a_profile_names_it_and_fetches_it() -> None:
