@@ -158,6 +158,8 @@ class _Scene:
         self._sharing: dict[tuple[str, str], int] = {}
         self._holding: dict[tuple[frozenset[str], frozenset[str]], frozenset[str]] = {}
         self._of: dict[str, frozenset[str]] = {}
+        self._phrases: dict[str, str] = {}
+        self._referring: dict[str, str] = {}
         self._ends = _ends_of(graph)
         self._leaving: dict[str, list[Relation]] = {}
         self._arriving: dict[str, list[Relation]] = {}
@@ -175,6 +177,29 @@ class _Scene:
         if item.id not in self._keys:
             self._keys[item.id] = self.class_of(item).distinguishing_keys(item)
         return self._keys[item.id]
+
+    def phrase(self, item: SceneObject) -> str:
+        """Return :func:`noun_phrase` with all attributes."""
+        if item.id not in self._phrases:
+            self._phrases[item.id] = noun_phrase(item)
+        return self._phrases[item.id]
+
+    def referring_phrase(self, item: SceneObject) -> str:
+        """Return the words by which a question means ``item``."""
+        if item.id not in self._referring:
+            keys = self.keys(item)
+            self._referring[item.id] = (
+                f"one of the {plural(self.phrase(item))}"
+                if keys is None
+                else f"the {noun_phrase(item, keys)}"
+            )
+        return self._referring[item.id]
+
+    def told_by_attributes(self, item: SceneObject) -> bool:
+        """Whether :meth:`referring_phrase` names attributes of ``item``."""
+        keys = self.keys(item)
+        described = self.phrase(item) if keys is None else self.referring_phrase(item)[4:]
+        return described != item.name
 
     def order(self, item: SceneObject) -> tuple[str, ...]:
         """Return :func:`instance_order` of the class of ``item``."""
@@ -228,18 +253,6 @@ class _Scene:
         else:
             for other in others:
                 yield from (r for r in self._arriving.get(other, ()) if r.source in ones)
-
-
-def _referring_phrase(scene: _Scene, item: SceneObject) -> str:
-    keys = scene.keys(item)
-    if keys is None:
-        return f"one of the {plural(noun_phrase(item))}"
-    return f"the {noun_phrase(item, keys)}"
-
-
-def _told_by_attributes(scene: _Scene, item: SceneObject) -> bool:
-    """Whether :func:`_referring_phrase` names attributes of ``item``."""
-    return noun_phrase(item, scene.keys(item)) != item.name
 
 
 def _rng(*parts: object) -> random.Random:
@@ -383,12 +396,12 @@ def _relation_fact(
         first, second = f"the {source.name}", f"the {target.name}"
         shuffle_key: tuple[object, ...] = (source.name, target.name)
     else:
-        first, second = _referring_phrase(scene, source), _referring_phrase(scene, target)
+        first, second = scene.referring_phrase(source), scene.referring_phrase(target)
         shuffle_key = (seed, relation.source, relation.target)
     parents: tuple[str, ...] = ()
     by_label = ""
     if protocol != "scene-bench":
-        if any(_told_by_attributes(scene, item) for item in (source, target)):
+        if any(scene.told_by_attributes(item) for item in (source, target)):
             by_label = _relation_question(f"the {source.name}", f"the {target.name}")
         # Both ends of one class need two of it.
         counts = (1, 2) if source.name == target.name else (1, 1)
@@ -402,7 +415,7 @@ def _relation_fact(
         predicate=relation.predicate,
         classes=(source.name, target.name),
         parents=parents,
-        statement=f"{noun_phrase(source)} {relation.predicate} {noun_phrase(target)}",
+        statement=f"{scene.phrase(source)} {relation.predicate} {scene.phrase(target)}",
         question=_relation_question(first, second),
         by_label=by_label,
         options=relation_options(
@@ -534,8 +547,8 @@ def object_in_words(fact: Fact) -> str:
 
 
 def _one_of_size(scene: _Scene, item: SceneObject, phrases: Mapping[str, list[str]]) -> str:
-    phrase = noun_phrase(item)
+    phrase = scene.phrase(item)
     same = phrases[phrase]
     if len(same) == 1:
-        return _referring_phrase(scene, item)
+        return scene.referring_phrase(item)
     return f"the {phrase} that is number {same.index(item.id) + 1} of {len(same)} by size"

@@ -41,6 +41,7 @@ from scenewright.service.core.artifacts.base import (
     LocalArtifacts,
     UploadStore,
 )
+from scenewright.service.core.aside import Aside, size_of
 from scenewright.service.core.database import RUNS
 from scenewright.service.core.driving import Driver, Models
 from scenewright.service.core.errors import Busy, Conflict, Unavailable, Unprocessable
@@ -110,6 +111,7 @@ class Service:
         self.uploads = uploads or UploadStore(settings.data / UPLOADS_FOLDER)
         """Pictures that people have sent for their runs to begin with."""
         self.checkpoints = checkpoints
+        self.aside = Aside()
         driver = Driver(
             self.store, self.live, self.folder, self.base, models, checkpoints, self.uploads,
             self.observing, self.artifacts,
@@ -178,8 +180,10 @@ class Service:
     async def covered(self, request: RefinementRequest) -> Coverage:
         """Return how much of a request's scene its models know."""
         replaced = {} if self.models is None else dict(self.models(request))
-        return await asyncio.to_thread(
-            coverage_for, request, self.base, replaced, self.settings.profiles
+        scene = request.scene
+        size = 0 if scene is None else size_of(scene)
+        return await self.aside.compute(
+            size, coverage_for, request, self.base, replaced, self.settings.profiles
         )
 
     async def warnings(self, run: Run, result: RunResult | None) -> tuple[str, ...]:
