@@ -18,7 +18,6 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,8 @@ LIMIT_MS = 250.0
 SENTENCE = "A red ball is on a table, a black dog is left of the table."
 _PAUSE = 0.01
 _SECONDS = 120.0
+_AHEAD = 3.0
+"""Seconds for which the attack goes on before anything is measured."""
 _MOST = 1000
 """Attributes, and predicates between two things."""
 
@@ -142,6 +143,7 @@ async def watch(url: str, seconds: float) -> Probes:
 async def attack(url: str, seconds: float, clients: int) -> dict[str, int]:
     """Send hostile scenes for so long; return how many answers had which status."""
     counted: Counter[str] = Counter()
+    counted["unanswered"] = 0
     ends = time.monotonic() + seconds
 
     async def send(seed: int) -> None:
@@ -163,9 +165,14 @@ async def attack(url: str, seconds: float, clients: int) -> dict[str, int]:
                 if time.monotonic() >= ends:
                     return
 
-    async with asyncio.timeout(seconds + 5):
-        with suppress(httpx2.TimeoutException):
-            await asyncio.gather(*(send(seed) for seed in range(clients)))
+    async def until_the_end(seed: int) -> None:
+        try:
+            async with asyncio.timeout(seconds + 1.0):
+                await send(seed)
+        except (TimeoutError, httpx2.TimeoutException):
+            counted["unanswered"] += 1
+
+    await asyncio.gather(*(until_the_end(seed) for seed in range(clients)))
     return dict(counted)
 
 
@@ -186,10 +193,9 @@ def _serve(pipe: Any, folder: Path) -> None:
 
 
 def _attack(pipe: Any, url: str, seconds: float, clients: int) -> None:
-    try:
-        pipe.send(asyncio.run(attack(url, seconds, clients)))
-    except TimeoutError:
-        pipe.send({"unanswered": clients})
+    """Say when it begins, then how it ended."""
+    pipe.send("begun")
+    pipe.send(asyncio.run(attack(url, seconds, clients)))
 
 
 def measure(folder: Path, seconds: float, clients: int) -> dict[str, Any]:
@@ -200,8 +206,10 @@ def measure(folder: Path, seconds: float, clients: int) -> dict[str, Any]:
         # What is loaded once is loaded.
         asyncio.run(watch(url, 3.0))
         calm = asyncio.run(watch(url, seconds)).figures()
-        foe, theirs = spawned(_attack, url, seconds, clients)
+        foe, theirs = spawned(_attack, url, seconds + _AHEAD, clients)
         try:
+            theirs.recv()
+            time.sleep(_AHEAD)
             stormy = asyncio.run(watch(url, seconds)).figures()
             counted = theirs.recv() if theirs.poll(_SECONDS) else {}
         finally:
