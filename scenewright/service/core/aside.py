@@ -62,16 +62,22 @@ class Aside:
 
         Raises ``Busy`` if too many wait with large scenes, and what ``function`` raises.
         """
-        call = functools.partial(contextvars.copy_context().run, function, *args, **options)
-        loop = asyncio.get_running_loop()
-        if size <= LARGE:
-            return await loop.run_in_executor(self._small, call)
-        if self._waiting >= WAITING:
+        if size > LARGE and self._waiting >= WAITING:
             raise Busy(
                 f"{self._waiting} large scenes are being worked out: try again in a moment, or "
                 "split the scene",
                 retry_after=_RETRY_SECONDS,
             )
+        return await self.in_turn(size, function, *args, **options)
+
+    async def in_turn(
+        self, size: int, function: Callable[P, T], *args: P.args, **options: P.kwargs
+    ) -> T:
+        """As :meth:`compute`, however many wait: for what was taken in already."""
+        call = functools.partial(contextvars.copy_context().run, function, *args, **options)
+        loop = asyncio.get_running_loop()
+        if size <= LARGE:
+            return await loop.run_in_executor(self._small, call)
         self._waiting += 1
         try:
             return await loop.run_in_executor(self._large, call)

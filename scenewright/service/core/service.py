@@ -177,12 +177,16 @@ class Service:
         await self.jobs.waits(run.id)
         return run, new
 
-    async def covered(self, request: RefinementRequest) -> Coverage:
-        """Return how much of a request's scene its models know."""
+    async def covered(self, request: RefinementRequest, *, taken: bool = False) -> Coverage:
+        """Return how much of a request's scene its models know.
+
+        Raises ``Busy`` if too many large scenes wait, unless the request was ``taken`` in already.
+        """
         replaced = {} if self.models is None else dict(self.models(request))
         scene = request.scene
         size = 0 if scene is None else size_of(scene)
-        return await self.aside.compute(
+        compute = self.aside.in_turn if taken else self.aside.compute
+        return await compute(
             size, coverage_for, request, self.base, replaced, self.settings.profiles
         )
 
@@ -193,7 +197,8 @@ class Service:
         """
         if result is not None:
             return result.warnings
-        text = (await self.covered(RefinementRequest.model_validate(run.request))).text
+        request = RefinementRequest.model_validate(run.request)
+        text = (await self.covered(request, taken=True)).text
         return (text,) if text else ()
 
     async def within_budget(self, identity: Identity) -> None:
