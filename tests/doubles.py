@@ -69,6 +69,7 @@ class ScriptedBackend:
     vocabulary: ClosedVocabulary | None = None
     prompt_tokens: int | None = None
     """Words of a prompt that it reads."""
+    boxes: bool = False
 
     @property
     def id(self) -> str:
@@ -93,6 +94,7 @@ class ScriptedBackend:
             default_guidance=1.0,
             vocabulary=self.vocabulary,
             prompt_tokens=self.prompt_tokens,
+            boxes=self.boxes,
         )
 
     def count_prompt(self, prompt: str) -> PromptCount:

@@ -171,7 +171,7 @@ def account_of(judge: str) -> str | None:
 
 _LOCAL_ONLY = (
     "adapter", "device", "dtype", "scheduler", "variant", "offload", "compile", "slicing", "cache",
-    "loras", "quantization",
+    "loras", "quantization", "prompt_upsampler",
 )  # fmt: skip
 Offload = Literal["auto", "none", "parts", "layers"]
 
@@ -214,6 +214,11 @@ class BackendSpec(BaseModel):
     """Weights stored in few bits: less memory, other pictures; None: as ``dtype`` says."""
     cache: CacheSpec | None = None
     """Reuse of the denoiser's computations between steps: faster, other pictures; None: none."""
+    prompt_upsampler: str | None = Field(
+        default=None, min_length=1, exclude_if=lambda chosen: chosen is None
+    )
+    """Of FLUX 3: the model that writes each prompt in full and takes the places of things, a folder
+    or a hub id; None: prompts stay as they are."""
     size: tuple[int, int] | None = None
     """(width, height) in pixels of what is drawn; None: the model's own."""
     quality: str | None = None

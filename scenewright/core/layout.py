@@ -9,7 +9,7 @@ sides.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,6 +21,11 @@ from scenewright.core.vocabulary import canonical, first_known
 COLUMNS = 3
 ROWS = 3
 _MAX_NODES = 20_000
+_MAX_TENANTS = 3
+"""Most objects in one cell."""
+_MANY = 64
+"""Relations beyond which a step of the search counts for more than one, and not every number of
+them is tried."""
 
 Cell = tuple[int, int]
 """(column, row), from the top left."""
@@ -129,7 +134,7 @@ def _groups(scene: SceneGraph, relations: Sequence[Relation]) -> list[_Group] | 
             hosts = [t for t in tenants if all(t == o or {t, o} in shared for o in tenants)]
             if len(tenants) > 1 and not hosts:
                 return None
-            if len(tenants) > 3:
+            if len(tenants) > _MAX_TENANTS:
                 return None
         left = min(x for x, _ in places.values())
         top = min(y for _, y in places.values())
@@ -166,12 +171,13 @@ def _searched(
         rng.shuffle(free)
         spots.append(free)
     budget = [_MAX_NODES]
+    cost = max(1, len(checks) // _MANY)
 
     def place(at: int, placed: dict[str, Cell], taken: set[Cell]) -> dict[str, Cell] | None:
         if at == len(order):
             return placed
         for x, y in spots[at]:
-            budget[0] -= 1
+            budget[0] -= cost
             if budget[0] < 0:
                 return None
             cells = {(x + cx, y + cy) for cx, cy in order[at].cells}
@@ -230,19 +236,23 @@ def place_what_fits(scene: SceneGraph, seed: int = 0) -> dict[str, Cell]:
 
     Empty if even the objects alone do not fit.
     """
-    for keep in _shrinking(scene.relations):
-        found = _search(scene, keep, seed)
-        if found is not None:
-            return found
-    return {}
-
-
-def _shrinking(relations: Sequence[Relation]) -> Iterator[list[Relation]]:
-    kept = list(relations)
-    yield kept
-    while kept:
-        kept = kept[:-1]
-        yield kept
+    if len(scene.objects) > _MAX_TENANTS * COLUMNS * ROWS:
+        return {}
+    many, most = len(scene.relations), min(_MANY, len(scene.relations))
+    best = _search(scene, scene.relations[:most], seed)
+    if best is None:
+        tried = (_search(scene, scene.relations[:kept], seed) for kept in reversed(range(most)))
+        return next((found for found in tried if found is not None), {})
+    # Of further ones the number that fits is searched for in halves.
+    fits, fails = most, many + 1
+    while fails - fits > 1:
+        kept = (fits + fails) // 2
+        found = _search(scene, scene.relations[:kept], seed)
+        if found is None:
+            fails = kept
+        else:
+            best, fits = found, kept
+    return best
 
 
 @dataclass(frozen=True, slots=True)

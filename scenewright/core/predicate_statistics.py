@@ -18,7 +18,7 @@ import json
 import random
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.resources import files
@@ -158,15 +158,28 @@ class PredicateStatistics:
         observations (2 for the pair, 10 for the classes).
         """
         name = canonical(predicate)
-        whole = self.totals[name] / max(1, self.totals.total())
-        ends = [
-            self._by_class.get((at, class_of(label)), Counter())
-            for at, label in enumerate((source, target))
-        ]
-        seen = sum(counter.total() for counter in ends)
-        either = (sum(c[name] for c in ends) + _CLASS_WEIGHT * whole) / (seen + _CLASS_WEIGHT)
-        pair = self.pair_counts(source, target)
-        return (pair[name] + _PAIR_WEIGHT * either) / (pair.total() + _PAIR_WEIGHT)
+        return self._likelihoods(class_of(source), class_of(target), (name,))[0]
+
+    def _likelihoods(self, source: str, target: str, names: Iterable[str]) -> list[float]:
+        """Return :meth:`likelihood` of canonical predicates ``names`` between two classes."""
+        total = max(1, self.totals.total())
+        ends = [self._by_class.get((0, source)), self._by_class.get((1, target))]
+        known = [counter for counter in ends if counter is not None]
+        seen = sum(counter.total() for counter in known)
+        pair = self._by_pair.get((source, target), Counter())
+        observed = pair.total() + _PAIR_WEIGHT
+        found = []
+        for name in names:
+            whole = self.totals[name] / total
+            either = (sum(c[name] for c in known) + _CLASS_WEIGHT * whole) / (seen + _CLASS_WEIGHT)
+            found.append((pair[name] + _PAIR_WEIGHT * either) / observed)
+        return found
+
+    # Of hundreds of things that no words tell apart, all questions share what holds of them.
+    @lru_cache(maxsize=512)  # noqa: B019
+    def _offered_with(self, true: frozenset[str]) -> tuple[str, ...]:
+        """Return the offered predicates that cannot hold where ``true`` do."""
+        return tuple(other for other in self._offered if _admissible(other, true))
 
     def wrong_options(
         self,
@@ -183,7 +196,8 @@ class PredicateStatistics:
         that cannot hold as well; ``rng`` decides between equally likely ones. Fewer than two
         only where the statistics know no more.
         """
-        true = [predicate, *holding]
+        true = holding if isinstance(holding, frozenset) else frozenset(holding)
+        true = true if predicate in true else true | {predicate}
         name = canonical(predicate)
         if name in self.fixed:
             left = [other for other in self.fixed[name] if not _follows(other, true)]
@@ -195,10 +209,10 @@ class PredicateStatistics:
         turned = opposite(predicate)
         if turned is not None and _admissible(turned, true):
             found.append(turned)
+        offered = self._offered_with(true)
+        likely = self._likelihoods(class_of(source), class_of(target), map(canonical, offered))
         chances = {
-            other: (self.likelihood(source, other, target), rng.random())
-            for other in self._offered
-            if _admissible(other, true)
+            other: (chance, rng.random()) for other, chance in zip(offered, likely, strict=True)
         }
         for other in sorted(chances, key=lambda other: chances[other], reverse=True):
             if len(found) == WRONG_OPTIONS:
@@ -208,7 +222,7 @@ class PredicateStatistics:
         return tuple(found)
 
 
-def _follows(other: str, true: Sequence[str]) -> bool:
+def _follows(other: str, true: Collection[str]) -> bool:
     """Return whether ``other`` means, follows from or entails one of ``true``.
 
     Weak predicates such as *near* follow from too many others to count.
@@ -216,7 +230,7 @@ def _follows(other: str, true: Sequence[str]) -> bool:
     return any(entails(one, other) or (entails(other, one) and not is_weak(one)) for one in true)
 
 
-def _admissible(other: str, true: Sequence[str]) -> bool:
+def _admissible(other: str, true: Collection[str]) -> bool:
     return not any(holds_with(one, other) for one in true)
 
 

@@ -26,7 +26,8 @@ import hashlib
 import itertools
 import random
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -83,33 +84,175 @@ def distinguishing_keys(scene: SceneGraph, item: SceneObject) -> tuple[str, ...]
 
     Sizes 0, 1, 2, … in key order. None if no set of attributes tells ``item`` apart.
     Values count without their keys and without case, for the phrase shows only them:
-    ``the red dog`` is not a name where one dog is red and another's collar is.
+    ``the red dog`` is not a name where one dog is red and another's collar is. Of more than
+    ``SETS_TRIED`` sets the rest is not tried: the keys without those that are not needed are
+    returned then.
     """
-    rivals = [
-        {value.casefold() for value in o.attributes.values()}
-        for o in scene.objects
-        if o.name == item.name and o.id != item.id
-    ]
-    keys = tuple(item.attributes)
-    for size in range(len(keys) + 1):
-        for subset in itertools.combinations(keys, size):
-            values = {item.attributes[key].casefold() for key in subset}
-            if not any(values <= rival for rival in rivals):
-                return subset
-    return None
+    return _Class(item.name, scene.objects).distinguishing_keys(item)
 
 
-def _referring_phrase(scene: SceneGraph, item: SceneObject) -> str:
-    keys = distinguishing_keys(scene, item)
-    if keys is None:
-        return f"one of the {plural(noun_phrase(item))}"
-    return f"the {noun_phrase(item, keys)}"
+SETS_TRIED = 4096
+"""Attribute sets that are tried for the smallest one: all of an object with 12 attributes."""
 
 
-def _told_by_attributes(scene: SceneGraph, item: SceneObject) -> bool:
-    """Whether :func:`_referring_phrase` names attributes of ``item``."""
-    keys = distinguishing_keys(scene, item)
-    return noun_phrase(item, keys) != item.name
+class _Class:
+    """The objects of one class, by their attribute values.
+
+    Sets of objects are the bits of a number: a scene may have hundreds that are told apart by a
+    few values.
+    """
+
+    def __init__(self, name: str, objects: Iterable[SceneObject]) -> None:
+        self.items = [one for one in objects if one.name == name]
+        self._bits = {one.id: 1 << at for at, one in enumerate(self.items)}
+        self._having: dict[str, int] = {}
+        for one in self.items:
+            for value in one.attributes.values():
+                folded = value.casefold()
+                self._having[folded] = self._having.get(folded, 0) | self._bits[one.id]
+
+    def distinguishing_keys(self, item: SceneObject) -> tuple[str, ...] | None:
+        """Return as the function of this name."""
+        others = ((1 << len(self.items)) - 1) & ~self._bits.get(item.id, 0)
+        having = {
+            key: self._having.get(value.casefold(), 0) for key, value in item.attributes.items()
+        }
+
+        def alone(keys: Iterable[str]) -> bool:
+            left = others
+            for key in keys:
+                left &= having[key]
+            return not left
+
+        if not alone(having):
+            return None
+        tried = 0
+        for size in range(len(having) + 1):
+            for subset in itertools.combinations(having, size):
+                if alone(subset):
+                    return subset
+                if (tried := tried + 1) == SETS_TRIED:
+                    return self._needed(tuple(having), alone)
+        return None
+
+    def _needed(
+        self, keys: tuple[str, ...], alone: Callable[[Iterable[str]], bool]
+    ) -> tuple[str, ...]:
+        for key in reversed(keys):
+            fewer = tuple(one for one in keys if one != key)
+            if alone(fewer):
+                keys = fewer
+        return keys
+
+
+class _Scene:
+    """A scene with what its questions look up again and again."""
+
+    def __init__(self, graph: SceneGraph) -> None:
+        self.graph = graph
+        self.items = {item.id: item for item in graph.objects}
+        self._classes: dict[str, _Class] = {}
+        self._keys: dict[str, tuple[str, ...] | None] = {}
+        self._orders: dict[str, tuple[str, ...]] = {}
+        self._places: dict[str, int] = {}
+        self._sharing: dict[tuple[str, str], int] = {}
+        self._holding: dict[tuple[frozenset[str], frozenset[str]], frozenset[str]] = {}
+        self._of: dict[str, frozenset[str]] = {}
+        self._phrases: dict[str, str] = {}
+        self._referring: dict[str, str] = {}
+        self._ends = _ends_of(graph)
+        self._leaving: dict[str, list[Relation]] = {}
+        self._arriving: dict[str, list[Relation]] = {}
+        for relation in graph.relations:
+            self._leaving.setdefault(relation.source, []).append(relation)
+            self._arriving.setdefault(relation.target, []).append(relation)
+
+    def class_of(self, item: SceneObject) -> _Class:
+        if item.name not in self._classes:
+            self._classes[item.name] = _Class(item.name, self.graph.objects)
+        return self._classes[item.name]
+
+    def keys(self, item: SceneObject) -> tuple[str, ...] | None:
+        """Return :func:`distinguishing_keys`."""
+        if item.id not in self._keys:
+            self._keys[item.id] = self.class_of(item).distinguishing_keys(item)
+        return self._keys[item.id]
+
+    def phrase(self, item: SceneObject) -> str:
+        """Return :func:`noun_phrase` with all attributes."""
+        if item.id not in self._phrases:
+            self._phrases[item.id] = noun_phrase(item)
+        return self._phrases[item.id]
+
+    def referring_phrase(self, item: SceneObject) -> str:
+        """Return the words by which a question means ``item``."""
+        if item.id not in self._referring:
+            keys = self.keys(item)
+            self._referring[item.id] = (
+                f"one of the {plural(self.phrase(item))}"
+                if keys is None
+                else f"the {noun_phrase(item, keys)}"
+            )
+        return self._referring[item.id]
+
+    def told_by_attributes(self, item: SceneObject) -> bool:
+        """Whether :meth:`referring_phrase` names attributes of ``item``."""
+        keys = self.keys(item)
+        described = self.phrase(item) if keys is None else self.referring_phrase(item)[4:]
+        return described != item.name
+
+    def order(self, item: SceneObject) -> tuple[str, ...]:
+        """Return :func:`instance_order` of the class of ``item``."""
+        if item.name not in self._orders:
+            order = _ordered(self.class_of(item).items, self._ends)
+            self._orders[item.name] = order
+            self._places |= {one: at for at, one in enumerate(order, start=1)}
+        return self._orders[item.name]
+
+    def place(self, item: SceneObject) -> int:
+        """Return the position, from 1, of ``item`` in the counting order of its class."""
+        self.order(item)
+        return self._places[item.id]
+
+    def sharing(self, item: SceneObject, key: str) -> int:
+        """Return the position, from 1, of ``item`` in its class among equal values of ``key``."""
+        if (item.id, key) not in self._sharing:
+            counted: Counter[str] = Counter()
+            for one in self.order(item):
+                value = self.items[one].attributes.get(key)
+                if value is not None:
+                    counted[value] += 1
+                    self._sharing[one, key] = counted[value]
+        return self._sharing[item.id, key]
+
+    def meant(self, item: SceneObject, protocol: Protocol) -> frozenset[str]:
+        """Return ids of the objects that the question's words for ``item`` may mean."""
+        if protocol == "grounded" and self.keys(item) is not None:
+            return frozenset((item.id,))
+        if item.name not in self._of:
+            self._of[item.name] = frozenset(one.id for one in self.class_of(item).items)
+        return self._of[item.name]
+
+    def holding(
+        self, source: SceneObject, target: SceneObject, protocol: Protocol
+    ) -> frozenset[str]:
+        """Return the predicates that hold between the source and target of a question."""
+        ones, others = self.meant(source, protocol), self.meant(target, protocol)
+        if (ones, others) not in self._holding:
+            found = [r.predicate for r in self._between(ones, others)]
+            # It is unknown whether a target looks back at its source: no wrong option.
+            turned = (converse(r.predicate) or r.predicate for r in self._between(others, ones))
+            self._holding[ones, others] = frozenset((*found, *turned))
+        return self._holding[ones, others]
+
+    def _between(self, ones: frozenset[str], others: frozenset[str]) -> Iterator[Relation]:
+        """Return the relations from the first objects to the others."""
+        if len(ones) <= len(others):
+            for one in ones:
+                yield from (r for r in self._leaving.get(one, ()) if r.target in others)
+        else:
+            for other in others:
+                yield from (r for r in self._arriving.get(other, ()) if r.source in ones)
 
 
 def _rng(*parts: object) -> random.Random:
@@ -194,20 +337,26 @@ def instance_order(scene: SceneGraph, name: str) -> tuple[str, ...]:
 
     Those with most relations, then attributes, are first.
     """
-    ends = [end for relation in scene.relations for end in (relation.source, relation.target)]
-    same = [item for item in scene.objects if item.name == name]
-    same.sort(key=lambda item: (-ends.count(item.id), -len(item.attributes)))
-    return tuple(item.id for item in same)
+    return _ordered([item for item in scene.objects if item.name == name], _ends_of(scene))
 
 
-def _counted(scene: SceneGraph, item: SceneObject, count: int) -> str:
+def _ends_of(scene: SceneGraph) -> Counter[str]:
+    return Counter(end for one in scene.relations for end in (one.source, one.target))
+
+
+def _ordered(same: Iterable[SceneObject], ends: Counter[str]) -> tuple[str, ...]:
+    ordered = sorted(same, key=lambda item: (-ends[item.id], -len(item.attributes)))
+    return tuple(item.id for item in ordered)
+
+
+def _counted(scene: _Scene, item: SceneObject, count: int) -> str:
     """Return id of the fact that there are at least ``count`` objects of the class of ``item``."""
-    return object_fact_id(instance_order(scene, item.name)[count - 1])
+    return object_fact_id(scene.order(item)[count - 1])
 
 
-def _object_question(scene: SceneGraph, item: SceneObject, protocol: Protocol) -> tuple[str, str]:
+def _object_question(scene: _Scene, item: SceneObject, protocol: Protocol) -> tuple[str, str]:
     """Return the question, and the statement for people."""
-    ordinal = instance_order(scene, item.name).index(item.id) + 1
+    ordinal = scene.place(item)
     if protocol == "scene-bench" or ordinal == 1:
         return f"Is there {article(item.name)} {item.name} in the image?", item.name
     return (
@@ -216,46 +365,15 @@ def _object_question(scene: SceneGraph, item: SceneObject, protocol: Protocol) -
     )
 
 
-def _sharing(scene: SceneGraph, item: SceneObject, key: str) -> int:
-    """Return the position, from 1, of ``item`` in its class among equal values of ``key``."""
-    items = {one.id: one for one in scene.objects}
-    order = instance_order(scene, item.name)
-    same = [one for one in order if items[one].attributes.get(key) == item.attributes[key]]
-    return same.index(item.id) + 1
-
-
-def _attribute_question(scene: SceneGraph, item: SceneObject, key: str, protocol: Protocol) -> str:
+def _attribute_question(scene: _Scene, item: SceneObject, key: str, protocol: Protocol) -> str:
     value = item.attributes[key]
-    same = [o for o in scene.objects if o.name == item.name]
-    if protocol == "scene-bench" or len(same) == 1:
+    if protocol == "scene-bench" or len(scene.order(item)) == 1:
         return f"Is the {item.name} {value}?"
-    ordinal = _sharing(scene, item, key)
+    ordinal = scene.sharing(item, key)
     phrase = noun_phrase(item, (key,))
     if ordinal == 1:
         return f"Is there {article(phrase)} {phrase} in the image?"
     return f"Are there at least {ordinal} {plural(phrase)} in the image?"
-
-
-def _meant(scene: SceneGraph, item: SceneObject, protocol: Protocol) -> set[str]:
-    """Return ids of the objects that the question's words for ``item`` may mean."""
-    same = {other.id for other in scene.objects if other.name == item.name}
-    told_apart = protocol == "grounded" and distinguishing_keys(scene, item) is not None
-    return {item.id} if told_apart else same
-
-
-def _holding(
-    scene: SceneGraph, source: SceneObject, target: SceneObject, protocol: Protocol
-) -> list[str]:
-    """Return the predicates that hold between the source and target of a question."""
-    ones, others = _meant(scene, source, protocol), _meant(scene, target, protocol)
-    found = [r.predicate for r in scene.relations if r.source in ones and r.target in others]
-    # It is unknown whether a target looks back at its source, so that is not a wrong option.
-    turned = (
-        converse(r.predicate) or r.predicate
-        for r in scene.relations
-        if r.source in others and r.target in ones
-    )
-    return list(dict.fromkeys([*found, *turned]))
 
 
 def _relation_question(first: str, second: str) -> str:
@@ -263,14 +381,13 @@ def _relation_question(first: str, second: str) -> str:
 
 
 def _relation_fact(
-    scene: SceneGraph,
+    scene: _Scene,
     relation: Relation,
-    items: Mapping[str, SceneObject],
     protocol: Protocol,
     seed: int,
     predicates: PredicateStatistics | None,
 ) -> Fact:
-    source, target = items[relation.source], items[relation.target]
+    source, target = scene.items[relation.source], scene.items[relation.target]
     if relation.predicate.casefold() == NO_RELATION:
         raise FactError(
             f"'{relation}' asks for no relation, which no question can confirm: remove it"
@@ -279,12 +396,12 @@ def _relation_fact(
         first, second = f"the {source.name}", f"the {target.name}"
         shuffle_key: tuple[object, ...] = (source.name, target.name)
     else:
-        first, second = _referring_phrase(scene, source), _referring_phrase(scene, target)
+        first, second = scene.referring_phrase(source), scene.referring_phrase(target)
         shuffle_key = (seed, relation.source, relation.target)
     parents: tuple[str, ...] = ()
     by_label = ""
     if protocol != "scene-bench":
-        if any(_told_by_attributes(scene, item) for item in (source, target)):
+        if any(scene.told_by_attributes(item) for item in (source, target)):
             by_label = _relation_question(f"the {source.name}", f"the {target.name}")
         # Both ends of one class need two of it.
         counts = (1, 2) if source.name == target.name else (1, 1)
@@ -298,14 +415,14 @@ def _relation_fact(
         predicate=relation.predicate,
         classes=(source.name, target.name),
         parents=parents,
-        statement=f"{noun_phrase(source)} {relation.predicate} {noun_phrase(target)}",
+        statement=f"{scene.phrase(source)} {relation.predicate} {scene.phrase(target)}",
         question=_relation_question(first, second),
         by_label=by_label,
         options=relation_options(
             relation.predicate,
             shuffle_key,
             (source.name, target.name),
-            _holding(scene, source, target, protocol),
+            scene.holding(source, target, protocol),
             predicates,
         ),
         expected=option_text(relation.predicate),
@@ -354,16 +471,16 @@ def facts_of(
     if protocol not in PROTOCOLS:
         raise ValueError(f"unknown protocol {protocol!r}: use one of {', '.join(PROTOCOLS)}")
     facts: list[Fact] = []
+    known = _Scene(scene)
     for item in scene.objects:
-        question, statement = _object_question(scene, item, protocol)
-        order = instance_order(scene, item.name)
-        counts = protocol != "scene-bench" and len(order) > 1
+        question, statement = _object_question(known, item, protocol)
+        counts = protocol != "scene-bench" and len(known.order(item)) > 1
         facts.append(
             Fact(
                 id=object_fact_id(item.id),
                 kind="object",
                 subject=item.id,
-                key=str(order.index(item.id) + 1) if counts else None,
+                key=str(known.place(item)) if counts else None,
                 classes=(item.name,),
                 statement=statement,
                 question=question,
@@ -382,16 +499,13 @@ def facts_of(
                     parents=(
                         ()
                         if protocol == "scene-bench"
-                        else (_counted(scene, item, _sharing(scene, item, key)),)
+                        else (_counted(known, item, known.sharing(item, key)),)
                     ),
                     statement=f"{item.name} is {value}",
-                    question=_attribute_question(scene, item, key, protocol),
+                    question=_attribute_question(known, item, key, protocol),
                 )
             )
-    items = {item.id: item for item in scene.objects}
-    facts.extend(
-        _relation_fact(scene, r, items, protocol, seed, predicates) for r in scene.relations
-    )
+    facts.extend(_relation_fact(known, r, protocol, seed, predicates) for r in scene.relations)
     return tuple(facts)
 
 
@@ -403,6 +517,11 @@ def realism_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
     (object-centric realism, Sec. 3.2). Objects that no words tell apart are asked for
     by size, the largest first, so that no two objects share a question.
     """
+    known = _Scene(scene)
+    phrases: dict[str, list[str]] = {}
+    for item in scene.objects:
+        phrases.setdefault(noun_phrase(item), []).append(item.id)
+    sizes = {item.id: _one_of_size(known, item, phrases) for item in scene.objects}
     return tuple(
         Fact(
             id=realism_fact_id(item.id, aspect),
@@ -414,8 +533,7 @@ def realism_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
             parents=(object_fact_id(item.id),),
             statement=f"{noun_phrase(item)}{_LOOKS_REAL.format(aspect)}",
             question=(
-                f"Does {_one_of_size(scene, item)} have realistic {_ASPECT_WORDS[aspect]}, "
-                "as in a photo?"
+                f"Does {sizes[item.id]} have realistic {_ASPECT_WORDS[aspect]}, as in a photo?"
             ),
         )
         for item in scene.objects
@@ -428,9 +546,9 @@ def object_in_words(fact: Fact) -> str:
     return fact.statement.removesuffix(_LOOKS_REAL.format(fact.key))
 
 
-def _one_of_size(scene: SceneGraph, item: SceneObject) -> str:
-    phrase = noun_phrase(item)
-    same = [other.id for other in scene.objects if noun_phrase(other) == phrase]
+def _one_of_size(scene: _Scene, item: SceneObject, phrases: Mapping[str, list[str]]) -> str:
+    phrase = scene.phrase(item)
+    same = phrases[phrase]
     if len(same) == 1:
-        return _referring_phrase(scene, item)
+        return scene.referring_phrase(item)
     return f"the {phrase} that is number {same.index(item.id) + 1} of {len(same)} by size"

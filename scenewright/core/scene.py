@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any, Literal, Self
 
 import networkx as nx
@@ -82,6 +82,14 @@ class Attributes(Mapping[str, str]):
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, _ in self._items)
+
+    def items(self) -> ItemsView[str, str]:
+        """Return keys with their values, without looking each of them up."""
+        return dict(self._items).items()
+
+    def values(self) -> ValuesView[str]:
+        """Return the values, without looking each of them up."""
+        return dict(self._items).values()
 
     def __len__(self) -> int:
         return len(self._items)

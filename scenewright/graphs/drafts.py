@@ -17,7 +17,7 @@ from langgraph.runtime import Runtime
 from scenewright.agents.panel.panel import void_verdicts
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.ports.backend import GenerationRequest, Start
-from scenewright.graphs.drawing import draw_all, request_of, tell_drawn
+from scenewright.graphs.drawing import draw_all, planned_boxes, request_of, tell_drawn
 from scenewright.graphs.events import Drafted
 from scenewright.graphs.state import (
     RefineContext,
@@ -70,7 +70,9 @@ def _request(prompt: str, at: int, context: RefineContext) -> GenerationRequest:
     whole = options.steps or context.backend.features.default_steps
     steps = options.draft_steps or max(1, math.ceil(SHARE * whole))
     seed = round_seed(options.seed, at, "draft")
-    return request_of(options, prompt, 0, "draft", GenerationOverrides(seed=seed, steps=steps))
+    boxes = planned_boxes(0, "draft", context)
+    redrawn = GenerationOverrides(seed=seed, steps=steps)
+    return request_of(options, prompt, 0, "draft", redrawn, boxes)
 
 
 async def _judged(

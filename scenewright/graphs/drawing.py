@@ -22,14 +22,23 @@ from scenewright.agents.composers.check import dropped_facts
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import (
     BatchingBackend,
+    Box,
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
     PromptCount,
 )
-from scenewright.core.ports.composer import Wording, compose_with_origin
+from scenewright.core.ports.composer import Composer, Wording, compose_with_origin
+from scenewright.core.questions import noun_phrase
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.events import Composed, Generated, PartialImage, Purpose, Step
+from scenewright.graphs.events import (
+    Composed,
+    Generated,
+    PartialImage,
+    Planned,
+    Purpose,
+    Step,
+)
 from scenewright.graphs.run_status import scene_in_round, scenes_of
 from scenewright.graphs.state import LoopOptions, RefineContext, emit, retries_told, round_seed
 from scenewright.graphs.strategies.base import GenerationOverrides
@@ -110,13 +119,14 @@ async def draw(
     event = context.log.get(key, Generated)
     if event is not None:
         return event.image
-    request = request_of(context.options, prompt, round, purpose, redrawn)
+    boxes = planned_boxes(round, purpose, context)
+    request = request_of(context.options, prompt, round, purpose, redrawn, boxes)
     wanted = {key: request}
     # What was drawn ahead before is found.
     if ahead and not context.images.noted(request.key(context.backend.fingerprint)):
         wanted |= {
             f"r{later}:{purpose}:generated": request_of(
-                context.options, prompt, later, purpose, redrawn
+                context.options, prompt, later, purpose, redrawn, boxes
             )
             for later in range(round + 1, round + 1 + ahead)
         }
@@ -228,14 +238,54 @@ def stored_prompt_count(meta: Mapping[str, Any]) -> PromptCount | None:
     return PromptCount(**count) if isinstance(count, dict) else None
 
 
+def boxes_of(
+    composer: Composer, scene: SceneGraph, seed: int, within: SceneGraph | None = None
+) -> tuple[Box, ...]:
+    """Return the composer's places of the things of ``scene``, for a backend that takes boxes.
+
+    The arguments are those of :meth:`Composer.compose`; empty for composers that plan no places.
+    """
+    places = composer.places(within or scene, seed)
+    return tuple(
+        Box(name=item.name, phrase=noun_phrase(item), region=places[item.id])
+        for item in scene.objects
+        if item.id in places
+    )
+
+
+def planned_boxes(round: int, purpose: Purpose, context: RefineContext) -> tuple[Box, ...]:
+    """Return the places of what is drawn in ``round``: the scene, or the round's missing graph.
+
+    Empty if the backend takes no boxes.
+    """
+    if not context.backend.features.boxes:
+        return ()
+    scenes = scenes_of(context.log.events)
+    shown = whole = scene_in_round(scenes, round).scene if scenes else None
+    if purpose == "reference":
+        plan = context.log.get(f"r{round}:planned", Planned)
+        shown = None if plan is None else plan.reference
+        whole = None if context.options.reference_prompt == "missing" else whole
+    if shown is None:
+        return ()
+    # The seed of the candidates' prompt, as in compose().
+    seed = round_seed(context.options.seed, 0, "candidate")
+    return boxes_of(context.composer, shown, seed, whole)
+
+
 def request_of(
     options: LoopOptions,
     prompt: str,
     round: int,
     purpose: Purpose,
     redrawn: GenerationOverrides | None,
+    boxes: tuple[Box, ...] = (),
 ) -> GenerationRequest:
-    """Return the request of an image: ``prompt`` unless ``redrawn`` has another one."""
+    """Return the request of an image: ``prompt`` unless ``redrawn`` has another one.
+
+    An edit by instruction leaves out the ``boxes`` of the whole scene: what is there would be added
+    once more.
+    """
     redrawn = redrawn or GenerationOverrides()
     seed = redrawn.seed
     if seed is None:
@@ -256,6 +306,7 @@ def request_of(
         references=redrawn.references,
         start=redrawn.start,
         emphasis=redrawn.emphasis,
+        boxes=() if redrawn.start is not None and redrawn.start.instruct else boxes,
     )
 
 

@@ -39,7 +39,8 @@ class StudioInput(TypedDict):
     """What a person enters."""
 
     scene: str
-    """A scene in any text form that is read, or the path of a file."""
+    """A scene in any text form that is read. The path of a file is none: a server opens no file
+    that a client names."""
     profile: NotRequired[str]
     """Name of a profile; by default that of the settings."""
     rounds: NotRequired[int]
@@ -110,7 +111,8 @@ async def _refine(state: StudioState, runtime: Runtime[None]) -> dict[str, Any]:
         options: dict[str, Any] = {
             key: state[key] for key in ("rounds", "seed", "self_report") if key in state
         }
-        result = await refine(state["scene"], state.get("profile"), on_event=tell, **options)
+        scene = loads_scene(state["scene"])
+        result = await refine(scene, state.get("profile"), on_event=tell, **options)
         return _output(result)
     try:
         result = await execute(plan_again(state["folder"], edit=_edit(said)), on_event=tell)

@@ -19,8 +19,8 @@ from scenewright.core.facts import (
     missing_graph,
     settled,
 )
-from scenewright.core.questions import facts_of, instance_order
-from scenewright.core.scene import Relation, SceneGraph, SceneObject
+from scenewright.core.questions import distinguishing_keys, facts_of, instance_order
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.graphs.correcting import apply_missing_graph
 from scenewright.providers import fact_digest
 
@@ -332,3 +332,22 @@ def test_described_ends_are_asked_once_more_by_class_label() -> None:
     assert not any(fact.by_label for fact in facts_of(DOGS, "scene-bench"))
     bare = fact.model_copy(update={"by_label": ""})
     assert fact_digest(fact) == fact_digest(bare), "answers of before are found"
+
+
+def test_of_too_many_attribute_sets_a_needed_one_is_named() -> None:
+    """Told from each of 40 others by another attribute: no fewer than all 40 keys do."""
+    values = {f"k{at:02}": f"v{at}" for at in range(40)}
+    whole = SceneObject(id="x", name="dog", attributes=Attributes(values))
+    others = [
+        SceneObject(
+            id=f"y{lost}",
+            name="dog",
+            attributes=Attributes({k: v for k, v in values.items() if k != lost}),
+        )
+        for lost in values
+    ]
+    assert distinguishing_keys(SceneGraph(objects=(whole, *others)), whole) == tuple(values)
+    # Keys that tell nothing are left out.
+    few = SceneGraph(objects=(whole, *others[20:]))
+    assert distinguishing_keys(few, whole) == tuple(values)[20:]
+    assert distinguishing_keys(few, others[-1]) is None

@@ -113,3 +113,27 @@ def test_two_things_cannot_fill_one_cell() -> None:
 
 def test_unknown_predicates_put_no_constraint() -> None:
     assert set(place_objects(scene_of(2, (0, "admiring", 1)))) == {"ball.0", "ball.1"}
+
+
+def test_of_many_relations_the_first_ones_that_fit_are_kept() -> None:
+    objects = tuple(SceneObject(id=f"o{at}", name="ball") for at in range(9))
+    # A row of three, said by a hundred names of one direction, and then the contrary.
+    said = [
+        Relation(source=a, predicate=predicate, target=b)
+        for a, b in (("o0", "o1"), ("o1", "o2"))
+        for predicate in ("left of", *(f"frobbing {at}" for at in range(50)))
+    ]
+    wrong = [Relation(source="o1", predicate="left of", target="o0")]
+    more = [Relation(source="o0", predicate=f"zapping {at}", target="o1") for at in range(50)]
+    scene = SceneGraph(objects=objects, relations=(*said, *wrong, *more))
+    cells = place_what_fits(scene, 3)
+    assert cells["o0"][0] < cells["o1"][0] < cells["o2"][0]
+    assert len(cells) == 9
+
+
+def test_hundreds_of_objects_have_no_places() -> None:
+    objects = tuple(SceneObject(id=f"o{at}", name="hat") for at in range(512))
+    worn = tuple(
+        Relation(source=f"o{at}", predicate="wearing", target=f"o{at + 1}") for at in range(511)
+    )
+    assert place_what_fits(SceneGraph(objects=objects, relations=worn)) == {}

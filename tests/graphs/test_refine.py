@@ -15,22 +15,32 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from scenewright.agents.composers.rules import GridComposer
 from scenewright.config.profiles import BUILT_IN, Profile
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
-from scenewright.core.ports.backend import GeneratedImage, GenerationRequest, GenerationStep
-from scenewright.core.questions import facts_of
+from scenewright.core.ports.backend import (
+    Box,
+    GeneratedImage,
+    GenerationRequest,
+    GenerationStep,
+    Start,
+)
+from scenewright.core.questions import facts_of, noun_phrase
+from scenewright.graphs.drawing import boxes_of, request_of
 from scenewright.graphs.events import (
     Answered,
     Event,
     Finished,
     Generated,
     Missing,
+    Planned,
     Retrying,
     Step,
 )
 from scenewright.graphs.refine import build_refine
-from scenewright.graphs.state import Budget, improves, round_seed
+from scenewright.graphs.state import Budget, LoopOptions, improves, round_seed
+from scenewright.graphs.strategies.base import GenerationOverrides
 from scenewright.providers.retry import FailedAttempt, notify_retry
 from scenewright.runs.api import refine
 from scenewright.runs.model_factory.profiles import build_run_models
@@ -474,3 +484,35 @@ async def test_a_prompt_that_is_read_to_its_end_drops_nothing(tmp_path: Path) ->
     assert made.prompt_tokens is not None
     assert (made.tokens_dropped, made.facts_dropped) == (0, ())
     assert result.rounds[0].facts_dropped == ()
+
+
+async def test_a_backend_with_boxes_is_told_the_places_of_the_composer(tmp_path: Path) -> None:
+    composer = GridComposer()
+    scene = load_scene(SCENE)
+    places = composer.places(scene, SEED)
+    _, events = await run(tmp_path / "run", 100, 255, backend={"boxes": True}, composer=composer)
+    first, reference, second = of(events, Generated)
+    for drawn in (first, second):
+        assert [(box.phrase, box.region) for box in drawn.request.boxes] == [
+            (noun_phrase(item), places[item.id]) for item in scene.objects
+        ]
+    # What is missing is shown where it is to be.
+    missing = of(events, Planned)[0].reference
+    assert reference.purpose == "reference"
+    assert [box.region for box in reference.request.boxes] == [
+        places[item.id] for item in missing.objects
+    ]
+    _, events = await run(tmp_path / "plain", 100, 255, composer=composer)
+    assert not any(drawn.request.boxes for drawn in of(events, Generated))
+
+
+def test_an_edit_by_instruction_places_nothing_anew() -> None:
+    boxes = boxes_of(GridComposer(), load_scene(SCENE), SEED)
+    start = Start(image="a" * 64, strength=1.0)
+
+    def told(start: Start) -> tuple[Box, ...]:
+        redrawn = GenerationOverrides(start=start)
+        return request_of(LoopOptions(), "a dog", 1, "candidate", redrawn, boxes).boxes
+
+    assert told(start) == boxes
+    assert told(start.model_copy(update={"instruct": True})) == ()

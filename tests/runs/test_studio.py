@@ -11,6 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+from scenewright.core.formats import FormatError
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.graphs.errors import RunError
 from scenewright.graphs.events import Composed, Event
@@ -29,7 +30,9 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, ..
     """What the door ``refine`` was called with; it gives a run without an image."""
     made: list[tuple[Any, ...]] = []
 
-    async def refine(scene: str, profile: str | None, *, on_event: Any, **options: Any) -> Any:
+    async def refine(
+        scene: SceneGraph, profile: str | None, *, on_event: Any, **options: Any
+    ) -> Any:
         made.append((scene, profile, options))
         event: Event = Composed(key="r0", at=1.0, round=0, purpose="candidate", prompt="a dog")
         on_event(event)
@@ -54,10 +57,28 @@ async def test_what_is_entered_reaches_the_run(calls: list[tuple[Any, ...]]) -> 
     await graph.ainvoke({"scene": "dog"})
     await graph.ainvoke({"scene": "dog", "self_report": True})
     assert calls == [
-        ("dog", "sd15", {"rounds": 2, "seed": 7}),
-        ("dog", None, {}),
-        ("dog", None, {"self_report": True}),
+        (SCENE, "sd15", {"rounds": 2, "seed": 7}),
+        (SCENE, None, {}),
+        (SCENE, None, {"self_report": True}),
     ]
+
+
+@pytest.mark.parametrize("end", [".txt", ".json", ""])
+async def test_no_file_is_opened(
+    calls: list[tuple[Any, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    file = tmp_path / f"secret{end}"
+    file.write_text("password on table\n")
+    monkeypatch.chdir(tmp_path)
+    for name in (str(file), file.name):
+        said = ""
+        try:
+            await build_studio().compile().ainvoke({"scene": name})
+        except FormatError as error:
+            said = str(error)
+        assert "password" not in said
+    read = [item.name for scene, *_ in calls for item in scene.objects]
+    assert "password" not in " ".join(read)
 
 
 async def test_the_output_is_plain_data(calls: list[tuple[Any, ...]], tmp_path: Path) -> None:

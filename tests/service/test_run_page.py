@@ -16,6 +16,7 @@ import httpx2
 from scenewright.config.settings import Settings, find_profile
 from scenewright.core.formats import load_scene
 from scenewright.service.app import create_app
+from scenewright.service.core.aside import Aside
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
@@ -246,8 +247,10 @@ async def test_a_run_that_waits_shows_the_questions_that_it_will_ask(tmp_path: P
         return tmp_path
 
     settings = Settings()
-    service = SimpleNamespace(artifacts=SimpleNamespace(whole=whole), base=settings)
-    view, events = await seen(cast(Service, service), cast(Run, run))
+    aside = Aside()
+    service = SimpleNamespace(artifacts=SimpleNamespace(whole=whole), base=settings, aside=aside)
+    view, events = await seen(cast(Service, service), cast(Run, run), lambda *told: told)
+    aside.close()
     profile = find_profile("miniature", settings)
     assert profile.predicates == "miniature"
     assert (view.facts, events) == (profile.form(realism=True).facts(view.scene), 0)

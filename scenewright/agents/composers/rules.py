@@ -25,7 +25,7 @@ from scenewright.core.layout import (
     region_of_cell,
 )
 from scenewright.core.questions import article, noun_phrase
-from scenewright.core.scene import Attributes, SceneGraph, SceneObject
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,9 @@ def describe(scene: SceneGraph, cells: Mapping[str, Cell], setting: str) -> list
     the places; other relations stand behind their subject.
     """
     items = {item.id: item for item in scene.objects}
+    leaving: dict[str, list[Relation]] = {}
+    for relation in scene.relations:
+        leaving.setdefault(relation.source, []).append(relation)
     pieces = [Piece(f"{setting} :")]
     for at, item in enumerate(scene.objects):
         if at:
@@ -131,9 +134,7 @@ def describe(scene: SceneGraph, cells: Mapping[str, Cell], setting: str) -> list
         phrase = noun_phrase(item)
         place = f" at the {place_name(cells[item.id])}" if item.id in cells else ""
         pieces.append(Piece(f"{article(phrase)} {phrase}{place}", item.id))
-        for relation in scene.relations:
-            if relation.source != item.id:
-                continue
+        for relation in leaving.get(item.id, ()):
             placed = relation.source in cells and relation.target in cells
             if placed and canonical_predicate(relation.predicate) in _SAID_BY_PLACE:
                 continue

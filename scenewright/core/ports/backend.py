@@ -17,6 +17,7 @@ from PIL import Image
 from pydantic import Field, model_validator
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.core.layout import Region
 from scenewright.core.validation import FiniteModel, FrozenModel
 
 MAX_SIDE = 4096
@@ -91,6 +92,8 @@ class BackendFeatures:
     """Whether the prompt may say what to change in the start picture (``instruct``)."""
     emphasis: bool = False
     """Whether parts of the prompt may have weights (``emphasis``)."""
+    boxes: bool = False
+    """Whether a request may say where things are to be (``boxes``)."""
     edit_references: int = 0
     """Most references beside a picture that is edited by instruction (``instructions``)."""
     start_references: bool = False
@@ -149,6 +152,24 @@ class Emphasis(FiniteModel):
     """Factor of their embeddings; 1 changes nothing."""
 
 
+class Box(FiniteModel):
+    """Place of a thing in the picture."""
+
+    name: str = Field(min_length=1, max_length=200)
+    """Its class: ``dog``."""
+    phrase: str = Field(min_length=1, max_length=2_000)
+    """The thing in words: ``small red dog``."""
+    region: Region
+    """Where it is to be."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        at = self.region
+        if not (0.0 <= at.left < at.right <= 1.0 and 0.0 <= at.top < at.bottom <= 1.0):
+            raise ValueError("a region needs left < right and top < bottom, all between 0 and 1")
+        return self
+
+
 class Start(FiniteModel):
     """Start picture, in place of pure noise."""
 
@@ -198,6 +219,8 @@ class GenerationRequest(FiniteModel):
     """Start picture; None: pure noise."""
     emphasis: tuple[Emphasis, ...] = ()
     """Weighted words of the prompt (``features.emphasis``)."""
+    boxes: tuple[Box, ...] = Field(default=(), exclude_if=lambda boxes: not boxes)
+    """Where things are to be (``features.boxes``)."""
 
     def key(self, backend_fingerprint: str) -> str:
         """Return the SHA-256 (hex) of request and backend fingerprint: the image's key."""

@@ -29,7 +29,7 @@ from scenewright.evals.runner.dataset_predicates import (
 )
 from scenewright.evals.runner.served_versions import STEERED
 from scenewright.evals.store.journal import Unit
-from scenewright.graphs.drawing import stored_metadata, stored_prompt_count
+from scenewright.graphs.drawing import boxes_of, stored_metadata, stored_prompt_count
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Event
 from scenewright.graphs.reporting import served_models
@@ -174,7 +174,9 @@ async def _drawn(
     seed = arm.item_seed(item.id)
     with metered() as spent, identified(f"{key}:compose"):
         told = await _words(item, arm, generator.composer, seed)
-    profile = arm.profile
+    profile, boxes = arm.profile, ()
+    if generator.backend.features.boxes and told.author != OWN_TEXT and item.scene:
+        boxes = boxes_of(generator.composer, item.scene, seed)
     request = GenerationRequest(
         prompt=told.prompt,
         negative_prompt=profile.negative_prompt,
@@ -183,6 +185,7 @@ async def _drawn(
         guidance=profile.guidance,
         width=generation.size[0] if generation.size else None,
         height=generation.size[1] if generation.size else None,
+        boxes=boxes,
     )
     named = request.key(generator.backend.fingerprint)
     found = await asyncio.to_thread(generation.images.recall, named)

@@ -84,8 +84,12 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 """Name of a repository: owner and name."""
 IMAGE_ENCODER = "image_encoder"
 """Folder name of an adapter's encoder; other names with a slash are repositories."""
-UNUSED_PARTS = ("safety_checker", "prompt_upsampler", "prompt_upsampler_processor")
-"""Pipeline parts that are never loaded."""
+UPSAMPLER = "prompt_upsampler"
+"""Part that writes a prompt in full; where it is wanted, it comes from a repository of its own."""
+UPSAMPLER_PROCESSOR = "prompt_upsampler_processor"
+"""Its processor, in the same folder."""
+UNUSED_PARTS = ("safety_checker", UPSAMPLER, UPSAMPLER_PROCESSOR)
+"""Pipeline parts that are never loaded from the pipeline's own folder."""
 
 Kind = Literal["pipeline", "model", "files"]
 
@@ -105,8 +109,8 @@ class Need:
     repository: str
     """``owner/name``."""
     parts: tuple[str, ...]
-    """Purpose: ``backend``, ``adapter``, ``image encoder``, ``LoRA``, ``denoiser``, ``judge``,
-    ``report judge``.
+    """Purpose: ``backend``, ``adapter``, ``image encoder``, ``LoRA``, ``denoiser``,
+    ``prompt upsampler``, ``judge``, ``report judge``.
     """
     kind: Kind
     """``pipeline`` (diffusers layout), ``model`` (transformers layout), or some ``files``."""
@@ -229,6 +233,8 @@ def _of_backend(spec: BackendSpec) -> list[Need]:
         if _of_the_hub(lora.repository, ".safetensors"):
             file = lora.weight_name or "*.safetensors"
             found.append(Need(lora.repository, ("LoRA",), "files", patterns=(file,)))
+    if spec.prompt_upsampler is not None and on_the_hub(spec.prompt_upsampler):
+        found.append(Need(spec.prompt_upsampler, ("prompt upsampler",), "model"))
     adapter = spec.adapter
     if adapter is not None:
         weights = f"{adapter.subfolder}/{adapter.weight_name}".strip("/")

@@ -105,6 +105,7 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
     )
     options |= {"default_size": spec.size, "cache": spec.cache, "loras": spec.loras}
     options |= {"partial_images": spec.partial_images, "quantization": spec.quantization}
+    options |= {"prompt_upsampler": spec.prompt_upsampler}
     if spec.model == "miniature":
         adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
         return DiffusersBackend(

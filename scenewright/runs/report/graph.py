@@ -12,9 +12,11 @@ depends on the input alone.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import networkx as nx
 
@@ -30,6 +32,10 @@ GAP_X = 22.0
 """Pixels between boxes of a layer."""
 GAP_Y = 26.0
 """Pixels between layers."""
+MOST_EDGES = 300
+"""Relations beyond which a drawing shows objects alone: nobody could follow so many lines."""
+MOST_SLOTS = 4000
+"""Boxes and bends beyond which it does so too: they decide how long the layout takes."""
 WRAP = 760.0
 """Width in pixels beyond which the next component starts a new row, unless told."""
 
@@ -110,6 +116,10 @@ class _Piece:
     chains: list[_Chain] = field(default_factory=list)
 
 
+class TooLarge(ValueError):
+    """A graph with more lines than a drawing can show."""
+
+
 def lay_out(
     sizes: Mapping[str, tuple[float, float]],
     edges: Sequence[tuple[str, str]],
@@ -121,8 +131,23 @@ def lay_out(
 
     All in pixels. Every edge joins two different ids of ``sizes``. ``wrap`` is the width
     beyond which the next component starts a new row, ``max_row`` the most objects side by
-    side in one layer of a component.
+    side in one layer of a component. Raises :class:`TooLarge` beyond ``MOST_EDGES`` and
+    ``MOST_SLOTS``. The same graph is laid out once for many pages and rounds: change no drawing.
     """
+    if len(edges) > MOST_EDGES:
+        raise TooLarge(f"{len(edges)} relations are more than the {MOST_EDGES} that are drawn")
+    return _laid_out(tuple(sizes.items()), tuple(edges), tuple(labels), wrap, max_row)
+
+
+@lru_cache(maxsize=256)
+def _laid_out(
+    named: tuple[tuple[str, tuple[float, float]], ...],
+    edges: tuple[tuple[str, str], ...],
+    labels: tuple[tuple[float, float], ...],
+    wrap: float,
+    max_row: int,
+) -> Drawing:
+    sizes = dict(named)
     pieces = [_place(part, sizes, edges, labels, max_row) for part in _components(sizes, edges)]
     boxes: dict[str, Box] = {}
     wires: dict[int, Wire] = {}
@@ -207,6 +232,9 @@ def _place(
     flipped = _acyclic(part, own)
     arrows = {i: (b, a) if flipped[i] else (a, b) for i, (a, b) in own.items()}
     layer = _layers(part, list(arrows.values()), max_row)
+    bends = sum(2 * (layer[lower] - layer[upper]) - 1 for upper, lower in arrows.values())
+    if len(part) + bends > MOST_SLOTS:
+        raise TooLarge(f"{len(own)} relations among {len(part)} objects have {bends} bends")
     slots = [_Slot(*sizes[name]) for name in part]
     nodes = {name: at for at, name in enumerate(part)}
     rows: list[list[int]] = [[] for _ in range(2 * max(layer.values()) + 1)]
@@ -248,10 +276,13 @@ def _crossings(rows: list[list[int]], neighbours: Mapping[int, list[int]]) -> in
     total = 0
     for upper, lower in itertools.pairwise(rows):
         place = {at: i for i, at in enumerate(lower)}
-        ends = [sorted(place[n] for n in neighbours[at] if n in place) for at in upper]
-        for i, left in enumerate(ends):
-            for right in ends[i + 1 :]:
-                total += sum(a > b for a in left for b in right)
+        passed: list[int] = []
+        for at in upper:
+            ends = [place[n] for n in neighbours[at] if n in place]
+            # A line crosses those from further left that end further right.
+            total += sum(len(passed) - bisect.bisect_right(passed, end) for end in ends)
+            for end in ends:
+                bisect.insort(passed, end)
     return total
 
 
@@ -374,6 +405,7 @@ CHIP_HEIGHT = 21.0
 CHIP_GAP = 5.0
 NAME_ROW = 24.0
 MARGIN = 4.0
+NOTE_HEIGHT = 30.0
 NARROW_WRAP = 290.0
 """Width in pixels of a narrow drawing's rows."""
 LIMIT = 26
@@ -424,7 +456,7 @@ def draw_graph(
 
     A part of the scene that is not a fact is drawn as pending. ``label`` is read out by
     screen readers; ``narrow`` draws it for a column. Sizes are in pixels; the drawing scales
-    with its box.
+    with its box. Of a scene that is too large the objects are drawn alone, with a note.
     """
     if not scene:
         return ""
@@ -437,18 +469,21 @@ def draw_graph(
     cards = {item.id: _card(item, mark) for item in scene.objects}
     wires = [(r, mark("relation", r.source, r.predicate, r.target)) for r in scene.relations]
     labels = [_label_size(r.predicate) for r, _ in wires]
-    drawing = lay_out(
-        {name: (card.width, card.height) for name, card in cards.items()},
-        [(r.source, r.target) for r, _ in wires],
-        labels,
-        wrap=NARROW_WRAP if narrow else WRAP,
-        max_row=2 if narrow else MAX_ROW,
-    )
+    sizes = {name: (card.width, card.height) for name, card in cards.items()}
+    edges = [(r.source, r.target) for r, _ in wires]
+    wrap, max_row = (NARROW_WRAP, 2) if narrow else (WRAP, MAX_ROW)
+    note = ""
+    try:
+        drawing = lay_out(sizes, edges, labels, wrap, max_row)
+    except TooLarge:
+        note = f"{len(wires)} relations are too many to draw: they are listed with the facts."
+        drawing, wires = lay_out(sizes, [], [], wrap, max_row), []
     return templates.render(
         "graph.svg.j2",
         label=label,
         width=drawing.width + 2 * MARGIN,
-        height=drawing.height + 2 * MARGIN,
+        height=drawing.height + 2 * MARGIN + (NOTE_HEIGHT if note else 0.0),
+        note=note,
         wires=[
             (wire, relation.predicate, at)
             for wire, (relation, at) in zip(drawing.wires, wires, strict=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Response
 
 from scenewright.agents.chat.language_replies import ReplyError
 from scenewright.agents.chat.model import ChatError
@@ -13,12 +12,12 @@ from scenewright.agents.parsers.language import LanguageParser
 from scenewright.agents.parsers.rules import Reading
 from scenewright.agents.parsers.unread import CaptionError
 from scenewright.config.settings import settings_with
-from scenewright.core.facts import Fact
 from scenewright.core.formats import dump_scene
 from scenewright.core.scene import SceneGraph
 from scenewright.providers.retry import CallError
 from scenewright.runs.model_factory.profiles import chat_of
 from scenewright.service.api.common import Core
+from scenewright.service.core.aside import size_of
 from scenewright.service.core.errors import Unavailable, Unprocessable
 from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.requests import named_profile, reading_of
@@ -33,42 +32,51 @@ async def parse(
     asked: ParseRequest,
     service: Core,
     identity: Annotated[Identity, Depends(allow("parse"))],
-) -> ParseResponse:
+) -> Response:
     """Read a scene: a graph is checked, triplets and sentences become one.
 
     With a profile its language model reads the sentence, and its cost is the key's.
     """
+    read = await parsed(asked, service, identity)
+    # Thousands of facts are written aside, too.
+    text = await service.aside.compute(size_of(read.scene), read.model_dump_json)
+    return Response(text, media_type="application/json")
+
+
+async def parsed(asked: ParseRequest, service: Service, identity: Identity) -> ParseResponse:
+    """Return the scene of ``asked`` with all that is told of it."""
     if asked.profile is not None and asked.text is not None:
         found = Reading(await _by_model(asked.profile, asked.text, service, identity))
     else:
-        found = await asyncio.to_thread(reading_of, asked)
+        size = 0 if asked.scene is None else size_of(asked.scene)
+        found = await service.aside.compute(size, reading_of, asked)
     scene = found.scene
-    facts = await asyncio.to_thread(_facts, scene, asked, service)
     warned = ""
     if asked.drawn_by is not None and scene:
         request = RefinementRequest(scene=scene, profile=asked.drawn_by)
         warned = (await service.covered(request)).text
-    return ParseResponse(
-        scene=scene,
-        facts=facts,
-        triplets=dump_scene(scene, "triplets").strip(),
-        complexity=scene.complexity(),
-        level=scene.level(),
-        warnings=tuple(said for said in (found.warning, warned) if said),
-        unread=found.unread,
-    )
+    return await service.aside.compute(size_of(scene), _told, found, asked, service, warned)
 
 
-def _facts(scene: SceneGraph, asked: ParseRequest, service: Service) -> tuple[Fact, ...]:
-    """Return the facts as a run asks them.
+def _told(read: Reading, asked: ParseRequest, service: Service, warned: str) -> ParseResponse:
+    """Return what is told of the scene that was read.
 
-    Of the profile that is named, else of the service's own.
+    Its facts are those that a run asks: of the profile that is named, else of the service's own.
     """
     allowed = service.settings.profiles
     name = asked.drawn_by or asked.profile or service.base.profile
     if allowed and name == service.base.profile and name not in allowed:
         name = allowed[0]
-    return named_profile(name, service.base, allowed).form().facts(scene)
+    scene = read.scene
+    return ParseResponse(
+        scene=scene,
+        facts=named_profile(name, service.base, allowed).form().facts(scene),
+        triplets=dump_scene(scene, "triplets").strip(),
+        complexity=scene.complexity(),
+        level=scene.level(),
+        warnings=tuple(said for said in (read.warning, warned) if said),
+        unread=read.unread,
+    )
 
 
 async def _by_model(name: str, text: str, service: Service, identity: Identity) -> SceneGraph:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _BACKLOG = 2048
 _GRACE_SECONDS = 5
 _THREADS = 32
+_SWITCH_SECONDS = 0.001
 
 
 class Server(GuestServer):
@@ -52,6 +54,8 @@ class Server(GuestServer):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so. Raises what the application's lifespan raises."""
+        # While threads work on large scenes, the loop gets its turn after a thousandth of a second.
+        sys.setswitchinterval(_SWITCH_SECONDS)
         # Threads wait for the disk more than they work: there may be more of them than cores.
         asyncio.get_running_loop().set_default_executor(
             ThreadPoolExecutor(_THREADS, thread_name_prefix="aside")

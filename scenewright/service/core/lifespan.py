@@ -59,6 +59,7 @@ async def running(
             await worker.drain(settings.drain_seconds)
             if working is not None:
                 await working
+            service.aside.close()
 
 
 @asynccontextmanager

@@ -41,6 +41,7 @@ from scenewright.service.core.artifacts.base import (
     LocalArtifacts,
     UploadStore,
 )
+from scenewright.service.core.aside import Aside, size_of
 from scenewright.service.core.database import RUNS
 from scenewright.service.core.driving import Driver, Models
 from scenewright.service.core.errors import Busy, Conflict, Unavailable, Unprocessable
@@ -112,6 +113,7 @@ class Service:
         self.uploads = uploads or UploadStore(settings.data / UPLOADS_FOLDER)
         """Pictures that people have sent for their runs to begin with."""
         self.checkpoints = checkpoints
+        self.aside = Aside()
         driver = Driver(
             self.store, self.live, self.folder, self.base, models, checkpoints, self.uploads,
             self.observing, self.artifacts,
@@ -176,11 +178,17 @@ class Service:
         await self.jobs.waits(run.id)
         return run, new
 
-    async def covered(self, request: RefinementRequest) -> Coverage:
-        """Return how much of a request's scene its models know."""
+    async def covered(self, request: RefinementRequest, *, taken: bool = False) -> Coverage:
+        """Return how much of a request's scene its models know.
+
+        Raises ``Busy`` if too many large scenes wait, unless the request was ``taken`` in already.
+        """
         replaced = {} if self.models is None else dict(self.models(request))
-        return await asyncio.to_thread(
-            coverage_for, request, self.base, replaced, self.settings.profiles
+        scene = request.scene
+        size = 0 if scene is None else size_of(scene)
+        compute = self.aside.in_turn if taken else self.aside.compute
+        return await compute(
+            size, coverage_for, request, self.base, replaced, self.settings.profiles
         )
 
     async def warnings(self, run: Run, result: RunResult | None) -> tuple[str, ...]:
@@ -191,7 +199,7 @@ class Service:
         asked = RefinementRequest.model_validate(run.request)
         if result is not None:
             return (*unread_of(asked), *result.warnings)
-        text = (await self.covered(asked)).text
+        text = (await self.covered(asked, taken=True)).text
         return (*unread_of(asked), *((text,) if text else ()))
 
     async def within_budget(self, identity: Identity) -> None:

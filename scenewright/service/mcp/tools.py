@@ -23,7 +23,7 @@ from scenewright.runs.folder import EVENTS
 from scenewright.runs.report.record import PageError, read_run
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.images import image_bytes
-from scenewright.service.api.parse import parse
+from scenewright.service.api.parse import parsed
 from scenewright.service.core.errors import NotFound, Unavailable, Unprocessable
 from scenewright.service.core.identity import require_scope
 from scenewright.service.core.pictures import decoded
@@ -198,7 +198,7 @@ async def score_image(call: Call, given: ScoreImage) -> Annotated[CallToolResult
 async def parse_scene(call: Call, given: ParseScene) -> Annotated[CallToolResult, ParseResponse]:
     """Return a scene as a graph."""
     asked = ParseRequest(**given.given().model_dump(), profile=given.profile)
-    return reply(await parse(asked, call.service, call.identity))
+    return reply(await parsed(asked, call.service, call.identity))
 
 
 async def _picture(call: Call, given: str) -> Image.Image:

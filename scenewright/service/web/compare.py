@@ -14,6 +14,7 @@ from scenewright.runs.report.parts import Picture
 from scenewright.runs.report.record import RoundView, RunView, Shown
 from scenewright.service.api.common import Core, Reader, RunId
 from scenewright.service.core.errors import Conflict, NotFound
+from scenewright.service.core.store import Run
 from scenewright.service.web.rendering import page
 from scenewright.service.web.run_page import alt_of, picture_of, seen
 
@@ -59,7 +60,10 @@ async def compared(
 ) -> HTMLResponse:
     """Show rounds ``a`` (None: the first) and ``b`` (None: the kept one, or the last)."""
     run = await service.run(identity, run_id)
-    view, _ = await seen(service, run)
+    return await seen(service, run, lambda view, _: _page(request, run, view, a, b))
+
+
+def _page(request: Request, run: Run, view: RunView, a: int | None, b: int | None) -> HTMLResponse:
     drawn = [r for r in view.rounds if r.candidate is not None]
     if len(drawn) < 2:
         raise Conflict("the run has fewer than two pictures: wait for its second round")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse
@@ -26,6 +26,7 @@ from scenewright.runs.report.parts import Picture, draw_chart, linked
 from scenewright.runs.report.record import PageError, RoundView, RunView, Shown, read_run, view_of
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.common import Core, Reader, RunId
+from scenewright.service.core.aside import size_of_request
 from scenewright.service.core.errors import Conflict, NotFound, Unprocessable
 from scenewright.service.core.event_broadcast import read_lines
 from scenewright.service.core.identity import Identity
@@ -36,6 +37,7 @@ from scenewright.service.core.store import Run
 from scenewright.service.web.rendering import page
 
 router = APIRouter(include_in_schema=False)
+T = TypeVar("T")
 
 STATUS_NAMES: dict[Status, str] = {
     "queued": "Waiting",
@@ -78,23 +80,26 @@ class RunStatusView:
 @router.get("/runs/{run_id}")
 async def shown(request: Request, run_id: RunId, service: Core, identity: Reader) -> HTMLResponse:
     """Return the page of a run, which follows it."""
-    return page(request, "run_live.html.j2", **await _context(service, identity, run_id))
+    return await _live(request, "run_live.html.j2", service, identity, run_id)
 
 
 @router.get("/runs/{run_id}/main")
 async def main(request: Request, run_id: RunId, service: Core, identity: Reader) -> HTMLResponse:
     """Return the current content of the page, for its script."""
-    return page(request, "run_live_main.html.j2", **await _context(service, identity, run_id))
+    return await _live(request, "run_live_main.html.j2", service, identity, run_id)
 
 
 @router.get("/runs/{run_id}/page.html")
 async def frozen(run_id: RunId, service: Core, identity: Reader) -> Response:
     """Return the page as one file that needs nothing else, to be kept."""
     run = await service.run(identity, run_id)
-    view, _ = await seen(service, run)
-    if not view.rounds:
-        raise Conflict("the run has drawn nothing yet: wait for its first picture")
-    text = await asyncio.to_thread(render_run, view)
+
+    def written(view: RunView, _: int) -> str:
+        if not view.rounds:
+            raise Conflict("the run has drawn nothing yet: wait for its first picture")
+        return render_run(view)
+
+    text = await seen(service, run, written)
     name = re.sub(r"[^a-z0-9]+", "-", run.title.lower()).strip("-")[:60].strip("-") or "scene"
     return HTMLResponse(
         text,
@@ -115,7 +120,10 @@ async def editing(
 ) -> HTMLResponse:
     """Return the form in which a person corrects candidate ``base`` (none: the kept one)."""
     run = await service.run(identity, run_id)
-    view, _ = await seen(service, run)
+    return await seen(service, run, lambda view, _: _form(request, run, view, base))
+
+
+def _form(request: Request, run: Run, view: RunView, base: int | None) -> HTMLResponse:
     judged = [r for r in view.rounds if r.candidate is not None and "loop" in r.cards]
     if not judged:
         raise Conflict("no picture of the run has been judged yet: wait for its first round")
@@ -140,26 +148,37 @@ async def editing(
     )
 
 
-async def _context(service: Service, identity: Identity, run_id: str) -> dict[str, Any]:
+async def _live(
+    request: Request, template: str, service: Service, identity: Identity, run_id: str
+) -> HTMLResponse:
     run = await service.run(identity, run_id)
     position = await service.store.position(run)
-    view, events = await seen(service, run)
     show = linked(f"/v1/refinements/{run.id}/images")
-    content = await asyncio.to_thread(page_content, view, show, True)
-    return {
-        "page": content,
-        "chart": Markup(draw_chart(view)),
-        "live": run_status_view(run, view, events, position, "refine" in identity.scopes),
-    }
+
+    def written(view: RunView, events: int) -> HTMLResponse:
+        return page(
+            request,
+            template,
+            page=page_content(view, show, True),
+            chart=Markup(draw_chart(view)),
+            live=run_status_view(run, view, events, position, "refine" in identity.scopes),
+        )
+
+    return await seen(service, run, written)
 
 
-async def seen(service: Service, run: Run) -> tuple[RunView, int]:
-    """Return the view of the run's folder and the number of its events.
+async def seen(service: Service, run: Run, tell: Callable[[RunView, int], T]) -> T:
+    """Return what ``tell`` makes of the view of the run's folder and the number of its events.
 
-    A run that has not begun shows its scene and its questions.
+    A run that has not begun shows its scene and its questions. All is worked out aside: reading the
+    log of a large scene and writing its page take longer than others may wait.
     """
     folder = await service.artifacts.whole(run.id)
-    return await asyncio.to_thread(_seen, run, folder, service.base)
+
+    def told() -> T:
+        return tell(*_seen(run, folder, service.base))
+
+    return await service.aside.compute(size_of_request(run.request), told)
 
 
 def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunView, int]:

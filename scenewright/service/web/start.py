@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import secrets
@@ -19,6 +18,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.service.api.common import Core, Reader, Refiner
 from scenewright.service.api.profiles import choices
+from scenewright.service.core.aside import size_of
 from scenewright.service.core.errors import ServiceError, Unprocessable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.requests import sentence
@@ -132,12 +132,11 @@ async def _shown(
     unread = ""
     if read is None and given.get("text"):
         try:
-            found = await asyncio.to_thread(sentence, given["text"])
+            found = await service.aside.compute(0, sentence, given["text"])
         except ServiceError as error:
             problem = problem or error.detail
         else:
             read, unread = found.scene, found.warning
-    facts = () if read is None else await asyncio.to_thread(facts_of, read)
     warned = ""
     if read and not problem:
         asked = RefinementRequest(scene=read, profile=given.get("profile") or None)
@@ -146,18 +145,23 @@ async def _shown(
         except ServiceError:
             # An unknown profile is told when the run is asked for.
             warned = ""
-    return page(
-        request,
-        "start.html.j2",
-        status_code=status,
-        given={**dict.fromkeys(_FIELDS, ""), **given},
-        key=given.get("key") or secrets.token_hex(12),
-        choices=await choices(service, identity),
-        examples=EXAMPLES,
-        scene="" if read is None else read.model_dump_json(),
-        detached=scene is not None,
-        facts=facts,
-        problem=problem,
-        warned=" ".join(f"{said[:1].upper()}{said[1:]}." for said in (unread, warned) if said),
-        max_text=MAX_TEXT,
-    )
+    offered = await choices(service, identity)
+
+    def written() -> Response:
+        return page(
+            request,
+            "start.html.j2",
+            status_code=status,
+            given={**dict.fromkeys(_FIELDS, ""), **given},
+            key=given.get("key") or secrets.token_hex(12),
+            choices=offered,
+            examples=EXAMPLES,
+            scene="" if read is None else read.model_dump_json(),
+            detached=scene is not None,
+            facts=() if read is None else facts_of(read),
+            problem=problem,
+            warned=" ".join(f"{said[:1].upper()}{said[1:]}." for said in (unread, warned) if said),
+            max_text=MAX_TEXT,
+        )
+
+    return await service.aside.compute(0 if read is None else size_of(read), written)

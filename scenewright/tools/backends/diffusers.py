@@ -26,7 +26,7 @@ from scenewright.core.ports.backend import (
     PromptCount,
 )
 from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of, limit_threads
-from scenewright.providers.hub.needs import replaced_parts
+from scenewright.providers.hub.needs import UPSAMPLER, replaced_parts
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.families import Family, FewStepLora, family_of
 from scenewright.tools.backends.loaded import (
@@ -48,7 +48,12 @@ from scenewright.tools.backends.memory import (
     needs_of,
     plan_memory,
 )
-from scenewright.tools.backends.model_folder import ModelFolder, find
+from scenewright.tools.backends.model_folder import (
+    ModelFolder,
+    content_files,
+    digest_files,
+    find,
+)
 from scenewright.tools.backends.pipeline import (
     Dtype,
     build,
@@ -99,6 +104,7 @@ class DiffusersBackend:
         partial_images: int = 0,
         loras: Sequence[LoraSpec] = (),
         quantization: QuantizationSpec | None = None,
+        prompt_upsampler: str | None = None,
     ) -> None:
         """``model`` is a folder in the diffusers layout or a hub id.
 
@@ -112,7 +118,7 @@ class DiffusersBackend:
         denoiser's repeated blocks. ``cache`` lets it reuse computations between steps.
         ``partial_images``: how many previews the steps of a picture carry. ``loras`` change the
         weights, and add their trigger words to every prompt. ``quantization`` stores weights in
-        few bits.
+        few bits. ``prompt_upsampler``, a folder or a hub id, writes each prompt in full first.
         """
         if max_references < 1:
             raise BackendError(f"max_references is {max_references}: it must be at least 1")
@@ -130,6 +136,7 @@ class DiffusersBackend:
         self._partial_images = partial_images
         self._lora_specs = tuple(loras)
         self._quantization = quantization
+        self._upsampler = prompt_upsampler
         self._closed = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"diffusers-{self._name}")
         self._ready: Loaded | None = None
@@ -173,6 +180,9 @@ class DiffusersBackend:
             parts["loras"] = [lora.identity() for lora in self._loras]
         if self._quantized is not None:
             parts["quantization"] = self._quantized.identity()
+        if (upsampler := self._folder.upsampler) is not None:
+            files = [*content_files(upsampler), *upsampler.glob("*.jinja")]
+            parts[UPSAMPLER] = digest_files(upsampler, files)
         if self._family.inpaint is not None:
             parts["inpaint"] = self._family.inpaint
         # Where long prompts are read in full that the pipeline alone would cut.
@@ -185,6 +195,8 @@ class DiffusersBackend:
         words = [lora.describe() for lora in self._loras]
         if self._quantized is not None:
             words.insert(0, self._quantized.describe())
+        if self._upsampler is not None:
+            words.append(f"prompts written in full by {Path(self._upsampler).name}")
         return ", ".join(words if self._cache is None else [*words, f"cache {self._cache.kind}"])
 
     @cached_property
@@ -245,6 +257,7 @@ class DiffusersBackend:
             guided_share=family.passes is not None,
             crops=family.image_to_image is not None or family.inpaint is not None,
             emphasis=bool(family.text),
+            boxes=folder.upsampler is not None,
             negative_prompt="negative_prompt" in options and family.negative_prompt,
             seeds=True,
             sizes=None,
@@ -300,7 +313,8 @@ class DiffusersBackend:
     def _folder(self) -> ModelFolder:
         with quiet():
             without = replaced_parts(self._quantization)
-            return ModelFolder.open(find(self._model, self._variant, without), without=without)
+            folder = ModelFolder.open(find(self._model, self._variant, without), without=without)
+            return folder if self._upsampler is None else folder.with_upsampler(self._upsampler)
 
     @cached_property
     def _family(self) -> Family:
@@ -456,7 +470,7 @@ class DiffusersBackend:
     ) -> GeneratedImage:
         """Return ``drawn`` after ``request``, whose prompt went to the model as ``prompt``."""
         drawn = replace(drawn, details=drawn.details | dict(placed))
-        if prompt == request.prompt:
+        if drawn.prompt or prompt == request.prompt:
             return drawn
         count = count_read(request, self._family, self._triggers.reader)
         return replace(drawn, prompt=prompt, count=count)

@@ -156,6 +156,9 @@ class Family:
     """LoRAs for few steps."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of every call, such as one that keeps the pipeline from rewriting the prompt."""
+    upsampler: str | None = None
+    """Class of the model that can write the prompt in full first, which also takes boxes; None: it
+    has none."""
     size_multiple: int = 1
     """Width and height must be multiples of this many pixels, beside what the latents ask for."""
 

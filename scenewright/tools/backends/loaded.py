@@ -40,7 +40,7 @@ from scenewright.tools.backends.editing import (
 )
 from scenewright.tools.backends.families import Family
 from scenewright.tools.backends.model_folder import ModelFolder
-from scenewright.tools.backends.modular import pictures_of
+from scenewright.tools.backends.modular import layout_rows, pictures_of
 from scenewright.tools.backends.pipeline import call_options, quiet, remember_prompts
 from scenewright.tools.backends.previews import Previews
 from scenewright.tools.backends.prompts import (
@@ -75,6 +75,10 @@ def check(
         raise BackendError(f"{name} keeps the weights of references: leave 'schedule' out")
     if request.emphasis and not features.emphasis:
         raise BackendError(f"{name} cannot weigh words of the prompt: leave 'emphasis' out")
+    if request.boxes and not features.boxes:
+        raise BackendError(
+            f"{name} takes no boxes: leave 'boxes' out, or give a FLUX 3 model a prompt_upsampler"
+        )
     if request.start is not None:
         _check_start(request.start, request, features, folder)
     width, height = request.width, request.height
@@ -140,7 +144,7 @@ def batches(
     found: list[list[int]] = []
     open_ones: dict[object, list[int]] = {}
     for place, request in enumerate(requests):
-        alone = request.references or request.start is not None or request.emphasis
+        alone = request.references or request.start is not None or request.emphasis or request.boxes
         if alone or not family.text or most < 2:
             found.append([place])
             continue
@@ -331,6 +335,8 @@ class Loaded:
             options = {key: value for key, value in options.items() if key in accepted}
             if references is not None:
                 options |= references.options(request.references, load, guidance, (width, height))
+            if request.boxes:
+                options["boxes"] = layout_rows(request.boxes, edited="image" in options)
             self._guide(pipe, guidance)
             if self._cache is not None:
                 from scenewright.tools.backends.placing import fit_cache
@@ -342,7 +348,7 @@ class Loaded:
                     self._work.watched(guided, share),
                     _steps_told(pipe, None if "callback_on_step_end" in accepted else report),
                 ):
-                    pixels = pictures_of(pipe, options)
+                    pixels, written = pictures_of(pipe, options)
             except Cancelled:
                 raise
             except torch.cuda.OutOfMemoryError as error:
@@ -380,7 +386,13 @@ class Loaded:
         work = self._work.pixels / plain / len(requests)
         return [
             GeneratedImage(
-                image, seconds, count=count, steps=done_steps, work=work, details=dict(details)
+                image,
+                seconds,
+                prompt=written,
+                count=count,
+                steps=done_steps,
+                work=work,
+                details=dict(details),
             )
             for image, count in zip(images, counts, strict=True)
         ]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from scenewright.core.ports.backend import BackendError
+from scenewright.providers.hub.needs import UPSAMPLER
 from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.model_folder import ModelFolder, read_json, tensor_shapes
 from scenewright.tools.backends.pipeline import choose_dtype
@@ -96,9 +97,11 @@ class Needs:
                 return 2 * self.largest + acting
         own = self.weights.get(self.denoiser, 0)
         vae = self.weights.get("vae", 0)
+        # It is done before a text encoder begins.
+        upsampler = self.weights.get(UPSAMPLER, 0)
         # The text encoders wait for each other, but an image encoder may still be there.
-        encoders = self.total - own - vae
-        return max(own + steps, vae + decoding, encoders)
+        encoders = self.total - own - vae - upsampler
+        return max(own + steps, vae + decoding, encoders, upsampler)
 
 
 @dataclass(frozen=True, slots=True)

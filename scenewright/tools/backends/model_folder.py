@@ -29,6 +29,7 @@ from scenewright.providers.hub.needs import (
     HUB_ID,
     INDEX,
     MODULAR_INDEX,
+    UPSAMPLER,
     Need,
     parts_of,
     plain_index,
@@ -85,6 +86,8 @@ class ModelFolder(BaseModel):
     """Whether it was made for few steps, by the signs of its family."""
     vocabulary: ClosedVocabulary | None = None
     """The words that it can draw, where they are few; None: any."""
+    upsampler: Path | None = None
+    """Folder of the model that writes prompts in full; None: none does."""
 
     @classmethod
     def open(cls, folder: Path, *, without: Collection[str] = ()) -> Self:
@@ -131,15 +134,54 @@ class ModelFolder(BaseModel):
         """The part that runs in every step."""
         return denoiser_of(self.parts)
 
+    def with_upsampler(self, model: str) -> Self:
+        """Return this model with the prompt upsampler ``model``, a folder or a hub id.
+
+        Raises ``BackendError`` if the pipeline has none, or if ``model`` is not here or of another
+        class.
+        """
+        wanted = family_of(self.pipeline_class, self.parts).upsampler
+        if wanted is None:
+            raise BackendError(
+                f"{self.pipeline_class} has no prompt upsampler: leave 'prompt_upsampler' out; "
+                "FLUX 3 Image Klein has one"
+            )
+        folder = find_files(model, ["*.safetensors"])
+        config = read_json(folder / "config.json")
+        if wanted not in (config.get("architectures") or ()):
+            named = ", ".join(map(str, config.get("architectures") or ())) or "nothing"
+            raise BackendError(
+                f"the prompt upsampler {folder} is a model of another class: its config.json "
+                f"names {named}, and {self.pipeline_class} needs {wanted}"
+            )
+        check_weights(folder)
+        _check_vocabulary(folder)
+        return self.model_copy(update={"parts": (*self.parts, UPSAMPLER), "upsampler": folder})
+
     def place(self, part: str) -> Path:
         """Return the folder of one of the parts."""
+        if part == UPSAMPLER and self.upsampler is not None:
+            return self.upsampler
         return _place(self.folder, part, self.defaults)
 
+    @property
+    def index(self) -> dict[str, Any]:
+        """Library and class of each part, by name."""
+        index = index_of(self.folder)
+        if self.upsampler is not None:
+            kind = family_of(self.pipeline_class, self.parts).upsampler
+            index[UPSAMPLER] = ["transformers", kind]
+        return index
+
     def digest(self) -> str:
-        """SHA-256 (hex) over the names, sizes and contents of the files that are loaded."""
+        """SHA-256 (hex) over the names, sizes and contents of the files that are loaded.
+
+        Without those of the prompt upsampler, whose folder may lie anywhere.
+        """
         files = [index_file(self.folder), self.folder / DEFAULTS]
         for part in self.parts:
-            files += content_files(self.place(part))
+            if part != UPSAMPLER:
+                files += content_files(self.place(part))
         return digest_files(self.folder.parent if self.defaults.parts_of else self.folder, files)
 
 

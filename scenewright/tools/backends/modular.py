@@ -1,21 +1,27 @@
 """Pipelines that diffusers composes of blocks (``ModularPipeline``).
 
 Such a class has no signature that names its parts and options: its blocks do. A block that rewrites
-the prompt is left out, so that a prompt is what its author wrote.
+the prompt is left out, so that a prompt is what its author wrote, unless the backend is given the
+model that the block needs.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from scenewright.core.ports.backend import Box
+from scenewright.providers.hub.needs import UPSAMPLER
 
 if TYPE_CHECKING:
     import torch
 
-REWRITERS = ("prompt_upsampler",)
+REWRITERS = (UPSAMPLER,)
 """Names of blocks that rewrite the prompt."""
 
 
@@ -27,12 +33,15 @@ def is_modular(kind: Any) -> bool:
     return found and kind.default_blocks_name is not None
 
 
-def blocks_of(kind: Any) -> Any:
-    """Return the blocks of the pipeline class ``kind``, without those that rewrite the prompt."""
+def blocks_of(kind: Any, *, rewriting: bool = False) -> Any:
+    """Return the blocks of the pipeline class ``kind``.
+
+    Those that rewrite the prompt only if ``rewriting``.
+    """
     import diffusers
 
     blocks = getattr(diffusers, kind.default_blocks_name)()
-    for name in REWRITERS:
+    for name in () if rewriting else REWRITERS:
         blocks.sub_blocks.pop(name, None)
     return blocks
 
@@ -48,17 +57,23 @@ def needed_parts(kind: Any) -> list[str]:
     return sorted(one.name for one in specs if one.default_creation_method == "from_pretrained")
 
 
-def assembled(kind: Any, folder: Path, parts: Collection[str], options: Mapping[str, Any]) -> Any:
+def assembled(
+    kind: Any,
+    folder: Path,
+    parts: Collection[str],
+    options: Mapping[str, Any],
+    upsampler: Path | None = None,
+) -> Any:
     """Return a pipeline of the class ``kind`` with the ``parts`` in ``folder``.
 
     ``options`` are those of ``from_pretrained``, parts that are loaded already and the
-    configuration of quantized ones included. The library's own loader would only log what does not
-    load.
+    configuration of quantized ones included. With an ``upsampler``, the folder of that part, the
+    prompt is rewritten. The library's own loader would only log what does not load.
     """
     import torch
 
     # The library's classes share their blocks.
-    blocks = copy.deepcopy(blocks_of(kind))
+    blocks = copy.deepcopy(blocks_of(kind, rewriting=upsampler is not None))
     for block in _every_block(blocks):
         if hasattr(block, "set_progress_bar_config"):
             block.set_progress_bar_config(disable=True)
@@ -71,14 +86,17 @@ def assembled(kind: Any, folder: Path, parts: Collection[str], options: Mapping[
         if name in given or name not in known:
             continue
         spec = pipe.get_component_spec(name)
+        if apart := name == UPSAMPLER:
+            # An index may name a base class, which writes no text.
+            spec = next(one for one in blocks.expected_components if one.name == name)
         place: dict[str, Any] = {
-            "pretrained_model_name_or_path": str(folder),
-            "subfolder": name,
+            "pretrained_model_name_or_path": str(upsampler if apart else folder),
+            "subfolder": "" if apart else name,
             "revision": None,
             "local_files_only": True,
         }
         if spec.type_hint is None or issubclass(spec.type_hint, torch.nn.Module):
-            place |= rest
+            place |= {key: one for key, one in rest.items() if not (apart and key == "variant")}
             if quantized is not None and name in quantized.quant_mapping:
                 place["quantization_config"] = quantized.quant_mapping[name]
         given[name] = spec.load(**place)
@@ -92,11 +110,40 @@ def _every_block(block: Any) -> Iterator[Any]:
         yield from _every_block(inner)
 
 
-def pictures_of(pipe: Any, options: Mapping[str, Any]) -> Any:
-    """Call ``pipe``, a pipeline of either kind, and return its pictures."""
-    if is_modular(type(pipe)):
-        return pipe(**options, output="images")
-    return pipe(**options).images
+def pictures_of(pipe: Any, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """Call ``pipe``, a pipeline of either kind, and return its pictures.
+
+    Also returns the prompt that a block wrote in place of that in ``options``; empty if none did.
+    """
+    if not is_modular(type(pipe)):
+        return pipe(**options).images, ""
+    found = pipe(**options, output=["images", "prompt"])
+    written = found["prompt"]
+    return found["images"], "" if written == options["prompt"] else written
+
+
+def layout_rows(boxes: Sequence[Box], *, edited: bool) -> list[dict[str, Any]]:
+    """Return ``boxes`` as FLUX 3's prompt upsampler takes them, in their order.
+
+    Its corners are [y_min, x_min, y_max, x_max] in 0–1, and its ids a noun and a number, counted
+    from left to right. A picture that is ``edited``, or drawn after references, names the origin of
+    each thing: these are drawn anew.
+    """
+    counted: Counter[str] = Counter()
+    ids: dict[int, str] = {}
+    places = [one.region for one in boxes]
+    for at in sorted(range(len(boxes)), key=lambda at: (places[at].left, places[at].top)):
+        noun = re.sub(r"[^A-Za-z0-9]+", "_", boxes[at].name).strip("_").lower()
+        noun = noun if noun[:1].isalpha() else f"object_{noun}".rstrip("_")
+        counted[noun] += 1
+        ids[at] = f"{noun}_{counted[noun]}"
+    rows: list[dict[str, Any]] = []
+    for at, box in enumerate(boxes):
+        region = box.region
+        corners = [region.top, region.left, region.bottom, region.right]
+        place = {"from": "target", "tgt_bbox": corners} if edited else {"bbox": corners}
+        rows.append({"id": ids[at], "desc": box.phrase, **place})
+    return rows
 
 
 def take_turns(pipe: Any, device: torch.device) -> None:
@@ -108,7 +155,7 @@ def take_turns(pipe: Any, device: torch.device) -> None:
     from accelerate import cpu_offload_with_hook
 
     hooks: list[Any] = []
-    for name in ("text_encoder", "transformer", "vae"):
+    for name in (UPSAMPLER, "text_encoder", "transformer", "vae"):
         if (part := getattr(pipe, name, None)) is not None:
             _, hook = cpu_offload_with_hook(part, device, hooks[-1] if hooks else None)
             hooks.append(hook)

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from scenewright.core.ports.backend import BackendError
-from scenewright.tools.backends.model_folder import ModelFolder, index_file, index_of, read_json
+from scenewright.providers.hub.needs import UPSAMPLER, UPSAMPLER_PROCESSOR
+from scenewright.tools.backends.model_folder import ModelFolder, index_file, read_json
 from scenewright.tools.backends.modular import assembled, is_modular, needed_parts, options_of
 
 if TYPE_CHECKING:
@@ -31,8 +32,15 @@ def made_here(model: ModelFolder) -> dict[str, Any]:
     These are processors with a part for videos, which the library loads with torchvision only, and
     the tokenizer of Flux 2, a processor of which the pipeline uses the text half.
     """
-    index = index_of(model.folder)
+    index = model.index
     made = {}
+    if (upsampler := model.upsampler) is not None:
+        import transformers
+
+        from scenewright.agents.judges.loading import pictures_alone
+
+        kind = _processor_in(upsampler) or "Qwen3VLProcessor"
+        made[UPSAMPLER_PROCESSOR] = pictures_alone(getattr(transformers, kind), upsampler)
     for part in model.parts:
         library, kind = index[part]
         if library != "transformers" or not kind.endswith("Processor"):
@@ -69,11 +77,11 @@ def shared_parts(model: ModelFolder, dtype: torch.dtype) -> dict[str, Any]:
     """Return the parts of ``model`` that lie in another model's folder, by name."""
     import torch
 
-    index = index_of(model.folder)
+    index = model.index
     found: dict[str, Any] = {}
     for part in model.parts:
         place = model.place(part)
-        if place.parent == model.folder:
+        if place.parent == model.folder or part == UPSAMPLER:
             continue
         library, kind = index[part]
         made = getattr(importlib.import_module(library), kind).from_pretrained(
@@ -287,7 +295,7 @@ def build(
             late = {name: part for name, part in made.items() if name == "tokenizer"}
             given = {**options, **(loaded or {}), **made}
             if is_modular(cls):
-                pipe = assembled(cls, model.folder, model.parts, given)
+                pipe = assembled(cls, model.folder, model.parts, given, model.upsampler)
             else:
                 pipe = cls.from_pretrained(model.folder, **given | dict.fromkeys(late))
                 pipe.register_modules(**late)

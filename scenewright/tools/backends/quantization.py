@@ -93,7 +93,7 @@ class Quantized:
                 "'torchao-int8' or 'layerwise-float8'"
             )
         parts = spec.parts or ((model.denoiser,) if model.denoiser else ())
-        index = index_of(model.folder)
+        index = model.index
         for part in parts:
             _check_part(part, index.get(part), model, spec)
         if not parts:
@@ -166,7 +166,7 @@ class Quantized:
             return {}
         if self.file is not None:
             return {self.parts[0]: self._denoiser(dtype)}
-        index = index_of(self.model.folder)
+        index = self.model.index
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             mapping = {part: self._config(index[part][0], dtype) for part in self.parts}
@@ -232,7 +232,7 @@ def _installed(package: str) -> bool:
 
 
 def _check_part(part: str, entry: object, model: ModelFolder, spec: QuantizationSpec) -> None:
-    known = [name for name in model.parts if (model.folder / name / "config.json").is_file()]
+    known = [name for name in model.parts if (model.place(name) / "config.json").is_file()]
     if part not in known:
         raise BackendError(
             f"the model has no part {part!r} with weights: name some of {', '.join(known)} in "

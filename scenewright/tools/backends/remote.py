@@ -275,6 +275,8 @@ class RemoteBackend:
             raise BackendError(f"{self.id} takes no schedule of a reference: leave it out")
         if request.emphasis:
             raise BackendError(f"{self.id} takes no emphasis: leave it out")
+        if request.boxes:
+            raise BackendError(f"{self.id} takes no boxes: leave them out")
 
     def _where(self) -> str:
         return f'[accounts.{self._account}.models."{self._wire.model}"] of scenewright.toml'

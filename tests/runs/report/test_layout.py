@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.runs.report.graph import Drawing, lay_out
+from scenewright.core.scene import Relation, SceneGraph, SceneObject
+from scenewright.runs.report.graph import MOST_EDGES, Drawing, TooLarge, draw_graph, lay_out
 
 
 @st.composite
@@ -91,3 +92,40 @@ def test_separate_parts_wrap_into_rows() -> None:
     drawing = lay_out({f"n{i}": (200.0, 40.0) for i in range(8)}, [], [])
     assert drawing.width <= 760
     assert len({box.y for box in drawing.boxes.values()}) == 3
+
+
+def test_one_graph_is_laid_out_once() -> None:
+    sizes, edges = {"a": (80.0, 40.0), "b": (90.0, 40.0)}, [("a", "b")]
+    assert _draw(sizes, edges) is _draw(dict(sizes), list(edges))
+    assert _draw(sizes, []) is not _draw(sizes, edges)
+
+
+def scene_of(pairs: list[tuple[int, int]], count: int) -> SceneGraph:
+    return SceneGraph(
+        objects=tuple(SceneObject(id=f"o{at}", name="ball") for at in range(count)),
+        relations=tuple(
+            Relation(source=f"o{a}", predicate="near", target=f"o{b}") for a, b in pairs
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("pairs", "count"),
+    [
+        (list(itertools.permutations(range(20), 2))[: MOST_EDGES + 1], 20),
+        # Few lines that pass hundreds of layers.
+        ([*((at, at + 1) for at in range(150)), *((at, 150) for at in range(0, 149))], 151),
+    ],
+)
+def test_of_a_scene_that_is_too_large_the_objects_are_drawn(
+    pairs: list[tuple[int, int]], count: int
+) -> None:
+    with pytest.raises(TooLarge):
+        _draw(
+            {f"n{at}": (60.0, 40.0) for at in range(count)}, [(f"n{a}", f"n{b}") for a, b in pairs]
+        )
+    svg = draw_graph(scene_of(pairs, count), (), {}, "Scene graph")
+    assert svg.count('class="node ') == count
+    assert 'class="edge ' not in svg
+    assert f"{len(pairs)} relations are too many to draw" in svg
+    assert "too many" not in draw_graph(scene_of(pairs[:5], 151), (), {}, "Scene graph")

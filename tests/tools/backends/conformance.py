@@ -19,8 +19,10 @@ import pytest
 from PIL import Image
 
 from scenewright.core.images import ImageStore, png_bytes
+from scenewright.core.layout import Region
 from scenewright.core.ports.backend import (
     BackendError,
+    Box,
     CountingBackend,
     Emphasis,
     GeneratedImage,
@@ -308,6 +310,21 @@ class BackendConformance:
         assert await drawn(backend, RED, store) == plain
         told = await backend.generate(weighed(red=1.5, cat=2.0), store.get)
         assert told.details["emphasis_not_found"] == "cat"
+
+    async def test_boxes_are_taken_where_the_features_say_so(
+        self, backend: ImageBackend, store: ImageStore
+    ) -> None:
+        dog = Box(name="dog", phrase="red dog", region=Region(0.0, 0.25, 0.5, 1.0))
+        placed = RED.model_copy(update={"boxes": (dog,)})
+        if not backend.features.boxes:
+            with pytest.raises(BackendError, match="boxes"):
+                await backend.generate(placed, store.get)
+            return
+        moved = dog.model_copy(update={"region": Region(0.5, 0.25, 1.0, 1.0)})
+        elsewhere = RED.model_copy(update={"boxes": (moved,)})
+        found = [await drawn(backend, one, store) for one in (RED, placed, elsewhere)]
+        assert len(set(found)) == 3
+        assert await drawn(backend, placed, store) == found[1]
 
     async def test_a_picture_is_edited_by_instruction(
         self, backend: ImageBackend, store: ImageStore, pictures: list[str]

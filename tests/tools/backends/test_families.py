@@ -220,6 +220,16 @@ class TestFlux3Distilled(Modern):
     pipeline_class = "Flux3DistilledModularPipeline"
 
 
+class TestFlux3Upsampled(Family):
+    """With its prompt upsampler, which takes boxes."""
+
+    @staticmethod
+    def make(folder: Path) -> Callable[[], DiffusersBackend]:
+        model = tiny_modern.build_flux3(folder / "model")
+        upsampler = tiny_modern.build_upsampler(folder / "upsampler")
+        return lambda: DiffusersBackend(str(model), prompt_upsampler=str(upsampler))
+
+
 class TestFlux3(Family):
     @staticmethod
     def make(folder: Path) -> Callable[[], DiffusersBackend]:

@@ -47,6 +47,8 @@ from transformers import (
     Mistral3ForConditionalGeneration,
     Qwen2Tokenizer,
     Qwen2VLProcessor,
+    Qwen3_5Config,
+    Qwen3_5ForConditionalGeneration,
     Qwen3Config,
     Qwen3ForCausalLM,
     Qwen3Model,
@@ -85,6 +87,19 @@ CHAT = (
     "{% else %}{% for c in m.content %}{{ c.text }}{% endfor %}{% endif %}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+PICTURE_CHAT = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% for c in m.content %}"
+    "{% if c.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
+    "{% else %}{{ c.text }}{% endif %}{% endfor %}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+VISION = (
+    ("image_token", "image_pad"),
+    ("video_token", "video_pad"),
+    ("vision_start_token", "vision_start"),
+    ("vision_end_token", "vision_end"),
+)
+"""Marks of pictures: names in a configuration and in the tokenizer."""
 GLM_CHAT = (
     "{% for m in messages %}<|user|>{% for c in m.content %}"
     "{% if c.type == 'image' %}<|image|>{% else %}{{ c.text }}{% endif %}"
@@ -114,15 +129,7 @@ def qwen3(words: Qwen2Tokenizer, layers: int, kind: Any = Qwen3ForCausalLM) -> A
 
 
 def qwen3_vl(words: Qwen2Tokenizer, layers: int, kind: Any) -> Any:
-    ids = {
-        f"{mark}_id": words.convert_tokens_to_ids(f"<|{token}|>")
-        for mark, token in (
-            ("image_token", "image_pad"),
-            ("video_token", "video_pad"),
-            ("vision_start_token", "vision_start"),
-            ("vision_end_token", "vision_end"),
-        )
-    }
+    ids = {f"{mark}_id": words.convert_tokens_to_ids(f"<|{token}|>") for mark, token in VISION}
     rope = {"rope_type": "default", "mrope_section": [1, 1, 2], "mrope_interleaved": True}
     return kind(
         Qwen3VLConfig(
@@ -475,6 +482,54 @@ def build_flux3(
     for part in ("prompt_upsampler", "prompt_upsampler_processor"):
         index[part] = [None, None, {"type_hint": ["transformers", "AutoModel"]}]
     file.write_text(json.dumps(index))
+    return folder
+
+
+WRITTEN = 6
+"""Least letters that the small prompt upsampler writes."""
+
+
+def build_upsampler(folder: Path, seed: int = 0) -> Path:
+    """Saves a prompt upsampler for FLUX 3 with its processor beside it.
+
+    All but ten letters end its text, so that it writes little more than ``WRITTEN`` of them.
+    """
+    words = chat_tokenizer()
+    words.init_kwargs["processor_class"] = "Qwen3VLProcessor"
+    words.chat_template = PICTURE_CHAT
+    picture_processor(Qwen3VLProcessor, words, folder, patch=16)
+    ids = {f"{mark}_id": words.convert_tokens_to_ids(f"<|{token}|>") for mark, token in VISION}
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = Qwen3_5ForConditionalGeneration(
+            Qwen3_5Config(
+                text_config={
+                    "vocab_size": len(words), "num_hidden_layers": 2,
+                    "layer_types": ["linear_attention", "full_attention"],
+                    "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+                    "linear_num_key_heads": 1, "linear_num_value_heads": 2,
+                    "rope_parameters": {
+                        "rope_type": "default", "mrope_section": [2, 1, 1],
+                        "mrope_interleaved": True, "partial_rotary_factor": 1.0,
+                        "rope_theta": 10000.0,
+                    },
+                    **_LANGUAGE,
+                },
+                vision_config={
+                    "depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2,
+                    "out_hidden_size": TEXT, "patch_size": 16, "num_position_embeddings": 64,
+                },
+                **ids,
+            )
+        ).eval()  # fmt: skip
+    # Sharp attention: else a few words among thousands would change nothing.
+    for name, weights in model.named_parameters():
+        if name.endswith(("q_norm.weight", "k_norm.weight")):
+            weights.data.fill_(8.0)
+    letters = words.convert_tokens_to_ids(list("abcdefghij"))
+    model.generation_config.eos_token_id = [at for at in range(len(words)) if at not in letters]
+    model.generation_config.min_new_tokens = WRITTEN
+    model.save_pretrained(folder)
     return folder
 
 
