@@ -79,7 +79,14 @@ def make_round_context(
         tried=tried,
         unrealistic=_unreal(facts, card, best, tried, context) if options.realism else (),
         images_left=left,
+        judges=_judges_asked(context),
     )
+
+
+def _judges_asked(context: RefineContext) -> int:
+    """Return how many judges of the loop are asked about a picture that is judged at once."""
+    cascade = context.cascade_of("loop")
+    return len(context.judges("loop")) if cascade is None else len(cascade.first)
 
 
 def _unreal(
@@ -148,6 +155,7 @@ def over_budget(
         (budget.tokens is not None and spent["tokens_in"] + spent["tokens_out"] >= budget.tokens),
         (budget.usd is not None and spent["usd"] >= budget.usd),
         (budget.work is not None and spent["work"] >= budget.work),
+        (budget.judge_calls is not None and spent["judge_calls"] >= budget.judge_calls),
     )
     return "budget" if any(over) else None
 

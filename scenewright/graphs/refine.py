@@ -38,6 +38,7 @@ from scenewright.graphs.drafts import choose_draft
 from scenewright.graphs.drawing import compose, draw
 from scenewright.graphs.events import Planned, StopReason
 from scenewright.graphs.initial_image import use_initial_image, within_mask
+from scenewright.graphs.proposals import choose_proposals
 from scenewright.graphs.review import corrections_in_round, reuse_edited_picture, review, waits
 from scenewright.graphs.run_status import correction_of, totals_of
 from scenewright.graphs.state import (
@@ -93,6 +94,11 @@ async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> Refi
     if image is None and state["round"] > 0:
         repair_plan = _planned(state, runtime.context)
         round_context = _situation(state, runtime.context, state["best"], state["round"])
+        if repair_plan.places:
+            image = await choose_proposals(
+                repair_plan, round_context, state.get("reference"), runtime
+            )
+    if image is None and state["round"] > 0:
         redrawn = within_mask(
             strategy_of(repair_plan.strategy).redraw(
                 round_context, repair_plan, state.get("reference")
@@ -120,7 +126,7 @@ def _drawn_ahead(state: RefineState, context: RefineContext) -> int:
     """
     options, round = context.options, state["round"]
     strategy, budget = strategy_of(options.strategy), options.budget
-    limits = (budget.seconds, budget.tokens, budget.usd, budget.work)
+    limits = (budget.seconds, budget.tokens, budget.usd, budget.work, budget.judge_calls)
     able = isinstance(strategy, BestOfN) and isinstance(context.backend, BatchingBackend)
     if not able or any(limit is not None for limit in limits):
         return 0
@@ -144,7 +150,17 @@ def _told(round: int, context: RefineContext) -> RepairPlan | None:
     if event is None:
         return None
     region = None if event.region is None else Region(*event.region)
-    return RepairPlan(event.strategy, event.does, event.why, event.reference, event.object, region)
+    return RepairPlan(
+        event.strategy,
+        event.does,
+        event.why,
+        event.reference,
+        event.object,
+        region,
+        event.places,
+        event.work,
+        event.judge_calls,
+    )
 
 
 def _situation(
@@ -214,6 +230,9 @@ async def _plan(
                 reference=repair_plan.reference,
                 object=repair_plan.object,
                 region=None if repair_plan.region is None else astuple(repair_plan.region),
+                places=repair_plan.places,
+                work=repair_plan.work,
+                judge_calls=repair_plan.judge_calls,
             ),
         )
         return Command(

@@ -18,7 +18,7 @@ What earlier rounds tried and what came of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from scenewright.core.facts import Fact, ScoreCard
@@ -34,7 +34,7 @@ from scenewright.core.ports.backend import (
 from scenewright.core.ports.composer import Composer
 from scenewright.core.questions import article, noun_phrase
 from scenewright.core.scene import SceneGraph, SceneObject
-from scenewright.graphs.events import Edited, Event, Judged, Planned
+from scenewright.graphs.events import Edited, Event, Judged, Place, Planned
 from scenewright.graphs.state import LoopOptions, improves, round_seed
 
 
@@ -131,6 +131,10 @@ class RoundContext:
     """Objects that do not look real, the next one to repair first; none without realism."""
     images_left: int | None = None
     """Images that the budget still allows; None: no limit."""
+    judges: int = 1
+    """Judges of the loop that are asked about a proposal."""
+    seen: Mapping[str, Region] = field(default_factory=dict)
+    """Where objects were seen in the best candidate, by id."""
 
     @property
     def failures(self) -> int:
@@ -162,6 +166,12 @@ class RepairPlan:
     """Id of the object whose realism it repairs."""
     region: Region | None = None
     """Where it draws that object anew; none: everywhere."""
+    places: tuple[Place, ...] = ()
+    """Places that are repaired by proposals; empty: the round draws one picture."""
+    work: tuple[float, float] | None = None
+    """Full-picture steps that the proposals will take, at least and at most."""
+    judge_calls: tuple[int, int] | None = None
+    """Calls of judges that they will take, at least and at most."""
 
 
 @runtime_checkable

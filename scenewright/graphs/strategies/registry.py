@@ -31,6 +31,7 @@ from scenewright.graphs.strategies.repairs import (
     only_unreal,
     region_of_worst,
 )
+from scenewright.graphs.strategies.tournament import Tournament
 
 HOPELESS = 0.5
 """Share of the facts that must fail for a fresh sample to be better than a repair."""
@@ -152,6 +153,7 @@ def strategies() -> Mapping[str, RepairStrategy]:
             Feedback(),
             ScheduledFeedback(),
             MaskedFeedback(),
+            Tournament(),
             Inpaint(),
             Edit(),
             ComposeEdit(),

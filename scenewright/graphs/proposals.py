@@ -1,0 +1,379 @@
+"""The heats of a tournament: draw proposals, judge them, paste the winners.
+
+The plan of the round names the places and the facts that each can change
+(``graphs/strategies/tournament.py``). A heat draws the proposals of all places that have no sure
+winner in one batch, and asks the loop's judges about each. The picture with all winners pasted is
+judged once more where there are several; while it loses a fact that held, the least sure winner is
+taken out. It is the round's candidate, and judged as every candidate is.
+
+Every proposal has a key of its own, ``r<round>:proposal:<heat>:<place>:<number>``; nothing is drawn
+or asked twice, whatever kills the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from langgraph.runtime import Runtime
+from PIL import Image, ImageChops
+
+from scenewright.agents.panel.change import (
+    LOST_BESIDE,
+    LOST_THERE,
+    Change,
+    change_between,
+    evidence_of,
+)
+from scenewright.core.facts import Fact, ScoreCard, Verdict, assign_verdicts
+from scenewright.core.ports.backend import GenerationRequest
+from scenewright.graphs.drawing import draw_all, request_of, tell_drawn
+from scenewright.graphs.events import Event, Generated, Proposal, Proposed, Selected
+from scenewright.graphs.initial_image import within_mask
+from scenewright.graphs.run_status import totals_of
+from scenewright.graphs.state import RefineContext, emit, improves, round_seed
+from scenewright.graphs.strategies.base import RepairPlan, RoundContext
+from scenewright.graphs.strategies.tournament import FIRST, Tournament, proposal_work
+from scenewright.graphs.verify import Glance, costs_of, glance
+
+WIN = 0.0
+"""Log-odds above which a proposal may be pasted: likelier than not it gained and lost nothing."""
+SURE = math.log(9.0)
+"""Log-odds from which a proposal that gained all missing facts of its place ends its heats."""
+
+
+async def choose_proposals(
+    repair_plan: RepairPlan,
+    round_context: RoundContext,
+    shown: str | None,
+    runtime: Runtime[RefineContext],
+) -> str:
+    """Return the candidate of the round: the best picture with the winning proposals pasted.
+
+    ``shown`` is the content hash of the picture of what is missing.
+    """
+    round, context = round_context.round, runtime.context
+    table = _Tournament(repair_plan, round_context, shown, runtime)
+    event = context.log.get(f"r{round}:selected", Selected)
+    if event is None:
+        event = await table.held()
+        emit(runtime, event)
+    image = await asyncio.to_thread(table.pasted, event.winners)
+    emit(
+        runtime,
+        Generated(
+            key=f"r{round}:candidate:generated",
+            at=context.log.now(),
+            round=round,
+            purpose="candidate",
+            image=image,
+            request=round_context.request,
+            seconds=0.0,
+            pasted=True,
+        ),
+    )
+    return image
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """A proposal to be drawn."""
+
+    key: str
+    place: int
+    number: int
+    request: GenerationRequest
+    does: str
+
+
+class _Tournament:
+    def __init__(
+        self,
+        repair_plan: RepairPlan,
+        round_context: RoundContext,
+        shown: str | None,
+        runtime: Runtime[RefineContext],
+    ) -> None:
+        self._places = repair_plan.places
+        self._situation = round_context
+        self._shown = shown
+        self._runtime = runtime
+        self._context = runtime.context
+        self._round = round_context.round
+        self._facts = round_context.facts
+        self._stated = [fact for fact in self._facts if fact.kind != "realism"]
+        self._before = {v.fact_id: v for v in round_context.card.verdicts}
+        self._strategy = Tournament()
+
+    async def held(self) -> Selected:
+        """Hold all heats, and return the choice."""
+        found: list[Proposal] = []
+        heat, done = 1, 0
+        most = self._context.options.proposals
+        while done < most:
+            wanted = min(FIRST if heat == 1 else most, most - done)
+            told = await self._heat(heat, done, wanted, found)
+            if not told:
+                break
+            found += told
+            heat, done = heat + 1, done + wanted
+        winners = [
+            best for at in range(len(self._places)) if (best := _best(found, at)) is not None
+        ]
+        return await self._selected(winners)
+
+    async def _heat(
+        self, heat: int, done: int, wanted: int, before: Sequence[Proposal]
+    ) -> tuple[Proposal, ...]:
+        """Draw and judge ``wanted`` proposals of each place that has no sure winner.
+
+        Fewer where the budget has no room; none if all are sure.
+        """
+        key = f"r{self._round}:proposed:{heat}"
+        event = self._context.log.get(key, Proposed)
+        if event is not None:
+            return event.proposals
+        draws = self._draws(heat, done, wanted, before)
+        if not draws:
+            return ()
+        requests = {one.key: one.request for one in draws}
+        stored = await draw_all(requests, self._round, "proposal", self._runtime)
+        images = [
+            await tell_drawn(
+                one.key, one.request, stored[one.key], self._round, "proposal", self._runtime
+            )
+            for one in draws
+        ]
+        seen = await asyncio.gather(
+            *(
+                self._look(image, self._places[one.place].facts, one.key)
+                for one, image in zip(draws, images, strict=True)
+            )
+        )
+        event = Proposed(
+            key=key,
+            at=self._context.log.now(),
+            round=self._round,
+            heat=heat,
+            proposals=tuple(
+                self._judged(one, heat, image, glanced)
+                for one, image, glanced in zip(draws, images, seen, strict=True)
+            ),
+            **costs_of(seen),
+        )
+        emit(self._runtime, event)
+        return event.proposals
+
+    def _draws(self, heat: int, done: int, wanted: int, before: Sequence[Proposal]) -> list[_Draw]:
+        open_ones = [at for at in range(len(self._places)) if not self._sure(before, at)]
+        room = _Room.of(self._context, self._round, heat)
+        draws: list[_Draw] = []
+        # In turns, so that a budget that ends leaves no place without a proposal.
+        for turn in range(wanted):
+            for at in open_ones:
+                place = self._places[at]
+                first = heat == 1 and not draws
+                if not room.take(proposal_work(place, self._situation), self._situation.judges):
+                    if not first:
+                        continue
+                draws.append(self._draw(heat, at, done + turn, turn))
+        return sorted(draws, key=lambda one: (one.place, one.number))
+
+    def _draw(self, heat: int, at: int, number: int, turn: int) -> _Draw:
+        name = f"proposal:{heat}:{at}:{turn}"
+        seed = round_seed(self._context.options.seed, self._round, name)
+        changes, does = self._strategy.proposal(
+            self._situation, self._places[at], self._shown, number, seed
+        )
+        # The mask of the run replaces the changes but keeps their seed.
+        changes = within_mask(changes, self._situation)
+        request = request_of(
+            self._context.options, self._situation.prompt, self._round, "proposal", changes
+        )
+        return _Draw(f"r{self._round}:{name}:generated", at, turn, request, does)
+
+    async def _look(self, image: str, ids: Sequence[str], key: str) -> Glance:
+        """Ask about the facts of ``ids``; all others keep their verdicts of the best picture."""
+        tells = assign_verdicts(self._stated, self._before)
+        asked = {*ids, *(tells[name] for name in ids if name in tells)}
+        carried = {name: v for name, v in self._before.items() if name not in asked}
+        origin = key.removesuffix(":generated")
+        return await glance(image, self._facts, origin, self._round, self._runtime, carried)
+
+    def _judged(self, one: _Draw, heat: int, image: str, seen: Glance) -> Proposal:
+        place = self._places[one.place]
+        change = self._change(place.missing, place.watched, place.objects, seen)
+        wins = change.log_odds > WIN
+        if not place.regions:
+            # All of it changes: the order of candidates decides.
+            wins = improves(seen.card, self._situation.card, self._facts)
+        return Proposal(
+            place=one.place,
+            heat=heat,
+            number=one.number,
+            image=image,
+            does=one.does,
+            gained=change.gained,
+            lost=change.lost,
+            expected=round(change.expected, 4),
+            log_odds=round(change.log_odds, 4),
+            wins=wins,
+        )
+
+    def _change(
+        self,
+        missing: Sequence[str],
+        watched: Sequence[str],
+        objects: Sequence[str],
+        seen: Glance,
+    ) -> Change:
+        by_id = {fact.id: fact for fact in self._facts}
+        after = assigned(self._stated, seen.card)
+        there = set(objects)
+        held = {
+            name: LOST_THERE if {by_id[name].subject, by_id[name].target} & there else LOST_BESIDE
+            for name in watched
+        }
+        evidence = {
+            name: evidence_of(
+                by_id[verdict.fact_id],
+                seen.answers.get(verdict.fact_id, ()),
+                self._context.panel,
+            )
+            for name, verdict in after.items()
+        }
+        return change_between(missing, held, after, evidence)
+
+    def _sure(self, proposals: Sequence[Proposal], at: int) -> bool:
+        best = _best(proposals, at)
+        return (
+            best is not None
+            and best.log_odds >= SURE
+            and set(best.gained) == set(self._places[at].missing)
+        )
+
+    async def _selected(self, winners: list[Proposal]) -> Selected:
+        glances: list[Glance] = []
+        gained, lost = _united(winners, "gained"), _united(winners, "lost")
+        while len(winners) > 1:
+            image = await asyncio.to_thread(self.pasted, winners)
+            mine = [self._places[one.place] for one in winners]
+            ids = list(dict.fromkeys(name for place in mine for name in place.facts))
+            names = "+".join(f"{one.heat}:{one.place}:{one.number}" for one in winners)
+            seen = await self._look(image, ids, f"r{self._round}:selected:{names}")
+            glances.append(seen)
+            change = self._change(
+                [name for place in mine for name in place.missing],
+                list(dict.fromkeys(name for place in mine for name in place.watched)),
+                [name for place in mine for name in place.objects],
+                seen,
+            )
+            gained, lost = change.gained, change.lost
+            if not set(lost) - set(_united(winners, "lost")):
+                break
+            winners.remove(min(winners, key=lambda one: one.log_odds))
+            gained, lost = _united(winners, "gained"), _united(winners, "lost")
+        spent = totals_of(
+            event
+            for event in self._context.log.events
+            if isinstance(event, Proposed | Generated)
+            and event.round == self._round
+            and (isinstance(event, Proposed) or event.purpose == "proposal")
+        )
+        drawn = [
+            event
+            for event in self._context.log.events
+            if isinstance(event, Generated)
+            and (event.round, event.purpose) == (self._round, "proposal")
+        ]
+        costs = costs_of(glances)
+        return Selected(
+            key=f"r{self._round}:selected",
+            at=self._context.log.now(),
+            round=self._round,
+            winners=tuple(winners),
+            gained=tuple(gained),
+            lost=tuple(lost),
+            work=None if any(one.work is None for one in drawn) else spent["work"],
+            calls=int(spent["judge_calls"]) + costs["judge_calls"],
+            **costs,
+        )
+
+    def pasted(self, winners: Sequence[Proposal]) -> str:
+        """Return the content hash of the best picture with ``winners`` pasted."""
+        images = self._situation.images
+        if not winners:
+            return self._situation.best
+        if len(winners) == 1:
+            return winners[0].image
+        before = images.get(self._situation.best).convert("RGB")
+        whole = before.copy()
+        # The surest one last: where two touch, it stays as it was judged.
+        for one in sorted(winners, key=lambda one: one.log_odds):
+            picture = images.get(one.image).convert("RGB")
+            changed = ImageChops.difference(picture, before).convert("L")
+            mask = changed.point(lambda value: 255 * (value > 0))
+            whole = Image.composite(picture, whole, mask)
+        return images.put(whole)
+
+
+def assigned(facts: Sequence[Fact], card: ScoreCard) -> dict[str, Verdict]:
+    """Return the verdict of every fact, those of several instances as they are assigned."""
+    verdicts = {verdict.fact_id: verdict for verdict in card.verdicts}
+    tells = assign_verdicts(facts, verdicts)
+    return {fact.id: verdicts[tells.get(fact.id, fact.id)] for fact in facts}
+
+
+def _best(proposals: Sequence[Proposal], at: int) -> Proposal | None:
+    """Return the winner of a place with the highest expected gain, the earliest of equal ones."""
+    mine = [one for one in proposals if one.place == at and one.wins]
+    return max(mine, key=lambda one: one.expected, default=None)
+
+
+def _united(winners: Sequence[Proposal], name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(found for one in winners for found in getattr(one, name)))
+
+
+@dataclass(slots=True)
+class _Room:
+    """What the budget still allows in a heat; infinite without a limit."""
+
+    work: float
+    calls: float
+    images: float
+
+    @classmethod
+    def of(cls, context: RefineContext, round: int, heat: int) -> _Room:
+        """Return the room of ``heat``, whatever of it was drawn before the run was killed."""
+        budget = context.options.budget
+        spent: Mapping[str, float] = totals_of(
+            event for event in context.log.events if _heat_of(event, round) < heat
+        )
+        # The candidate is judged in at most two waves.
+        reserved = 2 * len(context.judges("loop"))
+        return cls(
+            work=math.inf if budget.work is None else budget.work - spent["work"],
+            calls=(
+                math.inf
+                if budget.judge_calls is None
+                else budget.judge_calls - spent["judge_calls"] - reserved
+            ),
+            images=math.inf if budget.images is None else budget.images - spent["images"],
+        )
+
+    def take(self, work: float, calls: int) -> bool:
+        """Take the cost of one proposal, if there is room for it."""
+        if self.work < work or self.calls < calls or self.images < 1:
+            return False
+        self.work -= work
+        self.calls -= calls
+        self.images -= 1
+        return True
+
+
+def _heat_of(event: Event, round: int) -> int:
+    """Return the heat of ``round`` that an event is of; 0 if it is of none."""
+    start = f"r{round}:proposal:"
+    return int(event.key[len(start) :].split(":")[0]) if event.key.startswith(start) else 0
