@@ -140,6 +140,10 @@ def refine(
             help="Begin no round after this much work of the denoiser, in full-picture steps.",
         ),
     ] = None,
+    max_judge_calls: Annotated[
+        int | None,
+        typer.Option(min=1, help="Begin no round after this many calls of judges."),
+    ] = None,
     max_tool_calls: Annotated[
         int, typer.Option(min=1, max=1000, help="Most tool calls of a director.")
     ] = 24,
@@ -204,6 +208,7 @@ def refine(
             seconds=max_seconds,
             usd=max_usd,
             work=max_work,
+            judge_calls=max_judge_calls,
             tool_calls=max_tool_calls,
         ),
         resume=not fresh,

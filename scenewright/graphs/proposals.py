@@ -174,11 +174,10 @@ class _Tournament:
         for turn in range(wanted):
             for at in open_ones:
                 place = self._places[at]
-                first = heat == 1 and not draws
-                if not room.take(proposal_work(place, self._situation), self._situation.judges):
-                    if not first:
-                        continue
-                draws.append(self._draw(heat, at, done + turn, turn))
+                work, calls = proposal_work(place, self._situation), self._situation.judges
+                # A round that was begun draws one at least.
+                if room.take(work, calls) or (heat == 1 and not draws):
+                    draws.append(self._draw(heat, at, done + turn, turn))
         return sorted(draws, key=lambda one: (one.place, one.number))
 
     def _draw(self, heat: int, at: int, number: int, turn: int) -> _Draw:

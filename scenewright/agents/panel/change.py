@@ -1,10 +1,10 @@
 """Whether a change of a picture gains facts and loses none: a likelihood ratio of judges' answers.
 
-A judge's answer about a fact is evidence for its holding, ``ln P(answer | it holds) / P(answer | it
-does not)``: with a calibration by the judge's measured sensitivity and specificity, else by those of
-:data:`ASSUMED`. The evidence of all judges adds up (naive Bayes). A fact that held is lost with the
-prior probability that such a change loses it, a fact that was missing is gained with the prior
-:data:`FIXED`; with the evidence, both become posterior probabilities. Facts are taken as
+A judge's answer about a fact is evidence for its holding, ``ln P(answer | it holds) / P(answer |
+it does not)``: with a calibration by the judge's measured sensitivity and specificity, else by
+those of :data:`ASSUMED`. The evidence of all judges adds up (naive Bayes). A fact that held is
+lost with the prior probability that such a change loses it, a fact that was missing is gained with
+the prior :data:`FIXED`; with the evidence, both become posterior probabilities. Facts are taken as
 independent, so that
 
     P(better) = P(nothing lost) · P(something gained) = ∏ (1 − P(lost)) · (1 − ∏ (1 − P(gained)))
