@@ -26,13 +26,14 @@ from scenewright.agents.panel.panel import Panel, lead_of
 from scenewright.agents.panel.rates import form_of, temper
 from scenewright.core.facts import Answer, Fact, Verdict
 
-ASSUMED = (0.9, 0.85)
-"""Sensitivity and specificity of a judge that was not measured: judges say yes too easily."""
+ASSUMED = (0.95, 0.95)
+"""Sensitivity and specificity of a judge that was not measured. One such judge that is sure of it
+says that a fact is lost."""
 FIXED = 0.5
 """Prior probability that a repair of its place gains a missing fact."""
 LOST_THERE = 0.2
 """Prior probability that it loses a fact about an object that is drawn anew."""
-LOST_BESIDE = 0.05
+LOST_BESIDE = 0.1
 """Prior probability that it loses a fact about other objects that it touches."""
 
 
