@@ -38,8 +38,8 @@ from scenewright.graphs.strategies.base import RepairPlan, RoundContext
 from scenewright.graphs.strategies.tournament import FIRST, Tournament, proposal_work
 from scenewright.graphs.verify import Glance, costs_of, glance
 
-WIN = 0.0
-"""Log-odds above which a proposal may be pasted: likelier than not it gained and lost nothing."""
+WIN = math.log(2.0)
+"""Log-odds above which a proposal may be pasted: what is lost weighs twice what is gained."""
 SURE = math.log(9.0)
 """Log-odds from which a proposal that gained all missing facts of its place ends its heats."""
 

@@ -3,7 +3,7 @@
 The missing facts are grouped into places (:mod:`scenewright.graphs.strategies.places`). In each
 heat of a round every place that has no sure winner gets proposals, all drawn in one batch and each
 judged on the facts that its place can change; the first heat draws :data:`FIRST`, the second what
-is left of ``proposals``. Then the best proposal of each place is pasted, if it is likelier than not
+is left of ``proposals``. Then the best proposal of each place is pasted, if the odds are two to one
 that it gained a fact and lost none (:mod:`scenewright.agents.panel.change`).
 ``graphs/proposals.py`` draws, judges and pastes; this module says what of a place is drawn how.
 
