@@ -13,6 +13,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import median
 
 from PIL import Image, ImageChops, ImageDraw
 
@@ -269,6 +270,22 @@ def region_of_cell(cell: Cell, margin: float = 0.02) -> Region:
         min(1.0, (column + 1) / COLUMNS + margin),
         min(1.0, (row + 1) / ROWS + margin),
     )
+
+
+def region_between(
+    boxes: Sequence[tuple[float, float, float, float]], size: tuple[int, int]
+) -> Region | None:
+    """Return the median of ``boxes`` (pixels) in shares of ``size`` (width, height).
+
+    None without boxes, or if nothing of it is inside.
+    """
+    if not boxes:
+        return None
+    width, height = size
+    left, top, right, bottom = (median(box[side] for box in boxes) for side in range(4))
+    shares = (left / width, top / height, right / width, bottom / height)
+    left, top, right, bottom = (min(1.0, max(0.0, share)) for share in shares)
+    return Region(left, top, right, bottom) if left < right and top < bottom else None
 
 
 def mask_of(regions: Iterable[Region], size: tuple[int, int]) -> Image.Image:

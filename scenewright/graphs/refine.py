@@ -41,6 +41,7 @@ from scenewright.graphs.initial_image import use_initial_image, within_mask
 from scenewright.graphs.proposals import choose_proposals
 from scenewright.graphs.review import corrections_in_round, reuse_edited_picture, review, waits
 from scenewright.graphs.run_status import correction_of, totals_of
+from scenewright.graphs.seeing import where_seen
 from scenewright.graphs.state import (
     Candidate,
     RefineContext,
@@ -49,7 +50,12 @@ from scenewright.graphs.state import (
     improves,
     scene_of,
 )
-from scenewright.graphs.strategies.base import GenerationOverrides, RepairPlan, RoundContext
+from scenewright.graphs.strategies.base import (
+    GenerationOverrides,
+    RepairPlan,
+    RoundContext,
+    planned,
+)
 from scenewright.graphs.strategies.registry import realism_strategy, strategy_of
 from scenewright.graphs.strategies.repairs import BestOfN, Resample, only_unreal
 
@@ -212,7 +218,7 @@ async def _plan(
         # Who has just looked wants another picture, whatever the cards say.
         reason = None if state.get("looked") else _over(state, context)
     if repair_plan is None and reason is None:
-        repair_plan = _move(state, context, round)
+        repair_plan = await _move(state, context, round)
         reason = over_budget(context, 1 if repair_plan.reference is None else 2)
     if repair_plan is not None and reason is None:
         update: RefineState = {"round": round, "reference": None, "looked": False}
@@ -245,13 +251,17 @@ async def _plan(
     )
 
 
-def _move(state: RefineState, context: RefineContext, round: int) -> RepairPlan:
+async def _move(state: RefineState, context: RefineContext, round: int) -> RepairPlan:
     """Return the strategy's next plan.
 
     With nothing to repair, another picture of the same prompt.
     """
     strategy = strategy_of(context.options.strategy)
     round_context = _situation(state, context, state["best"], round)
+    if round_context.missing:
+        places = planned(round_context)
+        seen = await where_seen(scene_of(state), state["best"], places, context)
+        round_context = replace(round_context, seen=seen)
     if round_context.missing or not strategy.stops_when_satisfied:
         return strategy.plan_repair(round_context)
     if only_unreal(round_context):

@@ -31,6 +31,7 @@ from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import MAX_SIDE, ImageBackend
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import Judge
+from scenewright.core.ports.vision import Detector
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.questions import Protocol, QuestionForm
 from scenewright.core.scene import SceneGraph
@@ -244,6 +245,9 @@ class RefineContext(CheckContext):
     """What draws."""
     composer: Composer
     """What writes prompts."""
+    detector: Detector | None = None
+    """What finds objects in pictures, for strategies that repair places; none: judges and composer
+    alone tell of places."""
     pause: Callable[[], bool] = never
     """Asked before each plan: whether a person wants to look, and the loop is to wait."""
 

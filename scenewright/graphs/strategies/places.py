@@ -9,7 +9,7 @@ objects whose own places it touches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple
 
 from scenewright.core.facts import Fact, assign_verdicts
@@ -37,7 +37,7 @@ def places_of(round_context: RoundContext, strategy: str) -> tuple[Place, ...]:
     held = [fact for fact in facts if states[fact.id] == "yes"]
     absent = {f.subject for f in failed if f.kind == "object"}
     redrawn = {fact.id: _redrawn(fact, absent) for fact in failed}
-    known = regions_by_object(round_context)
+    known = regions_by_object(round_context, absent)
     places = []
     for group in _groups(failed, redrawn, known):
         missing = tuple(fact.id for fact in group)
@@ -69,10 +69,14 @@ def states_of(round_context: RoundContext, facts: Sequence[Fact]) -> dict[str, s
     return {fact.id: verdicts[tells.get(fact.id, fact.id)].state for fact in facts}
 
 
-def regions_by_object(round_context: RoundContext) -> dict[str, tuple[Region, ...]]:
-    """Return where each object is to stand, and where it was seen, by id."""
+def regions_by_object(
+    round_context: RoundContext, absent: Collection[str]
+) -> dict[str, tuple[Region, ...]]:
+    """Return where each object is to stand, and where it was seen unless it is absent, by id."""
     found = {name: (region,) for name, region in planned(round_context).items()}
     for name, region in round_context.seen.items():
+        if name in absent:
+            continue
         have = found.get(name, ())
         if not any(overlap(region, other) > 0.5 for other in have):
             found[name] = (*have, region)

@@ -54,6 +54,7 @@ class Router:
     name = "router"
     about = "Pick a strategy each round: by failure, backend, what was tried, and budget."
     stops_when_satisfied = True
+    uses_detector = True
 
     def __init__(self) -> None:
         feedback, inpaint, edit = Feedback(), Inpaint(), Edit()
@@ -196,6 +197,11 @@ def realism_strategy(
     if features.edit and (isinstance(wanted, Inpaint) or repair == "inpaint"):
         return Inpaint()
     return Resample()
+
+
+def uses_detector(name: str) -> bool:
+    """Whether the strategy of that name asks where objects were seen; false for the director."""
+    return bool(getattr(strategies().get(name), "uses_detector", False))
 
 
 def strategy_of(name: str) -> RepairStrategy:

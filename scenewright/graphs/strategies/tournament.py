@@ -46,6 +46,8 @@ class Tournament:
     name = "tournament"
     about = "Draw several repairs of each place of what failed, paste the best that loses nothing."
     stops_when_satisfied = True
+    uses_detector = True
+    """Whether the profile's detector is to tell where objects stand."""
 
     def unsupported_reason(self, features: BackendFeatures) -> str | None:
         """Report missing support for keeping a part of a picture."""
