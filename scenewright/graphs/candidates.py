@@ -59,7 +59,8 @@ def make_round_context(
     card = context.card(best["round"])
     drawn = log.get(f"r{best['round']}:candidate:generated", Generated)
     assert drawn is not None
-    tried = attempts(log.events, facts, round)
+    steps = options.steps or context.backend.features.default_steps
+    tried = attempts(log.events, facts, round, steps)
     most = options.budget.images
     before = (event for event in log.events if getattr(event, "round", -1) < round)
     left = None if most is None else most - int(totals_of(before)["images"])
@@ -73,6 +74,7 @@ def make_round_context(
         request=drawn.request,
         prompt=prompt,
         options=options,
+        backend=context.backend.id,
         features=context.backend.features,
         composer=context.composer,
         images=context.images,

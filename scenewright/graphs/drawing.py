@@ -48,13 +48,15 @@ async def compose(
     round: int,
     purpose: Purpose,
     runtime: Runtime[RefineContext],
+    part: int | None = None,
 ) -> str:
     """Return the prompt of ``scene``, composed once in a run.
 
-    ``within`` is the whole scene if ``scene`` is a part of it.
+    ``within`` is the whole scene if ``scene`` is a part of it; ``part`` tells several prompts of a
+    round for one purpose apart.
     """
     context = runtime.context
-    key = f"r{round}:{purpose}:composed"
+    key = f"r{round}:{purpose}:{'' if part is None else f'{part}:'}composed"
     event = context.log.get(key, Composed)
     if event is None:
         before = (

@@ -407,7 +407,7 @@ class Selected(_Event):
     lost: tuple[str, ...]
     """Ids of those that it loses."""
     work: float | None
-    """Full-picture steps of the denoiser for all proposals; none: not known."""
+    """Full-picture steps of the denoiser for all that was drawn in the round; none: not known."""
     calls: int
     """Calls of judges for all proposals and for the candidate put together."""
     judge_calls: int

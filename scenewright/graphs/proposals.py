@@ -29,13 +29,20 @@ from scenewright.agents.panel.change import (
 )
 from scenewright.core.facts import Fact, ScoreCard, Verdict, assign_verdicts
 from scenewright.core.ports.backend import GenerationRequest
-from scenewright.graphs.drawing import draw_all, request_of, tell_drawn
-from scenewright.graphs.events import Event, Generated, Proposal, Proposed, Selected
+from scenewright.graphs.drawing import compose, draw_all, request_of, tell_drawn
+from scenewright.graphs.events import Composed, Event, Generated, Proposal, Proposed, Selected
 from scenewright.graphs.initial_image import within_mask
 from scenewright.graphs.run_status import totals_of
 from scenewright.graphs.state import RefineContext, emit, improves, round_seed
-from scenewright.graphs.strategies.base import RepairPlan, RoundContext
-from scenewright.graphs.strategies.tournament import FIRST, Tournament, proposal_work
+from scenewright.graphs.strategies.base import GenerationOverrides, RepairPlan, RoundContext
+from scenewright.graphs.strategies.tournament import (
+    FIRST,
+    Tournament,
+    pastes,
+    proposal_work,
+    reference_work,
+    shown_in_crop,
+)
 from scenewright.graphs.verify import Glance, costs_of, glance
 
 WIN = math.log(2.0)
@@ -135,9 +142,12 @@ class _Tournament:
         event = self._context.log.get(key, Proposed)
         if event is not None:
             return event.proposals
-        draws = self._draws(heat, done, wanted, before)
-        if not draws:
+        chosen = self._chosen(heat, done, wanted, before)
+        if not chosen:
             return ()
+        shown = await self._references(range(done, done + max(turn for _, turn in chosen) + 1))
+        prompts = await self._prompts(sorted({at for at, _ in chosen}))
+        draws = [self._draw(heat, at, done, turn, shown, prompts) for at, turn in chosen]
         requests = {one.key: one.request for one in draws}
         stored = await draw_all(requests, self._round, "proposal", self._runtime)
         images = [
@@ -166,31 +176,87 @@ class _Tournament:
         emit(self._runtime, event)
         return event.proposals
 
-    def _draws(self, heat: int, done: int, wanted: int, before: Sequence[Proposal]) -> list[_Draw]:
+    def _chosen(
+        self, heat: int, done: int, wanted: int, before: Sequence[Proposal]
+    ) -> list[tuple[int, int]]:
+        """Return place and number in the heat of the proposals to draw, place by place."""
         open_ones = [at for at in range(len(self._places)) if not self._sure(before, at)]
         room = _Room.of(self._context, self._round, heat)
-        draws: list[_Draw] = []
+        found: list[tuple[int, int]] = []
         # In turns, so that a budget that ends leaves no place without a proposal.
         for turn in range(wanted):
+            fresh = self._own_references and (heat > 1 or turn > 0)
+            if fresh and not room.take(reference_work(self._situation), 0):
+                break
             for at in open_ones:
-                place = self._places[at]
-                work, calls = proposal_work(place, self._situation), self._situation.judges
+                work = proposal_work(self._places[at], done + turn, self._situation)
                 # A round that was begun draws one at least.
-                if room.take(work, calls) or (heat == 1 and not draws):
-                    draws.append(self._draw(heat, at, done + turn, turn))
-        return sorted(draws, key=lambda one: (one.place, one.number))
+                if room.take(work, self._situation.judges) or (heat == 1 and not found):
+                    found.append((at, turn))
+        return sorted(found)
 
-    def _draw(self, heat: int, at: int, number: int, turn: int) -> _Draw:
+    @property
+    def _own_references(self) -> bool:
+        """Whether every proposal of a place has a picture of what is missing of its own."""
+        pasted = any(place.regions for place in self._places)
+        return pasted and self._shown is not None and pastes(self._situation.features)
+
+    async def _references(self, numbers: Sequence[int]) -> dict[int, str | None]:
+        """Return the picture of what is missing for each of these proposals, drawing those anew."""
+        first = {number: self._shown for number in numbers}
+        prompt = self._context.log.get(f"r{self._round}:reference:composed", Composed)
+        if not self._own_references or prompt is None:
+            return first
+        wanted = {}
+        for number in numbers:
+            if number > 0:
+                name = f"reference:{number}"
+                seed = round_seed(self._context.options.seed, self._round, name)
+                wanted[f"r{self._round}:{name}:generated"] = request_of(
+                    self._context.options,
+                    prompt.prompt,
+                    self._round,
+                    "reference",
+                    GenerationOverrides(seed=seed),
+                )
+        stored = await draw_all(wanted, self._round, "reference", self._runtime)
+        images = [
+            await tell_drawn(key, one, stored[key], self._round, "reference", self._runtime)
+            for key, one in wanted.items()
+        ]
+        return first | dict(zip([number for number in numbers if number > 0], images, strict=True))
+
+    async def _prompts(self, places: Sequence[int]) -> dict[int, str]:
+        """Return the prompt of each place: of what a crop shows, else of the whole scene."""
+        whole = self._situation.prompt
+        found = {}
+        for at in places:
+            part = shown_in_crop(self._places[at], self._situation)
+            found[at] = whole
+            if part is not None:
+                scene = self._situation.scene
+                found[at] = await compose(
+                    part, scene, self._round, "proposal", self._runtime, part=at
+                )
+        return found
+
+    def _draw(
+        self,
+        heat: int,
+        at: int,
+        done: int,
+        turn: int,
+        shown: Mapping[int, str | None],
+        prompts: Mapping[int, str],
+    ) -> _Draw:
         name = f"proposal:{heat}:{at}:{turn}"
         seed = round_seed(self._context.options.seed, self._round, name)
+        number = done + turn
         changes, does = self._strategy.proposal(
-            self._situation, self._places[at], self._shown, number, seed
+            self._situation, self._places[at], shown[number], number, seed
         )
-        # The mask of the run replaces the changes but keeps their seed.
         changes = within_mask(changes, self._situation)
-        request = request_of(
-            self._context.options, self._situation.prompt, self._round, "proposal", changes
-        )
+        request = request_of(self._context.options, prompts[at], self._round, "proposal", changes)
         return _Draw(f"r{self._round}:{name}:generated", at, turn, request, does)
 
     async def _look(self, image: str, ids: Sequence[str], key: str) -> Glance:
@@ -277,15 +343,12 @@ class _Tournament:
         spent = totals_of(
             event
             for event in self._context.log.events
-            if isinstance(event, Proposed | Generated)
-            and event.round == self._round
-            and (isinstance(event, Proposed) or event.purpose == "proposal")
+            if isinstance(event, Proposed | Generated) and event.round == self._round
         )
         drawn = [
             event
             for event in self._context.log.events
-            if isinstance(event, Generated)
-            and (event.round, event.purpose) == (self._round, "proposal")
+            if isinstance(event, Generated) and event.round == self._round
         ]
         costs = costs_of(glances)
         return Selected(
@@ -373,6 +436,12 @@ class _Room:
 
 
 def _heat_of(event: Event, round: int) -> int:
-    """Return the heat of ``round`` that an event is of; 0 if it is of none."""
-    start = f"r{round}:proposal:"
-    return int(event.key[len(start) :].split(":")[0]) if event.key.startswith(start) else 0
+    """Return the heat of ``round`` that a picture was drawn in; 0 if it is of none."""
+    if not isinstance(event, Generated) or event.round != round:
+        return 0
+    number = event.key.split(":")
+    if event.purpose == "proposal":
+        return int(number[2])
+    if event.purpose == "reference" and len(number) == 4:
+        return 1 if int(number[2]) < FIRST else 2
+    return 0

@@ -80,7 +80,7 @@ async def test_every_place_gets_its_best_proposal(tmp_path: Path) -> None:
     result, events = await run(tmp_path / "run", backend)
     (plan,) = only(events, Planned)
     assert [set(place.objects) for place in plan.places] == [{"dog.1"}, {"cat.1"}]
-    assert plan.work == (4.0, 12.0)
+    assert plan.work == (8.0, 24.0)
     assert plan.judge_calls == (8, 24)
     assert "draws 2 proposals for 2 places of what failed" in plan.does
     (heat,) = only(events, Proposed)
@@ -94,25 +94,25 @@ async def test_every_place_gets_its_best_proposal(tmp_path: Path) -> None:
     assert [one.number for one in chosen.winners] == [1, 1]
     assert set(chosen.gained) == {"o:dog.1", "r:dog.1|left of|table.1", "o:cat.1"}
     assert not chosen.lost
-    assert chosen.work == 4 * WORK
+    assert chosen.work == 6 * WORK
     assert chosen.calls == 8 + 2
     assert result.stop_reason == "satisfied"
-    # First picture, picture of what is missing, four proposals in one batch.
-    assert backend.together == [1, 1, 4]
-    assert result.totals["images"] == 6
-    assert result.totals["work"] == 6 * WORK
+    # First picture, a picture of what is missing for each proposal, four proposals in one batch.
+    assert backend.together == [1, 1, 1, 4]
+    assert result.totals["images"] == 7
+    assert result.totals["work"] == 7 * WORK
     assert result.rounds[1].pasted == tuple(one.image for one in chosen.winners)
 
 
 async def test_a_place_without_a_winner_gets_more_and_then_stays_as_it_was(tmp_path: Path) -> None:
     backend = CountedBackend(by_turn(30), masks=True)
     result, events = await run(tmp_path / "run", backend)
-    assert backend.together == [1, 1, 4, 8]
+    assert backend.together == [1, 1, 1, 4, 4, 8]
     (chosen,) = only(events, Selected)
     assert not chosen.winners
     assert result.rounds[1].image == result.rounds[0].image
     assert result.best_round == 0
-    assert result.totals["images"] == 14
+    assert result.totals["images"] == 19
 
 
 async def test_a_proposal_that_loses_what_held_is_not_pasted(tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ async def test_a_proposal_that_loses_what_held_is_not_pasted(tmp_path: Path) -> 
     ("budget", "together"),
     [
         (Budget(work=2 * WORK + 2), [1, 1, 2]),
-        (Budget(images=5), [1, 1, 3]),
-        (Budget(judge_calls=4 + 2 * 3 + 4), [1, 1, 3]),
+        (Budget(images=6), [1, 1, 1, 3]),
+        (Budget(judge_calls=4 + 2 * 3 + 4), [1, 1, 1, 3]),
     ],
 )
 async def test_the_budget_limits_the_proposals(
@@ -183,8 +183,8 @@ async def test_without_masks_the_whole_picture_is_the_place(tmp_path: Path) -> N
 async def test_the_page_shows_the_proposals_of_each_place(tmp_path: Path) -> None:
     await run(tmp_path / "run", CountedBackend(by_turn(30, 200), masks=True))
     view = read_run(tmp_path / "run")
-    assert view.images == 6
-    assert view.work == 6 * WORK
+    assert view.images == 7
+    assert view.work == 7 * WORK
     assert len(view.rounds[1].proposals) == 4
     page = write_page(tmp_path / "run").read_text(encoding="utf-8")
     assert page.count('class="won"') == 2
@@ -192,7 +192,7 @@ async def test_the_page_shows_the_proposals_of_each_place(tmp_path: Path) -> Non
     assert "pastes 2 proposals: gains dog; dog left of table; cat" in page
 
 
-@pytest.mark.parametrize("dies_at", [7, 9, 10, 12, 13, 14])
+@pytest.mark.parametrize("dies_at", [7, 9, 10, 12, 13, 14, 15])
 async def test_a_run_killed_at_any_event_draws_and_asks_nothing_twice(
     tmp_path: Path, dies_at: int
 ) -> None:
@@ -224,7 +224,7 @@ async def test_a_run_killed_at_any_event_draws_and_asks_nothing_twice(
     with pytest.raises(Killed):
         await refine(SCENE, **asked, on_event=watch)
     result = await refine(SCENE, **asked)
-    assert sum(backend.together) == 6
+    assert sum(backend.together) == 7
     for name in ("images", "work", "judge_calls", "tokens_in"):
         assert result.totals[name] == whole.totals[name], name
     assert result.rounds[1].image == whole.rounds[1].image

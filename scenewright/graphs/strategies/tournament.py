@@ -22,6 +22,7 @@ from PIL import Image
 from scenewright.core.facts import Fact
 from scenewright.core.layout import Region, crop_around, mask_of
 from scenewright.core.ports.backend import BackendFeatures, Reference
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import Place
 from scenewright.graphs.strategies.base import (
     GenerationOverrides,
@@ -30,14 +31,22 @@ from scenewright.graphs.strategies.base import (
     failure_line,
     mask_in,
     order_for,
+    planned,
     start_within,
 )
-from scenewright.graphs.strategies.places import places_of
+from scenewright.graphs.strategies.places import overlap, places_of
 
 FIRST = 2
 """Proposals of every place in the first heat."""
-ROOM = 8
+ROOM = 16
 """Sides of crops are multiples of this many pixels, for the estimate of work."""
+VARIED = ((0.5, 1.0), (0.5, 1.0), (0.75, 1.0), (0.75, 1.5), (1.0, 1.0), (1.0, 1.5))
+"""Factors of ``repair_strength`` and λ1, proposal by proposal: what was pasted is kept at first,
+and later drawn anew more freely."""
+MOST_WEIGHT = 4.0
+"""Largest weight of a reference."""
+COVERED = 0.3
+"""An object of whose place this share lies in another place is in the prompt of its crop."""
 
 
 class Tournament:
@@ -65,10 +74,16 @@ class Tournament:
         reference = None
         if shows_missing(round_context) and (left is None or left >= 2):
             reference = round_context.missing
-        work = [proposal_work(place, round_context) for place in places]
+        work = [
+            sum(proposal_work(place, number, round_context) for place in places)
+            for number in range(options.proposals)
+        ]
+        shown = 0.0
+        if reference is not None and pastes(features) and not whole:
+            shown = reference_work(round_context)
         calls = round_context.judges
         first, most = min(FIRST, options.proposals), options.proposals
-        spent = (first * sum(work), most * sum(work))
+        spent = (sum(work[:first]) + first * shown, sum(work) + most * shown)
         asked = (first * len(places) * calls, most * len(places) * calls)
         what = "the whole picture" if whole else f"{_count(len(places), 'place')} of what failed"
         does = (
@@ -106,10 +121,15 @@ class Tournament:
         """
         ways = _ways(round_context.features, shown is not None, bool(place.regions))
         way = ways[number % len(ways)]
-        return getattr(self, f"_{way}")(round_context, place, shown, seed)
+        return getattr(self, f"_{way}")(round_context, place, shown, number, seed)
 
     def _pasted(
-        self, round_context: RoundContext, place: Place, shown: str | None, seed: int
+        self,
+        round_context: RoundContext,
+        place: Place,
+        shown: str | None,
+        number: int,
+        seed: int,
     ) -> tuple[GenerationOverrides, str]:
         options, images, best = round_context.options, round_context.images, round_context.best
         assert shown is not None
@@ -118,27 +138,39 @@ class Tournament:
         mask = mask_of(regions, picture.size)
         inside = images.put(mask)
         pasted = images.put(Image.composite(images.get(shown).resize(picture.size), picture, mask))
-        weight = options.weight_missing
+        softer, stronger = VARIED[number % len(VARIED)]
+        weight = min(MOST_WEIGHT, options.weight_missing * stronger)
+        strength = options.repair_strength * softer
         new = Reference(
             image=shown,
             weight=weight,
             mask=inside if round_context.features.masks else None,
         )
-        start = start_within(round_context, pasted, options.repair_strength, inside)
+        start = start_within(round_context, pasted, strength, inside)
         return (
             GenerationOverrides(references=(new,), start=start, seed=seed),
-            f"after a picture of what is missing, λ1 {weight:g}",
+            f"after a picture of what is missing, λ1 {weight:g}, strength {strength:g}",
         )
 
     def _noise(
-        self, round_context: RoundContext, place: Place, shown: str | None, seed: int
+        self,
+        round_context: RoundContext,
+        place: Place,
+        shown: str | None,
+        number: int,
+        seed: int,
     ) -> tuple[GenerationOverrides, str]:
         mask = mask_in(round_context, (Region(*region) for region in place.regions))
         start = start_within(round_context, round_context.best, 1.0, mask)
         return GenerationOverrides(start=start, seed=seed), "from noise"
 
     def _instructed(
-        self, round_context: RoundContext, place: Place, shown: str | None, seed: int
+        self,
+        round_context: RoundContext,
+        place: Place,
+        shown: str | None,
+        number: int,
+        seed: int,
     ) -> tuple[GenerationOverrides, str]:
         mask = None
         if place.regions:
@@ -152,7 +184,12 @@ class Tournament:
         )
 
     def _guided(
-        self, round_context: RoundContext, place: Place, shown: str | None, seed: int
+        self,
+        round_context: RoundContext,
+        place: Place,
+        shown: str | None,
+        number: int,
+        seed: int,
     ) -> tuple[GenerationOverrides, str]:
         options = round_context.options
         kept = Reference(image=round_context.best, weight=options.weight_best)
@@ -167,7 +204,12 @@ class Tournament:
         )
 
     def _anew(
-        self, round_context: RoundContext, place: Place, shown: str | None, seed: int
+        self,
+        round_context: RoundContext,
+        place: Place,
+        shown: str | None,
+        number: int,
+        seed: int,
     ) -> tuple[GenerationOverrides, str]:
         return GenerationOverrides(seed=seed), "the whole picture from another seed"
 
@@ -184,36 +226,75 @@ def shows_missing(round_context: RoundContext) -> bool:
     return bool(takes) and round_context.options.weight_missing != 0
 
 
+def pastes(features: BackendFeatures) -> bool:
+    """Whether a backend draws a place after a picture of what is missing that is pasted there."""
+    return features.edit and (
+        features.start_references or (features.references > 0 and features.masks)
+    )
+
+
+def shown_in_crop(place: Place, round_context: RoundContext) -> SceneGraph | None:
+    """Return the part of the scene that stands in ``place``; None where no crop is drawn.
+
+    Its own objects, and others whose planned places it covers in good part.
+    """
+    if not (place.regions and round_context.options.crop and round_context.features.crops):
+        return None
+    regions = [Region(*region) for region in place.regions]
+    there = {
+        name
+        for name, mine in planned(round_context).items()
+        if any(overlap(mine, region) > COVERED for region in regions)
+    } | set(place.objects)
+    scene = round_context.scene
+    return scene.subgraph(
+        there, [r for r in scene.relations if r.source in there and r.target in there]
+    )
+
+
+def reference_work(round_context: RoundContext) -> float:
+    """Estimate the full-picture steps of the denoiser that a picture of what is missing takes."""
+    features, options = round_context.features, round_context.options
+    whole = options.steps or features.default_steps
+    return _step_work(round_context) * (options.reference_steps or whole)
+
+
+def _step_work(round_context: RoundContext) -> float:
+    """Return the work of a step of a whole picture of the run's size."""
+    features, options = round_context.features, round_context.options
+    usual = features.default_size
+    pixels = (options.width or usual[0]) * (options.height or usual[1])
+    saved = features.guided_share and features.default_guidance > 1
+    return ((1 + options.guided_share) / 2 if saved else 1.0) * pixels / (usual[0] * usual[1])
+
+
 def facts_in(round_context: RoundContext, place: Place) -> Sequence[Fact]:
     """Return the facts that ``place`` is to gain."""
     return [fact for fact in round_context.facts if fact.id in place.missing]
 
 
-def proposal_work(place: Place, round_context: RoundContext) -> float:
-    """Estimate the full-picture steps of the denoiser that one proposal of ``place`` takes."""
+def proposal_work(place: Place, number: int, round_context: RoundContext) -> float:
+    """Estimate the full-picture steps of the denoiser of proposal ``number`` of ``place``."""
     features, options = round_context.features, round_context.options
-    usual = features.default_size
-    size = (options.width or usual[0], options.height or usual[1])
-    saved = features.guided_share and features.default_guidance > 1
-    share = (1 + options.guided_share) / 2 if saved else 1.0
-    steps = options.steps or features.default_steps
-    pixels = size[0] * size[1]
+    steps, share = options.steps or features.default_steps, 1.0
     if place.regions:
         if features.strengths and shows_missing(round_context):
-            steps = max(1, math.floor(steps * options.repair_strength))
+            softer, _ = VARIED[number % len(VARIED)]
+            steps = max(1, math.floor(steps * options.repair_strength * softer))
         if options.crop and features.crops:
+            usual = features.default_size
+            size = (options.width or usual[0], options.height or usual[1])
             mask = mask_of((Region(*region) for region in place.regions), size)
             box = crop_around(mask, ROOM, usual)
             if box is not None:
-                pixels = (box[2] - box[0]) * (box[3] - box[1])
-    return share * steps * pixels / (usual[0] * usual[1])
+                share = (box[2] - box[0]) * (box[3] - box[1]) / (size[0] * size[1])
+    return _step_work(round_context) * steps * share
 
 
 def _ways(features: BackendFeatures, shown: bool, placed: bool) -> list[str]:
     """Return how proposals may be drawn, the most promising way first."""
     if placed:
-        pastes = features.edit and shown and (features.masks or features.start_references)
-        found = ["pasted"] if pastes else []
+        found = ["pasted"] if shown and pastes(features) else []
         if features.instructions:
             found.append("instructed")
         if features.edit and not found:

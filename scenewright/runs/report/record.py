@@ -104,6 +104,8 @@ class RoundView:
     """Drafts of the first picture."""
     drafted: Drafted | None = None
     """What was found in them, and which one was finished."""
+    references: list[Generated] = field(default_factory=list)
+    """Further images of what was missing, for single proposals."""
     proposals: list[Generated] = field(default_factory=list)
     """Proposals for places of the picture."""
     proposed: list[Proposed] = field(default_factory=list)
@@ -132,7 +134,7 @@ class RoundView:
     def pictures(self) -> list[Generated]:
         """All that was drawn for this round."""
         whole = (g for g in (self.reference, self.candidate) if g is not None)
-        return [*self.drafts, *self.proposals, *whole]
+        return [*self.drafts, *self.references, *self.proposals, *whole]
 
     @property
     def work(self) -> float | None:
@@ -433,7 +435,7 @@ def _take_round(into: RoundView, event: _OfRound) -> None:
             into.words.append(event)
             if event.purpose == "candidate":
                 into.prompt = event.prompt
-            else:
+            elif event.purpose == "reference":
                 into.reference_prompt = event.prompt
         case ToolCalled():
             into.words.append(event)
@@ -452,6 +454,8 @@ def _take_round(into: RoundView, event: _OfRound) -> None:
             into.proposed.append(event)
         case Selected():
             into.selected = event
+        case Generated() if into.reference is not None:
+            into.references.append(event)
         case Generated():
             into.reference = event
             into.reference_prompt = into.reference_prompt or event.request.prompt
