@@ -196,7 +196,7 @@ async def test_the_page_shows_the_proposals_of_each_place(tmp_path: Path) -> Non
 async def test_a_run_killed_at_any_event_draws_and_asks_nothing_twice(
     tmp_path: Path, dies_at: int
 ) -> None:
-    whole, events = await run(tmp_path / "whole", CountedBackend(by_turn(30, 200), masks=True))
+    whole, _ = await run(tmp_path / "whole", CountedBackend(by_turn(30, 200), masks=True))
     backend = CountedBackend(by_turn(30, 200), masks=True)
     seen = 0
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Protocol
 
 from scenewright.graphs.strategies.base import Attempt
 
@@ -84,9 +85,33 @@ def payoffs(
     return found
 
 
-def priors_toml(backend: str, rounds: Iterable[Attempt]) -> str:
+class PaidRound(Protocol):
+    """A round of a benchmark: an :class:`Attempt`, or what is stored of it."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of failure."""
+        ...
+
+    @property
+    def strategy(self) -> str:
+        """The repair."""
+        ...
+
+    @property
+    def gained(self) -> int:
+        """Facts gained."""
+        ...
+
+    @property
+    def pictures(self) -> float:
+        """Pictures' worth of work."""
+        ...
+
+
+def priors_toml(backend: str, rounds: Iterable[PaidRound]) -> str:
     """Return the section of ``backend`` in ``priors.toml``, from the ``rounds`` of a benchmark."""
-    table: dict[tuple[str, str], list[Attempt]] = {}
+    table: dict[tuple[str, str], list[PaidRound]] = {}
     for attempt in rounds:
         if attempt.pictures > 0:
             table.setdefault((attempt.kind, attempt.strategy), []).append(attempt)
