@@ -372,6 +372,7 @@ def _preview_lines(found: RunPreview) -> list[tuple[str, str]]:
 
         first, most = map(steps, found.work)
         lines.append(("work", f"{first} for the first picture, at most about {most} in all rounds"))
+    lines.append(("repair", found.repair))
     lines += [(f"to {message.role}", message.text) for message in found.messages]
     for fact in found.facts:
         options = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"
