@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple
 
 from scenewright.core.facts import Fact, assign_verdicts
-from scenewright.core.layout import Region
+from scenewright.core.layout import Region, canonical_predicate
+from scenewright.core.vocabulary import converse
 from scenewright.graphs.events import Place
 from scenewright.graphs.strategies.base import Attempt, RoundContext, planned
 
@@ -21,6 +22,8 @@ APART = 0.15
 """Regions that share less of the smaller one than this lie apart."""
 WIDER = 0.12
 """What is added on every side of a place that was tried in vain, in shares of the picture."""
+LEAST_SIDE = 0.2
+"""Shortest side of a place beside an object, in shares of the picture."""
 WHOLE_AFTER = 2
 """Vain tries after which the whole picture is drawn anew."""
 
@@ -72,7 +75,11 @@ def states_of(round_context: RoundContext, facts: Sequence[Fact]) -> dict[str, s
 def regions_by_object(
     round_context: RoundContext, absent: Collection[str]
 ) -> dict[str, tuple[Region, ...]]:
-    """Return where each object is to stand, and where it was seen unless it is absent, by id."""
+    """Return where each object is to stand, and where it was seen unless it is absent, by id.
+
+    An absent object that no place is planned for goes where its relations to objects that were seen
+    put it.
+    """
     found = {name: (region,) for name, region in planned(round_context).items()}
     for name, region in round_context.seen.items():
         if name in absent:
@@ -80,7 +87,41 @@ def regions_by_object(
         have = found.get(name, ())
         if not any(overlap(region, other) > 0.5 for other in have):
             found[name] = (*have, region)
+    for relation in round_context.scene.relations:
+        source, target = relation.source, relation.target
+        for name, other, words in (
+            (source, target, relation.predicate),
+            (target, source, converse(relation.predicate) or ""),
+        ):
+            if name in absent and name not in found and other not in absent and other in found:
+                region = beside(words, found[other][0])
+                found |= {} if region is None else {name: (region,)}
     return found
+
+
+def beside(predicate: str, other: Region) -> Region | None:
+    """Return where something stands that is ``predicate`` an object at ``other``.
+
+    What touches it in no known direction stands around it. None if there is no room.
+    """
+    wide = max(other.right - other.left, LEAST_SIDE)
+    high = max(other.bottom - other.top, LEAST_SIDE)
+    left, top, right, bottom = other.left, other.top, other.right, other.bottom
+    match canonical_predicate(predicate) if predicate else "":
+        case "left of":
+            left, right = left - wide, left
+        case "right of":
+            left, right = right, right + wide
+        case "above" | "on" | "riding":
+            top, bottom = top - high, top
+        case "below" | "under":
+            top, bottom = bottom, bottom + high
+        case _:
+            return wider(other, LEAST_SIDE / 2)
+    found = (max(0.0, left), max(0.0, top), min(1.0, right), min(1.0, bottom))
+    if min(found[2] - found[0], found[3] - found[1]) < LEAST_SIDE / 2:
+        return None
+    return Region(*found)
 
 
 def wider(region: Region, by: float) -> Region:
