@@ -320,7 +320,7 @@ def _shot(view: RunView, made: Generated | None, prompt: str, alt: str, show: Sh
         digest=made.image,
         alt=alt,
         prompt=prompt,
-        settings=" · ".join(settings),
+        settings="put together from proposals" if made.pasted else " · ".join(settings),
         seconds=made.seconds,
         cached=made.cached,
         dropped=words.dropped_line(made, _statements(view)),
@@ -394,6 +394,7 @@ def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
         drawn += f", {words.steps(view.work)} of work"
     stats.append(Stat("Time", words.duration(view.seconds), drawn))
     calls = sum(not c.cached for r in view.rounds for c in r.calls)
+    calls += sum(event.judge_calls for r in view.rounds for event in r.glanced)
     stats.append(Stat("Cost", words.money(view.usd), words.count(calls, "judge call")))
     return tuple(stats)
 
