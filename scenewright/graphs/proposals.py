@@ -260,9 +260,21 @@ class _Tournament:
         return _Draw(f"r{self._round}:{name}:generated", at, turn, request, does)
 
     async def _look(self, image: str, ids: Sequence[str], key: str) -> Glance:
-        """Ask about the facts of ``ids``; all others keep their verdicts of the best picture."""
-        tells = assign_verdicts(self._stated, self._before)
-        asked = {*ids, *(tells[name] for name in ids if name in tells)}
+        """Ask about the facts of ``ids``; all others keep their verdicts of the best picture.
+
+        Facts about instances of one class count them, so that they are asked together.
+        """
+        counted = {fact.classes[0] for fact in self._stated if fact.counts}
+        mine = {
+            fact.classes[0]
+            for fact in self._stated
+            if fact.id in set(ids) and fact.classes and fact.kind != "relation"
+        }
+        asked = {
+            fact.id
+            for fact in self._stated
+            if fact.kind != "relation" and fact.classes and fact.classes[0] in mine & counted
+        } | set(ids)
         carried = {name: v for name, v in self._before.items() if name not in asked}
         origin = key.removesuffix(":generated")
         return await glance(image, self._facts, origin, self._round, self._runtime, carried)

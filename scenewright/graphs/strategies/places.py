@@ -32,7 +32,8 @@ def places_of(round_context: RoundContext, strategy: str) -> tuple[Place, ...]:
     """Return the places of what failed, those with the most missing facts first.
 
     One that ``strategy`` tried in vain is wider; after :data:`WHOLE_AFTER` times, and where an
-    object to draw has no known place, it is the whole picture, which then takes in all others.
+    object to draw has no known place, it is left for the last: where there are no others, the whole
+    picture is the place of all.
     """
     facts = [fact for fact in round_context.facts if fact.kind != "realism"]
     states = states_of(round_context, facts)
@@ -60,9 +61,10 @@ def places_of(round_context: RoundContext, strategy: str) -> tuple[Place, ...]:
                 tries=tries,
             )
         )
-    if any(not place.regions for place in places):
+    placed = [place for place in places if place.regions]
+    if not placed:
         return (_joined(places, held),)
-    return tuple(sorted(places, key=lambda place: -len(place.missing)))
+    return tuple(sorted(placed, key=lambda place: -len(place.missing)))
 
 
 def states_of(round_context: RoundContext, facts: Sequence[Fact]) -> dict[str, str]:

@@ -8,14 +8,15 @@ that it gained a fact and lost none (:mod:`scenewright.agents.panel.change`).
 ``graphs/proposals.py`` draws, judges and pastes; this module says what of a place is drawn how.
 
 A backend that keeps parts of a picture draws the place anew: after a picture of what is missing
-where it takes references, from noise alone, or as an instruction says. For another one, and for a
-place that was tried in vain, the whole picture is the place.
+where it takes references, from noise alone, or as an instruction says. For another one, and where
+nothing is left but places that were tried in vain, the whole picture is the place.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from PIL import Image
 
@@ -105,7 +106,8 @@ class Tournament:
         self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
     ) -> GenerationOverrides:
         """Return the first proposal of the first place, for hosts that draw one picture a round."""
-        return self.proposal(round_context, repair_plan.places[0], shown, 0, 0)[0]
+        first, _ = self.proposal(round_context, repair_plan.places[0], shown, 0, 0)
+        return replace(first, seed=None)
 
     def proposal(
         self,
@@ -175,6 +177,8 @@ class Tournament:
         mask = None
         if place.regions:
             mask = mask_in(round_context, (Region(*region) for region in place.regions))
+        if not round_context.features.edit_references:
+            shown = None
         order = order_for(round_context.scene, facts_in(round_context, place), shown is not None)
         start = start_within(round_context, round_context.best, 1.0, mask, instruct=True)
         references = () if shown is None else (Reference(image=shown, weight=1.0),)

@@ -86,6 +86,12 @@ def test_a_place_that_was_tried_in_vain_grows_and_then_is_the_whole_picture(
     assert again.tries == 0
 
 
+def test_a_place_that_is_hopeless_does_not_keep_the_others(tmp_path: Path) -> None:
+    tried = tuple(replace(attempt(at, fixed=False), fixed=frozenset({RED})) for at in range(1, 3))
+    seen = round_context(tmp_path, [CAT, RED], tried=tried)
+    assert places(seen) == [{"ball.1"}]
+
+
 def test_an_absent_object_goes_beside_what_it_relates_to(tmp_path: Path) -> None:
     seen = round_context(tmp_path, [BALL], planned={}, seen={"table.1": Region(0.4, 0.5, 0.7, 0.8)})
     (place,) = places_of(seen, "tournament")
