@@ -80,8 +80,8 @@ async def test_every_place_gets_its_best_proposal(tmp_path: Path) -> None:
     result, events = await run(tmp_path / "run", backend)
     (plan,) = only(events, Planned)
     assert [set(place.objects) for place in plan.places] == [{"dog.1"}, {"cat.1"}]
-    assert plan.work == (8.0, 24.0)
-    assert plan.judge_calls == (8, 24)
+    assert plan.work == (8.0, 20.0)
+    assert plan.judge_calls == (8, 20)
     assert "draws 2 proposals for 2 places of what failed" in plan.does
     (heat,) = only(events, Proposed)
     assert [(one.place, one.number, one.wins) for one in heat.proposals] == [
@@ -107,12 +107,12 @@ async def test_every_place_gets_its_best_proposal(tmp_path: Path) -> None:
 async def test_a_place_without_a_winner_gets_more_and_then_stays_as_it_was(tmp_path: Path) -> None:
     backend = CountedBackend(by_turn(30), masks=True)
     result, events = await run(tmp_path / "run", backend)
-    assert backend.together == [1, 1, 1, 4, 4, 8]
+    assert backend.together == [1, 1, 1, 4, 3, 6]
     (chosen,) = only(events, Selected)
     assert not chosen.winners
     assert result.rounds[1].image == result.rounds[0].image
     assert result.best_round == 0
-    assert result.totals["images"] == 19
+    assert result.totals["images"] == 16
 
 
 async def test_a_proposal_that_loses_what_held_is_not_pasted(tmp_path: Path) -> None:
