@@ -3,12 +3,15 @@
 ``python -m benchmarks.strategies [--quick]``. Every strategy begins with the same picture and may
 draw 7 images in all, references included. All but best-of-n stop as soon as the loop's judges find
 nothing missing. The strategies that redraw the whole picture use the paper's weights, λ0 = λ1 =
-0.5; ``feedback`` and the router are as the profile has them. Rows are stored scene by scene: the
-same command goes on after a kill.
+0.5; ``feedback`` and the router are as the profile has them. The tournament draws crops of few
+steps: it gets the work of 7 images in place of their number. Rows are stored scene by scene: the
+same command goes on after a kill. ``--priors`` also writes what every repair paid for every kind of
+failure into the router's ``priors.toml``; with ``--tuning`` from tuning scenes.
 
 Scores are by judges that the loop never saw: ``[LEVEL.]sgscore.RUN``, ``[LEVEL.]facts.RUN``,
 ``images.RUN``, ``regressions.RUN`` (facts that a round loses, mean over the scenes that needed a
-second round), ``gain.router_vs_RUN`` (paired, SGScore), ``gain.facts_router_vs_RUN``,
+second round), ``work.RUN`` (full-picture steps), ``gain.router_vs_RUN`` (paired, SGScore),
+``gain.facts_router_vs_RUN``,
 ``chosen.STRATEGY`` (share of the router's rounds) and ``helped.STRATEGY`` (share of those whose
 picture became the best).
 """
@@ -43,15 +46,25 @@ from benchmarks._loop import (
 from benchmarks._rows import MeasuredScene, SceneStudy
 from benchmarks._scenes import LEVELS, balanced_scenes
 from benchmarks._templates import template
+from benchmarks.work import SAVING
 from scenewright.config.profiles import Profile
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import FrozenModel
+from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.state import Budget
-from scenewright.graphs.strategies.base import attempts_of
+from scenewright.graphs.strategies import payoff
+from scenewright.graphs.strategies.base import attempts, attempts_of
+from scenewright.graphs.strategies.payoff import priors_toml
 from scenewright.graphs.strategies.registry import strategies
+from scenewright.runs.folder import EVENTS
 from scenewright.runs.model_factory.profiles import RunModels
 from scenewright.runs.records import RunResult
 
 WORK = Path("out/bench-strategies")
+BACKEND = "diffusers:miniature"
+PRIORS = Path(payoff.__file__).with_name(payoff.FILE)
+STEPS = 20
+"""Denoising steps of a picture."""
 IMAGES = 7
 """Images of a run: three rounds of feedback with their references, and the first picture."""
 RUNS: Mapping[str, Mapping[str, Any]] = {
@@ -59,12 +72,29 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
     "feedback-whole": {"profile": {"strategy": "feedback", **WHOLE}},
     "schedule": {"profile": {"strategy": "schedule", **WHOLE}},
     "masked": {"profile": {"strategy": "masked", **WHOLE}},
+    "tournament": {
+        "profile": {"strategy": "tournament", **SAVING},
+        "budget": Budget(work=IMAGES * STEPS),
+    },
 }
 """Name of a run → its options. ``compose-edit`` would do what ``edit`` does: the miniature takes no
 instructions."""
 ROUTER = "router"
 TUNING = 1000
 """Scenes from this number on are for trying settings out; none of them is in a result."""
+
+
+class TriedRound(FrozenModel):
+    """What one round tried, gained and took."""
+
+    kind: str
+    """Kind of failure."""
+    strategy: str
+    """The repair that acted."""
+    gained: int
+    """Facts that the kept picture gained."""
+    pictures: float
+    """Pictures' worth of work."""
 
 
 class RepairRow(MeasuredScene):
@@ -81,6 +111,10 @@ class RepairRow(MeasuredScene):
     """Strategies that the router chose, and how often."""
     gained: dict[str, int]
     """Of those, how often the round's picture became the best."""
+    work: dict[str, float]
+    """By run: full-picture steps of the denoiser."""
+    tried: list[TriedRound]
+    """Later rounds of all runs but the router's, for its priors."""
 
 
 async def measure_scene(
@@ -97,7 +131,28 @@ async def measure_scene(
         "rounds": {name: len(result.rounds) - 1 for name, result in results.items()},
         "acting": dict(sorted(Counter(name for name, _, _ in router).items())),
         "gained": dict(sorted(Counter(name for name, _, better in router if better).items())),
+        "work": {name: result.totals["work"] for name, result in results.items()},
+        "tried": [
+            tried
+            for name, result in results.items()
+            if name != ROUTER
+            for tried in rounds_of(result, models.backend.features.default_steps)
+        ],
     }
+
+
+def rounds_of(result: RunResult, steps: int) -> list[dict[str, Any]]:
+    """Return the later rounds of a run as data of :class:`TriedRound`."""
+    events = list(read_events(result.folder / EVENTS))
+    return [
+        {
+            "kind": one.kind,
+            "strategy": one.strategy,
+            "gained": one.gained,
+            "pictures": one.pictures,
+        }
+        for one in attempts(events, result.facts, len(result.rounds), steps)
+    ]
 
 
 def tries(result: RunResult) -> list[tuple[str, int, bool]]:
@@ -123,6 +178,7 @@ def figures_of(rows: Sequence[RepairRow]) -> dict[str, Any]:
         figures |= score_figures(cards, gains, ("sgscore", "facts"), prefix)
     for name in RUNS:
         figures[f"images.{name}"] = interval([row.kept[name].images for row in rows])
+        figures[f"work.{name}"] = interval([row.work[name] for row in rows])
         lost = [value for row in rows if (value := row.regressions[name]) is not None]
         if lost:
             figures[f"regressions.{name}"] = interval(lost)
@@ -132,6 +188,13 @@ def figures_of(rows: Sequence[RepairRow]) -> dict[str, Any]:
             figures[f"chosen.{name}"] = count / sum(chosen.values())
             figures[f"helped.{name}"] = sum(row.gained.get(name, 0) for row in rows) / count
     return figures
+
+
+def write_priors(rows: Sequence[RepairRow]) -> None:
+    """Write the section of the miniature's generator in the router's priors."""
+    header = "".join(line for line in PRIORS.read_text().splitlines(True) if line.startswith("#"))
+    tried = [one for row in rows for one in row.tried]
+    PRIORS.write_text(header + "\n" + priors_toml(BACKEND, tried), encoding="utf-8")
 
 
 def verdicts(figures: Mapping[str, Any]) -> list[str]:
@@ -151,7 +214,10 @@ def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
             figures=figures,
             n=n,
             date=date,
-            runs=sorted(RUNS, key=lambda run: -figures[f"sgscore.{run}"]["mean"]),
+            runs=sorted(
+                (run for run in RUNS if f"sgscore.{run}" in figures),
+                key=lambda run: -figures[f"sgscore.{run}"]["mean"],
+            ),
             levels=LEVELS,
             images=IMAGES,
             verdicts=verdicts(figures),
@@ -167,6 +233,11 @@ def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
     scenes=Option(120, "scenes", least=1),
     processes=PROCESSES,
     work=folder(f"folder of the rows (default: {WORK})"),
+    priors=Option(
+        False,
+        "write what the repairs paid into the router's priors",
+        more={"action": "store_true"},
+    ),
     tuning=Option(
         False,
         f"scenes from {TUNING} on, for trying settings out; writes no results",
@@ -183,6 +254,8 @@ def main(options: Namespace) -> tuple[int, dict[str, Any]]:
         scenes = dict(enumerate(balanced_scenes(first + count)[first:], first))
         rows = study.rows(scenes, work / "rows.jsonl", options.processes)
     figures = figures_of(rows)
+    if options.priors:
+        write_priors(rows)
     print(markdown(figures, len(rows), "now"))
     return len(rows), figures
 

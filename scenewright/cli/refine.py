@@ -149,6 +149,10 @@ def refine(
             help="Begin no round after this much work of the denoiser, in full-picture steps.",
         ),
     ] = None,
+    max_judge_calls: Annotated[
+        int | None,
+        typer.Option(min=1, help="Begin no round after this many calls of judges."),
+    ] = None,
     max_tool_calls: Annotated[
         int, typer.Option(min=1, max=1000, help="Most tool calls of a director.")
     ] = 24,
@@ -220,6 +224,7 @@ def refine(
             seconds=max_seconds,
             usd=max_usd,
             work=max_work,
+            judge_calls=max_judge_calls,
             tool_calls=max_tool_calls,
         ),
         resume=not fresh,
@@ -383,6 +388,7 @@ def _preview_lines(found: RunPreview) -> list[tuple[str, str]]:
 
         first, most = map(steps, found.work)
         lines.append(("work", f"{first} for the first picture, at most about {most} in all rounds"))
+    lines.append(("repair", found.repair))
     lines += [(f"to {message.role}", message.text) for message in found.messages]
     for fact in found.facts:
         options = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"

@@ -29,9 +29,11 @@ from scenewright.graphs.events import (
     PartialImage,
     Paused,
     Planned,
+    Proposed,
     Resumed,
     Retrying,
     RunStarted,
+    Selected,
     Step,
     ToolCalled,
     Warned,
@@ -243,6 +245,7 @@ DOING = {
     "candidate": "drawing the scene",
     "reference": "drawing what is missing",
     "draft": "drawing drafts",
+    "proposal": "drawing proposals",
 }
 
 
@@ -284,12 +287,18 @@ class Lines:
             case Retrying():
                 return words.retry_line(event)
             case Generated():
+                if event.pasted:
+                    return f"round {event.round}: {event.purpose} put together"
                 took = "found" if event.cached else f"drawn in {words.duration(event.seconds)}"
                 cut = words.dropped_line(event, self._statements)
                 return f"round {event.round}: {event.purpose} {took}" + (f"; {cut}" if cut else "")
             case Drafted():
                 held = words.held(event.cards[event.kept])
                 return f"round 0: finishes draft {event.kept + 1} of {len(event.images)}: {held}"
+            case Proposed():
+                return f"round {event.round}: {words.heat_line(event)}"
+            case Selected():
+                return f"round {event.round}: {words.selected_line(event, self._statements)}"
             case Answered():
                 found = "".join(symbol(a.state, self._console) for a in event.answers)
                 return f"round {event.round}: {event.role} judge {event.judge_id}: {found}"

@@ -428,6 +428,8 @@ class Profile(BaseModel):
     )
     """Share of the denoising with which the best draft is finished. With 1, and on backends that
     start from no picture, its noise is drawn again with all steps."""
+    proposals: int = Field(default=5, ge=1, le=64, exclude_if=lambda count: count == 5)
+    """Most proposals that a place gets in a round of the strategy ``tournament``."""
     guided_share: float = Field(default=1.0, ge=0.0, le=1.0, exclude_if=lambda share: share == 1.0)
     """Share of the denoising steps, from the first on, with guidance: late steps need it little and
     take half the work without it."""

@@ -8,10 +8,12 @@ sides.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import median
 
 from PIL import Image, ImageChops, ImageDraw
 
@@ -280,6 +282,22 @@ def region_of_cell(cell: Cell, margin: float = 0.02) -> Region:
     )
 
 
+def region_between(
+    boxes: Sequence[tuple[float, float, float, float]], size: tuple[int, int]
+) -> Region | None:
+    """Return the median of ``boxes`` (pixels) in shares of ``size`` (width, height).
+
+    None without boxes, or if nothing of it is inside.
+    """
+    if not boxes:
+        return None
+    width, height = size
+    left, top, right, bottom = (median(box[side] for box in boxes) for side in range(4))
+    shares = (left / width, top / height, right / width, bottom / height)
+    left, top, right, bottom = (min(1.0, max(0.0, share)) for share in shares)
+    return Region(left, top, right, bottom) if left < right and top < bottom else None
+
+
 def mask_of(regions: Iterable[Region], size: tuple[int, int]) -> Image.Image:
     """Return white where any of ``regions`` is, else black: mode L, ``size`` is (width, height)."""
     width, height = size
@@ -297,3 +315,39 @@ def mask_of(regions: Iterable[Region], size: tuple[int, int]) -> Image.Image:
 def inverted(mask: Image.Image) -> Image.Image:
     """Return black where ``mask`` is white and white where it is black."""
     return ImageChops.invert(mask)
+
+
+CONTEXT = 0.25
+"""What a crop holds around what may change, as a share of the longer side of that."""
+SMALLEST = 0.5
+"""Shortest side of a crop, as a share of the default size: models draw badly far below it."""
+WORTH = 0.8
+"""A crop of a larger share of the picture saves too little."""
+
+
+def crop_around(
+    mask: Image.Image, multiple: int, usual: tuple[int, int]
+) -> tuple[int, int, int, int] | None:
+    """Return left, top, right and bottom of a crop around the white of ``mask``, in pixels.
+
+    Its sides are multiples of ``multiple`` and at least half of ``usual``, the (width, height) that
+    the model draws. None if nothing is white, or the crop would be most of the picture.
+    """
+    white = mask.point(lambda value: 255 * (value >= 128)).getbbox()
+    if white is None:
+        return None
+    context = CONTEXT * max(white[2] - white[0], white[3] - white[1])
+    sides: list[tuple[int, int]] = []
+    for side, whole in enumerate(mask.size):
+        first, last = white[side], white[side + 2]
+        wanted = max(last - first + 2 * context, SMALLEST * usual[side])
+        length = min(whole, math.ceil(wanted / multiple) * multiple)
+        begin = round((first + last - length) / 2 / multiple) * multiple
+        begin = max(0, min(begin, first // multiple * multiple, whole - length))
+        if begin + length < last:
+            length = -(-(last - begin) // multiple) * multiple
+        sides.append((begin, begin + length))
+    (left, right), (top, bottom) = sides
+    if (right - left) * (bottom - top) > WORTH * mask.width * mask.height:
+        return None
+    return left, top, right, bottom

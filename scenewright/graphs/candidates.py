@@ -59,7 +59,8 @@ def make_round_context(
     card = context.card(best["round"])
     drawn = log.get(f"r{best['round']}:candidate:generated", Generated)
     assert drawn is not None
-    tried = attempts(log.events, facts, round)
+    steps = options.steps or context.backend.features.default_steps
+    tried = attempts(log.events, facts, round, steps)
     most = options.budget.images
     before = (event for event in log.events if getattr(event, "round", -1) < round)
     left = None if most is None else most - int(totals_of(before)["images"])
@@ -73,13 +74,21 @@ def make_round_context(
         request=drawn.request,
         prompt=prompt,
         options=options,
+        backend=context.backend.id,
         features=context.backend.features,
         composer=context.composer,
         images=context.images,
         tried=tried,
         unrealistic=_unreal(facts, card, best, tried, context) if options.realism else (),
         images_left=left,
+        judges=_judges_asked(context),
     )
+
+
+def _judges_asked(context: RefineContext) -> int:
+    """Return how many judges of the loop are asked about a picture that is judged at once."""
+    cascade = context.cascade_of("loop")
+    return len(context.judges("loop")) if cascade is None else len(cascade.first)
 
 
 def _unreal(
@@ -148,6 +157,7 @@ def over_budget(
         (budget.tokens is not None and spent["tokens_in"] + spent["tokens_out"] >= budget.tokens),
         (budget.usd is not None and spent["usd"] >= budget.usd),
         (budget.work is not None and spent["work"] >= budget.work),
+        (budget.judge_calls is not None and spent["judge_calls"] >= budget.judge_calls),
     )
     return "budget" if any(over) else None
 

@@ -57,13 +57,15 @@ async def compose(
     round: int,
     purpose: Purpose,
     runtime: Runtime[RefineContext],
+    part: int | None = None,
 ) -> str:
     """Return the prompt of ``scene``, composed once in a run.
 
-    ``within`` is the whole scene if ``scene`` is a part of it.
+    ``within`` is the whole scene if ``scene`` is a part of it; ``part`` tells several prompts of a
+    round for one purpose apart.
     """
     context = runtime.context
-    key = f"r{round}:{purpose}:composed"
+    key = f"r{round}:{purpose}:{'' if part is None else f'{part}:'}composed"
     event = context.log.get(key, Composed)
     if event is None:
         before = (
@@ -159,13 +161,22 @@ async def draw_all(
         return found
     with identified(context.paid_as(next(iter(missing)))), retries_told(runtime, round):
         drawn = await _drawn(list(missing.values()), context, _reporter(round, purpose, runtime))
+    failed = [one for one in drawn if isinstance(one, BaseException)]
+    paid = {
+        key: (request, one)
+        for (key, request), one in zip(missing.items(), drawn, strict=True)
+        if not isinstance(one, BaseException)
+    }
     # A task cancelled meanwhile still keeps what was paid for.
-    keeping = asyncio.create_task(asyncio.to_thread(_keep_all, context, missing, drawn))
+    keeping = asyncio.create_task(asyncio.to_thread(_keep_all, context, paid))
     try:
-        return found | await asyncio.shield(keeping)
+        found |= await asyncio.shield(keeping)
     except asyncio.CancelledError:
         await keeping
         raise
+    if failed:
+        raise failed[0]
+    return found
 
 
 async def tell_drawn(
@@ -314,21 +325,25 @@ async def _drawn(
     requests: Sequence[GenerationRequest],
     context: RefineContext,
     on_step: Callable[[GenerationStep], None],
-) -> list[GeneratedImage]:
+) -> Sequence[GeneratedImage | BaseException]:
+    """Draw ``requests`` in one batch, or side by side: then one may fail and others not."""
     backend, load = context.backend, context.images.get
-    if len(requests) > 1 and isinstance(backend, BatchingBackend):
+    if len(requests) == 1:
+        return [await backend.generate(requests[0], load, on_step)]
+    if isinstance(backend, BatchingBackend):
         return await backend.generate_many(requests, load, on_step)
-    return [await backend.generate(request, load, on_step) for request in requests]
+    drawing = (backend.generate(request, load, on_step) for request in requests)
+    return await asyncio.gather(*drawing, return_exceptions=True)
 
 
 def _keep_all(
-    context: RefineContext, wanted: Mapping[str, GenerationRequest], drawn: Sequence[GeneratedImage]
+    context: RefineContext, drawn: Mapping[str, tuple[GenerationRequest, GeneratedImage]]
 ) -> dict[str, Stored]:
     """Store every picture by its request, as drawn for the event of its key."""
     fingerprint = context.backend.fingerprint
     return {
         key: _keep(context.images, request.key(fingerprint), one, key)
-        for (key, request), one in zip(wanted.items(), drawn, strict=True)
+        for key, (request, one) in drawn.items()
     }
 
 

@@ -54,7 +54,9 @@ class Edit(FiniteModel):
         )
 
 
-Purpose = Literal["candidate", "reference", "draft"]
+Purpose = Literal["candidate", "reference", "draft", "proposal"]
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom as shares of a picture's sides."""
 Role = Literal["loop", "report"]
 Stage = Literal["first", "rest"]
 StopReason = Literal[
@@ -67,6 +69,52 @@ class _Event(FrozenModel):
     """Names the event within its run; equal when a step is repeated."""
     at: float
     """Unix time in seconds."""
+
+
+class Place(FrozenModel):
+    """Part of a picture that is repaired by itself."""
+
+    objects: tuple[str, ...]
+    """Ids of the objects that are drawn anew there."""
+    regions: tuple[Box, ...] = ()
+    """What may change; empty: the whole picture."""
+    missing: tuple[str, ...]
+    """Ids of the facts that it is to gain."""
+    watched: tuple[str, ...] = ()
+    """Ids of the facts that hold and that it can change."""
+    tries: int = 0
+    """Rounds that tried in vain to repair it, since one of them gained one of its facts."""
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Ids of all facts that it can change."""
+        return (*self.missing, *self.watched)
+
+
+class Proposal(FiniteModel):
+    """One repair of a place, as the judges of the loop see it."""
+
+    place: int
+    """Index of the place in the round's plan."""
+    heat: int
+    """Heat of the round in which it was drawn, from 1."""
+    number: int
+    """Which of its place in this heat, from 0."""
+    image: str
+    """Content hash of the whole picture with the place drawn anew."""
+    does: str
+    """How it was drawn, in words."""
+    gained: tuple[str, ...] = ()
+    """Ids of missing facts that it holds."""
+    lost: tuple[str, ...] = ()
+    """Ids of facts that held and that it does not hold."""
+    expected: float = 0.0
+    """Expected number of facts that it gains, less those that it loses."""
+    log_odds: float = 0.0
+    """Log of the odds that it gained a fact and lost none, given the judges' answers and their
+    error rates."""
+    wins: bool = False
+    """Whether it may be pasted."""
 
 
 class RunStarted(_Event):
@@ -150,11 +198,18 @@ class Planned(_Event):
     """What a reference image is drawn of first; none: no reference."""
     object: str | None = Field(default=None, exclude_if=lambda id_: id_ is None)
     """Id of the object that is drawn anew because it does not look real; none: another repair."""
-    region: tuple[float, float, float, float] | None = Field(
-        default=None, exclude_if=lambda box: box is None
-    )
+    region: Box | None = Field(default=None, exclude_if=lambda box: box is None)
     """Where that is: left, top, right, bottom as shares of the picture's sides; none: the whole
     picture is drawn."""
+    places: tuple[Place, ...] = Field(default=(), exclude_if=lambda places: not places)
+    """Places that are repaired by proposals; empty: the round draws one picture."""
+    work: tuple[float, float] | None = Field(default=None, exclude_if=lambda work: work is None)
+    """Full-picture steps of the denoiser that the proposals will take, at least and at most; none:
+    not known."""
+    judge_calls: tuple[int, int] | None = Field(
+        default=None, exclude_if=lambda calls: calls is None
+    )
+    """Calls of judges that the proposals will take, at least and at most."""
 
 
 class Replied(_Event):
@@ -273,6 +328,9 @@ class Generated(_Event):
     """Found in the store instead of drawn."""
     given: bool = False
     """Came with the run: nothing was drawn, and ``request`` is what it stands in for."""
+    pasted: bool = Field(default=False, exclude_if=lambda pasted: not pasted)
+    """Put together from proposals: nothing was drawn, and ``request`` is that of the picture into
+    which they were pasted."""
     steps: int | None = None
     """Denoising steps that were done; None: not known."""
     work: float | None = Field(default=None, exclude_if=lambda work: work is None)
@@ -287,6 +345,11 @@ class Generated(_Event):
     had no room."""
     estimated: bool = False
     """Whether the tokens are an estimate."""
+
+    @property
+    def drawn(self) -> bool:
+        """Whether it was drawn for this run, and not found, given or put together."""
+        return not (self.cached or self.given or self.pasted)
 
 
 class Drafted(_Event):
@@ -303,6 +366,52 @@ class Drafted(_Event):
     """Index of the draft that is finished."""
     judge_calls: int
     """Calls of judges for it."""
+    tokens_in: int = 0
+    """Their input tokens."""
+    tokens_out: int = 0
+    """Their output tokens."""
+    usd: float = 0.0
+    """Their cost in US dollars."""
+
+
+class Proposed(_Event):
+    """The proposals of one heat of a round were drawn and judged."""
+
+    type: Literal["proposed"] = "proposed"
+    round: int
+    """From 1."""
+    heat: int
+    """From 1."""
+    proposals: tuple[Proposal, ...]
+    """Those of all places, place by place."""
+    judge_calls: int
+    """Calls of judges for them."""
+    tokens_in: int = 0
+    """Their input tokens."""
+    tokens_out: int = 0
+    """Their output tokens."""
+    usd: float = 0.0
+    """Their cost in US dollars."""
+
+
+class Selected(_Event):
+    """The best proposal of each place was chosen, and the round's candidate is put together."""
+
+    type: Literal["selected"] = "selected"
+    round: int
+    """From 1."""
+    winners: tuple[Proposal, ...]
+    """The proposals that are pasted; none of a place whose proposals all lose."""
+    gained: tuple[str, ...]
+    """Ids of the facts that the candidate gains, by the judges' answers to all winners together."""
+    lost: tuple[str, ...]
+    """Ids of those that it loses."""
+    work: float | None
+    """Full-picture steps of the denoiser for all that was drawn in the round; none: not known."""
+    calls: int
+    """Calls of judges for all proposals and for the candidate put together."""
+    judge_calls: int
+    """Those of them for the candidate alone."""
     tokens_in: int = 0
     """Their input tokens."""
     tokens_out: int = 0
@@ -429,6 +538,8 @@ Event = Annotated[
     | Retrying
     | Generated
     | Drafted
+    | Proposed
+    | Selected
     | Answered
     | Judged
     | Missing

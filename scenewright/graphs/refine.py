@@ -38,8 +38,10 @@ from scenewright.graphs.drafts import choose_draft
 from scenewright.graphs.drawing import compose, draw
 from scenewright.graphs.events import Planned, StopReason
 from scenewright.graphs.initial_image import use_initial_image, within_mask
+from scenewright.graphs.proposals import choose_proposals
 from scenewright.graphs.review import corrections_in_round, reuse_edited_picture, review, waits
 from scenewright.graphs.run_status import correction_of, totals_of
+from scenewright.graphs.seeing import where_seen
 from scenewright.graphs.state import (
     Candidate,
     RefineContext,
@@ -48,7 +50,12 @@ from scenewright.graphs.state import (
     improves,
     scene_of,
 )
-from scenewright.graphs.strategies.base import GenerationOverrides, RepairPlan, RoundContext
+from scenewright.graphs.strategies.base import (
+    GenerationOverrides,
+    RepairPlan,
+    RoundContext,
+    planned,
+)
 from scenewright.graphs.strategies.registry import realism_strategy, strategy_of
 from scenewright.graphs.strategies.repairs import BestOfN, Resample, only_unreal
 
@@ -93,6 +100,11 @@ async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> Refi
     if image is None and state["round"] > 0:
         repair_plan = _planned(state, runtime.context)
         round_context = _situation(state, runtime.context, state["best"], state["round"])
+        if repair_plan.places:
+            image = await choose_proposals(
+                repair_plan, round_context, state.get("reference"), runtime
+            )
+    if image is None and state["round"] > 0:
         redrawn = within_mask(
             strategy_of(repair_plan.strategy).redraw(
                 round_context, repair_plan, state.get("reference")
@@ -120,7 +132,7 @@ def _drawn_ahead(state: RefineState, context: RefineContext) -> int:
     """
     options, round = context.options, state["round"]
     strategy, budget = strategy_of(options.strategy), options.budget
-    limits = (budget.seconds, budget.tokens, budget.usd, budget.work)
+    limits = (budget.seconds, budget.tokens, budget.usd, budget.work, budget.judge_calls)
     able = isinstance(strategy, BestOfN) and isinstance(context.backend, BatchingBackend)
     if not able or any(limit is not None for limit in limits):
         return 0
@@ -144,7 +156,17 @@ def _told(round: int, context: RefineContext) -> RepairPlan | None:
     if event is None:
         return None
     region = None if event.region is None else Region(*event.region)
-    return RepairPlan(event.strategy, event.does, event.why, event.reference, event.object, region)
+    return RepairPlan(
+        event.strategy,
+        event.does,
+        event.why,
+        event.reference,
+        event.object,
+        region,
+        event.places,
+        event.work,
+        event.judge_calls,
+    )
 
 
 def _situation(
@@ -196,7 +218,7 @@ async def _plan(
         # Who has just looked wants another picture, whatever the cards say.
         reason = None if state.get("looked") else _over(state, context)
     if repair_plan is None and reason is None:
-        repair_plan = _move(state, context, round)
+        repair_plan = await _move(state, context, round)
         reason = over_budget(context, 1 if repair_plan.reference is None else 2)
     if repair_plan is not None and reason is None:
         update: RefineState = {"round": round, "reference": None, "looked": False}
@@ -214,6 +236,9 @@ async def _plan(
                 reference=repair_plan.reference,
                 object=repair_plan.object,
                 region=None if repair_plan.region is None else astuple(repair_plan.region),
+                places=repair_plan.places,
+                work=repair_plan.work,
+                judge_calls=repair_plan.judge_calls,
             ),
         )
         return Command(
@@ -226,13 +251,17 @@ async def _plan(
     )
 
 
-def _move(state: RefineState, context: RefineContext, round: int) -> RepairPlan:
+async def _move(state: RefineState, context: RefineContext, round: int) -> RepairPlan:
     """Return the strategy's next plan.
 
     With nothing to repair, another picture of the same prompt.
     """
     strategy = strategy_of(context.options.strategy)
     round_context = _situation(state, context, state["best"], round)
+    if round_context.missing:
+        places = planned(round_context)
+        seen = await where_seen(scene_of(state), state["best"], places, context)
+        round_context = replace(round_context, seen=seen)
     if round_context.missing or not strategy.stops_when_satisfied:
         return strategy.plan_repair(round_context)
     if only_unreal(round_context):

@@ -20,8 +20,10 @@ from scenewright.graphs.events import (
     Finished,
     Generated,
     Paused,
+    Proposed,
     Resumed,
     RunStarted,
+    Selected,
     ToolCalled,
     Warned,
 )
@@ -122,10 +124,10 @@ def active_seconds(events: Iterable[Event]) -> float:
 def work_of(pictures: Iterable[Generated | None]) -> float | None:
     """Return the work of the denoiser for ``pictures``, in full-picture steps.
 
-    None if there is a drawn one of which it is not known. Pictures that were found or given took
-    none.
+    None if there is a drawn one of which it is not known. Pictures that were found, given or put
+    together took none.
     """
-    drawn = [g.work for g in pictures if g is not None and not (g.cached or g.given)]
+    drawn = [g.work for g in pictures if g is not None and g.drawn]
     return None if None in drawn else sum(work or 0.0 for work in drawn)
 
 
@@ -138,10 +140,10 @@ def totals_of(events: Iterable[Event]) -> dict[str, float]:
     ``work`` that of the denoiser in full-picture steps, as far as backends tell it.
     """
     events = list(events)
-    drawn = [event for event in events if isinstance(event, Generated)]
+    drawn = [event for event in events if isinstance(event, Generated) and not event.pasted]
     asked = [event for event in events if isinstance(event, Answered)]
-    drafted = [event for event in events if isinstance(event, Drafted)]
-    thought = [event for event in events if isinstance(event, Composed | ToolCalled | Drafted)]
+    chosen = [event for event in events if isinstance(event, Drafted | Proposed | Selected)]
+    thought = [*chosen, *(event for event in events if isinstance(event, Composed | ToolCalled))]
     answers = [answer for event in asked for answer in event.answers]
     return {
         "images": float(sum(not event.cached for event in drawn)),
@@ -151,7 +153,7 @@ def totals_of(events: Iterable[Event]) -> dict[str, float]:
         "usd": sum(paid.usd for paid in (*drawn, *answers, *thought)),
         "work": sum(event.work or 0.0 for event in drawn if not event.cached),
         "judge_calls": float(
-            sum(not event.cached for event in asked) + sum(e.judge_calls for e in drafted)
+            sum(not event.cached for event in asked) + sum(e.judge_calls for e in chosen)
         ),
         "cached": float(sum(e.cached for e in drawn) + sum(e.cached for e in asked)),
     }

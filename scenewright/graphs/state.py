@@ -31,12 +31,13 @@ from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import MAX_SIDE, ImageBackend
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import Judge
+from scenewright.core.ports.vision import Detector
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.questions import Protocol, QuestionForm
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FiniteModel
 from scenewright.graphs.eventlog import EventLog
-from scenewright.graphs.events import STREAMED, Event, Judged, Purpose, Retrying, Role
+from scenewright.graphs.events import STREAMED, Event, Judged, Retrying, Role
 from scenewright.providers import Answers
 from scenewright.providers.retry import FailedAttempt, listen_for_retries
 
@@ -58,6 +59,8 @@ class Budget(FiniteModel):
     """US dollars after which no further round begins."""
     work: float | None = Field(default=None, gt=0, exclude_if=lambda most: most is None)
     """Full-picture steps of the denoiser after which no further round begins."""
+    judge_calls: int | None = Field(default=None, ge=1, exclude_if=lambda most: most is None)
+    """Calls of the loop's judges after which no further round begins."""
     tool_calls: int = Field(default=24, ge=1, le=1000)
     """Most tools that a director may use."""
 
@@ -127,6 +130,8 @@ class LoopOptions(FiniteModel):
     )
     """Share of the denoising with which the best draft is finished. With 1, and on backends that
     start from no picture, its noise is drawn again with all steps."""
+    proposals: int = Field(default=5, ge=1, le=64, exclude_if=lambda count: count == 5)
+    """Most proposals that a place gets in a round of the tournament."""
     guided_share: float = Field(default=1.0, ge=0.0, le=1.0, exclude_if=lambda share: share == 1.0)
     """Share of the denoising steps, from the first on, with guidance."""
     reference_steps: int | None = Field(default=None, ge=1, exclude_if=lambda steps: steps is None)
@@ -240,6 +245,9 @@ class RefineContext(CheckContext):
     """What draws."""
     composer: Composer
     """What writes prompts."""
+    detector: Detector | None = None
+    """What finds objects in pictures, for strategies that repair places; none: judges and composer
+    alone tell of places."""
     pause: Callable[[], bool] = never
     """Asked before each plan: whether a person wants to look, and the loop is to wait."""
 
@@ -285,9 +293,10 @@ class RefineState(TypedDict, total=False):
     """Whether a person has just looked: at least one more picture is drawn then."""
 
 
-def round_seed(seed: int, round: int, purpose: Purpose) -> int:
+def round_seed(seed: int, round: int, purpose: str) -> int:
     """Return the seed of one image.
 
+    ``purpose`` tells images of one round apart: a purpose, with a number where there are several.
     Round 0's candidate takes the run's own seed, so that it is the picture the backend draws
     without any loop; every other image takes 63 bits of SHA-256("seed:round:purpose").
     """

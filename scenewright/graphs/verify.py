@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, get_args
 
 from langgraph.graph import START, StateGraph
@@ -39,8 +40,8 @@ from scenewright.core.facts import (
     is_realism,
 )
 from scenewright.graphs.events import Answered, Judged, Role, Stage
-from scenewright.graphs.state import CheckContext, emit, retries_told, scene_of
-from scenewright.providers import ask
+from scenewright.graphs.state import CheckContext, ContextT, emit, retries_told, scene_of
+from scenewright.providers import JudgeReply, ask
 from scenewright.providers.sdk_clients import identified
 
 
@@ -129,6 +130,90 @@ class JudgeRouter:
 
 def _stated(known: Mapping[str, Verdict]) -> dict[str, Verdict]:
     return {id_: verdict for id_, verdict in known.items() if not is_realism(id_)}
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What the loop's judges found in a picture whose facts were asked all at once."""
+
+    card: ScoreCard
+    """Verdicts of all facts: those that were asked, and those that were carried over."""
+    answers: Mapping[str, tuple[Answer, ...]]
+    """The judges' answers by fact."""
+    judge_calls: int
+    """Calls that were made for it."""
+
+    @property
+    def costs(self) -> dict[str, Any]:
+        """Calls, tokens and dollars, as the fields of an event."""
+        return costs_of([self])
+
+
+def costs_of(glances: Iterable[Glance]) -> dict[str, Any]:
+    """Return calls, tokens and dollars of ``glances``, as the fields of an event."""
+    glances = list(glances)
+    answers = [a for one in glances for mine in one.answers.values() for a in mine]
+    return {
+        "judge_calls": sum(one.judge_calls for one in glances),
+        "tokens_in": sum(answer.tokens_in for answer in answers),
+        "tokens_out": sum(answer.tokens_out for answer in answers),
+        "usd": sum(answer.usd for answer in answers),
+    }
+
+
+async def glance(
+    image: str,
+    facts: Sequence[Fact],
+    origin: str,
+    round: int,
+    runtime: Runtime[ContextT],
+    carried: Mapping[str, Verdict] | None = None,
+) -> Glance:
+    """Ask the loop's judges all ``facts`` of a picture at once, only the first ones of a cascade.
+
+    Facts in ``carried`` keep the verdict that they have there and are not asked. ``origin`` names
+    the picture within the run: a run that goes on finds the answers that it paid for.
+    """
+    context, carried = runtime.context, dict(carried or {})
+    router = JudgeRouter(context, "loop")
+    cascade = context.cascade_of("loop") is not None
+    asked = [fact for fact in facts if fact.id not in carried]
+    tasks = router.tasks(asked, "first" if cascade else None)
+    picture = await asyncio.to_thread(context.images.get, image)
+
+    async def answered(judge_id: str, ids: list[str]) -> JudgeReply:
+        judge = next(one for one in context.judges("loop") if one.id == judge_id)
+        wanted = set(ids)
+        payer = f"{origin}:{judge_id}"
+        with identified(context.paid_as(payer)), retries_told(runtime, round):
+            return await ask(
+                judge,
+                image,
+                picture,
+                [fact for fact in asked if fact.id in wanted],
+                store=context.answers,
+                limit=context.judge_timeout,
+                origin=payer,
+            )
+
+    replies = await asyncio.gather(*(answered(*task) for task in tasks.items()))
+    by_judge: dict[str, list[Answer]] = {judge.id: [] for judge in context.judges("loop")}
+    by_fact: dict[str, list[Answer]] = {}
+    for judge_id, reply in zip(tasks, replies, strict=True):
+        by_judge[judge_id] = list(reply.answers)
+        for answer in reply.answers:
+            by_fact.setdefault(answer.fact_id, []).append(answer)
+    known = dict(carried)
+    said = router.verdicts(asked, by_judge, carried, first=cascade)
+    for fact, verdict in zip(asked, said, strict=True):
+        # All were asked at once: what was said of something that is not there does not count.
+        void = void_verdicts([fact], known)
+        known[fact.id] = void[0] if void else verdict
+    return Glance(
+        card=ScoreCard.of(facts, known.values(), context.options.alpha),
+        answers={name: tuple(found) for name, found in by_fact.items()},
+        judge_calls=sum(not reply.cached for reply in replies),
+    )
 
 
 class VerifyInput(TypedDict):

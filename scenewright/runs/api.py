@@ -388,6 +388,7 @@ def context_of(
         **run_models.groups,
         "backend": run_models.backend,
         "composer": run_models.composer,
+        "detector": run_models.detector,
         "images": images,
         "answers": answers,
         "log": log,

@@ -20,6 +20,7 @@ from scenewright.core.facts import FACT_KINDS, Fact
 from scenewright.core.ports.composer import Wording, compose_with_origin
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import round_seed
+from scenewright.graphs.strategies.tournament import FIRST, Tournament
 from scenewright.runs.coverage import coverage_of
 from scenewright.runs.model_factory.profiles import composer_of
 
@@ -72,8 +73,10 @@ class RunPreview(BaseModel):
     """Ids of facts whose words are not read, or for which the prompt has no room."""
     work: tuple[float, float] | None
     """Full-picture steps of the denoiser: of the first picture, and at most of all rounds, as if
-    every one drew a whole picture and a reference; none where the model is not on this machine or
-    does not tell."""
+    every one drew a whole picture and a reference, of a tournament all proposals of one place that
+    is the whole picture; none where the model is not on this machine or does not tell."""
+    repair: str
+    """How rounds repair, and which limits of work and judge calls hold."""
     facts: tuple[Fact, ...]
     """What is asked, with questions and options."""
     protocol: str
@@ -120,6 +123,7 @@ async def preview_of(plan: RunPlan) -> RunPreview:
         if told is None or count is None
         else dropped_facts(scene, facts, told.prompt, count.read, told.unsaid),
         work=_work(plan),
+        repair=_repair(plan),
         facts=facts,
         protocol=plan.options.protocol,
         judges=profile.judges,
@@ -148,9 +152,30 @@ def _work(plan: RunPlan) -> tuple[float, float] | None:
     step = share * width * height / (size[0] * size[1])
     first = step * (options.steps or features.default_steps)
     reference = step * options.reference_steps if options.reference_steps else first
-    most = options.budget.work
-    whole = first + (options.rounds - 1) * (first + reference)
+    most, round = options.budget.work, first + reference
+    if options.strategy == Tournament.name:
+        round = options.proposals * (first + reference)
+    whole = first + (options.rounds - 1) * round
     return first, whole if most is None else min(whole, most + first + reference)
+
+
+def _repair(plan: RunPlan) -> str:
+    """Return the strategy with what a round of it draws, and the limits."""
+    options, budget = plan.options, plan.options.budget
+    text = options.strategy
+    if text == Tournament.name:
+        first = min(FIRST, options.proposals)
+        calls = len(plan.profile.judges) if plan.profile.cascade is None else 1
+        text += (
+            f": {first} proposals for each place of what failed, up to {options.proposals} where "
+            f"none wins, about {calls} judge calls each"
+        )
+    limits = [
+        f"{most:g} {unit}"
+        for most, unit in ((budget.work, "steps of work"), (budget.judge_calls, "judge calls"))
+        if most is not None
+    ]
+    return f"{text}; at most {' and '.join(limits)}" if limits else text
 
 
 def _cascade(profile: Profile) -> str:

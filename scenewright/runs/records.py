@@ -21,9 +21,13 @@ from scenewright.graphs.events import (
     Generated,
     Judged,
     Missing,
+    Place,
     Planned,
+    Proposal,
+    Proposed,
     Role,
     RunStarted,
+    Selected,
     StopReason,
 )
 from scenewright.graphs.reporting import Reporting, reporting_of
@@ -95,6 +99,12 @@ class RoundRecord(FrozenModel):
     """Content hash of that reference image (I1)."""
     guide: str | None = None
     """Content hash of the earlier candidate that was its other reference (I0)."""
+    places: tuple[Place, ...] = Field(default=(), exclude_if=lambda places: not places)
+    """Places that were repaired by proposals; empty where the candidate was drawn whole."""
+    proposals: tuple[Proposal, ...] = Field(default=(), exclude_if=lambda some: not some)
+    """All proposals for them, in the order in which they were drawn."""
+    pasted: tuple[str, ...] = Field(default=(), exclude_if=lambda some: not some)
+    """Content hashes of the proposals that the candidate is put together from."""
     loop_card: ScoreCard | None = None
     """Scores by the judges of the loop; none while they are at work."""
     report_card: ScoreCard | None = None
@@ -289,9 +299,13 @@ def _round(drawn: Generated, events: list[Event], facts: tuple[Fact, ...]) -> Ro
     asked = [event for event in here if isinstance(event, Answered)]
     edit = correction_of(events, drawn.round)
     guides = [
-        r.image for r in drawn.request.references if reference is None or r.image != reference.image
+        r.image
+        for r in drawn.request.references
+        if not drawn.pasted and (reference is None or r.image != reference.image)
     ]
     pictures = [e for e in here if isinstance(e, Generated)]
+    heats = [e for e in here if isinstance(e, Proposed)]
+    selected = next((e for e in here if isinstance(e, Selected)), None)
     lost = {name for picture in pictures for name in picture.facts_dropped}
     seconds = sum(picture.seconds for picture in pictures)
     return RoundRecord(
@@ -307,6 +321,9 @@ def _round(drawn: Generated, events: list[Event], facts: tuple[Fact, ...]) -> Ro
         reference_author=_author(composed),
         reference_image=reference.image if reference is not None else None,
         guide=guides[0] if guides else None,
+        places=plan.places if plan is not None else (),
+        proposals=tuple(one for heat in heats for one in heat.proposals),
+        pasted=() if selected is None else tuple(one.image for one in selected.winners),
         loop_card=cards.get("loop"),
         report_card=cards.get("report"),
         missing=next((e.graph for e in here if isinstance(e, Missing)), None),

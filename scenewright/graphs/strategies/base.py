@@ -12,13 +12,13 @@ Where in the picture things are planned to stand, and what of it a repair may to
 
 What is not confirmed, in words: for logs, for prompts, and as an instruction.
 
-What earlier rounds tried and what came of it.
+What earlier rounds tried and what came of it; which kind of failure a picture has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from scenewright.core.facts import Fact, ScoreCard
@@ -34,7 +34,7 @@ from scenewright.core.ports.backend import (
 from scenewright.core.ports.composer import Composer
 from scenewright.core.questions import article, noun_phrase
 from scenewright.core.scene import SceneGraph, SceneObject
-from scenewright.graphs.events import Edited, Event, Judged, Planned
+from scenewright.graphs.events import Edited, Event, Generated, Judged, Place, Planned
 from scenewright.graphs.state import LoopOptions, improves, round_seed
 
 
@@ -79,6 +79,16 @@ class Attempt:
     """Whether its candidate became the best."""
     object: str | None = None
     """Id of the object whose realism it was to repair; none: it repaired something else."""
+    kind: str = ""
+    """Kind of failure of the picture that it began from: :func:`kind_of_failure`."""
+    pictures: float = 0.0
+    """What it took, in pictures: work of the denoiser over that of a picture, or the pictures drawn
+    where a backend does not tell its work."""
+
+    @property
+    def gained(self) -> int:
+        """Facts that the kept picture gained by it."""
+        return max(0, len(self.fixed) - len(self.broken)) if self.better else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +141,12 @@ class RoundContext:
     """Objects that do not look real, the next one to repair first; none without realism."""
     images_left: int | None = None
     """Images that the budget still allows; None: no limit."""
+    backend: str = ""
+    """Id of the backend."""
+    judges: int = 1
+    """Judges of the loop that are asked about a proposal."""
+    seen: Mapping[str, Region] = field(default_factory=dict)
+    """Where objects were seen in the best candidate, by id."""
 
     @property
     def failures(self) -> int:
@@ -162,6 +178,12 @@ class RepairPlan:
     """Id of the object whose realism it repairs."""
     region: Region | None = None
     """Where it draws that object anew; none: everywhere."""
+    places: tuple[Place, ...] = ()
+    """Places that are repaired by proposals; empty: the round draws one picture."""
+    work: tuple[float, float] | None = None
+    """Full-picture steps that the proposals will take, at least and at most."""
+    judge_calls: tuple[int, int] | None = None
+    """Calls of judges that they will take, at least and at most."""
 
 
 @runtime_checkable
@@ -356,17 +378,22 @@ def _the(item: SceneObject) -> str:
     return f"the {noun_phrase(item)}"
 
 
-def attempts(events: Iterable[Event], facts: Sequence[Fact], before: int) -> tuple[Attempt, ...]:
+def attempts(
+    events: Iterable[Event], facts: Sequence[Fact], before: int, steps: int = 1
+) -> tuple[Attempt, ...]:
     """Return the attempts that an event log tells of, of the judged rounds below ``before``.
 
     Those before a person's correction are left out: they aimed at other facts or at another
-    picture.
+    picture. ``steps`` are the denoising steps of a picture.
     """
     cards: dict[int, ScoreCard] = {}
     acting: dict[int, str] = {}
     objects: dict[int, str] = {}
+    drawn: dict[int, list[Generated]] = {}
     for event in events:
-        if isinstance(event, Judged) and event.role == "loop" and event.round < before:
+        if isinstance(event, Generated) and event.drawn and event.round < before:
+            drawn.setdefault(event.round, []).append(event)
+        elif isinstance(event, Judged) and event.role == "loop" and event.round < before:
             cards[event.round] = event.card
         elif isinstance(event, Planned) and event.round < before:
             acting[event.round] = event.strategy
@@ -376,7 +403,11 @@ def attempts(events: Iterable[Event], facts: Sequence[Fact], before: int) -> tup
             cards.clear()
             acting.clear()
             objects.clear()
-    return attempts_of(cards, acting, facts, objects)
+    spent = {
+        round: sum(1.0 if one.work is None else one.work / steps for one in pictures)
+        for round, pictures in drawn.items()
+    }
+    return attempts_of(cards, acting, facts, objects, spent)
 
 
 def attempts_of(
@@ -384,11 +415,13 @@ def attempts_of(
     acting: Mapping[int, str],
     facts: Sequence[Fact],
     objects: Mapping[int, str] = {},
+    spent: Mapping[int, float] = {},
 ) -> tuple[Attempt, ...]:
     """One attempt for every round in ``cards`` but the first, oldest first.
 
     ``acting`` names the strategy of each round; a round that it does not name is left out.
-    ``objects`` names the object whose realism a round was to repair, where it was that.
+    ``objects`` names the object whose realism a round was to repair, where it was that, and
+    ``spent`` what each round took, in pictures.
     """
     found = []
     best: ScoreCard | None = None
@@ -407,6 +440,8 @@ def attempts_of(
                     broken=had - has,
                     better=better,
                     object=objects.get(round),
+                    kind=UNREAL if round in objects else kind_of_failure(facts, best),
+                    pictures=spent.get(round, 0.0),
                 )
             )
         if better:
@@ -416,3 +451,29 @@ def attempts_of(
 
 def _confirmed(card: ScoreCard) -> frozenset[str]:
     return frozenset(verdict.fact_id for verdict in card.verdicts if verdict.state == "yes")
+
+
+HOPELESS = 0.5
+"""Share of the facts that must fail for a fresh sample to be better than a repair."""
+UNREAL = "objects do not look real"
+"""The kind of failure in which nothing is missing."""
+KINDS = (
+    "most of it is wrong",
+    "objects are absent",
+    "relations are wrong",
+    "only attributes are wrong",
+    UNREAL,
+)
+"""Kinds of failure, in words."""
+
+
+def kind_of_failure(facts: Sequence[Fact], card: ScoreCard) -> str:
+    """Return which of :data:`KINDS` a picture with ``card`` is, if something of it is missing."""
+    states = {verdict.fact_id: verdict.state for verdict in card.stated}
+    wrong = sum(state in ("no", "void") for state in states.values())
+    if len(states) >= 2 and wrong / len(states) > HOPELESS:
+        return KINDS[0]
+    kinds = {fact.kind for fact in facts if states.get(fact.id) == "no"}
+    if "object" in kinds:
+        return KINDS[1]
+    return KINDS[2] if "relation" in kinds else KINDS[3]

@@ -5,7 +5,7 @@ The router: which strategy suits this failure, this backend, and what is left of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
@@ -13,14 +13,17 @@ from importlib.metadata import entry_points
 from scenewright.config.profiles import RealismRepair
 from scenewright.core.ports.backend import BackendFeatures
 from scenewright.graphs.strategies.base import (
+    KINDS,
+    UNREAL,
     GenerationOverrides,
     RepairPlan,
     RepairStrategy,
     RoundContext,
-    failed_facts,
     failed_regions,
+    kind_of_failure,
 )
 from scenewright.graphs.strategies.feedback import Feedback, MaskedFeedback, ScheduledFeedback
+from scenewright.graphs.strategies.payoff import Payoff, payoffs
 from scenewright.graphs.strategies.repairs import (
     BestOfN,
     ComposeEdit,
@@ -31,37 +34,37 @@ from scenewright.graphs.strategies.repairs import (
     only_unreal,
     region_of_worst,
 )
+from scenewright.graphs.strategies.tournament import Tournament
 
-HOPELESS = 0.5
-"""Share of the facts that must fail for a fresh sample to be better than a repair."""
-
-UNREAL = "objects do not look real"
-"""The kind of failure in which nothing is missing."""
+EVEN = 1e-9
+"""Rates closer than this are equal."""
 
 
 class Router:
-    """Picks a strategy for every round.
+    """Picks a strategy for every round, by what it pays for the kind of failure.
 
-    By the kind of failure: a picture in which most is wrong is drawn afresh; an absent object needs
-    a picture of it; wrong attributes and relations are told to an edit model, drawn anew in their
-    places, or weighed more; where nothing is missing and objects do not look real, the picture or
-    the least real object is drawn anew, in the order of the run's options. Among those that suit,
-    the backend can do and the budget allows, the one that failed least often since the best picture
-    was found is taken, the earlier in the order first.
+    The kinds of failure have an order of repairs each: a picture in which most is wrong is drawn
+    afresh; what is absent or wrong is told to an edit model, repaired by a tournament or drawn anew
+    in its place; where nothing is missing and objects do not look real, the picture or the least
+    real object is drawn anew, in the order of the run's options. Of those that the backend can do
+    and the budget allows it takes the one that gains most facts for a picture's worth of work
+    (:mod:`scenewright.graphs.strategies.payoff`), of equal ones the earlier in the order.
     """
 
     name = "router"
-    about = "Pick a strategy each round: by failure, backend, what was tried, and budget."
+    about = "Pick the strategy that pays most each round: by failure, backend, what was tried."
     stops_when_satisfied = True
+    uses_detector = True
 
     def __init__(self) -> None:
         feedback, inpaint, edit = Feedback(), Inpaint(), Edit()
         compose, emphasis, resample = ComposeEdit(), Emphasize(), Resample()
+        tournament = Tournament()
         self._orders: dict[str, tuple[RepairStrategy, ...]] = {
-            "most of it is wrong": (resample, feedback),
-            "objects are absent": (compose, edit, feedback, inpaint, emphasis, resample),
-            "only attributes are wrong": (compose, edit, inpaint, feedback, emphasis, resample),
-            "relations are wrong": (compose, edit, inpaint, feedback, emphasis, resample),
+            KINDS[0]: (resample, feedback, tournament),
+            KINDS[1]: (compose, edit, tournament, feedback, inpaint, emphasis, resample),
+            KINDS[2]: (compose, edit, tournament, inpaint, feedback, emphasis, resample),
+            KINDS[3]: (compose, edit, tournament, inpaint, feedback, emphasis, resample),
             UNREAL: (resample, inpaint),
         }
 
@@ -71,19 +74,24 @@ class Router:
 
     def plan_repair(self, round_context: RoundContext) -> RepairPlan:
         """Return the move of the strategy that it picks."""
-        kind = kind_of_failure(round_context)
+        unreal = only_unreal(round_context)
+        kind = UNREAL if unreal else kind_of_failure(round_context.facts, round_context.card)
         able = list(self._able(round_context, kind))
-        fewest = min(round_context.failures_of(strategy.name) for strategy in able)
-        picked = next(s for s in able if round_context.failures_of(s.name) == fewest)
-        why = kind
-        if fewest or picked is not able[0]:
-            tried = [s.name for s in able if round_context.failures_of(s.name) > fewest]
-            why += f"; did not help here: {', '.join(tried)}" if tried else "; all were tried"
-        repair_plan = picked.plan_repair(round_context)
-        if kind == UNREAL:
-            why = why.removeprefix(UNREAL).removeprefix("; ")
-            return replace(repair_plan, why="; ".join(filter(None, (repair_plan.why, why))))
-        return replace(repair_plan, why=f"{why}. {repair_plan.why}")
+        paid = payoffs(round_context.backend, kind, (one.name for one in able), round_context.tried)
+        most = max(one.rate for one in paid)
+        at = next(at for at, one in enumerate(paid) if one.rate >= most - EVEN)
+        repair_plan = able[at].plan_repair(round_context)
+        said = f"{kind}; facts a picture: {self._compared(paid, at)}"
+        return replace(repair_plan, why=f"{said}. {repair_plan.why}")
+
+    @staticmethod
+    def _compared(paid: Sequence[Payoff], at: int) -> str:
+        """Return what the chosen repair pays, and the best of the others."""
+        others = [one for one in paid if one is not paid[at]]
+        words = paid[at].words()
+        if not others:
+            return words
+        return f"{words}, next {max(others, key=lambda one: one.rate).words()}"
 
     def redraw(
         self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
@@ -111,24 +119,6 @@ class Router:
             yield strategy
 
 
-def kind_of_failure(round_context: RoundContext) -> str:
-    """Return the kind of what failed in the best picture, in words.
-
-    A key of the router's orders.
-    """
-    if only_unreal(round_context):
-        return UNREAL
-    lost = failed_facts(round_context)
-    states = {verdict.fact_id: verdict.state for verdict in round_context.card.stated}
-    wrong = sum(state in ("no", "void") for state in states.values())
-    if len(states) >= 2 and wrong / len(states) > HOPELESS:
-        return "most of it is wrong"
-    kinds = {fact.kind for fact in lost}
-    if "object" in kinds:
-        return "objects are absent"
-    return "relations are wrong" if "relation" in kinds else "only attributes are wrong"
-
-
 def _placed(round_context: RoundContext) -> bool:
     if only_unreal(round_context):
         return region_of_worst(round_context) is not None
@@ -152,6 +142,7 @@ def strategies() -> Mapping[str, RepairStrategy]:
             Feedback(),
             ScheduledFeedback(),
             MaskedFeedback(),
+            Tournament(),
             Inpaint(),
             Edit(),
             ComposeEdit(),
@@ -194,6 +185,11 @@ def realism_strategy(
     if features.edit and (isinstance(wanted, Inpaint) or repair == "inpaint"):
         return Inpaint()
     return Resample()
+
+
+def uses_detector(name: str) -> bool:
+    """Whether the strategy of that name asks where objects were seen; false for the director."""
+    return bool(getattr(strategies().get(name), "uses_detector", False))
 
 
 def strategy_of(name: str) -> RepairStrategy:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from statistics import mean, median
+from statistics import mean
 
 from scenewright.core.facts import Answer, Fact, ScoreCard
-from scenewright.core.layout import Region
+from scenewright.core.layout import Region, region_between
 from scenewright.core.ports.backend import BackendFeatures, Emphasis, Reference, Start
 from scenewright.core.questions import noun_phrase
 from scenewright.core.scene import SceneGraph
@@ -77,7 +77,7 @@ def unrealistic_objects(
                 object=name,
                 lacking=lacking,
                 realism=mean(v.likelihood for _, v in judged if v.state in ("yes", "no")),
-                region=_between(boxes, size),
+                region=region_between(boxes, size),
                 tries=_tries(name, tried),
             )
         )
@@ -128,25 +128,6 @@ def _tries(name: str, tried: Sequence[Attempt]) -> int:
         elif attempt.object == name:
             count += 1
     return count
-
-
-def _between(
-    boxes: Sequence[tuple[float, float, float, float]], size: tuple[int, int]
-) -> Region | None:
-    """Return the median box in shares of ``size``.
-
-    None without boxes, or if nothing of it is inside.
-    """
-    if not boxes:
-        return None
-    width, height = size
-    left, top, right, bottom = (median(box[side] for box in boxes) for side in range(4))
-    shares = (left / width, top / height, right / width, bottom / height)
-    return _region(*(min(1.0, max(0.0, share)) for share in shares))
-
-
-def _region(left: float, top: float, right: float, bottom: float) -> Region | None:
-    return Region(left, top, right, bottom) if left < right and top < bottom else None
 
 
 def _wider(region: Region) -> Region:

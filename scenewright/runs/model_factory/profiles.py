@@ -38,9 +38,12 @@ from scenewright.config.settings import Settings, load_settings, reports_itself,
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.composer import Composer, PromptBudget
 from scenewright.core.ports.judge import Judge, JudgeError
+from scenewright.core.ports.vision import Detector
+from scenewright.graphs.strategies.registry import uses_detector
 from scenewright.providers.hub.cache import demand_models
 from scenewright.runs.model_factory.local_models import (
     SHARED,
+    cached_detector_of,
     make_backend,
     make_local_decision_judge,
     make_local_judge,
@@ -91,6 +94,8 @@ class RunModels(RunJudges):
     """What writes prompts."""
     chat: BaseChatModel | None = None
     """The director's language model; none where no director is at work."""
+    detector: Detector | None = None
+    """What finds objects for strategies that repair places; none: the profile names none."""
 
 
 def composer_of(
@@ -324,7 +329,12 @@ async def build_run_models(
     if chat is None and profile.strategy == DIRECTOR and profile.chat is not None:
         chat = chat_of(profile.chat, settings_with(profile, settings), role="director")
     composer = given.get("composer") or composer_of(profile, settings, room_of(backend))
-    return RunModels(backend=backend, composer=composer, chat=chat, **judges.groups)
+    detector = None
+    if profile.detector is not None and uses_detector(profile.strategy):
+        detector = await asyncio.to_thread(cached_detector_of, profile.detector)
+    return RunModels(
+        backend=backend, composer=composer, chat=chat, detector=detector, **judges.groups
+    )
 
 
 def chat_name(chat: BaseChatModel) -> str:

@@ -27,6 +27,7 @@ from scenewright.runs.report.parts import (
     Show,
     Source,
     Stat,
+    Strip,
     Summary,
     feedback_of_round,
     inline,
@@ -166,6 +167,8 @@ def _round(
         kept=view.best is r,
         candidate=_shot(view, r.candidate, r.prompt, alt, show),
         sources=_sources(view, r, show),
+        strips=_strips(view, r, show),
+        chosen="" if r.selected is None else words.selected_line(r.selected, _statements(view)),
         reference=_shot(
             view, r.reference, r.reference_prompt, f"Reference image of round {r.index}", show
         ),
@@ -192,7 +195,7 @@ def _round(
 
 
 def _sources(view: RunView, r: RoundView, show: Show) -> tuple[Source, ...]:
-    if r.candidate is None or r.edit is not None:
+    if r.candidate is None or r.edit is not None or r.candidate.pasted:
         return ()
     labels = {
         earlier.candidate.image: f"round {earlier.index}"
@@ -232,6 +235,40 @@ def _drafts(view: RunView, r: RoundView, show: Show) -> list[Source]:
         )
         for at, (image, card) in enumerate(zip(told.images, told.cards, strict=True))
     ]
+
+
+def _strips(view: RunView, r: RoundView, show: Show) -> tuple[Strip, ...]:
+    if r.plan is None or not r.plan.places:
+        return ()
+    statements = _statements(view)
+    judged = [one for heat in r.proposed for one in heat.proposals]
+    won = {one.image for one in r.selected.winners} if r.selected is not None else set()
+    found = []
+    for at, place in enumerate(r.plan.places):
+        mine = [one for one in judged if one.place == at]
+        missing = [statements.get(name, name) for name in place.missing]
+        found.append(
+            Strip(
+                name=words.shorten("; ".join(missing), 120),
+                proposals=tuple(
+                    Source(
+                        show(view.image_path(one.image), SOURCE_SIDE),
+                        f"heat {one.heat}, proposal {one.number + 1}",
+                        f"+{len(one.gained)} −{len(one.lost)}"
+                        + (", pasted" if one.image in won else ", may win" if one.wins else ""),
+                        chosen=one.image in won,
+                        title=f"{one.does}: {words.change_words(one, statements)}; "
+                        f"log-odds {one.log_odds:+.1f}",
+                    )
+                    for one in mine
+                ),
+            )
+        )
+    return tuple(found)
+
+
+def _statements(view: RunView) -> dict[str, str]:
+    return {fact.id: fact.statement for fact in facts_ever(view.scenes)}
 
 
 def _use_as_start(start: Start) -> str:
@@ -283,10 +320,10 @@ def _shot(view: RunView, made: Generated | None, prompt: str, alt: str, show: Sh
         digest=made.image,
         alt=alt,
         prompt=prompt,
-        settings=" · ".join(settings),
+        settings="put together from proposals" if made.pasted else " · ".join(settings),
         seconds=made.seconds,
         cached=made.cached,
-        dropped=words.dropped_line(made, {f.id: f.statement for f in facts_ever(view.scenes)}),
+        dropped=words.dropped_line(made, _statements(view)),
     )
 
 
@@ -357,6 +394,7 @@ def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
         drawn += f", {words.steps(view.work)} of work"
     stats.append(Stat("Time", words.duration(view.seconds), drawn))
     calls = sum(not c.cached for r in view.rounds for c in r.calls)
+    calls += sum(event.judge_calls for r in view.rounds for event in r.glanced)
     stats.append(Stat("Cost", words.money(view.usd), words.count(calls, "judge call")))
     return tuple(stats)
 

@@ -199,6 +199,20 @@ class Source:
     """Where it comes from."""
     use: str
     """Its weight λ of Eq. 5, and what of it was kept, in words."""
+    chosen: bool = False
+    """Of drafts and proposals: whether it won."""
+    title: str = ""
+    """More about it, shown on demand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The proposals for one place of a picture."""
+
+    name: str
+    """What is to be gained there, in words."""
+    proposals: tuple[Source, ...]
+    """In the order in which they were drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +229,10 @@ class RoundContent:
     """The candidate."""
     sources: tuple[Source, ...]
     """The reference images that the candidate was drawn with, in the order of the request."""
+    strips: tuple[Strip, ...]
+    """Proposals, place by place; empty where the candidate was drawn whole."""
+    chosen: str
+    """What the winning proposals change, in words; empty without proposals."""
     reference: Shot | None
     """The image of what was missing, drawn for this round; it may wait for its candidate."""
     missing: Markup

@@ -27,10 +27,12 @@ from scenewright.graphs.events import (
     Judged,
     Missing,
     Planned,
+    Proposed,
     Purpose,
     Resumed,
     Role,
     RunStarted,
+    Selected,
     Stage,
     ToolCalled,
 )
@@ -55,7 +57,18 @@ Shown = State | Literal["pending", "unasked"]
 """A verdict's state; ``pending`` where no panel has spoken yet, ``unasked`` where the scene did not
 have the fact."""
 
-_OfRound = Composed | Planned | ToolCalled | Generated | Drafted | Answered | Judged | Missing
+_OfRound = (
+    Composed
+    | Planned
+    | ToolCalled
+    | Generated
+    | Drafted
+    | Proposed
+    | Selected
+    | Answered
+    | Judged
+    | Missing
+)
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -91,6 +104,14 @@ class RoundView:
     """Drafts of the first picture."""
     drafted: Drafted | None = None
     """What was found in them, and which one was finished."""
+    references: list[Generated] = field(default_factory=list)
+    """Further images of what was missing, for single proposals."""
+    proposals: list[Generated] = field(default_factory=list)
+    """Proposals for places of the picture."""
+    proposed: list[Proposed] = field(default_factory=list)
+    """What was found in them, heat by heat."""
+    selected: Selected | None = None
+    """Which of them were pasted; none before that is decided."""
     missing: SceneGraph | None = None
     """What the candidate was not found to hold; none if nothing is known to be missing."""
     cards: dict[Role, ScoreCard] = field(default_factory=dict)
@@ -112,7 +133,8 @@ class RoundView:
     @property
     def pictures(self) -> list[Generated]:
         """All that was drawn for this round."""
-        return [*self.drafts, *(g for g in (self.reference, self.candidate) if g is not None)]
+        whole = (g for g in (self.reference, self.candidate) if g is not None)
+        return [*self.drafts, *self.references, *self.proposals, *whole]
 
     @property
     def work(self) -> float | None:
@@ -149,8 +171,14 @@ class RoundView:
         """What images, answers and language models of this round cost, in US dollars."""
         drawn = sum(picture.usd for picture in self.pictures)
         said = sum(event.usd for event in self.words)
-        said += self.drafted.usd if self.drafted is not None else 0.0
+        said += sum(event.usd for event in self.glanced)
         return drawn + said + sum(a.usd for call in self.calls for a in call.answers)
+
+    @property
+    def glanced(self) -> list[Drafted | Proposed | Selected]:
+        """What judges were asked besides the candidate."""
+        found = (self.drafted, *self.proposed, self.selected)
+        return [event for event in found if event is not None]
 
     @property
     def tools(self) -> list[ToolCalled]:
@@ -160,7 +188,7 @@ class RoundView:
     @property
     def tokens(self) -> tuple[int, int]:
         """Input and output tokens of judges and language models."""
-        answers = [*(a for call in self.calls for a in call.answers), *self.words]
+        answers = [*(a for call in self.calls for a in call.answers), *self.words, *self.glanced]
         return sum(a.tokens_in for a in answers), sum(a.tokens_out for a in answers)
 
     def verdict(self, fact_id: str, role: Role = "loop") -> Verdict | None:
@@ -292,7 +320,9 @@ class RunView:
         """Images drawn, references included."""
         if self.finished is not None and "images" in self.finished.totals:
             return int(self.finished.totals["images"])
-        return sum(not picture.cached for r in self.rounds for picture in r.pictures)
+        return sum(
+            not (picture.cached or picture.pasted) for r in self.rounds for picture in r.pictures
+        )
 
     @property
     def work(self) -> float | None:
@@ -405,7 +435,7 @@ def _take_round(into: RoundView, event: _OfRound) -> None:
             into.words.append(event)
             if event.purpose == "candidate":
                 into.prompt = event.prompt
-            else:
+            elif event.purpose == "reference":
                 into.reference_prompt = event.prompt
         case ToolCalled():
             into.words.append(event)
@@ -418,6 +448,14 @@ def _take_round(into: RoundView, event: _OfRound) -> None:
             into.drafts.append(event)
         case Drafted():
             into.drafted = event
+        case Generated(purpose="proposal"):
+            into.proposals.append(event)
+        case Proposed():
+            into.proposed.append(event)
+        case Selected():
+            into.selected = event
+        case Generated() if into.reference is not None:
+            into.references.append(event)
         case Generated():
             into.reference = event
             into.reference_prompt = into.reference_prompt or event.request.prompt

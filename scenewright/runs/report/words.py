@@ -8,7 +8,16 @@ from collections.abc import Iterable, Mapping
 from scenewright.core.facts import Answer, ProbabilityMethod, ScoreCard, is_realism
 from scenewright.core.questions import noun_phrase
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.events import Composed, Edited, Generated, Retrying, ToolCalled
+from scenewright.graphs.events import (
+    Composed,
+    Edited,
+    Generated,
+    Proposal,
+    Proposed,
+    Retrying,
+    Selected,
+    ToolCalled,
+)
 from scenewright.runs.report.record import RoundView, RunView, Shown
 
 _MOST_DROPPED = 8
@@ -198,6 +207,33 @@ def held(card: ScoreCard) -> str:
     """Return ``9 of 11 facts``: how many stated facts hold."""
     stated = card.stated
     return f"{sum(verdict.state == 'yes' for verdict in stated)} of {len(stated)} facts"
+
+
+def change_words(change: Proposal | Selected, statements: Mapping[str, str]) -> str:
+    """Return ``gains red ball; loses dog left of ball``: what proposals change."""
+    parts = [
+        f"{said} {'; '.join(statements.get(name, name) for name in names)}"
+        for said, names in (("gains", change.gained), ("loses", change.lost))
+        if names
+    ]
+    return ", ".join(parts) if parts else "gains nothing"
+
+
+def heat_line(event: Proposed) -> str:
+    """Return how many proposals of a heat win."""
+    wins = sum(one.wins for one in event.proposals)
+    return f"heat {event.heat}: {count(len(event.proposals), 'proposal')}, {wins} may be pasted"
+
+
+def selected_line(event: Selected, statements: Mapping[str, str]) -> str:
+    """Return what the winners of a round change, and what the proposals took."""
+    pasted = count(len(event.winners), "proposal")
+    spent = f"{event.calls} judge calls"
+    if event.work is not None:
+        spent = f"{steps(event.work)} of work, {spent}"
+    if not event.winners:
+        return f"no proposal wins, the picture stays as it was ({spent})"
+    return f"pastes {pasted}: {change_words(event, statements)} ({spent})"
 
 
 def verdict_line(card: ScoreCard | None) -> str:

@@ -73,6 +73,12 @@ async def watch(
         return
 
 
+_DRAWN_NOW = {"reference": "a reference", "draft": "drafts", "proposal": "proposals"}
+"""What is drawn in a step, by purpose."""
+_DRAWN = {"reference": "the reference", "draft": "a draft", "proposal": "a proposal"}
+"""What was drawn, by purpose."""
+
+
 def _progress(kind: str, data: dict[str, Any]) -> tuple[float, str] | None:
     """How far a run is with this event, and what it says; none for what is not worth a report."""
     at = float(data.get("round") or 0)
@@ -89,9 +95,7 @@ def _progress(kind: str, data: dict[str, Any]) -> tuple[float, str] | None:
             return at, f"{name}: {data['does']}"
         case "step":
             reference = data["purpose"] != "candidate"
-            shown = {"reference": "a reference", "draft": "drafts"}.get(
-                data["purpose"], "the picture"
-            )
+            shown = _DRAWN_NOW.get(data["purpose"], "the picture")
             share = 0.3 * data["step"] / max(1, data["of"])
             step = f"step {data['step']} of {data['of']}"
             return at + (0.0 if reference else 0.3) + share, f"{name}: drawing {shown}, {step}"
@@ -99,10 +103,16 @@ def _progress(kind: str, data: dict[str, Any]) -> tuple[float, str] | None:
             return max(0.0, at), f"{data['model']}: attempt {data['attempt']} failed, asked again"
         case "generated":
             reference = data["purpose"] != "candidate"
-            shown = {"reference": "the reference", "draft": "a draft"}.get(
-                data["purpose"], "the picture"
-            )
+            shown = _DRAWN.get(data["purpose"], "the picture")
             return at + (0.3 if reference else 0.6), f"{name}: {shown} is drawn"
+        case "proposed":
+            wins = sum(one["wins"] for one in data["proposals"])
+            judged = f"{wins} of {len(data['proposals'])} proposals may be pasted"
+            return at + 0.4, f"{name}: {judged}"
+        case "selected":
+            gained, lost = len(data["gained"]), len(data["lost"])
+            pasted = f"{len(data['winners'])} proposals are pasted"
+            return at + 0.6, f"{name}: {pasted}, facts gained {gained}, lost {lost}"
         case "judged" if data["role"] == "loop":
             verdicts = data["card"]["verdicts"]
             found = sum(verdict["state"] == "yes" for verdict in verdicts)

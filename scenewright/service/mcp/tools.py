@@ -269,6 +269,8 @@ async def open_scene(call: Call, given: OpenScene) -> Annotated[CallToolResult, 
         limits={
             "rounds": asked.rounds,
             "images": budget.images,
+            "work": budget.work,
+            "judge_calls": budget.judge_calls,
             "tool_calls": budget.tool_calls,
             "usd": budget.usd,
             "seconds": budget.seconds,

@@ -20,6 +20,7 @@ import numpy as np
 from PIL import Image
 
 from scenewright.config.local_images import CacheSpec
+from scenewright.core.layout import crop_around
 from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
@@ -466,42 +467,6 @@ def reads_whole(request: GenerationRequest, family: Family) -> bool:
     shown = any(one.weight != 0 for one in request.references)
     pictures = shown or (start is not None and start.instruct)
     return edits is not None and edits.unbounded and pictures
-
-
-CONTEXT = 0.25
-"""What a crop holds around what may change, as a share of the longer side of that."""
-SMALLEST = 0.5
-"""Shortest side of a crop, as a share of the default size: models draw badly far below it."""
-WORTH = 0.8
-"""A crop of a larger share of the picture saves too little."""
-
-
-def crop_around(
-    mask: Image.Image, multiple: int, usual: tuple[int, int]
-) -> tuple[int, int, int, int] | None:
-    """Return left, top, right and bottom of a crop around the white of ``mask``, in pixels.
-
-    Its sides are multiples of ``multiple`` and at least half of ``usual``, the (width, height) that
-    the model draws. None if nothing is white, or the crop would be most of the picture.
-    """
-    white = mask.point(lambda value: 255 * (value >= 128)).getbbox()
-    if white is None:
-        return None
-    context = CONTEXT * max(white[2] - white[0], white[3] - white[1])
-    sides: list[tuple[int, int]] = []
-    for side, whole in enumerate(mask.size):
-        first, last = white[side], white[side + 2]
-        wanted = max(last - first + 2 * context, SMALLEST * usual[side])
-        length = min(whole, math.ceil(wanted / multiple) * multiple)
-        begin = round((first + last - length) / 2 / multiple) * multiple
-        begin = max(0, min(begin, first // multiple * multiple, whole - length))
-        if begin + length < last:
-            length = -(-(last - begin) // multiple) * multiple
-        sides.append((begin, begin + length))
-    (left, right), (top, bottom) = sides
-    if (right - left) * (bottom - top) > WORTH * mask.width * mask.height:
-        return None
-    return left, top, right, bottom
 
 
 def _picture(pixels: np.ndarray, size: tuple[int, int]) -> Image.Image:

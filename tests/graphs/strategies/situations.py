@@ -90,12 +90,21 @@ def round_context(folder: Path, lost: Iterable[str], **changes: Any) -> RoundCon
     return RoundContext(**{**made, **changes})
 
 
-def tried(*names: str, better: bool = False) -> tuple[Attempt, ...]:
-    """Earlier rounds in which these acted."""
+def tried(
+    *names: str, better: bool = False, kind: str = "objects are absent", gained: int = 0
+) -> tuple[Attempt, ...]:
+    """Earlier rounds in which these acted, for a picture's worth of work each."""
     nothing: frozenset[str] = frozenset()
     return tuple(
         Attempt(
-            round=at, strategy=name, target=nothing, fixed=nothing, broken=nothing, better=better
+            round=at,
+            strategy=name,
+            target=nothing,
+            fixed=frozenset(map(str, range(gained))),
+            broken=nothing,
+            better=better,
+            kind=kind,
+            pictures=1.0,
         )
         for at, name in enumerate(names, 1)
     )

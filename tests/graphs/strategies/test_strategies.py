@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from scenewright.graphs.strategies.base import (
     RoundContext,
     instruction,
 )
+from scenewright.graphs.strategies.payoff import priors_toml
 from scenewright.graphs.strategies.registry import strategies, strategy_of
 from tests.graphs.strategies.situations import ALL, FACTS, PROMPT, fact, round_context, tried
 
@@ -325,7 +327,49 @@ def test_the_router_tries_what_failed_least(tmp_path: Path) -> None:
     repair_plan = strategy_of("router").plan_repair(
         round_context(tmp_path, [BALL], features=plain, tried=tried(first[0]))
     )
-    assert f"did not help here: {first[0]}" in repair_plan.why
+    assert repair_plan.strategy != first[0]
+    assert "facts a picture" in repair_plan.why
+
+
+def test_the_router_learns_which_repair_pays(tmp_path: Path) -> None:
+    plain = replace(ALL, instructions=False)
+    gaining = tried("feedback", better=True, gained=2)
+    seen = round_context(tmp_path, [BALL], features=plain, tried=gaining)
+    repair_plan = strategy_of("router").plan_repair(seen)
+    # (1 · 3 + 2) / (3 + 1)
+    assert "feedback 1.25 (1.00 flat; 2 facts for 1.0 pictures here)" in repair_plan.why
+    assert repair_plan.strategy == "feedback"
+    # Of another kind of failure nothing was learnt.
+    other = round_context(tmp_path, [LEFT], features=plain, tried=gaining)
+    assert strategy_of("router").plan_repair(other).strategy != "feedback"
+
+
+def test_the_router_begins_with_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {"inpaint": {"facts": 30, "pictures": 20.0, "rounds": 12}}
+    table = {"diffusers:mine": {"objects are absent": known}}
+    monkeypatch.setattr("scenewright.graphs.strategies.payoff.priors", lambda: table)
+    plain = replace(ALL, instructions=False)
+    seen = round_context(tmp_path, [BALL], features=plain, backend="diffusers:mine")
+    repair_plan = strategy_of("router").plan_repair(seen)
+    # What was not measured there is as good as the mean, so that the order decides.
+    assert repair_plan.strategy == "tournament"
+    assert "tournament 1.50 (1.50 flat)" in repair_plan.why
+    failed = replace(seen, tried=tried("tournament", "feedback"))
+    repair_plan = strategy_of("router").plan_repair(failed)
+    assert repair_plan.strategy == "inpaint"
+    assert "inpaint 1.50 (1.50 measured in 12 rounds)" in repair_plan.why
+
+
+def test_priors_are_written_as_they_are_read(tmp_path: Path) -> None:
+    text = priors_toml("diffusers:mine", tried("inpaint", "inpaint", better=True, gained=3))
+    table = tomllib.loads(text)
+    assert table == {
+        "diffusers:mine": {
+            "objects are absent": {"inpaint": {"facts": 6, "pictures": 2.0, "rounds": 2}}
+        }
+    }
 
 
 def test_the_router_keeps_to_the_budget_and_the_backend(tmp_path: Path) -> None:

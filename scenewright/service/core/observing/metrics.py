@@ -133,9 +133,9 @@ class Metrics:
     def event(self, profile: str, event: Event) -> None:
         """Count what a stored event of a run tells of."""
         if isinstance(event, Generated):
-            source = "store" if event.cached else "drawn"
+            source = "store" if event.cached else "proposals" if event.pasted else "drawn"
             self._images.labels(profile, event.purpose, source).inc()
-            if not event.cached:
+            if event.drawn:
                 self._drawing_seconds.labels(profile).observe(event.seconds)
         elif isinstance(event, Answered):
             source = "store" if event.cached else "asked"

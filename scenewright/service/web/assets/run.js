@@ -35,6 +35,10 @@ function tell(words) {
 function inWords(kind, data) {
   if (kind === "planned") return `Round ${data.round} begins: ${data.does}.`;
   if (kind === "generated" && data.purpose === "candidate") return `Round ${data.round} is drawn.`;
+  if (kind === "selected") {
+    const pasted = data.winners.length === 1 ? "one proposal is" : `${data.winners.length} proposals are`;
+    return `Round ${data.round}: ${pasted} pasted, facts gained ${data.gained.length}, lost ${data.lost.length}.`;
+  }
   if (kind === "judged" && data.role === "loop") {
     const stated = data.card.verdicts.filter((verdict) => !verdict.fact_id.startsWith("real:"));
     const count = (state) => stated.filter((verdict) => verdict.state === state).length;
@@ -62,7 +66,7 @@ function showStep() {
   if (!drawing) return;
   bar.max = step.of;
   bar.value = step.step;
-  const what = { reference: "what is missing", draft: "drafts" }[step.purpose] ?? "the scene";
+  const what = { reference: "what is missing", draft: "drafts", proposal: "proposals" }[step.purpose] ?? "the scene";
   const wish = { pause: "; it pauses before the next round", cancel: "; it stops now" }[main.dataset.wants] ?? "";
   byId("now").textContent = `Round ${step.round}: drawing ${what} ${step.step}/${step.of}${wish}`;
 }

@@ -1,0 +1,327 @@
+"""A tournament: several repairs of every place of what is missing, of which the best is pasted.
+
+The missing facts are grouped into places (:mod:`scenewright.graphs.strategies.places`). In each
+heat of a round every place that has no sure winner gets proposals, all drawn in one batch and each
+judged on the facts that its place can change; the first heat draws :data:`FIRST`, the second what
+is left of ``proposals``. Then the best proposal of each place is pasted, if the odds are two to one
+that it gained a fact and lost none (:mod:`scenewright.agents.panel.change`).
+``graphs/proposals.py`` draws, judges and pastes; this module says what of a place is drawn how.
+
+A backend that keeps parts of a picture draws the place anew: after a picture of what is missing
+where it takes references, from noise alone, or as an instruction says. For another one, and where
+nothing is left but places that were tried in vain, the whole picture is the place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from PIL import Image
+
+from scenewright.core.facts import Fact
+from scenewright.core.layout import Region, crop_around, mask_of
+from scenewright.core.ports.backend import BackendFeatures, Reference
+from scenewright.core.scene import SceneGraph
+from scenewright.graphs.events import Place
+from scenewright.graphs.strategies.base import (
+    GenerationOverrides,
+    RepairPlan,
+    RoundContext,
+    failure_line,
+    mask_in,
+    order_for,
+    planned,
+    start_within,
+)
+from scenewright.graphs.strategies.places import overlap, places_of
+
+FIRST = 2
+"""Proposals of every place in the first heat."""
+ROOM = 16
+"""Sides of crops are multiples of this many pixels, for the estimate of work."""
+VARIED = ((0.5, 1.0), (0.5, 1.0), (0.375, 1.5), (0.75, 1.0), (1.0, 1.0))
+"""Factors of ``repair_strength`` and λ1, proposal by proposal: what was pasted is mostly kept at
+first, which is cheap as well, and later drawn anew more freely."""
+MOST_WEIGHT = 4.0
+"""Largest weight of a reference."""
+COVERED = 0.3
+"""An object of whose place this share lies in another place is in the prompt of its crop."""
+
+
+class Tournament:
+    """Repairs every place of what is missing by the best of several proposals."""
+
+    name = "tournament"
+    about = "Draw several repairs of each place of what failed, paste the best that loses nothing."
+    stops_when_satisfied = True
+    uses_detector = True
+    """Whether the profile's detector is to tell where objects stand."""
+
+    def unsupported_reason(self, features: BackendFeatures) -> str | None:
+        """Report missing support for keeping a part of a picture."""
+        return None if keeps_parts(features) else "it cannot keep a part of a picture"
+
+    def plan_repair(self, round_context: RoundContext) -> RepairPlan:
+        """Plan proposals for every place of what failed."""
+        features, options = round_context.features, round_context.options
+        places = places_of(round_context, self.name)
+        whole = not places[0].regions
+        if (lacking := self.unsupported_reason(features)) is not None and not whole:
+            places = (_whole(places, round_context),)
+            whole = True
+        left = round_context.images_left
+        reference = None
+        if shows_missing(round_context) and (left is None or left >= 2):
+            reference = round_context.missing
+        work = [
+            sum(proposal_work(place, number, round_context) for place in places)
+            for number in range(options.proposals)
+        ]
+        shown = 0.0
+        if reference is not None and pastes(features) and not whole:
+            shown = reference_work(round_context)
+        calls = round_context.judges
+        first, most = min(FIRST, options.proposals), options.proposals
+        spent = (sum(work[:first]) + first * shown, sum(work) + most * shown)
+        asked = (first * len(places) * calls, most * len(places) * calls)
+        what = "the whole picture" if whole else f"{_count(len(places), 'place')} of what failed"
+        does = (
+            f"draws {first} proposals for {what}, up to {most} where none wins: "
+            f"{spent[0]:.0f} to {spent[1]:.0f} steps of work, {asked[0]} to {asked[1]} judge calls"
+        )
+        why = failure_line(round_context)
+        if lacking is not None:
+            why += f" ({lacking})"
+        elif whole:
+            tries = places[0].tries
+            said = f"tried in vain {tries} times" if tries else "not all places are known"
+            why += f" ({said})"
+        return RepairPlan(
+            self.name, does, why, reference, places=places, work=spent, judge_calls=asked
+        )
+
+    def redraw(
+        self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
+    ) -> GenerationOverrides:
+        """Return the first proposal of the first place, for hosts that draw one picture a round."""
+        first, _ = self.proposal(round_context, repair_plan.places[0], shown, 0, 0)
+        return replace(first, seed=None)
+
+    def proposal(
+        self,
+        round_context: RoundContext,
+        place: Place,
+        shown: str | None,
+        number: int,
+        seed: int,
+    ) -> tuple[GenerationOverrides, str]:
+        """Return the changes of proposal ``number`` of ``place``, and what it does in words.
+
+        ``shown`` is the content hash of the picture of what is missing, if there is one.
+        """
+        ways = _ways(round_context.features, shown is not None, bool(place.regions))
+        way = ways[number % len(ways)]
+        return getattr(self, f"_{way}")(round_context, place, shown, number, seed)
+
+    def _pasted(
+        self,
+        round_context: RoundContext,
+        place: Place,
+        shown: str | None,
+        number: int,
+        seed: int,
+    ) -> tuple[GenerationOverrides, str]:
+        options, images, best = round_context.options, round_context.images, round_context.best
+        assert shown is not None
+        regions = [Region(*region) for region in place.regions]
+        picture = images.get(best)
+        mask = mask_of(regions, picture.size)
+        inside = images.put(mask)
+        pasted = images.put(Image.composite(images.get(shown).resize(picture.size), picture, mask))
+        softer, stronger = VARIED[number % len(VARIED)]
+        weight = min(MOST_WEIGHT, options.weight_missing * stronger)
+        strength = options.repair_strength * softer
+        new = Reference(
+            image=shown,
+            weight=weight,
+            mask=inside if round_context.features.masks else None,
+        )
+        start = start_within(round_context, pasted, strength, inside)
+        return (
+            GenerationOverrides(references=(new,), start=start, seed=seed),
+            f"after a picture of what is missing, λ1 {weight:g}, strength {strength:g}",
+        )
+
+    def _noise(
+        self,
+        round_context: RoundContext,
+        place: Place,
+        shown: str | None,
+        number: int,
+        seed: int,
+    ) -> tuple[GenerationOverrides, str]:
+        mask = mask_in(round_context, (Region(*region) for region in place.regions))
+        start = start_within(round_context, round_context.best, 1.0, mask)
+        return GenerationOverrides(start=start, seed=seed), "from noise"
+
+    def _instructed(
+        self,
+        round_context: RoundContext,
+        place: Place,
+        shown: str | None,
+        number: int,
+        seed: int,
+    ) -> tuple[GenerationOverrides, str]:
+        mask = None
+        if place.regions:
+            mask = mask_in(round_context, (Region(*region) for region in place.regions))
+        if not round_context.features.edit_references:
+            shown = None
+        order = order_for(round_context.scene, facts_in(round_context, place), shown is not None)
+        start = start_within(round_context, round_context.best, 1.0, mask, instruct=True)
+        references = () if shown is None else (Reference(image=shown, weight=1.0),)
+        return (
+            GenerationOverrides(references=references, start=start, prompt=order, seed=seed),
+            f"asks for: {order}",
+        )
+
+    def _guided(
+        self,
+        round_context: RoundContext,
+        place: Place,
+        shown: str | None,
+        number: int,
+        seed: int,
+    ) -> tuple[GenerationOverrides, str]:
+        options = round_context.options
+        kept = Reference(image=round_context.best, weight=options.weight_best)
+        both = (kept,)
+        if shown is not None:
+            both = (*both, Reference(image=shown, weight=options.weight_missing))
+        both = both[-round_context.features.references :]
+        weights = ", ".join(f"λ {reference.weight:g}" for reference in both)
+        return (
+            GenerationOverrides(references=both, seed=seed),
+            f"the whole picture with references, {weights}",
+        )
+
+    def _anew(
+        self,
+        round_context: RoundContext,
+        place: Place,
+        shown: str | None,
+        number: int,
+        seed: int,
+    ) -> tuple[GenerationOverrides, str]:
+        return GenerationOverrides(seed=seed), "the whole picture from another seed"
+
+
+def keeps_parts(features: BackendFeatures) -> bool:
+    """Whether a backend can draw a part of a picture anew and keep the rest."""
+    return features.edit or features.instructions
+
+
+def shows_missing(round_context: RoundContext) -> bool:
+    """Whether proposals of the round need a picture of what is missing."""
+    features = round_context.features
+    takes = features.references or features.edit_references
+    return bool(takes) and round_context.options.weight_missing != 0
+
+
+def pastes(features: BackendFeatures) -> bool:
+    """Whether a backend draws a place after a picture of what is missing that is pasted there."""
+    return features.edit and (
+        features.start_references or (features.references > 0 and features.masks)
+    )
+
+
+def shown_in_crop(place: Place, round_context: RoundContext) -> SceneGraph | None:
+    """Return the part of the scene that stands in ``place``; None where no crop is drawn.
+
+    Its own objects, and others whose planned places it covers in good part.
+    """
+    if not (place.regions and round_context.options.crop and round_context.features.crops):
+        return None
+    regions = [Region(*region) for region in place.regions]
+    there = {
+        name
+        for name, mine in planned(round_context).items()
+        if any(overlap(mine, region) > COVERED for region in regions)
+    } | set(place.objects)
+    scene = round_context.scene
+    return scene.subgraph(
+        there, [r for r in scene.relations if r.source in there and r.target in there]
+    )
+
+
+def reference_work(round_context: RoundContext) -> float:
+    """Estimate the full-picture steps of the denoiser that a picture of what is missing takes."""
+    features, options = round_context.features, round_context.options
+    whole = options.steps or features.default_steps
+    return _step_work(round_context) * (options.reference_steps or whole)
+
+
+def _step_work(round_context: RoundContext) -> float:
+    """Return the work of a step of a whole picture of the run's size."""
+    features, options = round_context.features, round_context.options
+    usual = features.default_size
+    pixels = (options.width or usual[0]) * (options.height or usual[1])
+    saved = features.guided_share and features.default_guidance > 1
+    return ((1 + options.guided_share) / 2 if saved else 1.0) * pixels / (usual[0] * usual[1])
+
+
+def facts_in(round_context: RoundContext, place: Place) -> Sequence[Fact]:
+    """Return the facts that ``place`` is to gain."""
+    return [fact for fact in round_context.facts if fact.id in place.missing]
+
+
+def proposal_work(place: Place, number: int, round_context: RoundContext) -> float:
+    """Estimate the full-picture steps of the denoiser of proposal ``number`` of ``place``."""
+    features, options = round_context.features, round_context.options
+    steps, share = options.steps or features.default_steps, 1.0
+    if place.regions:
+        if features.strengths and shows_missing(round_context):
+            softer, _ = VARIED[number % len(VARIED)]
+            steps = max(1, math.floor(steps * options.repair_strength * softer))
+        if options.crop and features.crops:
+            usual = features.default_size
+            size = (options.width or usual[0], options.height or usual[1])
+            mask = mask_of((Region(*region) for region in place.regions), size)
+            box = crop_around(mask, ROOM, usual)
+            if box is not None:
+                share = (box[2] - box[0]) * (box[3] - box[1]) / (size[0] * size[1])
+    return _step_work(round_context) * steps * share
+
+
+def _ways(features: BackendFeatures, shown: bool, placed: bool) -> list[str]:
+    """Return how proposals may be drawn, the most promising way first."""
+    if placed:
+        found = ["pasted"] if shown and pastes(features) else []
+        if features.instructions:
+            found.append("instructed")
+        if features.edit and not found:
+            found.append("noise")
+        return found
+    found = ["instructed"] if features.instructions else []
+    if features.references:
+        found.append("guided")
+    return [*found, "anew"]
+
+
+def _whole(places: Sequence[Place], round_context: RoundContext) -> Place:
+    missing = [name for place in places for name in place.missing]
+    return Place(
+        objects=tuple(dict.fromkeys(name for place in places for name in place.objects)),
+        missing=tuple(missing),
+        watched=tuple(
+            verdict.fact_id
+            for verdict in round_context.card.stated
+            if verdict.state == "yes" and verdict.fact_id not in missing
+        ),
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
