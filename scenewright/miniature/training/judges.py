@@ -184,6 +184,8 @@ class JudgeRecipe:
     """Highest learning rate."""
     spoiled: float = 0.25
     """Share of pictures in which one thing is rubbed out or melted."""
+    crowded: float = 0.0
+    """Share of paintings of the levels beyond the paper's: crowds and contrasts."""
     weather: float = 0.8
     """How often pictures are smeared, noisy or shifted in colour."""
     eager: tuple[str, ...] = ()
@@ -299,6 +301,7 @@ def train_judge(
             recipe.questions if asking else 0,
             recipe.spoiled,
             recipe.eager,
+            recipe.crowded,
         )
         # Clean pictures first: things must be known before they can be known in bad weather.
         strength = recipe.weather * min(1.0, step / max(1, recipe.vision_steps))
