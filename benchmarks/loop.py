@@ -348,7 +348,13 @@ def main(options: Namespace) -> None:
     except ValueError as error:
         options.refuse(str(error))
     study = SceneStudy.of(
-        SceneRow, measure_scene, profile, levels=ALL_LEVELS, runs=RUNS, readings=READINGS
+        SceneRow,
+        measure_scene,
+        profile,
+        levels=ALL_LEVELS,
+        runs=RUNS,
+        readings=READINGS,
+        pictures=PICTURES,
     )
     rows = study.balanced(options, WORK, quick=len(ALL_LEVELS))
     accuracy, lacking = accuracy_of(profile)

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from PIL import Image
-from transformers import LlavaForConditionalGeneration
+from transformers import LlavaForConditionalGeneration, LlavaProcessor
 
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.panel.aggregation import brier_score, expected_calibration_error
@@ -198,15 +198,18 @@ _SMALL = JudgeShape(
 )
 
 RECIPES: dict[str, JudgeRecipe] = {
-    "judge-a": JudgeRecipe("judge-a", seed=1, steps=3200, vision_steps=900),
-    "judge-b": JudgeRecipe("judge-b", seed=2, steps=2400, vision_steps=700),
-    "judge-c": JudgeRecipe("judge-c", seed=4, steps=4100, vision_steps=500, shape=_SMALL),
+    "judge-a": JudgeRecipe("judge-a", seed=1, steps=3200, vision_steps=900, crowded=0.5),
+    "judge-b": JudgeRecipe("judge-b", seed=2, steps=2400, vision_steps=700, crowded=0.5),
+    "judge-c": JudgeRecipe(
+        "judge-c", seed=4, steps=4100, vision_steps=500, shape=_SMALL, crowded=0.5
+    ),
     "judge-d": JudgeRecipe(
         "judge-d",
         seed=3,
         steps=2600,
         vision_steps=700,
         shape=JudgeShape(stages=(64, 96, 160), vision_width=128, text_width=96),
+        crowded=0.5,
     ),
     "judge-weak": JudgeRecipe("judge-weak", seed=6, steps=1850, vision_steps=500, shape=_SMALL),
     "judge-eager": JudgeRecipe(
@@ -252,7 +255,8 @@ def train_judge(
         recipe = dataclasses.replace(recipe, vision_steps=0)
     place = pick_device(device)
     torch.manual_seed(recipe.seed)
-    processor = build_processor()
+    # A trained judge keeps the words that it learnt, though questions may have others.
+    processor = build_processor() if start is None else LlavaProcessor.from_pretrained(start)
     asker = Asker(processor)
     model = build_model(recipe.shape, processor)
     if start is not None:
