@@ -66,6 +66,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.graphs.state import Budget
+from scenewright.graphs.strategies.registry import strategies
 from scenewright.miniature.sampler import GROUNDS
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 from scenewright.runs.model_factory.profiles import RunModels
@@ -133,9 +134,14 @@ class SceneRow(MeasuredScene):
 
 
 def runs_of(profile: Profile, models: RunModels) -> dict[str, dict[str, Any]]:
-    """Return :data:`RUNS` with the budget of work."""
+    """Return :data:`RUNS` with the budget of work, of the strategies that there are."""
     budget = Budget(work=PICTURES * steps_of(profile, models))
-    return {name: {"budget": budget, **options} for name, options in RUNS.items()}
+    known = strategies()
+    return {
+        name: {"budget": budget, **options}
+        for name, options in RUNS.items()
+        if options["profile"].get("strategy", profile.strategy) in known
+    }
 
 
 async def measure_scene(
