@@ -397,4 +397,4 @@ def shown(found: Any, digits: int = 3) -> str:
 
 def mean(found: Any, digits: int = 3) -> str:
     """Return the mean of a figure; a dash without one."""
-    return f"{found['mean']:.{digits}f}" if found else "–"
+    return f"{found['mean']:.{digits}f}".replace("-", "−") if found else "–"
