@@ -12,7 +12,8 @@ so that a run may spend a little more: ``work.STRATEGY`` says what it was.
 All are scored by judges that the loop never saw, as judged and, by level, corrected for those
 judges' errors as measured on paintings of that level (``_loop.py`` says how). Beside the judges
 stands a detector that shares no weights with them (``_detected.py``): ``detected.*`` are its scores
-of objects, attributes and the relations that outlines decide. Rows are stored scene by scene: the
+of objects, attributes and the relations that outlines decide, and ``detector.*`` say how far it
+agrees with paintings' truth and with pictures labelled by eye. Rows are stored scene by scene: the
 same command goes on after a kill.
 
 ``[LEVEL.]MEASURE.STRATEGY`` are means over scenes, ``[LEVEL.]gain.[MEASURE_]DIFFERENCE`` paired
@@ -26,6 +27,7 @@ that chose the image.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from argparse import Namespace
@@ -36,7 +38,7 @@ from typing import Any
 from PIL import Image
 from pydantic import ValidationError
 
-from benchmarks._detected import detected_truth, recalls
+from benchmarks._detected import detected_truth, recalls, trust_figures
 from benchmarks._harness import Option, benchmark, interval, prefixed, report
 from benchmarks._loop import (
     MEASURES,
@@ -76,6 +78,8 @@ PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "loop.png"
 WORK = Path("out/bench-loop")
 PICTURES = 7
 """Full pictures whose work a run may spend."""
+PAINTINGS = 40
+"""Paintings of each kind on which the detector is compared with the truth."""
 ROUNDS = 12
 """Most rounds of a run, more than its work allows."""
 SAVING: Mapping[str, Any] = {"crop": True, "reference_steps": 6}
@@ -365,6 +369,7 @@ def main(options: Namespace) -> None:
     rows = study.balanced(options, WORK, quick=len(ALL_LEVELS))
     accuracy, lacking = accuracy_of(profile)
     figures = figures_of(rows, accuracy)
+    figures |= asyncio.run(trust_figures(2 if options.quick else PAINTINGS))
     if lacking:
         print(f"Not all is corrected: {lacking}.")
     report("loop", len(rows), figures, options.unpublished)
