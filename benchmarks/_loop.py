@@ -165,7 +165,7 @@ def images_until(rounds: Sequence[RoundRecord], last: int) -> int:
     return len(drawn) + sum(record.reference_image is not None for record in drawn)
 
 
-def attempts(result: RunResult, role: Role = "loop") -> tuple[Attempt, ...]:
+def rounds_tried(result: RunResult, role: Role = "loop") -> tuple[Attempt, ...]:
     """Return what each later round gained and lost, as the judges of ``role`` see it."""
     cards = {r.round: card for r in result.rounds if (card := r.card(role)) is not None}
     acting = {r.round: r.strategy for r in result.rounds if r.strategy}
@@ -174,7 +174,7 @@ def attempts(result: RunResult, role: Role = "loop") -> tuple[Attempt, ...]:
 
 def lost_a_round(result: RunResult, role: Role = "loop") -> float | None:
     """Return the mean of the facts that a round lost; None where there was no second round."""
-    lost = [len(attempt.broken) for attempt in attempts(result, role)]
+    lost = [len(attempt.broken) for attempt in rounds_tried(result, role)]
     return sum(lost) / len(lost) if lost else None
 
 

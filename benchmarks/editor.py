@@ -22,10 +22,10 @@ from benchmarks._harness import benchmark, interval
 from benchmarks._loop import (
     QUICK_STEPS,
     Kept,
-    attempts,
     overridden,
     read,
     refined,
+    rounds_tried,
     score_figures,
     shown,
 )
@@ -69,7 +69,7 @@ async def measure_scene(
         async for name, result in refined(scene, at, profile, models, runs, scratch, **most)
     }
     kept = {name: read(result, IMAGES) for name, result in results.items()}
-    tried = {name: attempts(result) for name, result in results.items()}
+    tried = {name: rounds_tried(result) for name, result in results.items()}
     return {
         "kept": kept | {PLAIN: read(results[names[0]], 0)},
         "fixed": {name: _mean([len(one.fixed) for one in some]) for name, some in tried.items()},

@@ -21,13 +21,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks._harness import Option, benchmark, interval
+from benchmarks._harness import (
+    PROCESSES,
+    Option,
+    benchmark,
+    folder,
+    interval,
+    work_folder,
+)
 from benchmarks._loop import (
     WHOLE,
     Kept,
-    attempts,
     level_parts,
-    lost_a_round,
     miniature,
     read,
     refined,
@@ -35,14 +40,16 @@ from benchmarks._loop import (
     shown,
     verb,
 )
-from benchmarks._rows import MeasuredScene, SceneStudy, scene_options
-from benchmarks._scenes import LEVELS
+from benchmarks._rows import MeasuredScene, SceneStudy
+from benchmarks._scenes import LEVELS, balanced_scenes
 from benchmarks._templates import template
 from scenewright.config.profiles import Profile
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import Budget
+from scenewright.graphs.strategies.base import attempts_of
 from scenewright.graphs.strategies.registry import strategies
 from scenewright.runs.model_factory.profiles import RunModels
+from scenewright.runs.records import RunResult
 
 WORK = Path("out/bench-strategies")
 IMAGES = 7
@@ -83,14 +90,28 @@ async def measure_scene(
     most = {"rounds": IMAGES, "budget": Budget(images=IMAGES)}
     runs = refined(scene, at, profile, models, RUNS, scratch, **most)
     results = {name: result async for name, result in runs}
-    router = attempts(results[ROUTER])
+    router = tries(results[ROUTER])
     return {
         "kept": {name: read(result, IMAGES) for name, result in results.items()},
         "regressions": {name: lost_a_round(result) for name, result in results.items()},
         "rounds": {name: len(result.rounds) - 1 for name, result in results.items()},
-        "acting": dict(sorted(Counter(one.strategy for one in router).items())),
-        "gained": dict(sorted(Counter(one.strategy for one in router if one.better).items())),
+        "acting": dict(sorted(Counter(name for name, _, _ in router).items())),
+        "gained": dict(sorted(Counter(name for name, _, better in router if better).items())),
     }
+
+
+def tries(result: RunResult) -> list[tuple[str, int, bool]]:
+    """Return strategy, facts lost and whether it gave the best picture, of each later round."""
+    cards = {r.round: r.loop_card for r in result.rounds if r.loop_card is not None}
+    acting = {r.round: r.strategy for r in result.rounds if r.strategy}
+    found = attempts_of(cards, acting, result.facts)
+    return [(attempt.strategy, len(attempt.broken), attempt.better) for attempt in found]
+
+
+def lost_a_round(result: RunResult) -> float | None:
+    """Return the mean of the facts that a round lost; None where there was no second round."""
+    lost = [broken for _, broken, _ in tries(result)]
+    return sum(lost) / len(lost) if lost else None
 
 
 def figures_of(rows: Sequence[RepairRow]) -> dict[str, Any]:
@@ -143,18 +164,24 @@ def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
     "3 scenes",
     clean=True,
     trials=["tuning"],
+    scenes=Option(120, "scenes", least=1),
+    processes=PROCESSES,
+    work=folder(f"folder of the rows (default: {WORK})"),
     tuning=Option(
         False,
         f"scenes from {TUNING} on, for trying settings out; writes no results",
         more={"action": "store_true"},
     ),
-    **scene_options(120, WORK),
 )
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure all strategies."""
+    count = 3 if options.quick else options.scenes + -options.scenes % len(LEVELS)
+    first = TUNING if options.tuning else 0
     profile = miniature(options.quick)
     study = SceneStudy.of(RepairRow, measure_scene, profile, runs=RUNS, images=IMAGES)
-    rows = study.balanced(options, WORK, quick=3, first=TUNING if options.tuning else 0)
+    with work_folder(options, WORK) as work:
+        scenes = dict(enumerate(balanced_scenes(first + count)[first:], first))
+        rows = study.rows(scenes, work / "rows.jsonl", options.processes)
     figures = figures_of(rows)
     print(markdown(figures, len(rows), "now"))
     return len(rows), figures
