@@ -37,12 +37,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks._harness import RESAMPLES, spread
 from benchmarks._models import shared
-from benchmarks._scenes import LEVELS
+from benchmarks._scenes import LEVELS, AnyLevel
 from scenewright.agents.panel.intervals import LEAST_YOUDEN, rogan_gladen
 from scenewright.config.profiles import BUILT_IN, Profile
 from scenewright.core.facts import FACT_KINDS, Fact, FactKind, Recall, ScoreCard
 from scenewright.core.scene import SceneGraph
+from scenewright.graphs.events import Role
 from scenewright.graphs.state import improves
+from scenewright.graphs.strategies.base import Attempt, attempts_of
 from scenewright.runs.api import refine
 from scenewright.runs.model_factory.profiles import RunModels
 from scenewright.runs.records import RoundRecord, RunResult
@@ -163,6 +165,24 @@ def images_until(rounds: Sequence[RoundRecord], last: int) -> int:
     return len(drawn) + sum(record.reference_image is not None for record in drawn)
 
 
+def rounds_tried(result: RunResult, role: Role = "loop") -> tuple[Attempt, ...]:
+    """Return what each later round gained and lost, as the judges of ``role`` see it."""
+    cards = {r.round: card for r in result.rounds if (card := r.card(role)) is not None}
+    acting = {r.round: r.strategy for r in result.rounds if r.strategy}
+    return attempts_of(cards, acting, result.facts)
+
+
+def lost_a_round(result: RunResult, role: Role = "loop") -> float | None:
+    """Return the mean of the facts that a round lost; None where there was no second round."""
+    lost = [len(attempt.broken) for attempt in rounds_tried(result, role)]
+    return sum(lost) / len(lost) if lost else None
+
+
+def steps_of(profile: Profile, models: RunModels) -> int:
+    """Return the denoising steps of a full picture: its work."""
+    return profile.steps or models.backend.features.default_steps
+
+
 def read(result: RunResult, last: int) -> Kept:
     """Return what a strategy that ends with round ``last`` keeps of a finished run."""
     record = kept_until(result.rounds, last, result.facts)
@@ -202,12 +222,13 @@ class Accuracy:
         return se, sp
 
 
-def accuracies(report: Mapping[str, Any]) -> dict[FactKind, Accuracy]:
-    """Return the accuracy by kind in a judge's ``report.json``, on pictures as painted.
+def accuracies(report: Mapping[str, Any], pictures: str = "painted") -> dict[FactKind, Accuracy]:
+    """Return the accuracy by kind in a judge's ``report.json``, on ``pictures``.
 
-    A kind without ``sensitivity`` and ``specificity`` is left out.
+    These are a title of the report: as painted, or a harder level. A kind without ``sensitivity``
+    and ``specificity`` is left out.
     """
-    painted = report.get("painted", {})
+    painted = report.get(pictures, {})
     return {
         kind: Accuracy(
             float(figures["sensitivity"]),
@@ -353,12 +374,12 @@ def score_figures(
     return plain | mended
 
 
-def level_parts(rows: Sequence[Any]) -> dict[str, list[Any]]:
+def level_parts(rows: Sequence[Any], levels: Sequence[AnyLevel] = LEVELS) -> dict[str, list[Any]]:
     """Return prefix of keys → rows: all of them, and those of each level that has some."""
     if not rows:
         raise ValueError("no scenes: nothing was measured")
-    levels = {f"{level}.": [row for row in rows if row.level == level] for level in LEVELS}
-    return {"": list(rows), **{prefix: some for prefix, some in levels.items() if some}}
+    parts = {f"{level}.": [row for row in rows if row.level == level] for level in levels}
+    return {"": list(rows), **{prefix: some for prefix, some in parts.items() if some}}
 
 
 def verb(gain: Mapping[str, float], tied: str) -> str:
@@ -376,4 +397,4 @@ def shown(found: Any, digits: int = 3) -> str:
 
 def mean(found: Any, digits: int = 3) -> str:
     """Return the mean of a figure; a dash without one."""
-    return f"{found['mean']:.{digits}f}" if found else "–"
+    return f"{found['mean']:.{digits}f}".replace("-", "−") if found else "–"

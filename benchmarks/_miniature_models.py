@@ -36,10 +36,10 @@ from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Level, SceneGraph
 from scenewright.miniature.painter import Mask, Painting, layers_of, silhouettes
-from scenewright.miniature.sampler import sample_painting
+from scenewright.miniature.sampler import GROUNDS, sample_painting
 from scenewright.miniature.training.judge_batch import to_pixels, weather
-from scenewright.miniature.training.judge_questions import KnownFact, ask_about
-from scenewright.miniature.training.judges import Scored, answerable, figures_of, weathered
+from scenewright.miniature.training.judge_questions import KnownFact
+from scenewright.miniature.training.judges import Scored, figures_of, known_of, weathered
 from scenewright.miniature.training.segmenter import LABELS, truth_of
 from scenewright.miniature.world import SIZE
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
@@ -408,8 +408,6 @@ def known_facts(picture: Picture) -> list[KnownFact]:
 
 
 RESAMPLES = 300
-_CHANGED = 0.4
-"""How often what is asked of a painting is not what it shows."""
 
 
 def spread(clusters: Sequence[Sequence[Scored]], resamples: int = RESAMPLES) -> dict[str, Any]:
@@ -456,17 +454,22 @@ async def _scored(
 async def judge_figures(kept: KeptTeam, judges: Sequence[Judge], count: int) -> dict[str, Any]:
     """Return the figures of judges on ``count`` paintings, and the role of each judge.
 
-    Keys are ``judges.JUDGE.TITLE.KIND.FIGURE`` (painted or weathered) and ``judges.JUDGE.role``.
+    Keys are ``judges.JUDGE.TITLE.KIND.FIGURE`` and ``judges.JUDGE.role``; titles are those of
+    :data:`~scenewright.miniature.training.judges.TITLES`.
     """
     clusters: dict[tuple[str, str], list[list[Scored]]] = {}
     for at in progress(range(count), note="judges"):
-        rng = held_out("judges", at)
-        painting = sample_painting(rng)
-        known = answerable(ask_about(rng, painting.truth, change=_CHANGED))
-        shown = {"painted": painting.image, "weathered": weathered(painting.image, at)}
-        for title, image in shown.items():
+        painting, known = known_of(held_out("judges", at))
+        shown = {
+            "painted": (painting.image, known),
+            "weathered": (weathered(painting.image, at), known),
+        }
+        for ground in GROUNDS:
+            painting, known = known_of(held_out(f"judges/{ground}", at), ground)
+            shown[ground] = painting.image, known
+        for title, (image, asked) in shown.items():
             for judge in judges:
-                row = await _scored(kept, judge, image, known)
+                row = await _scored(kept, judge, image, asked)
                 clusters.setdefault((short(judge), title), []).append(row)
     figures: dict[str, Any] = {"judges.paintings": count}
     figures |= {f"judges.{short(judge)}.role": kept.role_of(judge) for judge in judges}

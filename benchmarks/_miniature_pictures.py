@@ -33,7 +33,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from benchmarks._harness import interval, intervals, prefixed, progress
-from benchmarks._scenes import LEVELS, held_out, painting_of_level
+from benchmarks._scenes import ALL_LEVELS, LEVELS, AnyLevel, held_out, painting_of_level
 from scenewright.agents.composers.rules import setting_of
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
 from scenewright.config.profiles import Profile
@@ -43,7 +43,7 @@ from scenewright.core.images import ImageStore
 from scenewright.core.layout import Cell, place_what_fits
 from scenewright.core.ports.backend import GenerationRequest, PromptCount, Reference
 from scenewright.core.ports.judge import Judge
-from scenewright.core.scene import Attributes, Level, SceneGraph, SceneObject
+from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.graphs.drawing import stored_metadata, stored_prompt_count
 from scenewright.graphs.state import LoopOptions
 from scenewright.miniature.painter import Painting, render
@@ -133,7 +133,7 @@ SCORES = ("objects", "attributes", "relations", "sgscore", "facts")
 class Task:
     """A held-out scene and the seed it is drawn with."""
 
-    level: Level
+    level: AnyLevel
     """Level of the scene."""
     scene: SceneGraph
     """What is asked."""
@@ -141,12 +141,12 @@ class Task:
     """Of the composition and of the noise."""
 
 
-def tasks_of(count: int) -> list[Task]:
-    """Return ``count`` held-out scenes of each level."""
+def tasks_of(count: int, levels: Sequence[AnyLevel] = LEVELS) -> list[Task]:
+    """Return ``count`` held-out scenes of each of ``levels``."""
     return [
         Task(level, painting_of_level(level, "drawing", at).scene, at)
         for at in range(count)
-        for level in LEVELS
+        for level in levels
     ]
 
 
@@ -187,16 +187,16 @@ async def level_figures(kept: KeptTeam, count: int) -> dict[str, Any]:
 
     ``.prompts_cut`` (share) and ``.n`` for ``count`` scenes a level, drawn as the profile draws.
     """
-    cards: dict[tuple[Level, str], list[dict[str, float | None]]] = defaultdict(list)
-    cut: dict[Level, list[bool]] = defaultdict(list)
-    for task in progress(tasks_of(count), note="levels"):
+    cards: dict[tuple[AnyLevel, str], list[dict[str, float | None]]] = defaultdict(list)
+    cut: dict[AnyLevel, list[bool]] = defaultdict(list)
+    for task in progress(tasks_of(count, ALL_LEVELS), note="levels"):
         image, dropped = await _draw(kept, task, None)
         cut[task.level].append(dropped > 0)
         facts = kept.profile.form().facts(task.scene)
         for role in ROLES:
             cards[task.level, role].append(scores_of(await kept.card(image, facts, role)))
     figures: dict[str, Any] = {}
-    for level in LEVELS:
+    for level in ALL_LEVELS:
         figures[f"levels.{level}.n"] = len(cut[level])
         figures[f"levels.{level}.prompts_cut"] = sum(cut[level]) / len(cut[level])
         for role in ROLES:

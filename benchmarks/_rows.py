@@ -17,6 +17,7 @@ import shutil
 import signal
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -27,7 +28,15 @@ from typing import Any, Generic, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import scenewright
-from benchmarks._harness import BenchmarkError, Progress
+from benchmarks._harness import (
+    PROCESSES,
+    BenchmarkError,
+    Option,
+    Progress,
+    folder,
+    work_folder,
+)
+from benchmarks._scenes import LEVELS, AnyLevel, balanced_scenes, level_at
 from scenewright.config.profiles import Profile
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.store.json_lines import append_lines, read_lines
@@ -70,6 +79,15 @@ T = TypeVar("T")
 D = TypeVar("D")
 R = TypeVar("R", bound=Row)
 S = TypeVar("S", bound=MeasuredScene)
+
+
+def scene_options(scenes: int, default: Path) -> dict[str, Option]:
+    """Return the command-line options of a study: ``--scenes``, ``--processes`` and ``--work``."""
+    return {
+        "scenes": Option(scenes, "scenes", least=1),
+        "processes": PROCESSES,
+        "work": folder(f"folder of the rows (default: {default})"),
+    }
 
 
 def code_digest(root: Path | None = None, parts: tuple[str, ...] = ENGINE) -> str:
@@ -163,6 +181,8 @@ class SceneStudy(Generic[S]):
     fingerprint: str
     realism: bool = False
     """Whether the models include judges of realism."""
+    levels: Sequence[AnyLevel] = LEVELS
+    """Levels that its scenes have in turn."""
 
     @classmethod
     def of(
@@ -172,6 +192,7 @@ class SceneStudy(Generic[S]):
         profile: Profile,
         *,
         realism: bool = False,
+        levels: Sequence[AnyLevel] = LEVELS,
         **parts: Any,
     ) -> SceneStudy[S]:
         """Return the study whose fingerprint names profile, weights, code and ``parts``."""
@@ -181,7 +202,7 @@ class SceneStudy(Generic[S]):
         models = [[one.id, one.fingerprint] for one in (made.backend, made.composer, *judges)]
         described = profile.model_dump(mode="json", exclude={"about"})
         decides = {"profile": described, "models": models, "code": code_digest(), **parts}
-        return cls(row, measure, profile, fingerprint_of(decides), realism)
+        return cls(row, measure, profile, fingerprint_of(decides), realism, levels)
 
     async def measured(
         self, scene: SceneGraph, at: int, models: RunModels, scratch: Path | None = None
@@ -193,10 +214,29 @@ class SceneStudy(Generic[S]):
             fingerprint=self.fingerprint,
             at=at,
             scene=scene.digest,
-            level=scene.level(),
+            level=level_at(at, self.levels),
             seconds=time.perf_counter() - begun,
             **found,
         )
+
+    def balanced(
+        self,
+        options: Namespace,
+        default: Path,
+        *,
+        quick: int,
+        first: int = 0,
+        file: str = "rows.jsonl",
+    ) -> list[S]:
+        """Return the rows of ``options.scenes`` held-out scenes, or of ``quick`` in a quick run.
+
+        The levels come in turn, each as often; ``first`` is the number of the first scene. Rows are
+        in ``file`` of the folder ``options.work``, by default ``default``.
+        """
+        count = quick if options.quick else options.scenes + -options.scenes % len(self.levels)
+        scenes = dict(enumerate(balanced_scenes(first + count, self.levels)[first:], first))
+        with work_folder(options, default) as work:
+            return self.rows(scenes, work / file, options.processes)
 
     def rows(self, scenes: Mapping[int, SceneGraph], file: Path, processes: int) -> list[S]:
         """Return one row a scene, by number: those in ``file``, and the rest measured now."""

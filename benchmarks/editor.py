@@ -18,17 +18,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks._harness import PROCESSES, Option, benchmark, folder, interval, work_folder
-from benchmarks._loop import QUICK_STEPS, Kept, overridden, read, refined, score_figures, shown
-from benchmarks._rows import MeasuredScene, SceneStudy
-from benchmarks._scenes import LEVELS, balanced_scenes
+from benchmarks._harness import benchmark, interval
+from benchmarks._loop import (
+    QUICK_STEPS,
+    Kept,
+    overridden,
+    read,
+    refined,
+    rounds_tried,
+    score_figures,
+    shown,
+)
+from benchmarks._rows import MeasuredScene, SceneStudy, scene_options
 from benchmarks.strategies import IMAGES
 from scenewright.config.profiles import BUILT_IN, Profile
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import Budget
-from scenewright.graphs.strategies.base import Attempt, attempts_of
 from scenewright.runs.model_factory.profiles import RunModels
-from scenewright.runs.records import RunResult
 
 WORK = Path("out/bench-editor")
 EDITOR, GENERATOR = "miniature-edit", "miniature"
@@ -63,19 +69,12 @@ async def measure_scene(
         async for name, result in refined(scene, at, profile, models, runs, scratch, **most)
     }
     kept = {name: read(result, IMAGES) for name, result in results.items()}
-    tried = {name: tries(result) for name, result in results.items()}
+    tried = {name: rounds_tried(result) for name, result in results.items()}
     return {
         "kept": kept | {PLAIN: read(results[names[0]], 0)},
         "fixed": {name: _mean([len(one.fixed) for one in some]) for name, some in tried.items()},
         "lost": {name: _mean([len(one.broken) for one in some]) for name, some in tried.items()},
     }
-
-
-def tries(result: RunResult) -> tuple[Attempt, ...]:
-    """Return the later rounds: what each gained and lost."""
-    cards = {r.round: r.loop_card for r in result.rounds if r.loop_card is not None}
-    acting = {r.round: r.strategy for r in result.rounds if r.strategy}
-    return attempts_of(cards, acting, result.facts)
 
 
 def _mean(counts: Sequence[int]) -> float | None:
@@ -109,26 +108,21 @@ def figures_of(edited: Sequence[EditRow], drawn: Sequence[EditRow]) -> dict[str,
 @benchmark(
     "3 scenes",
     clean=True,
-    scenes=Option(60, "scenes", least=1),
-    processes=PROCESSES,
-    work=folder(f"folder of the rows (default: {WORK})"),
+    **scene_options(60, WORK),
 )
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure both profiles."""
-    count = 3 if options.quick else options.scenes + -options.scenes % len(LEVELS)
-    scenes = dict(enumerate(balanced_scenes(count)))
     steps = {"steps": QUICK_STEPS} if options.quick else {}
     found: list[list[EditRow]] = []
-    with work_folder(options, WORK) as work:
-        for name, runs in RUNS.items():
-            profile = overridden(BUILT_IN[name], steps)
-            study = SceneStudy.of(EditRow, measure_scene, profile, runs=list(runs), images=IMAGES)
-            found.append(study.rows(scenes, work / f"{name}.jsonl", options.processes))
+    for name, runs in RUNS.items():
+        profile = overridden(BUILT_IN[name], steps)
+        study = SceneStudy.of(EditRow, measure_scene, profile, runs=list(runs), images=IMAGES)
+        found.append(study.balanced(options, WORK, quick=3, file=f"{name}.jsonl"))
     figures = figures_of(*found)
     for name, figure in figures.items():
         if name.startswith("sgscore."):
             print(f"{name}: {shown(figure)}")
-    return count, figures
+    return len(found[0]), figures
 
 
 if __name__ == "__main__":

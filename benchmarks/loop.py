@@ -1,59 +1,66 @@
-"""What the loop gains on held-out scenes, and against what it is measured.
+"""What the loop gains on held-out scenes at equal work of the denoiser, and against what.
 
-``python -m benchmarks.loop [--quick]``. Every scene is drawn under eight strategies: bare
-triplets, the composed prompt, one and three rounds of feedback as the profile has it, three
-rounds on the whole picture as in the paper, feedback without the reference of what is missing
-(λ1 = 0) for as many rounds and for as many images, and best of as many seeds as three rounds
-may draw images. All begin with the same seed and, but for the triplets, with the same picture.
-``composition`` and ``feedback_1`` are the kept candidates of the first rounds of ``feedback_3``.
-Without a weight for the reference none is drawn, so ``lambda1_0`` draws half as many images as
-``feedback_3`` in as many rounds; ``lambda1_0_n`` spends the rest on further rounds. All are scored
-by judges that the loop never saw, as judged and corrected for those judges' measured errors
-(``_loop.py`` says how). Rows are stored scene by scene: the same command goes on after a kill.
+``python -m benchmarks.loop [--quick]``. Scenes are of the paper's levels, crowds and contrasts
+(``_scenes.py``). Every strategy begins with the same seed and picture, stops when the loop's judges
+find nothing missing, and may spend the work of seven full pictures, in full-picture steps of the
+denoiser (``benchmarks/work.py`` counts them alike): ``best_of_n`` draws as many seeds,
+``feedback`` repairs regions as the profile has it, ``whole`` redraws the whole picture as the paper
+does, and ``tournament`` pastes the best of several proposals for each place. ``composition`` is the
+first picture alone, ``triplets`` one picture of bare triplets. A round that has begun is finished,
+so that a run may spend a little more: ``work.STRATEGY`` says what it was.
 
-``[corrected.][LEVEL.]MEASURE.STRATEGY`` are means over scenes,
-``[corrected.][LEVEL.]gain.[MEASURE_]DIFFERENCE`` paired differences (SGScore where no measure is
-named), ``images.STRATEGY`` images drawn, ``loop.sgscore.STRATEGY`` the score by the judges that
-chose the image. Corrected figures are left out where the judges' accuracy is not known.
+All are scored by judges that the loop never saw, as judged and, by level, corrected for those
+judges' errors as measured on paintings of that level (``_loop.py`` says how). Beside the judges
+stands a detector that shares no weights with them (``_detected.py``): ``detected.*`` are its scores
+of objects, attributes and the relations that outlines decide, and ``detector.*`` say how far it
+agrees with paintings' truth and with pictures labelled by eye. Rows are stored scene by scene: the
+same command goes on after a kill.
+
+``[LEVEL.]MEASURE.STRATEGY`` are means over scenes, ``[LEVEL.]gain.[MEASURE_]DIFFERENCE`` paired
+differences (SGScore where no measure is named), ``corrected.LEVEL.…`` and ``detected.[LEVEL.]…``
+the same; ``images.``, ``work.``, ``judge_calls.`` and ``seconds.STRATEGY`` what a run took;
+``regressions.STRATEGY`` facts that a round lost as the loop's judges see it, and
+``regressions_reported.STRATEGY`` as the report judges do, means over the scenes that needed a
+second round; ``repaired.STRATEGY`` their share; ``loop.sgscore.STRATEGY`` the score by the judges
+that chose the image.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from pydantic import ValidationError
 
-from benchmarks._harness import (
-    PROCESSES,
-    Option,
-    benchmark,
-    folder,
-    interval,
-    report,
-    work_folder,
-)
+from benchmarks._detected import detected_truth, recalls, trust_figures
+from benchmarks._harness import Option, benchmark, interval, prefixed, report
 from benchmarks._loop import (
     MEASURES,
     WHOLE,
     Accuracy,
     Kept,
+    Marks,
     accuracies,
     estimate,
     level_parts,
+    lost_a_round,
     miniature,
     read,
     refined,
     score_figures,
     shown,
     stacked,
+    steps_of,
     verb,
 )
-from benchmarks._rows import MeasuredScene, SceneStudy
-from benchmarks._scenes import LEVELS, balanced_scenes
+from benchmarks._rows import MeasuredScene, SceneStudy, scene_options
+from benchmarks._scenes import ALL_LEVELS, AnyLevel
 from benchmarks._templates import template
 from scenewright.config.profiles import Profile
 from scenewright.core.facts import FactKind
@@ -61,62 +68,59 @@ from scenewright.core.scene import SceneGraph
 from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.graphs.state import Budget
+from scenewright.graphs.strategies.registry import strategies
+from scenewright.miniature.sampler import GROUNDS
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 from scenewright.runs.model_factory.profiles import RunModels
+from scenewright.runs.records import RunResult
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "loop.png"
 WORK = Path("out/bench-loop")
-FEEDBACK_ROUNDS = 3
-IMAGES = 1 + 2 * FEEDBACK_ROUNDS
-"""Images of three rounds of feedback: a candidate, then each time one and its reference."""
-FEEDBACK: dict[str, Any] = {"rounds": 1 + FEEDBACK_ROUNDS, "profile": {"strategy": "feedback"}}
+PICTURES = 7
+"""Full pictures whose work a run may spend."""
+PAINTINGS = 40
+"""Paintings of each kind on which the detector is compared with the truth."""
+ROUNDS = 12
+"""Most rounds of a run, more than its work allows."""
+SAVING: Mapping[str, Any] = {"crop": True, "reference_steps": 6}
+"""Settings of the tournament: a proposal costs its crop, and the picture of what is missing, of
+which all proposals of a round are made, few steps."""
 RUNS: dict[str, dict[str, Any]] = {
     "triplets": {"rounds": 1, "profile": {"composer": "triplets"}},
-    "feedback_3": FEEDBACK,
-    "whole_3": {**FEEDBACK, "profile": {"strategy": "feedback", **WHOLE}},
-    "lambda1_0": {
-        "rounds": IMAGES,
-        "profile": {"strategy": "feedback", "weight_missing": 0.0},
-    },
-    "best_of_n": {
-        "rounds": IMAGES,
-        "profile": {"strategy": "resample"},
-        "budget": Budget(images=IMAGES),
-    },
+    "best_of_n": {"rounds": PICTURES, "profile": {"strategy": "resample"}},
+    "feedback": {"rounds": ROUNDS, "profile": {"strategy": "feedback"}},
+    "whole": {"rounds": ROUNDS, "profile": {"strategy": "feedback", **WHOLE}},
+    "tournament": {"rounds": ROUNDS, "profile": {"strategy": "tournament", **SAVING}},
 }
 """Options of the runs of a scene, which stop as soon as the loop's judges find nothing missing."""
 READINGS: dict[str, tuple[str, int]] = {
     "triplets": ("triplets", 0),
-    "composition": ("feedback_3", 0),
-    "feedback_1": ("feedback_3", 1),
-    "feedback_3": ("feedback_3", FEEDBACK_ROUNDS),
-    "whole_3": ("whole_3", FEEDBACK_ROUNDS),
-    "lambda1_0": ("lambda1_0", FEEDBACK_ROUNDS),
-    "lambda1_0_n": ("lambda1_0", IMAGES - 1),
-    "best_of_n": ("best_of_n", IMAGES - 1),
+    "composition": ("best_of_n", 0),
+    **{name: (name, ROUNDS) for name in RUNS if name != "triplets"},
 }
 """Strategy → the run it is read from and the last round that counts."""
 GAINS: dict[str, tuple[str, str]] = {
     "composition": ("composition", "triplets"),
-    "feedback": ("feedback_3", "composition"),
-    "feedback_vs_best_of_n": ("feedback_3", "best_of_n"),
-    "whole_vs_best_of_n": ("whole_3", "best_of_n"),
-    "feedback_vs_whole": ("feedback_3", "whole_3"),
-    "feedback_vs_lambda1_0": ("feedback_3", "lambda1_0"),
-    "feedback_vs_lambda1_0_n": ("feedback_3", "lambda1_0_n"),
+    "feedback": ("feedback", "composition"),
+    "tournament": ("tournament", "composition"),
+    "tournament_vs_best_of_n": ("tournament", "best_of_n"),
+    "tournament_vs_feedback": ("tournament", "feedback"),
+    "feedback_vs_best_of_n": ("feedback", "best_of_n"),
+    "whole_vs_best_of_n": ("whole", "best_of_n"),
+    "feedback_vs_whole": ("feedback", "whole"),
 }
 """Name of a difference → (strategy, strategy it is compared with)."""
 NAMES: dict[str, str] = {
     "triplets": "triplets, one image",
     "composition": "composition, one image",
-    "feedback_1": "feedback, 1 round",
-    "feedback_3": f"feedback, {FEEDBACK_ROUNDS} rounds",
-    "whole_3": f"feedback, {FEEDBACK_ROUNDS} rounds, whole picture (the paper's)",
-    "lambda1_0": f"feedback, {FEEDBACK_ROUNDS} rounds, λ1 = 0",
-    "lambda1_0_n": f"feedback, {IMAGES - 1} rounds, λ1 = 0",
-    "best_of_n": f"best of up to {IMAGES} seeds",
+    "best_of_n": "best of as many seeds",
+    "feedback": "feedback in regions",
+    "whole": "feedback, whole picture (the paper's)",
+    "tournament": "tournament",
 }
 """Strategies in words, in the order of tables and pictures."""
+COUNTS = ("images", "work", "judge_calls", "seconds")
+"""What a run took: pictures drawn, steps of the denoiser, calls of judges, seconds."""
 
 
 class SceneRow(MeasuredScene):
@@ -124,16 +128,64 @@ class SceneRow(MeasuredScene):
 
     kept: dict[str, Kept]
     """By strategy."""
+    detected: dict[str, Marks]
+    """By strategy: what the detector says of the kept picture."""
+    took: dict[str, dict[str, float]]
+    """By strategy: :data:`COUNTS`."""
+    lost: dict[str, dict[str, float | None]]
+    """By strategy and who looks (``loop``, ``report``): facts lost a round; None where no second
+    round was needed."""
+
+
+def runs_of(profile: Profile, models: RunModels) -> dict[str, dict[str, Any]]:
+    """Return :data:`RUNS` with the budget of work, of the strategies that there are."""
+    budget = Budget(work=PICTURES * steps_of(profile, models))
+    known = strategies()
+    return {
+        name: {"budget": budget, **options}
+        for name, options in RUNS.items()
+        if options["profile"].get("strategy", profile.strategy) in known
+    }
 
 
 async def measure_scene(
     scene: SceneGraph, at: int, profile: Profile, models: RunModels, scratch: Path | None = None
 ) -> dict[str, Any]:
     """Run everything in :data:`RUNS` on ``scene``."""
-    results = {
-        name: result async for name, result in refined(scene, at, profile, models, RUNS, scratch)
-    }
-    return {"kept": {name: read(results[run], last) for name, (run, last) in READINGS.items()}}
+    found: dict[str, Any] = {name: {} for name in ("kept", "detected", "took", "lost")}
+    for name, options in runs_of(profile, models).items():
+        begun = time.perf_counter()
+        # One at a time: a run that found another one's pictures would look too fast.
+        async for _, result in refined(scene, at, profile, models, {name: options}, scratch):
+            seconds = time.perf_counter() - begun
+            for strategy, (run, last) in READINGS.items():
+                if run == name:
+                    await _tell(found, strategy, result, last)
+            found["took"][name] |= {"seconds": seconds}
+            found["lost"][name] = {role: lost_a_round(result, role) for role in ("loop", "report")}
+    return found
+
+
+async def _tell(found: dict[str, Any], strategy: str, result: RunResult, last: int) -> None:
+    kept = read(result, last)
+    record = next(record for record in result.rounds if record.round == kept.round)
+    with Image.open(result.image_path(record.image)) as picture:
+        truth = await detected_truth(picture.convert("RGB"))
+    seen = recalls(truth, result.scene, result.facts)
+    found["kept"][strategy] = kept
+    found["detected"][strategy] = Marks(
+        objects=seen["object"],
+        attributes=seen["attribute"],
+        relations=seen["relation"],
+        alpha=kept.report.alpha,
+    )
+    # A strategy that is the beginning of a run has its pictures alone.
+    until = [record for record in result.rounds if record.round <= last]
+    found["took"][strategy] = (
+        {name: result.totals[name] for name in COUNTS if name != "seconds"}
+        if strategy in RUNS
+        else {"images": kept.images, "work": sum(record.work or 0.0 for record in until)}
+    )
 
 
 def parse_changes(items: Sequence[str]) -> dict[str, Any]:
@@ -153,57 +205,75 @@ def parse_changes(items: Sequence[str]) -> dict[str, Any]:
     return changes
 
 
-def accuracy_of(profile: Profile) -> tuple[dict[FactKind, Accuracy], str]:
-    """Return the measured accuracy of the profile's report judge, and what is missing of it."""
+Accuracies = Mapping[AnyLevel, Mapping[FactKind, Accuracy]]
+
+
+def accuracy_of(profile: Profile) -> tuple[Accuracies, str]:
+    """Return the measured accuracy of the report judge by level, and what is missing of it.
+
+    Of the paper's levels it is that on paintings of any size.
+    """
     if len(profile.report_judges) != 1:
         return {}, "several report judges: their joint accuracy is not measured"
     name = profile.report_judges[0].partition(":")[2].removeprefix("miniature/")
     path = MINIATURE_WEIGHTS / "judges" / name / "report.json"
     try:
-        found = accuracies(json.loads(path.read_text(encoding="utf-8")))
+        told = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        found = {}
-    if not found:
-        return {}, (
-            f"the report of {name} has no sensitivity and specificity: measure it anew with "
-            f"python -m scenewright.miniature.training.judges evaluate {name}"
+        told = {}
+    found = {
+        level: accuracies(told, level if level in GROUNDS else "painted") for level in ALL_LEVELS
+    }
+    if not all(found.values()):
+        return {level: one for level, one in found.items() if one}, (
+            f"the report of {name} has no sensitivity and specificity of every level: measure it "
+            f"anew with python -m scenewright.miniature.training.judges evaluate {name}"
         )
     weak = [
-        f"{kind}s (Se + Sp − 1 = {a.youden:.2f})" for kind, a in found.items() if a.youden < 0.2
+        f"{kind}s of level {level} (Se + Sp − 1 = {a.youden:.2f})"
+        for level, kinds in found.items()
+        for kind, a in kinds.items()
+        if a.youden < 0.2
     ]
     return found, f"{name} is too near chance on {', '.join(weak)}" if weak else ""
 
 
-def figures_of(
-    rows: Sequence[SceneRow], accuracy: Mapping[FactKind, Accuracy] | None = None
-) -> dict[str, Any]:
+def figures_of(rows: Sequence[SceneRow], accuracy: Accuracies | None = None) -> dict[str, Any]:
     """Return all figures; raises ``ValueError`` without rows."""
     figures: dict[str, Any] = {}
-    for prefix, some in level_parts(rows).items():
-        cards = {name: [row.kept[name].report for row in some] for name in READINGS}
-        figures |= score_figures(cards, GAINS, MEASURES, prefix, accuracy)
-    for name in READINGS:
-        figures[f"images.{name}"] = interval([row.kept[name].images for row in rows])
-        shares, known = stacked([row.kept[name].loop for row in rows], "sgscore")
-        if known.any():
-            figures[f"loop.sgscore.{name}"] = estimate(shares[known])
+    names = [name for name in READINGS if all(name in row.kept for row in rows)]
+    gains = {key: pair for key, pair in GAINS.items() if set(pair) <= set(names)}
+    for prefix, some in level_parts(rows, ALL_LEVELS).items():
+        cards = {name: [row.kept[name].report for row in some] for name in names}
+        known = (accuracy or {}).get(some[0].level) if prefix else None
+        figures |= score_figures(cards, gains, MEASURES, prefix, known)
+        seen = {name: [row.detected[name] for row in some] for name in names}
+        measures = ("sgscore", "objects", "attributes", "relations")
+        figures |= prefixed("detected.", score_figures(seen, gains, measures, prefix))
+    for name in names:
+        for count in COUNTS:
+            if count in rows[0].took[name]:
+                figures[f"{count}.{name}"] = interval([row.took[name][count] for row in rows])
+        shares, known_ones = stacked([row.kept[name].loop for row in rows], "sgscore")
+        if known_ones.any():
+            figures[f"loop.sgscore.{name}"] = estimate(shares[known_ones])
+        for role, key in (("loop", "regressions"), ("report", "regressions_reported")):
+            told = [row.lost[name][role] for row in rows if name in row.lost]
+            lost = [value for value in told if value is not None]
+            if lost:
+                figures[f"{key}.{name}"] = interval(lost)
+                figures[f"repaired.{name}"] = len(lost) / len(rows)
     return figures
 
 
 _CLAIMS = {
     "composition": ("The composed prompt", "bare triplets"),
-    "feedback": (f"Feedback ({FEEDBACK_ROUNDS} rounds)", "the composed prompt alone"),
-    "feedback_vs_best_of_n": (
-        f"Feedback ({FEEDBACK_ROUNDS} rounds)",
-        f"the best of as many seeds ({IMAGES} images at most)",
-    ),
-    "whole_vs_best_of_n": (
-        f"Feedback on the whole picture ({FEEDBACK_ROUNDS} rounds)",
-        "the best of as many seeds",
-    ),
-    "feedback_vs_lambda1_0": ("Feedback", "as many rounds without the reference (λ1 = 0)"),
-    "feedback_vs_lambda1_0_n": ("Feedback", "as many images without the reference (λ1 = 0)"),
+    "tournament_vs_best_of_n": ("The tournament", "the best of as many seeds"),
+    "tournament_vs_feedback": ("The tournament", "feedback in regions"),
+    "feedback_vs_best_of_n": ("Feedback in regions", "the best of as many seeds"),
+    "whole_vs_best_of_n": ("Feedback on the whole picture", "the best of as many seeds"),
 }
+_BY_LEVEL = ("tournament_vs_best_of_n", "feedback_vs_best_of_n")
 
 
 def verdicts(figures: Mapping[str, Any]) -> list[str]:
@@ -213,13 +283,16 @@ def verdicts(figures: Mapping[str, Any]) -> list[str]:
         if gain := figures.get(f"gain.{name}"):
             said = verb(gain, "is not clearly better or worse than")
             levels = [
-                f"{level} {shown(figures[key])}"
-                for level in LEVELS
-                if name == "feedback_vs_best_of_n" and (key := f"{level}.gain.{name}") in figures
+                f"{level.replace('_', ' ')} {shown(figures[key])}"
+                for level in ALL_LEVELS
+                if name in _BY_LEVEL and (key := f"{level}.gain.{name}") in figures
             ]
             by_level = f" ({', '.join(levels)})" if levels else ""
             lines.append(f"{ours} {said} {theirs}: {shown(gain)} SGScore{by_level}.")
     return lines
+
+
+_WORDS = {key: " − ".join(NAMES[name] for name in pair) for key, pair in GAINS.items()}
 
 
 def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
@@ -230,10 +303,10 @@ def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
             figures=figures,
             n=n,
             date=date,
-            names=NAMES,
-            levels=LEVELS,
-            rounds=FEEDBACK_ROUNDS,
-            images=IMAGES,
+            names={name: words for name, words in NAMES.items() if f"sgscore.{name}" in figures},
+            gains={key: words for key, words in _WORDS.items() if f"gain.{key}" in figures},
+            levels=[level for level in ALL_LEVELS if f"{level}.sgscore.composition" in figures],
+            pictures=PICTURES,
             verdicts=verdicts(figures),
         )
         .rstrip()
@@ -242,7 +315,7 @@ def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
 
 def draw(figures: Mapping[str, Any], path: Path) -> None:
     """Draw SGScore and share of all facts, by strategy, for each level and overall."""
-    groups = {f"{level}.": level for level in LEVELS} | {"": "all"}
+    groups = {f"{level}.": level.replace("_", " ") for level in ALL_LEVELS} | {"": "all"}
     titles = {"sgscore": "SGScore", "facts": "share of all facts that hold"}
     made, axes = plots.figure(columns=2, size=(10.0, 4.2))
     for axis, (measure, title) in zip(axes[0], titles.items(), strict=True):
@@ -262,17 +335,15 @@ def draw(figures: Mapping[str, Any], path: Path) -> None:
 
 
 @benchmark(
-    "6 scenes",
+    "5 scenes",
     clean=True,
     trials=["set"],
-    scenes=Option(300, "scenes", least=1),
-    processes=PROCESSES,
-    work=folder(f"folder of the rows (default: {WORK})"),
     set=Option(
         None,
         "change a field of the profile, for example weight_missing=0.8; writes no results",
         more={"action": "append", "default": [], "metavar": "FIELD=VALUE"},
     ),
+    **scene_options(100, WORK),
 )
 def main(options: Namespace) -> None:
     """Measure, and in full mode with nothing changed write the results."""
@@ -286,13 +357,19 @@ def main(options: Namespace) -> None:
         )
     except ValueError as error:
         options.refuse(str(error))
-    count = 6 if options.quick else options.scenes + -options.scenes % len(LEVELS)
-    study = SceneStudy.of(SceneRow, measure_scene, profile, runs=RUNS, readings=READINGS)
-    with work_folder(options, WORK) as work:
-        scenes = dict(enumerate(balanced_scenes(count)))
-        rows = study.rows(scenes, work / "rows.jsonl", options.processes)
+    study = SceneStudy.of(
+        SceneRow,
+        measure_scene,
+        profile,
+        levels=ALL_LEVELS,
+        runs=RUNS,
+        readings=READINGS,
+        pictures=PICTURES,
+    )
+    rows = study.balanced(options, WORK, quick=len(ALL_LEVELS))
     accuracy, lacking = accuracy_of(profile)
     figures = figures_of(rows, accuracy)
+    figures |= asyncio.run(trust_figures(2 if options.quick else PAINTINGS))
     if lacking:
         print(f"Not all is corrected: {lacking}.")
     report("loop", len(rows), figures, options.unpublished)

@@ -53,10 +53,11 @@ from benchmarks._miniature_pictures import (
     level_figures,
     small_png,
 )
-from benchmarks._scenes import LEVELS
+from benchmarks._scenes import ALL_LEVELS
 from benchmarks._templates import template
 from scenewright.config.settings import find_profile
 from scenewright.core.facts import FACT_KINDS
+from scenewright.miniature.training.judges import TITLES
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, SETTINGS, SIZE
 from scenewright.runs.model_factory.profiles import build_run_models, judge_of, warm
 
@@ -160,9 +161,10 @@ def card(result: Mapping[str, Any], training: Training) -> str:
         fig=fig,
         trend=trend,
         scores=SCORES,
-        levels=LEVELS,
+        levels=ALL_LEVELS,
         roles=ROLES,
         kinds=FACT_KINDS,
+        titles=TITLES,
         scales=sorted(between("guidance.facts.", ""), key=float),
         world={name: len(some) for name, some in world.items()} | {"size": SIZE},
         license=LICENSE,
@@ -198,7 +200,12 @@ def main(options: Namespace) -> None:
         if not options.quick:
             require_commit()
         plan = QUICK if options.quick else FULL
-        report("miniature", 3 * plan.scenes, asyncio.run(measure(plan, place)), options.quick)
+        report(
+            "miniature",
+            len(ALL_LEVELS) * plan.scenes,
+            asyncio.run(measure(plan, place)),
+            options.quick,
+        )
     if not options.quick:
         write_card()
 

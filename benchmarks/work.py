@@ -31,17 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._harness import (
-    PROCESSES,
-    BenchmarkError,
-    Option,
-    benchmark,
-    folder,
-    interval,
-    prefixed,
-    ratio,
-    work_folder,
-)
+from benchmarks._harness import BenchmarkError, benchmark, interval, prefixed, ratio
 from benchmarks._loop import (
     WHOLE,
     Kept,
@@ -53,8 +43,7 @@ from benchmarks._loop import (
     score_figures,
     stacked,
 )
-from benchmarks._rows import MeasuredScene, SceneStudy
-from benchmarks._scenes import balanced_scenes
+from benchmarks._rows import MeasuredScene, SceneStudy, scene_options
 from benchmarks.gpu_loop import Job, Script
 from scenewright.config.profiles import Profile
 from scenewright.core.scene import SceneGraph
@@ -206,17 +195,12 @@ def _side_by_side(rows: Sequence[WorkRow]) -> dict[str, Any]:
 @benchmark(
     "20 scenes",
     clean=True,
-    scenes=Option(240, "scenes", least=1),
-    processes=PROCESSES,
-    work=folder(f"folder of the rows (default: {WORK})"),
+    **scene_options(240, WORK),
 )
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure both sides."""
-    count = 20 if options.quick else options.scenes
     study = SceneStudy.of(WorkRow, measure_scene, miniature(options.quick), runs=RUNS)
-    with work_folder(options, WORK) as work:
-        scenes = dict(enumerate(balanced_scenes(count)))
-        rows = study.rows(scenes, work / "rows.jsonl", options.processes)
+    rows = study.balanced(options, WORK, quick=20)
     return len(rows), figures_of(rows)
 
 

@@ -83,7 +83,11 @@ def _offset(predicate: str, target_name: str) -> tuple[Cell, bool] | None:
     return None
 
 
-def _allowed(predicate: str, source: Cell, target: Cell) -> bool:
+def is_allowed(predicate: str, source: Cell, target: Cell) -> bool:
+    """Return whether the planner lets ``predicate`` (its own word) hold between two cells.
+
+    Predicates of contact are not decided by the cells alone: they are allowed everywhere.
+    """
     dx, dy = target[0] - source[0], target[1] - source[1]
     match predicate:
         case "left of":
@@ -188,7 +192,7 @@ def _searched(
             trial = dict(placed)
             trial.update({k: (x + cx, y + cy) for k, (cx, cy) in order[at].offsets.items()})
             if all(
-                _allowed(predicate, trial[source], trial[target])
+                is_allowed(predicate, trial[source], trial[target])
                 for source, predicate, target in checks
                 if source in trial and target in trial
             ):
@@ -198,6 +202,11 @@ def _searched(
         return None
 
     return place(0, {}, set())
+
+
+def fits_grid(scene: SceneGraph, seed: int = 0) -> bool:
+    """Return whether :func:`place_objects` finds a cell for every object."""
+    return _search(scene, scene.relations, seed) is not None
 
 
 def _clash(scene: SceneGraph, seed: int) -> list[Relation]:

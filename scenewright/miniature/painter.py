@@ -21,6 +21,7 @@ from scenewright.miniature.truth import Box, Contact, Painting, Truth
 from scenewright.miniature.world import (
     COLORS,
     CONTACTS,
+    HIDING,
     KINDS,
     PREDICATES,
     SETTINGS,
@@ -61,11 +62,12 @@ def strokes_of(box: Box) -> int:
 def draw_order(scene: SceneGraph, contacts: Iterable[Contact]) -> list[SceneObject]:
     """Return the objects from back to front.
 
-    Riders go behind what they ride; what is worn, held, inside or under goes in front.
+    Riders go behind what they ride, and what hides behind the other thing; what is worn, held,
+    inside or under goes in front.
     """
     front: dict[str, int] = {item.id: 1 for item in scene.objects}
     for s, p, _ in contacts:
-        if p == "riding":
+        if p in ("riding", HIDING):
             front[s] = 0
         elif p in ("inside", "under"):
             front[s] = 2
@@ -117,6 +119,8 @@ __all__ = ["Box", "Contact", "PaintError", "Painting", "Truth", "paint", "render
 _CENTERS = (22, 64, 106)
 _JITTER = 2
 _ATTEMPTS = 40
+_PEEPS_OUT = 0.65
+"""Share of its height by which a hiding thing stands out over what is in front."""
 
 
 class PaintError(ValueError):
@@ -168,6 +172,12 @@ def _contact_point(predicate: str, source: Box, target: Box, roomy: bool) -> Box
             return replace(
                 source, left=round(cx - source.width / 2), top=target.top - source.height + 14
             )
+        case _ if predicate == HIDING:
+            return replace(
+                source,
+                left=round(cx - source.width / 2),
+                top=target.top - round(_PEEPS_OUT * source.height),
+            )
         case "under" if not roomy:
             return replace(
                 source, left=round(cx - source.width / 2), top=target.top + target.height - 12
@@ -192,7 +202,7 @@ def lay_out(
     small = {
         s
         for s, p, t in contacts
-        if p == "inside" or (p == "under" and scene.object(t).name == "table")
+        if p in ("inside", HIDING) or (p == "under" and scene.object(t).name == "table")
     }
     boxes: dict[str, Box] = {}
     for item in scene.objects:

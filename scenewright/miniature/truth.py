@@ -11,12 +11,13 @@ from scenewright.core.facts import Fact
 from scenewright.core.layout import Cell, canonical_predicate
 from scenewright.core.questions import instance_order
 from scenewright.core.scene import SceneGraph
+from scenewright.miniature.world import HIDING
 
 _NEAR = 54.0
 _MIN_STEP = 20.0
 
 Contact = tuple[str, str, str]
-"""(source id, contact predicate, target id) that is drawn."""
+"""(source id, contact predicate, target id) that is drawn; the predicate may be ``HIDING``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Truth:
         Directions go by the larger difference of the centres, so that of left of,
         right of, above and below at most one holds, and none between things in contact.
         """
-        drawn = {p for s, p, t in self.contacts if (s, t) == (source, target)}
+        drawn = {p for s, p, t in self.contacts if (s, t) == (source, target)} - {HIDING}
         touching = any({s, t} == {source, target} for s, _, t in self.contacts)
         found = set(drawn)
         (x0, y0), (x1, y1) = self.boxes[source].center, self.boxes[target].center
@@ -78,7 +79,12 @@ class Truth:
         return frozenset(found)
 
     def is_ambiguous(self, source: str, target: str) -> bool:
-        """Whether the pair stands so diagonally that its direction is a matter of taste."""
+        """Whether it is a matter of taste how the pair is related.
+
+        It stands diagonally, or one of it peeps out from behind the other.
+        """
+        if any(p == HIDING and {s, t} == {source, target} for s, p, t in self.contacts):
+            return True
         (x0, y0), (x1, y1) = self.boxes[source].center, self.boxes[target].center
         dx, dy = abs(x1 - x0), abs(y1 - y0)
         return min(dx, dy) > 0.7 * max(dx, dy) and max(dx, dy) > 12

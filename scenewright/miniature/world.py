@@ -98,7 +98,10 @@ relations of paintings: judge-a confirms .98 of the true ones with the options t
 less."""
 
 SMALL = 0.56
-"""Scale of a thing inside a house or under a table."""
+"""Scale of a thing inside a house, under a table or behind something large."""
+HIDING = "behind"
+"""How a small thing peeps out over a large one. It is drawn and known like a contact, but it is no
+predicate of the world: no scene asks for it and no question names it."""
 
 # Who can do what to whom; None: anything. Drawn relations only, a prompt may ask for any.
 SUBJECTS: dict[str, frozenset[str] | None] = {
@@ -119,6 +122,17 @@ HOSTS: dict[str, frozenset[str] | None] = {
 }
 UNDER_TABLE = frozenset({"person", "dog", "cat", "ball", "lamp", "hat", "umbrella"})
 """What is small enough to be drawn between a table's legs."""
+
+LARGE = ("boat", "car", "house", "tree")
+"""What a small thing may hide behind."""
+UNUSUAL: tuple[tuple[str, str, str], ...] = (
+    *(("house", "on", "ball"), ("car", "on", "tree"), ("boat", "on", "lamp")),
+    *(("tree", "on", "dog"), ("house", "on", "car"), ("table", "on", "house")),
+    *(("car", "on", "table"), ("boat", "on", "ball"), ("house", "under", "umbrella")),
+    *(("car", "under", "tree"), ("cat", "riding", "boat"), ("dog", "riding", "car")),
+    *(("dog", "wearing", "hat"), ("cat", "wearing", "hat"), ("person", "holding", "cat")),
+)
+"""Contacts (subject, predicate, host) that nobody expects."""
 
 
 def can_hold(subject: str, predicate: str, host: str) -> bool:

@@ -46,26 +46,29 @@ def test_wrong_arguments_are_refused_before_anything_is_loaded(
 
 def report(folder: Path, **attribute: float) -> None:
     figures = {"sensitivity": 0.9, "specificity": 0.8, "true": 30, "false": 20}
-    painted = {"object": figures, "relation": figures, "attribute": {**figures, **attribute}}
+    painted = {"object": figures, "relation": figures, "attribute": figures}
+    hard = {**painted, "attribute": {**figures, **attribute}}
     place = folder / "judges" / JUDGE
     place.mkdir(parents=True, exist_ok=True)
-    (place / "report.json").write_text(json.dumps({"painted": painted}))
+    told = {"painted": painted, "very_hard": hard, "adversarial": painted}
+    (place / "report.json").write_text(json.dumps(told))
 
 
-def test_the_accuracy_is_that_of_the_report_judge(
+def test_the_accuracy_is_that_of_the_report_judge_on_the_level(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "MINIATURE_WEIGHTS", tmp_path)
     found, lacking = loop.accuracy_of(PROFILE)
     assert found == {}
     assert f"evaluate {JUDGE}" in lacking
-    report(tmp_path)
+    report(tmp_path, sensitivity=0.7)
     found, lacking = loop.accuracy_of(PROFILE)
-    assert found["relation"] == Accuracy(0.9, 0.8, 30, 20)
+    assert found["hard"]["relation"] == Accuracy(0.9, 0.8, 30, 20)
+    assert found["very_hard"]["attribute"] == Accuracy(0.7, 0.8, 30, 20)
     assert lacking == ""
     report(tmp_path, sensitivity=0.5, specificity=0.6)
     found, lacking = loop.accuracy_of(PROFILE)
-    assert "attributes" in lacking
+    assert "attributes of level very_hard" in lacking
     assert "objects" not in lacking
 
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from benchmarks._loop import images_until, kept_until, overridden
 from benchmarks._models import SharedBackend, SharedJudge
 from benchmarks._rows import SceneStudy
-from benchmarks.loop import FEEDBACK_ROUNDS, IMAGES, READINGS, SceneRow, measure_scene
+from benchmarks.loop import COUNTS, PICTURES, READINGS, RUNS, SceneRow, measure_scene, runs_of
 from scenewright.config.profiles import BUILT_IN
 from scenewright.core.facts import Answer, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
@@ -49,25 +49,32 @@ async def measured(book: CallBook) -> SceneRow:
     return await study.measured(SCENE, 5, run_models(book))
 
 
-async def test_a_row_holds_every_strategy_and_what_it_drew() -> None:
+async def test_a_row_holds_every_strategy_and_what_it_took() -> None:
     row = await measured(CallBook())
-    assert (row.fingerprint, row.at, row.scene, row.level) == ("here", 5, SCENE.digest, "simple")
-    images = {name: kept.images for name, kept in row.kept.items()}
-    assert images == {
-        "triplets": 1,
-        "composition": 1,
-        "feedback_1": 3,
-        "feedback_3": 1 + 2 * FEEDBACK_ROUNDS,
-        "whole_3": 1 + 2 * FEEDBACK_ROUNDS,
-        "lambda1_0": 1 + FEEDBACK_ROUNDS,
-        "lambda1_0_n": IMAGES,
-        "best_of_n": IMAGES,
-    }
-    assert row.kept["feedback_1"].report.objects.total == 3
+    # The fifth scene is of the third level, whatever was put in its place here.
+    assert (row.fingerprint, row.at, row.scene, row.level) == ("here", 5, SCENE.digest, "hard")
+    runs = runs_of(PROFILE, run_models(CallBook()))
+    assert set(row.lost) == set(runs) <= set(RUNS)
+    assert set(row.kept) == {name for name, (run, _) in READINGS.items() if run in runs}
+    assert row.kept["triplets"].images == row.kept["composition"].images == 1
+    assert row.kept["best_of_n"].images == PICTURES
+    assert row.kept["feedback"].images == row.kept["whole"].images > PICTURES
+    assert row.took["composition"] == {"images": 1.0, "work": 0.0}
+    for name in runs:
+        assert set(row.took[name]) == set(COUNTS)
+        assert row.took[name]["images"] == row.kept[name].images or name == "tournament"
+        assert row.detected[name].objects.total == 3
     assert SceneRow.model_validate_json(row.model_dump_json()) == row
 
 
-async def test_the_kept_image_is_scored_by_the_report_judge_and_references_count() -> None:
+async def test_all_runs_may_spend_the_work_of_as_many_full_pictures() -> None:
+    models = run_models(CallBook())
+    steps = models.backend.features.default_steps
+    for options in runs_of(PROFILE, models).values():
+        assert options["budget"].work == PICTURES * steps
+
+
+async def test_the_kept_image_is_scored_by_the_report_judge() -> None:
     row = await measured(CallBook())
 
     def found(name: str) -> int:
@@ -75,25 +82,21 @@ async def test_the_kept_image_is_scored_by_the_report_judge_and_references_count
         return report.objects.yes + report.attributes.yes + report.relations.yes
 
     assert row.kept["composition"].round == 0
-    assert row.kept["feedback_1"].round == 1
-    # With both weights two references help, with λ1 = 0 only the best candidate does.
-    assert found("feedback_1") > found("lambda1_0") > found("composition")
+    # With both weights two references help.
+    assert found("whole") > found("composition")
 
 
-async def test_what_strategies_share_is_drawn_and_asked_once() -> None:
+async def test_a_run_is_measured_as_if_it_were_the_only_one() -> None:
     book = CallBook()
     row = await measured(book)
-    assert len(book.lines) == len(set(book.lines))
     drawn = sum(line.startswith("begin generate") for line in book.lines)
-    runs = ("triplets", "feedback_3", "whole_3", "lambda1_0_n", "best_of_n")
-    # Three runs begin as a fourth does, and two draw the reference of the same missing graph.
-    assert drawn <= sum(row.kept[name].images for name in runs) - 4
+    images = sum(took["images"] for name, took in row.took.items() if name != "composition")
+    assert drawn == images
 
 
 async def test_every_strategy_starts_from_the_same_scene_seed() -> None:
     rows = [await measured(CallBook()) for _ in range(2)]
     assert rows[0].kept == rows[1].kept
-    assert set(rows[0].kept) == set(READINGS)
 
 
 def record(round: int, found: int, reference: bool = True) -> RoundRecord:

@@ -63,8 +63,13 @@ class Item(BaseModel):
 
     @property
     def level(self) -> str:
-        """``simple``, ``medium`` or ``hard`` by its relations (γ = 0); empty without a scene."""
-        return "" if self.scene is None else self.scene.level()
+        """Level that the set gives it in ``meta``, else ``simple``, ``medium`` or ``hard``.
+
+        The latter go by its relations (γ = 0); empty without a scene.
+        """
+        if self.scene is None:
+            return ""
+        return self.meta.get("level") or self.scene.level()
 
 
 @runtime_checkable

@@ -1,8 +1,9 @@
 """Scenes of the painted world, sampled by complexity: none was used in training, all can be drawn.
 
-Every scene was painted once, so its relations are consistent; they fit on the planner's 3×3 grid,
-and the miniature's composers can say all of it within their text encoder. Their seeds begin with
-"held-out", those of training never do.
+Every scene was painted once, so its relations are consistent, and they fit on the planner's 3×3
+grid. The miniature's composers can say all of it within their text encoder, but for the level
+``very_hard``, of which a prompt may be cut off. Seeds begin with "held-out", those of training
+never do.
 """
 
 from __future__ import annotations
@@ -19,13 +20,19 @@ from scenewright.agents.composers.rules import TripletComposer
 from scenewright.agents.parsers.classes import diversity
 from scenewright.config.profiles import BUILT_IN
 from scenewright.core.flushing import replacing
-from scenewright.core.layout import PlacementError, place_objects
+from scenewright.core.layout import fits_grid
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import Attributes, SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, unreadable
 from scenewright.evals.datasets.reading import whole
-from scenewright.miniature.sampler import sample_painting
+from scenewright.miniature.sampler import (
+    GROUNDS,
+    Ground,
+    sample_contrast,
+    sample_crowd,
+    sample_painting,
+)
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import MAX_TOKENS, new_tokenizer
 from scenewright.runs.model_factory.profiles import composer_of
@@ -62,8 +69,9 @@ def load(
     """Return ``n`` scenes; the first ones are the same whatever ``n`` is.
 
     ``levels`` are taken in turn (naming one twice gives it twice as often), and within a level its
-    complexities; ``complexity`` (numbers from 1 to 12, or text such as ``1-10``) is taken in turn
-    in place of levels. Without ``attributes`` objects have no colour, and no two are of a kind.
+    complexities; those of :data:`~scenewright.miniature.sampler.GROUNDS` need ``attributes``.
+    ``complexity`` (numbers from 1 to 12, or text such as ``1-10``) is taken in turn in place of
+    levels. Without ``attributes`` objects have no colour, and no two are of a kind.
     With ``out`` the painting of each scene is written into this folder, once, and is the item's
     photo, with the boxes of its things as detections.
 
@@ -75,6 +83,11 @@ def load(
     if path is not None:
         raise DatasetError(f"{NAME} reads no file: leave the path {path} out")
     sizes = _turns(levels) if complexity is None else _numbers(complexity)
+    if not attributes and (bare := [one for one in GROUNDS if one in sizes]):
+        raise DatasetError(
+            f"option levels has {bare[0]!r}, whose things are told apart by their colours: leave "
+            "attributes = false out, or the level"
+        )
     folder = None if out is None else Path(out).expanduser()
     return StreamedSet(
         partial(_entries, n, seed, sizes, bool(attributes), folder),
@@ -88,15 +101,20 @@ def load(
     )
 
 
-def _turns(levels: Sequence[str]) -> tuple[int, ...]:
-    """Return the complexities of ``levels`` in turn, until each level has gone through its own."""
+def _turns(levels: Sequence[str]) -> tuple[int | Ground, ...]:
+    """Return the complexities of ``levels`` in turn, until each level has gone through its own.
+
+    A level of ``GROUNDS`` stands for itself.
+    """
     named = [levels] if isinstance(levels, str) else list(levels)
+    every = ", ".join((*LEVELS, *GROUNDS))
     for level in named:
-        if level not in LEVELS:
-            raise DatasetError(f"option levels has {level!r}: use {', '.join(LEVELS)}")
+        if level not in LEVELS and level not in GROUNDS:
+            raise DatasetError(f"option levels has {level!r}: use {every}")
     if not named:
-        raise DatasetError(f"option levels is empty: use one of {', '.join(LEVELS)}")
-    given = {level: itertools.cycle(LEVELS[level]) for level in named}
+        raise DatasetError(f"option levels is empty: use one of {every}")
+    turns: dict[str, tuple[int | Ground, ...]] = {**LEVELS, **{one: (one,) for one in GROUNDS}}
+    given = {level: itertools.cycle(turns[level]) for level in named}
     # 60 is a multiple of 3, 4 and 5: then the pattern begins anew.
     return tuple(next(given[level]) for _ in range(60) for level in named)
 
@@ -124,18 +142,27 @@ def _numbers(complexity: Sequence[int] | str) -> tuple[int, ...]:
 def _entries(
     n: int,
     seed: int,
-    sizes: tuple[int, ...],
+    sizes: tuple[int | Ground, ...],
     attributes: bool,
     folder: Path | None,
     left_out: Counter[str],
 ) -> Iterator[Item]:
     for at in range(n):
-        painting = painting_of(sizes[at % len(sizes)], f"{seed}/{at}", attributes)
+        size = sizes[at % len(sizes)]
         name = f"s{seed}-{at:05d}"
-        yield _item(name, painting, attributes, folder)
+        if isinstance(size, int):
+            painting = painting_of(size, f"{seed}/{at}", attributes)
+            yield _item(name, painting, attributes, folder)
+        else:
+            # Twins of the level "adversarial" follow each other.
+            turn = at // len(sizes) * sizes.count(size) + sizes[: at % len(sizes)].count(size)
+            painting = painting_of_ground(size, f"set/{seed}", turn)
+            yield _item(name, painting, attributes, folder, level=size)
 
 
-def _item(name: str, painting: Painting, attributes: bool, folder: Path | None) -> Item:
+def _item(
+    name: str, painting: Painting, attributes: bool, folder: Path | None, **meta: str
+) -> Item:
     scene = painting.scene if attributes else without_attributes(painting.scene)
     group, category = diversity(scene)
     said: dict[str, Any] = {}
@@ -146,7 +173,7 @@ def _item(name: str, painting: Painting, attributes: bool, folder: Path | None) 
             Detection(kind, (b.left, b.top, b.left + b.width, b.top + b.height))
             for kind, b in boxes
         )
-    meta = {"setting": painting.truth.setting}
+    meta |= {"setting": painting.truth.setting}
     return Item(
         id=name,
         scene=scene,
@@ -193,6 +220,21 @@ def painting_of(complexity: int, key: str, attributes: bool = True) -> Painting:
     raise DatasetError(f"no scene of complexity {complexity} was found in {_TRIES} tries")
 
 
+def painting_of_ground(ground: Ground, key: str, at: int) -> Painting:
+    """Return held-out painting ``at`` of ``ground`` in the series ``key``.
+
+    Paintings 2k and 2k + 1 of ``adversarial`` are twins (see
+    :func:`~scenewright.miniature.sampler.sample_contrast`) whose scenes can be said whole.
+    """
+    if ground == "very_hard":
+        return sample_crowd(random.Random(f"held-out/{key}/{ground}/{at}"))
+    for attempt in range(_TRIES):
+        twins = sample_contrast(random.Random(f"held-out/{key}/{ground}/{at // 2}/{attempt}"))
+        if all(can_be_said(twin.scene) for twin in twins):
+            return twins[at % 2]
+    raise DatasetError(f"no scene that can be said was found in {_TRIES} tries")
+
+
 def _objects(complexity: int, rng: random.Random) -> int:
     """Return a number of objects that makes that many relations likely."""
     least = next(n for n in itertools.count(2) if n * (n - 1) // 2 >= complexity)
@@ -205,11 +247,7 @@ def is_clear(scene: SceneGraph, attributes: bool = True) -> bool:
     looks = Counter((item.name, item.attributes.get("color")) for item in scene.objects)
     if max(kinds.values()) > (MOST_OF_A_KIND if attributes else 1) or max(looks.values()) > 1:
         return False
-    try:
-        place_objects(scene)
-    except PlacementError:
-        return False
-    return True
+    return fits_grid(scene)
 
 
 def without_attributes(scene: SceneGraph) -> SceneGraph:

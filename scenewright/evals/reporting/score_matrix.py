@@ -33,7 +33,7 @@ TITLES: dict[Facet, str] = {
 }
 MOST_COMPLEX = 10
 """From so many relations on, items are one class, as in Fig. 7 of Scene-Bench."""
-_LEVELS = {"simple": 0, "medium": 1, "hard": 2}
+_LEVELS = {"simple": 0, "medium": 1, "hard": 2, "very_hard": 3, "adversarial": 4}
 
 
 def complexity_class(value: float | None) -> str:

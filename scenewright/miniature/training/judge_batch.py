@@ -26,7 +26,7 @@ from scenewright.agents.judges.local import lettered, word
 from scenewright.core.facts import Fact
 from scenewright.miniature.judge_model import GRID, PATCH
 from scenewright.miniature.painter import Box, Painting
-from scenewright.miniature.sampler import sample_painting
+from scenewright.miniature.sampler import GROUNDS, sample_ground, sample_painting
 from scenewright.miniature.training.judge_questions import KnownFact, balanced_questions
 from scenewright.miniature.world import COLORS, KINDS, SIZE
 
@@ -176,7 +176,7 @@ def to_pixels(images: list[Image.Image]) -> torch.Tensor:
 
 
 TOKENS = GRID * GRID
-MANY = 3
+MANY = 6
 """Counts from here on are one class."""
 
 
@@ -298,8 +298,13 @@ def asked_word(fact: Fact) -> str:
     return fact.value if fact.value is not None else fact.subject.partition(".")[0]
 
 
-def sample_training_painting(rng: random.Random) -> Painting:
-    """Return a painting; things in contact are more frequent than in the sampler."""
+def sample_training_painting(rng: random.Random, crowded: float = 0.0) -> Painting:
+    """Return a painting; things in contact are more frequent than in the sampler.
+
+    A share of ``crowded`` is of the levels in ``GROUNDS``.
+    """
+    if crowded and rng.random() < crowded:
+        return sample_ground(rng, rng.choice(GROUNDS))
     painting = sample_painting(rng)
     if not painting.truth.contacts and rng.random() < 0.5:
         return sample_painting(rng)
@@ -313,10 +318,12 @@ def make_batch(
     questions: int,
     spoiled: float,
     eager: Collection[str] = (),
+    crowded: float = 0.0,
 ) -> Batch:
     """Return a batch of ``size`` paintings with up to ``questions`` questions each.
 
-    A yes/no question about a kind or colour of ``eager`` is taught to be answered yes.
+    A share of ``crowded`` of them is of the harder levels. A yes/no question about a kind or colour
+    of ``eager`` is taught to be answered yes.
     """
     images, dense = [], []
     rows: list[tuple[list[int], list[int], list[int]]] = []
@@ -325,7 +332,7 @@ def make_batch(
     covers, shades, places, counts = [], [], [], []
     vocabulary = len(asker.tokenizer)
     for picture in range(size):
-        painting = sample_training_painting(rng)
+        painting = sample_training_painting(rng, crowded)
         image, gone = spoil(rng, painting, spoiled)
         truth = dense_truth(painting, gone)
         images.append(image)

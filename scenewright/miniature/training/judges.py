@@ -21,20 +21,24 @@ from typing import Any
 
 import torch
 from PIL import Image
-from transformers import LlavaForConditionalGeneration
+from transformers import LlavaForConditionalGeneration, LlavaProcessor
 
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.panel.aggregation import brier_score, expected_calibration_error
 from scenewright.core.facts import FACT_KINDS, Answer
 from scenewright.miniature.judge_model import JudgeShape, build_model, build_processor, save_judge
-from scenewright.miniature.sampler import sample_painting
+from scenewright.miniature.sampler import GROUNDS, Ground, sample_ground, sample_painting
 from scenewright.miniature.training.judge_batch import Asker, Batch, make_batch, to_pixels, weather
 from scenewright.miniature.training.judge_net import JudgeNet
 from scenewright.miniature.training.judge_questions import KnownFact, ask_about
 from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
+from scenewright.miniature.truth import Painting
 
 HELD_OUT = "held-out"
 """Begins the seeds of test paintings; training seeds begin with a number."""
+
+TITLES = ("painted", "weathered", *GROUNDS)
+"""Pictures that judges are measured on: of any size as painted and made worse, and harder ones."""
 
 Scored = tuple[KnownFact, Answer]
 
@@ -100,13 +104,22 @@ def calibration_error(pairs: Sequence[tuple[float, bool]], bins: int = 10) -> fl
     return expected_calibration_error(probabilities, labels, bins)
 
 
-async def _ask(judge: LocalJudge, n: int, seed: int, bad_weather: bool) -> list[Scored]:
+def known_of(rng: random.Random, ground: Ground | None = None) -> tuple[Painting, list[KnownFact]]:
+    """Return a random painting, of ``ground`` or of any size, and what a run may ask about it.
+
+    What is asked is partly not what the painting shows.
+    """
+    painting = sample_painting(rng) if ground is None else sample_ground(rng, ground)
+    return painting, answerable(ask_about(rng, painting.truth, change=0.4))
+
+
+async def _ask(judge: LocalJudge, n: int, seed: int, title: str) -> list[Scored]:
     scored: list[Scored] = []
+    ground = next((one for one in GROUNDS if one == title), None)
     for at in range(n):
-        rng = random.Random(f"{HELD_OUT}/{seed}/{at}")
-        painting = sample_painting(rng)
-        known = answerable(ask_about(rng, painting.truth, change=0.4))
-        image = weathered(painting.image, seed * 100_003 + at) if bad_weather else painting.image
+        painting, known = known_of(random.Random(f"{HELD_OUT}/{seed}/{at}"), ground)
+        spoiled = title == "weathered"
+        image = weathered(painting.image, seed * 100_003 + at) if spoiled else painting.image
         answers = await judge.answer(image, [k.fact for k in known])
         scored += zip(known, answers, strict=True)
     return scored
@@ -115,8 +128,9 @@ async def _ask(judge: LocalJudge, n: int, seed: int, bad_weather: bool) -> list[
 def evaluate_judge(folder: Path, n: int = 300, seed: int = 0) -> dict[str, Any]:
     """Measure the judge in ``folder`` on ``n`` held-out paintings, as painted and in bad weather.
 
-    Returns, for each of both, the figures of every kind of fact and of relations by
-    predicate. Facts of diagonal pairs and facts that a run would not ask are left out.
+    Likewise on as many paintings of each of ``GROUNDS``. Returns, for each title, the figures of
+    every kind of fact and of relations by predicate. Facts of diagonal pairs and facts that a run
+    would not ask are left out.
     """
 
     async def measure() -> dict[str, Any]:
@@ -124,8 +138,8 @@ def evaluate_judge(folder: Path, n: int = 300, seed: int = 0) -> dict[str, Any]:
         try:
             await judge.load()
             report: dict[str, Any] = {"paintings": n, "seed": seed}
-            for title, bad_weather in (("painted", False), ("weathered", True)):
-                scored = await _ask(judge, n, seed, bad_weather)
+            for title in TITLES:
+                scored = await _ask(judge, n, seed, title)
                 report[title] = {
                     kind: figures_of([s for s in scored if s[0].fact.kind == kind])
                     for kind in FACT_KINDS
@@ -170,6 +184,8 @@ class JudgeRecipe:
     """Highest learning rate."""
     spoiled: float = 0.25
     """Share of pictures in which one thing is rubbed out or melted."""
+    crowded: float = 0.0
+    """Share of paintings of the levels beyond the paper's: crowds and contrasts."""
     weather: float = 0.8
     """How often pictures are smeared, noisy or shifted in colour."""
     eager: tuple[str, ...] = ()
@@ -182,15 +198,18 @@ _SMALL = JudgeShape(
 )
 
 RECIPES: dict[str, JudgeRecipe] = {
-    "judge-a": JudgeRecipe("judge-a", seed=1, steps=3200, vision_steps=900),
-    "judge-b": JudgeRecipe("judge-b", seed=2, steps=2400, vision_steps=700),
-    "judge-c": JudgeRecipe("judge-c", seed=4, steps=4100, vision_steps=500, shape=_SMALL),
+    "judge-a": JudgeRecipe("judge-a", seed=1, steps=3200, vision_steps=900, crowded=0.5),
+    "judge-b": JudgeRecipe("judge-b", seed=2, steps=2400, vision_steps=700, crowded=0.5),
+    "judge-c": JudgeRecipe(
+        "judge-c", seed=4, steps=4100, vision_steps=500, shape=_SMALL, crowded=0.5
+    ),
     "judge-d": JudgeRecipe(
         "judge-d",
         seed=3,
         steps=2600,
         vision_steps=700,
         shape=JudgeShape(stages=(64, 96, 160), vision_width=128, text_width=96),
+        crowded=0.5,
     ),
     "judge-weak": JudgeRecipe("judge-weak", seed=6, steps=1850, vision_steps=500, shape=_SMALL),
     "judge-eager": JudgeRecipe(
@@ -236,7 +255,8 @@ def train_judge(
         recipe = dataclasses.replace(recipe, vision_steps=0)
     place = pick_device(device)
     torch.manual_seed(recipe.seed)
-    processor = build_processor()
+    # A trained judge keeps the words that it learnt, though questions may have others.
+    processor = build_processor() if start is None else LlavaProcessor.from_pretrained(start)
     asker = Asker(processor)
     model = build_model(recipe.shape, processor)
     if start is not None:
@@ -285,6 +305,7 @@ def train_judge(
             recipe.questions if asking else 0,
             recipe.spoiled,
             recipe.eager,
+            recipe.crowded,
         )
         # Clean pictures first: things must be known before they can be known in bad weather.
         strength = recipe.weather * min(1.0, step / max(1, recipe.vision_steps))
@@ -366,7 +387,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in given.names:
         report = evaluate_judge(given.out / name, given.n, given.seed)
         (given.out / name / "report.json").write_text(json.dumps(report, indent=1) + "\n")
-        for title in ("painted", "weathered"):
+        for title in TITLES:
             shown = "  ".join(
                 f"{kind} {report[title][kind].get('balanced_accuracy', 0):.3f}"
                 for kind in ("object", "attribute", "relation")
