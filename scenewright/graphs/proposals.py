@@ -48,7 +48,8 @@ from scenewright.graphs.verify import Glance, costs_of, glance
 WIN = math.log(2.0)
 """Log-odds above which a proposal may be pasted: what is lost weighs twice what is gained."""
 SURE = math.log(9.0)
-"""Log-odds from which a proposal that gained all missing facts of its place ends its heats."""
+"""Log-odds from which a winner ends the heats of its place; what it did not gain is left for the
+next round."""
 
 
 async def choose_proposals(
@@ -325,11 +326,7 @@ class _Tournament:
 
     def _sure(self, proposals: Sequence[Proposal], at: int) -> bool:
         best = _best(proposals, at)
-        return (
-            best is not None
-            and best.log_odds >= SURE
-            and set(best.gained) == set(self._places[at].missing)
-        )
+        return best is not None and best.log_odds >= SURE
 
     async def _selected(self, winners: list[Proposal]) -> Selected:
         glances: list[Glance] = []

@@ -38,8 +38,8 @@ async def where_seen(
         return found
     for name in dict.fromkeys(names.values()):
         mine = [id_ for id_ in names if names[id_] == name and id_ not in found]
-        boxes = [one for one in seen if one.name == name]
-        found |= _matched(mine, boxes, planned, picture.size)
+        alike = [one for one in seen if one.name == name]
+        found |= _matched(mine, alike, planned, picture.size)
     return found
 
 
@@ -65,7 +65,7 @@ def _matched(
 ) -> dict[str, Region]:
     if len(objects) > 1 and not all(name in planned for name in objects):
         return {}
-    regions = [found for one in detections if (found := region_between([one.box], size))]
+    regions = [inside for one in detections if (inside := region_between([one.box], size))]
     if len(objects) == 1 and objects[0] not in planned:
         # By descending score.
         return {objects[0]: regions[0]} if regions else {}

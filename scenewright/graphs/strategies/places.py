@@ -82,7 +82,8 @@ def regions_by_object(
     An absent object that no place is planned for goes where its relations to objects that were seen
     put it.
     """
-    found = {name: (region,) for name, region in planned(round_context).items()}
+    places = planned(round_context).items()
+    found: dict[str, tuple[Region, ...]] = {name: (region,) for name, region in places}
     for name, region in round_context.seen.items():
         if name in absent:
             continue
@@ -96,8 +97,8 @@ def regions_by_object(
             (target, source, converse(relation.predicate) or ""),
         ):
             if name in absent and name not in found and other not in absent and other in found:
-                region = beside(words, found[other][0])
-                found |= {} if region is None else {name: (region,)}
+                free = beside(words, found[other][0])
+                found |= {} if free is None else {name: (free,)}
     return found
 
 

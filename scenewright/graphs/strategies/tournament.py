@@ -15,14 +15,14 @@ nothing is left but places that were tried in vain, the whole picture is the pla
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from PIL import Image
 
 from scenewright.core.facts import Fact
 from scenewright.core.layout import Region, crop_around, mask_of
-from scenewright.core.ports.backend import BackendFeatures, Reference
+from scenewright.core.ports.backend import BackendFeatures, Reference, Start
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import Place
 from scenewright.graphs.strategies.base import (
@@ -50,6 +50,13 @@ COVERED = 0.3
 """An object of whose place this share lies in another place is in the prompt of its crop."""
 
 
+_Way = Callable[
+    [RoundContext, Place, str | None, int, int],
+    tuple[GenerationOverrides, str],
+]
+"""Draws a proposal: situation, place, picture of what is missing, number, seed."""
+
+
 class Tournament:
     """Repairs every place of what is missing by the best of several proposals."""
 
@@ -74,7 +81,7 @@ class Tournament:
         left = round_context.images_left
         reference = None
         if shows_missing(round_context) and (left is None or left >= 2):
-            reference = round_context.missing
+            reference = _shown(places, round_context)
         work = [
             sum(proposal_work(place, number, round_context) for place in places)
             for number in range(options.proposals)
@@ -123,7 +130,8 @@ class Tournament:
         """
         ways = _ways(round_context.features, shown is not None, bool(place.regions))
         way = ways[number % len(ways)]
-        return getattr(self, f"_{way}")(round_context, place, shown, number, seed)
+        draw: _Way = getattr(self, f"_{way}")
+        return draw(round_context, place, shown, number, seed)
 
     def _pasted(
         self,
@@ -174,13 +182,13 @@ class Tournament:
         number: int,
         seed: int,
     ) -> tuple[GenerationOverrides, str]:
-        mask = None
+        start = Start(image=round_context.best, strength=1.0, instruct=True)
         if place.regions:
             mask = mask_in(round_context, (Region(*region) for region in place.regions))
+            start = start_within(round_context, round_context.best, 1.0, mask, instruct=True)
         if not round_context.features.edit_references:
             shown = None
         order = order_for(round_context.scene, facts_in(round_context, place), shown is not None)
-        start = start_within(round_context, round_context.best, 1.0, mask, instruct=True)
         references = () if shown is None else (Reference(image=shown, weight=1.0),)
         return (
             GenerationOverrides(references=references, start=start, prompt=order, seed=seed),
@@ -197,7 +205,7 @@ class Tournament:
     ) -> tuple[GenerationOverrides, str]:
         options = round_context.options
         kept = Reference(image=round_context.best, weight=options.weight_best)
-        both = (kept,)
+        both: tuple[Reference, ...] = (kept,)
         if shown is not None:
             both = (*both, Reference(image=shown, weight=options.weight_missing))
         both = both[-round_context.features.references :]
@@ -238,21 +246,38 @@ def pastes(features: BackendFeatures) -> bool:
 
 
 def shown_in_crop(place: Place, round_context: RoundContext) -> SceneGraph | None:
-    """Return the part of the scene that stands in ``place``; None where no crop is drawn.
-
-    Its own objects, and others whose planned places it covers in good part.
-    """
+    """Return the part of the scene that stands in ``place``; None where no crop is drawn."""
     if not (place.regions and round_context.options.crop and round_context.features.crops):
         return None
+    return _part(round_context.scene, _standing_in(place, round_context))
+
+
+def _shown(places: Sequence[Place], round_context: RoundContext) -> SceneGraph:
+    """Return what a picture of what is missing is drawn of.
+
+    Where it is pasted, it also shows what stands in the same places, which would be lost.
+    """
+    if not pastes(round_context.features):
+        return round_context.missing
+    shown = {item.id for item in round_context.missing.objects}
+    for place in places:
+        shown |= _standing_in(place, round_context)
+    return _part(round_context.scene, shown)
+
+
+def _standing_in(place: Place, round_context: RoundContext) -> set[str]:
+    """Ids of the objects of ``place``, and of others whose planned places it covers enough."""
     regions = [Region(*region) for region in place.regions]
-    there = {
+    return set(place.objects) | {
         name
         for name, mine in planned(round_context).items()
         if any(overlap(mine, region) > COVERED for region in regions)
-    } | set(place.objects)
-    scene = round_context.scene
+    }
+
+
+def _part(scene: SceneGraph, objects: Collection[str]) -> SceneGraph:
     return scene.subgraph(
-        there, [r for r in scene.relations if r.source in there and r.target in there]
+        objects, [r for r in scene.relations if r.source in objects and r.target in objects]
     )
 
 
