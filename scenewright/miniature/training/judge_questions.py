@@ -8,6 +8,7 @@ colours exchanged, one instance too many, relations turned round. Their facts co
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -235,11 +236,32 @@ def ask_about(
     return [know(fact, asked, truth, protocol, gone) for fact in facts]
 
 
+def _counting(rng: random.Random, truth: Truth, gone: Collection[str]) -> list[KnownFact]:
+    """Return questions that count a kind which is there twice or more, up to one too many."""
+    counts = Counter(item.name for item in truth.scene.objects if item.id not in gone)
+    several = sorted(kind for kind in counts if counts[kind] > 1)
+    if not several:
+        return []
+    kind = rng.choice(several)
+    numbers = range(1, counts[kind] + 2)
+    asked = SceneGraph(
+        objects=tuple(SceneObject(id=f"{kind}.{number}", name=kind) for number in numbers)
+    )
+    facts = taught_facts(asked, "grounded", rng.randrange(1 << 16))
+    return [know(fact, asked, truth, "grounded", gone) for fact in facts]
+
+
 def balanced_questions(
     rng: random.Random, truth: Truth, n: int, gone: Collection[str] = ()
 ) -> list[KnownFact]:
-    """About ``n`` different questions of all kinds, yes and no about equally often."""
+    """About ``n`` different questions of all kinds, yes and no about equally often.
+
+    Where there are several of a kind, counts come first among the questions of objects: that one
+    is too many is rarer and harder to see than that a kind is not there at all.
+    """
     pool: dict[str, KnownFact] = {}
+    for known in _counting(rng, truth, gone):
+        pool.setdefault(f"{known.fact.question} {known.fact.options}", known)
     for change in (0.15, 0.85, 0.6):
         for known in ask_about(rng, truth, change, gone):
             # A run never asks about what is absent, and such questions are easy: they would
@@ -252,6 +274,7 @@ def balanced_questions(
     for kind, share in (*shares.items(), ("object", n)):
         of_kind = [k for k in pool.values() if k.fact.kind == kind]
         rng.shuffle(of_kind)
+        of_kind.sort(key=lambda k: k.fact.question.startswith("Are there"))
         sides = ([k for k in of_kind if k.holds], [k for k in of_kind if not k.holds])
         for at in range(min(share, n - len(chosen))):
             side = sides[at % 2] or sides[1 - at % 2]
