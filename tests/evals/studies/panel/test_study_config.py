@@ -122,3 +122,17 @@ def test_every_part_is_whole(name: str) -> None:
     assert [n for n, field in part.options.model_fields.items() if not field.description] == []
     page = (ROOT / "docs" / "panel-studies.md").read_text(encoding="utf-8")
     assert re.search(rf"(?im)^## .*\b{name}\b|`{name}`", page)
+
+
+@pytest.mark.parametrize("part", ["people", "composition", "frontier", "attacks", "aggregators"])
+def test_a_wrong_aggregator_is_an_error_with_a_suggestion(part: str) -> None:
+    option = "names" if part == "aggregators" else "aggregators"
+    study = StudyConfig.model_validate(
+        {
+            "name": "x",
+            "source": {"kind": "table", "path": "a.csv"},
+            "part": {part: {option: ["mean", "agrement"]}},
+        }
+    )
+    with pytest.raises(PanelStudyError, match=r"'agrement': did you mean agreement\?"):
+        study.options_of(part_of(part))

@@ -2,8 +2,10 @@
 
 Each is scored by cross-validation over the rated items (Spearman's correlation of the images'
 scores with their mean rating): weights are fitted, and the best judge is found, on the other
-items. The default, ``agreement``, is left only for one whose gain exceeds half of its own standard
-error over resamples of items: with few ratings the best of several is the luckiest one.
+items. The default, ``agreement``, is left only for one that gains :data:`LEAST_GAIN` and half of
+the gain's own standard error over resamples of items: with few ratings the best of several is the
+luckiest one. Fitted weights and the best judge are pooled over log-odds as the default is, so that
+the scores of folds with other rules are on one scale; agreement is that on all answers at hand.
 
 The chosen rule is then fitted to all rated items. Its own quality is that on items that had no
 part in the choice: cross-validation of the whole choice
@@ -17,6 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
+from scenewright.agents.panel.agreement import fit_agreement
+from scenewright.agents.panel.pooling import pooled
 from scenewright.evals.studies.panel.aggregators.agreement import AGREED
 from scenewright.evals.studies.panel.aggregators.base import (
     Aggregator,
@@ -35,6 +39,8 @@ _FOLDS = 5
 _RESAMPLES = 200
 _MARGIN = 0.5
 """Standard errors by which another rule must exceed the default."""
+LEAST_GAIN = 0.01
+"""Gain in correlation that is worth another rule."""
 _RATED = Rated("rated", questions=False)
 
 
@@ -65,9 +71,10 @@ def choose(learn: AnswerTable) -> Chosen:
         held = folds == fold
         rows = held[known.image_of]
         rest = known.of_images(~held)
-        held_out[JUDGE][rows] = known.said[rows, _best_judge(rest)]
+        held_out[JUDGE][rows] = _alone(known, _best_judge(rest))[rows]
         try:
-            held_out[WEIGHTS][rows] = _RATED.combine(known.of_images(held), rest)
+            known_ratings(rest, WEIGHTS)
+            held_out[WEIGHTS][rows] = pooled(known.said, "yes_no", _RATED.weights(rest))[rows]
         except PanelStudyError:
             usable.discard(WEIGHTS)
     for name in (DEFAULT, MEAN):
@@ -89,7 +96,7 @@ def _leading(scores: dict[str, float], drawn: dict[str, Array]) -> str:
     for name, value in scores.items():
         spread = float(np.nanstd(drawn[name] - drawn[DEFAULT]))
         ahead = value - scores[DEFAULT]
-        if ahead > _MARGIN * spread and ahead > gain:
+        if ahead > max(gain, LEAST_GAIN, _MARGIN * spread):
             best, gain = name, ahead
     return best
 
@@ -101,6 +108,11 @@ def _best_judge(table: AnswerTable) -> int:
     return int(np.argmax(np.nan_to_num(found, nan=-1.0)))
 
 
+def _alone(table: AnswerTable, judge: int) -> Array:
+    """Return the answers of one judge; where it gave none, the others' count."""
+    return pooled(table.said, "yes_no", np.arange(len(table.judges)) == judge)
+
+
 def _combined(name: str, table: AnswerTable) -> Array:
     every = {one.name: one for one in (*POOLS, *AGREED)}
     return every[name].combine(table)
@@ -110,12 +122,19 @@ def _selected(table: AnswerTable, learn: AnswerTable | None) -> Array:
     known = same_judges(table, known_ratings(learn, NAME), NAME)
     chosen = choose(known)
     if chosen.rule == WEIGHTS:
-        return _RATED.combine(table, known)
+        return pooled(table.said, "yes_no", _RATED.weights(known))
     if chosen.rule == JUDGE:
-        own = table.said[:, table.judge_ids.index(chosen.judge)]
-        # Where the judge gave nothing, the others know more than nobody.
-        return np.where(np.isnan(own), _combined(DEFAULT, table), own)
-    return _combined(chosen.rule, table)
+        return _alone(table, table.judge_ids.index(chosen.judge))
+    return _agreed(table, known) if chosen.rule == DEFAULT else _combined(chosen.rule, table)
+
+
+def _agreed(table: AnswerTable, known: AnswerTable) -> Array:
+    """Return the default on ``table``, its weights from the answers of both."""
+    kinds = table.kinds.tolist()
+    found = fit_agreement(
+        np.vstack([table.said, known.said]), [*kinds, *known.kinds.tolist()], table.families
+    )
+    return found.probabilities(table.said, kinds)
 
 
 SELECTED = Aggregator(

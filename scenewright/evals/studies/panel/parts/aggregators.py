@@ -16,6 +16,7 @@ from scenewright.evals.studies.panel.aggregators.registry import (
     aggregator_of,
     estimated,
 )
+from scenewright.evals.studies.panel.aggregators.selected import JUDGE, NAME, choose
 from scenewright.evals.studies.panel.attacks import NOISE, noisy
 from scenewright.evals.studies.panel.metrics import Gain, Measure, Measures, gains
 from scenewright.evals.studies.panel.presentation import difference, report
@@ -86,6 +87,7 @@ def _result(context: PanelStudyContext, options: AggregatorOptions) -> PanelStud
             | {"about": NOISE[noise].about}
             for noise in noises[1:]
         ],
+        "chosen": _chosen(context, rows),
         "learn": context.learn and context.learn.name,
         "folds": options.folds,
         "left_out": list(left_out.values()),
@@ -164,6 +166,26 @@ def _compared(
                 }
             )
     return rows, left_out, {one.key: one for one in measures.measures}
+
+
+def _chosen(context: PanelStudyContext, rows: Rows) -> dict[str, Any] | None:
+    """Return the rule that people's ratings choose, and how the choice does on other items."""
+    mine = [
+        row
+        for row in rows
+        if (row["noise"], row["measure"], row["aggregator"]) == (CLEAN, "spearman", NAME)
+    ]
+    if not mine:
+        return None
+    for known in (context.learn, context.table):
+        try:
+            found = None if known is None else choose(known)
+        except PanelStudyError:
+            continue
+        if found is not None:
+            rule = f"{found.rule} ({found.judge})" if found.rule == JUDGE else found.rule
+            return {"rule": rule, "value": mine[0]["value"]}
+    return None
 
 
 def _noted(gain: Gain) -> str:
