@@ -30,6 +30,7 @@ def summary(result: dict[str, Any]) -> str:
             lines.append(f"| {kind} | {' | '.join(str(counts[name]) for name in names)} |")
         lines.append("")
     lines += [f"- {n} scenes left out: {why}" for why, n in result["left_out"].items()]
+    lines += [f"- {note}." for note in result["notes"]]
     return "\n".join(lines) + "\n"
 
 

@@ -76,7 +76,11 @@ def gate(
         float, typer.Option(help="Probability, at least, of not passing a loss of --margin.")
     ] = 0.9,
     metric: Annotated[
-        str, typer.Option(help="Score between 0 and 1; default: the first of the evaluation.")
+        str,
+        typer.Option(
+            help="Score between 0 and 1, or a part of one, such as sgscore.fact_recall; default: "
+            "the first of the evaluation."
+        ),
     ] = "",
     panel: Annotated[
         str, typer.Option(help="Panel of judges; default: the first of the evaluation.")
@@ -221,6 +225,8 @@ def _show(found: GateResult, page: Path, result: Path) -> None:
     names = ("lost", "gained", "kept", "absent", "unscored")
     rows = [(kind, *(str(getattr(n, name)) for name in names)) for kind, n in found.kinds.items()]
     print_table(("facts", *(f">{name}" for name in names)), rows)
+    for text in found.notes:
+        note(f"note: {text}", "yellow")
     if found.pictures:
         say(f"{count(found.pictures, 'picture')} drawn, {dollars(found.usd)}", "dim")
     if found.fixed_size is not None:

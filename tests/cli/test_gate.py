@@ -70,6 +70,13 @@ def test_kinds_of_facts_are_told(evals: Path, tmp_path: Path) -> None:
     assert "a test of fixed size needs" in found.stdout
 
 
+def test_a_part_of_a_score_can_decide(evals: Path, tmp_path: Path) -> None:
+    command = ["gate", str(evals / "old"), str(evals / "bad"), "-o", str(tmp_path / "g"), "--json"]
+    found = RUN.invoke(app, [*command, "--metric", "sgscore.fact_recall"])
+    assert found.exit_code == 1
+    assert json.loads(found.stdout)["metric"] == "sgscore.fact_recall"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -79,7 +86,7 @@ def test_kinds_of_facts_are_told(evals: Path, tmp_path: Path) -> None:
         (["OLD", "SAME", "--set", "steps=3"], "its settings cannot be changed"),
         (["OLD", "SAME", "--margin", "2"], "margin"),
         (["OLD", "SAME", "--metric", "clipscore"], "no scores of clipscore by any panel"),
-        (["OLD", "SAME", "--panel", "q"], "common ones: sgscore by p"),
+        (["OLD", "SAME", "--panel", "q"], "sgscore by p, sgscore.expected_recall by p"),
         (["OLD", "miniature", "--config", "gone.toml"], "gone.toml"),
         (["a", "b", "--data", "miniature", "--config", "x.toml"], "both name scenes"),
         (["a", "miniature", "--data", "miniature"], "no profile 'a'"),

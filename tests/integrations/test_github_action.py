@@ -95,6 +95,7 @@ RESULT = {
     "high": 0.4,
     "kinds": {},
     "left_out": {"unscored in both": 2},
+    "notes": ["attribute facts: 9 scenes lost some"],
 }
 
 
@@ -126,6 +127,7 @@ def test_the_job_ends_as_the_gate_does(
         summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
         assert "0.500 → 0.250, -0.250 (95 %: -0.900 to +0.400), over 3 scenes" in summary
         assert "2 scenes left out: unscored in both" in summary
+        assert "- attribute facts: 9 scenes lost some." in summary
 
 
 @pytest.mark.slow

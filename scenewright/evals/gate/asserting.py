@@ -127,4 +127,5 @@ def described(result: GateResult, folder: Path) -> str:
         lost = (f"{n.lost} {kind} facts (gained {n.gained})" for kind, n in result.kinds.items())
         lines.append(f"lost: {', '.join(lost)}")
     lines += [f"{n} left out: {why}" for why, n in result.left_out.items()]
+    lines += [f"note: {text}" for text in result.notes]
     return "\n".join([*lines, f"page: {folder / REPORT / 'index.html'}"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
+from scipy.stats import binom
 
 from scenewright.evals.datasets.registry import rank
 from scenewright.evals.reporting.comparison import mismatches, pair
@@ -28,6 +29,8 @@ from scenewright.evals.store.results import Results
 
 FEWEST = 2
 """Scenes without which nothing is decided."""
+BESIDE = 0.005
+"""Level of the sign test behind a note on a kind of facts."""
 Change = Literal["lost", "gained"]
 KINDS = ("object", "attribute", "relation")
 
@@ -44,7 +47,8 @@ class GateOptions(BaseModel):
     power: float = Field(default=0.9, gt=0.5, lt=1.0)
     """Probability, at least, of not passing a loss of the margin."""
     metric: str = ""
-    """Score between 0 and 1; empty: the first of the evaluation."""
+    """Score between 0 and 1, or a part of one (``sgscore.fact_recall``); empty: the first of the
+    evaluation."""
     panel: str = ""
     """Panel of judges; empty: the first of the evaluation."""
     seed: int = Field(default=0, ge=0)
@@ -136,6 +140,8 @@ class GateResult(BaseModel):
     """Why scenes are not compared → how many."""
     warnings: tuple[str, ...] = ()
     """Differences in how the sides were measured."""
+    notes: tuple[str, ...] = ()
+    """Kinds of facts that were lost far more often than gained although the score did not fall."""
     pictures: int = 0
     """Pictures that the gate has drawn."""
     usd: float = 0.0
@@ -172,22 +178,24 @@ def column_of(first: Side, second: Side, options: GateOptions) -> Column:
 
     Raises ``ChoiceError`` if a side does not have them.
     """
-    matrix = first.evaluation.score_matrix
-    there = second.evaluation.score_matrix.columns()
-    common = [column for column in matrix.columns() if column in there]
-    found = [
-        column
-        for column in common
-        if options.metric in ("", column.metric) and options.panel in ("", column.panel)
-    ]
-    if found:
-        return found[0]
-    names = sorted({f"{c.metric}{f' by {c.panel}' if c.panel else ''}" for c in common})
+    metric, _, part = options.metric.partition(".")
+    here, there = (side.evaluation.score_matrix.columns(parts=True) for side in (first, second))
+    common = [column for column in here if column in there]
+    for column in common:
+        asked = metric in ("", column.metric) and options.panel in ("", column.panel)
+        if asked and part == column.part:
+            return column
+    names = sorted({f"{name_of(c)}{f' by {c.panel}' if c.panel else ''}" for c in common})
     wanted = f"{options.metric or 'any metric'} by {options.panel or 'any panel'}"
     raise ChoiceError(
         f"the sides have no scores of {wanted} in common; common ones: "
         f"{', '.join(names) or 'none'}. Judge both with the same panel (--judges)"
     )
+
+
+def name_of(column: Column) -> str:
+    """Return ``sgscore``, or ``sgscore.fact_recall`` for a part of it."""
+    return f"{column.metric}.{column.part}" if column.part else column.metric
 
 
 def compared(first: Side, second: Side, options: GateOptions, *, force: bool = False) -> Comparison:
@@ -252,7 +260,7 @@ def result_of(
         verdict=decided.decision,
         reason=_reason(found, options, finished),
         options=options,
-        metric=found.column.metric,
+        metric=name_of(found.column),
         panel=found.column.panel,
         scenes=n,
         decided_at=decided.at,
@@ -270,6 +278,7 @@ def result_of(
         evidence_sound=decided.evidence_sound,
         left_out=found.left_out,
         warnings=found.warnings,
+        notes=losses_beside(more.get("facts", ()), decided.decision),
         **more,
     )
 
@@ -336,6 +345,28 @@ def changed_facts(
                 )
             )
     return kinds_of(counts), changes
+
+
+def losses_beside(facts: Sequence[FactChange], decision: Decision) -> tuple[str, ...]:
+    """Return a note for each kind of facts that was lost although the decision is not "worse".
+
+    A score may leave out a kind, as SGScore does with attributes. The test is
+    a one-sided sign test over scenes that lost more facts of the kind than they gained, or fewer.
+    """
+    if decision == "worse":
+        return ()
+    net: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for fact in facts:
+        net[fact.kind][fact.item] += 1 if fact.change == "lost" else -1
+    notes = []
+    for kind, items in sorted(net.items()):
+        lost, gained = (sum(sign * n > 0 for n in items.values()) for sign in (1, -1))
+        if lost + gained and binom.sf(lost - 1, lost + gained, 0.5) <= BESIDE:
+            notes.append(
+                f"{kind} facts: {lost} scenes lost some and {gained} gained some. The score does "
+                "not show it, and it is no part of the verdict"
+            )
+    return tuple(notes)
 
 
 def kinds_of(counts: KindCounter) -> dict[str, KindCount]:

@@ -14,7 +14,7 @@ import pytest
 
 from scenewright.core.facts import Answer
 from scenewright.evals.errors import EvalError
-from scenewright.evals.gate.result import GateOptions
+from scenewright.evals.gate.result import Change, FactChange, GateOptions, losses_beside
 from scenewright.evals.gate.running import expected_usd, plan_gate, read_result, run_gate
 from scenewright.evals.gate.subjects import Drawn, Finished, RandomOrder, change_of, subject_of
 from scenewright.evals.reporting.pages import ChoiceError
@@ -283,6 +283,35 @@ async def test_a_score_outside_of_0_to_1_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ChoiceError, match="scores between 0 and 1"):
         await run_gate(plan)
+
+
+def changed(kind: str, lost: int, gained: int) -> list[FactChange]:
+    """Facts of one kind that so many scenes lost, and so many gained."""
+    places: list[tuple[Change, int]] = [("lost", at) for at in range(lost)]
+    places += [("gained", lost + at) for at in range(gained)]
+    return [
+        FactChange(
+            change=change,
+            item=str(at),
+            seed=0,
+            kind=kind,
+            statement="red",
+            image_before="a",
+            image_after="b",
+        )
+        for change, at in places
+    ]
+
+
+def test_a_loss_that_the_score_does_not_show_is_noted() -> None:
+    facts = [*changed("attribute", 12, 1), *changed("object", 6, 5)]
+    (note,) = losses_beside(facts, "not worse")
+    assert note.startswith("attribute facts: 12 scenes lost some and 1 gained some")
+    assert losses_beside(facts, "worse") == ()
+    assert losses_beside(changed("relation", 0, 20), "not worse") == ()
+    # Eight facts of one scene are one scene.
+    one = [fact.model_copy(update={"item": "0"}) for fact in changed("attribute", 8, 0)]
+    assert losses_beside(one, "undecided") == ()
 
 
 async def test_the_cost_is_that_of_both_sides(tmp_path: Path) -> None:
