@@ -155,7 +155,8 @@ class Service:
                 "or call open_scene there"
             )
         taken = await asyncio.to_thread(taken_in, request)
-        assert isinstance(taken.scene, SceneGraph)
+        scene = taken.scene
+        assert isinstance(scene, SceneGraph)
         covered = await self.covered(taken)
         if covered.nothing:
             raise Unprocessable(covered.text)
@@ -168,7 +169,7 @@ class Service:
         run, new = await self.store.create(
             identity.tenant,
             taken.model_dump(mode="json"),
-            title=title_of(taken.scene),
+            title=title_of(scene),
             door=door,
             key_id=identity.key_id,
             idempotency_key=request.idempotency_key,

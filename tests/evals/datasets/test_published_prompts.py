@@ -137,7 +137,11 @@ def test_partiprompts() -> None:
     assert len(items) == 1632
     assert len({item.group for item in items}) == 12
     assert len({item.category for item in items}) == 11
-    assert sum(item.scene is not None for item in items) == 1623
-    assert all("no_scene" in item.meta for item in items if item.scene is None)
+    assert sum(item.scene is not None for item in items) == 1584
+    refused = [item for item in items if item.scene is None]
+    assert all("no_scene" in item.meta for item in refused)
+    denied = [i.prompt for i in refused if "says what is not there" in i.meta["no_scene"]]
+    assert len(denied) == 38
+    assert "a kitchen without a refrigerator" in denied
     # Quotation marks are part of the prompt.
     assert any(item.prompt.startswith('"G I G G L E"') for item in items)
