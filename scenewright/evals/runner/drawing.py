@@ -174,7 +174,8 @@ async def _drawn(
     seed = arm.item_seed(item.id)
     with metered() as spent, identified(f"{key}:compose"):
         told = await _words(item, arm, generator.composer, seed)
-    profile, boxes = arm.profile, ()
+    profile = arm.profile
+    boxes: tuple[Box, ...] = ()
     if generator.backend.features.boxes and told.author != OWN_TEXT and item.scene:
         boxes = boxes_of(generator.composer, item.scene, seed)
     request = GenerationRequest(
