@@ -143,5 +143,5 @@ def _needs(profile: Profile, needed: dict[str, Any] | None) -> str:
         return f"a key ({'set' if here else variables[0] if variables else 'none'})"
     if needed is None:
         return "nothing" if profile.name.startswith("miniature") else "see `scenewright doctor`"
-    here = "" if needed["fits"] != "no" else ", more than here"
-    return f"{needed['bytes'] / 1e9:.0f} GB of memory{here}"
+    more = "" if needed["fits"] != "no" else ", more than here"
+    return f"{needed['bytes'] / 1e9:.0f} GB of memory{more}"

@@ -13,7 +13,7 @@ from scenewright.agents.composers.check import dropped_facts
 from scenewright.config.profiles import REALISM_FIELDS, Profile
 from scenewright.config.settings import Settings
 from scenewright.core.images import ImageStore
-from scenewright.core.ports.backend import GenerationRequest, ImageBackend, PromptCount
+from scenewright.core.ports.backend import Box, GenerationRequest, ImageBackend, PromptCount
 from scenewright.core.ports.composer import Composer, Wording, compose_with_origin
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
@@ -174,7 +174,8 @@ async def _drawn(
     seed = arm.item_seed(item.id)
     with metered() as spent, identified(f"{key}:compose"):
         told = await _words(item, arm, generator.composer, seed)
-    profile, boxes = arm.profile, ()
+    profile = arm.profile
+    boxes: tuple[Box, ...] = ()
     if generator.backend.features.boxes and told.author != OWN_TEXT and item.scene:
         boxes = boxes_of(generator.composer, item.scene, seed)
     request = GenerationRequest(

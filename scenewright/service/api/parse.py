@@ -17,7 +17,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.providers.retry import CallError
 from scenewright.runs.model_factory.profiles import chat_of
 from scenewright.service.api.common import Core
-from scenewright.service.core.aside import size_of
+from scenewright.service.core.aside import LARGE, size_of
 from scenewright.service.core.errors import Unavailable, Unprocessable
 from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.requests import named_profile, reading_of
@@ -38,14 +38,18 @@ async def parse(
     With a profile its language model reads the sentence, and its cost is the key's.
     """
     read = await parsed(asked, service, identity)
+    size, write = size_of(read.scene), read.model_dump_json
     # Thousands of facts are written aside, too.
-    text = await service.aside.compute(size_of(read.scene), read.model_dump_json)
+    text = write() if size <= LARGE else await service.aside.in_turn(size, write)
     return Response(text, media_type="application/json")
 
 
 async def parsed(asked: ParseRequest, service: Service, identity: Identity) -> ParseResponse:
     """Return the scene of ``asked`` with all that is told of it."""
+    tell = service.aside.compute
     if asked.profile is not None and asked.text is not None:
+        # What was paid for is told, however many wait.
+        tell = service.aside.in_turn
         found = Reading(await _by_model(asked.profile, asked.text, service, identity))
     else:
         size = 0 if asked.scene is None else size_of(asked.scene)
@@ -55,7 +59,7 @@ async def parsed(asked: ParseRequest, service: Service, identity: Identity) -> P
     if asked.drawn_by is not None and scene:
         request = RefinementRequest(scene=scene, profile=asked.drawn_by)
         warned = (await service.covered(request)).text
-    return await service.aside.compute(size_of(scene), _told, found, asked, service, warned)
+    return await tell(size_of(scene), _told, found, asked, service, warned)
 
 
 def _told(read: Reading, asked: ParseRequest, service: Service, warned: str) -> ParseResponse:
