@@ -86,7 +86,7 @@ def test_a_part_of_a_score_can_decide(evals: Path, tmp_path: Path) -> None:
         (["OLD", "SAME", "--set", "steps=3"], "its settings cannot be changed"),
         (["OLD", "SAME", "--margin", "2"], "margin"),
         (["OLD", "SAME", "--metric", "clipscore"], "no scores of clipscore by any panel"),
-        (["OLD", "SAME", "--panel", "q"], "sgscore by p, sgscore.expected_recall by p"),
+        (["OLD", "SAME", "--panel", "q"], "common ones: sgscore by p, sgscore.attributes by p"),
         (["OLD", "miniature", "--config", "gone.toml"], "gone.toml"),
         (["a", "b", "--data", "miniature", "--config", "x.toml"], "both name scenes"),
         (["a", "miniature", "--data", "miniature"], "no profile 'a'"),
