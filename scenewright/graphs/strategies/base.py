@@ -468,9 +468,11 @@ KINDS = (
 
 
 def kind_of_failure(facts: Sequence[Fact], card: ScoreCard) -> str:
-    """Return which of :data:`KINDS` a picture with ``card`` is, if something of it is missing."""
+    """Return which of :data:`KINDS` a picture with ``card`` is."""
     states = {verdict.fact_id: verdict.state for verdict in card.stated}
     wrong = sum(state in ("no", "void") for state in states.values())
+    if not wrong:
+        return UNREAL
     if len(states) >= 2 and wrong / len(states) > HOPELESS:
         return KINDS[0]
     kinds = {fact.kind for fact in facts if states.get(fact.id) == "no"}

@@ -81,8 +81,10 @@ class Router:
         most = max(one.rate for one in paid)
         at = next(at for at, one in enumerate(paid) if one.rate >= most - EVEN)
         repair_plan = able[at].plan_repair(round_context)
-        said = f"{kind}; facts a picture: {self._compared(paid, at)}"
-        return replace(repair_plan, why=f"{said}. {repair_plan.why}")
+        paying = f"facts a picture: {self._compared(paid, at)}"
+        if unreal:
+            return replace(repair_plan, why=f"{repair_plan.why}; {paying}")
+        return replace(repair_plan, why=f"{kind}; {paying}. {repair_plan.why}")
 
     @staticmethod
     def _compared(paid: Sequence[Payoff], at: int) -> str:
