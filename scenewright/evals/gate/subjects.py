@@ -166,7 +166,7 @@ def config_of(role: str, drawn: Drawn, config: EvalConfig, settings: Settings) -
     condition = config.condition_of(name)
     changes = {**condition.profile, **_changed(profile, drawn.changes)}
     changed = condition.model_copy(update={"profile": changes})
-    return EvalConfig.model_validate(
+    made = EvalConfig.model_validate(
         {
             **config.model_dump(),
             "name": role,
@@ -176,6 +176,12 @@ def config_of(role: str, drawn: Drawn, config: EvalConfig, settings: Settings) -
             "side_by_side": False,
         }
     )  # fmt: skip
+    # Weights by agreement differ from batch to batch and between the sides.
+    panels = {
+        panel: spec.model_copy(update={"aggregation": spec.aggregation or "mean"})
+        for panel, spec in panels_of(made, settings).items()
+    }
+    return made.model_copy(update={"panels": panels})
 
 
 def _changed(profile: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
