@@ -70,7 +70,7 @@ def test_the_plan_runs_nothing(place: Path) -> None:
     code, out, _ = run("run", "configs/mine.toml", "--plan", "--out", "there")
     assert code == 0
     assert "answers   table answers.csv" in out
-    assert "parts     composition, people" in out
+    assert "parts     people, composition" in out
     code, out, _ = run("run", "configs/mine.toml", "--plan", "--json")
     assert json.loads(out)["questions"] == 0
     assert [path.name for path in place.iterdir()] == ["configs"]
