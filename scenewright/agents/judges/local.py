@@ -297,6 +297,10 @@ class LocalJudge:
         """Return the loaded model, as :meth:`_answer` uses it."""
         return VisionLanguageModel(self._folder, self._device, self._images_kept, self._how)
 
+    def _modules(self) -> list[torch.nn.Module]:
+        """Return the networks of the loaded model."""
+        return [self._model.model]
+
     def _loaded(self, stop: Stop) -> Any:
         if self._failure is not None:
             raise self._failure
@@ -304,7 +308,7 @@ class LocalJudge:
             try:
                 with self._gate.turn(stop), LOADING:
                     self._model = self._make()
-                limit_threads([self._model.model])
+                limit_threads(self._modules())
             except JudgeError as error:
                 self._failure = error
                 raise

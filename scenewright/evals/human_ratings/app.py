@@ -178,7 +178,7 @@ def _no(why: str) -> Response:
 BODY_BYTES = 16 * 1024
 BODY_SECONDS = 15.0
 _LONGEST_SECONDS = 86_400.0
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(\d{3})?\+00:00")
 _PICTURE_HEADERS = {"Cache-Control": "private, max-age=86400, immutable"}
 _KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 

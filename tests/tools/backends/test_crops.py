@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.core.images import ImageStore
+from scenewright.core.layout import WORTH, crop_around
 from scenewright.core.ports.backend import Reference, Start
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
-from scenewright.tools.backends.loaded import WORTH, crop_around
 from tests.tools.backends import tiny
 from tests.tools.backends.conformance import RED
 

@@ -124,6 +124,12 @@ class DecisionModel:
         """Number of runs of the vision tower for shared features."""
         return self._features.encoded
 
+    @property
+    def network(self) -> torch.nn.Module:
+        """The model itself."""
+        found: torch.nn.Module = self._pipeline.model
+        return found
+
     def ask(
         self,
         image: Image.Image,
@@ -281,6 +287,9 @@ class LocalDecisionJudge(LocalJudge):
             *([self.loading] if self.loading else []),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def _modules(self) -> list[torch.nn.Module]:
+        return [self._model.network]
 
     def _make(self) -> DecisionModel:
         device = device_of(self._device)

@@ -112,7 +112,7 @@ async def test_a_run_is_begun_ended_and_read_on_three_machines(url: str, tmp_pat
         image = found.rounds[0].image
         assert (await service.artifacts.image(run.id, image)).is_file()
         assert not (await service.artifacts.image(run.id, "0" * 64)).exists()
-        view, events = await seen(service, done)
+        view, events = await seen(service, done, lambda view, events: (view, events))
         assert events == len(heard)
         assert all(view.image_path(r.image) is not None for r in found.rounds)
         # It is shown here, and driven nowhere.
