@@ -48,7 +48,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def before(unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of that version, as the working folder; each test has its own."""
     # It was written with an earlier autoencoder of the miniature: its models are taken as the same.
-    monkeypatch.setattr(DiffusersBackend, "fingerprint", FINGERPRINT)
+    monkeypatch.setattr(DiffusersBackend, "fingerprint", property(lambda _: FINGERPRINT))
     folder = tmp_path / "before"
     shutil.copytree(unpacked, folder)
     monkeypatch.chdir(folder)
