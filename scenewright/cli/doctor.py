@@ -211,7 +211,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
 
     presents = [survey(need) for need in needs_of(profile)]
     absent = {present.need.repository for present in presents if not present.complete}
-    accounts = _accounts(profile, settings)
+    accounts = accounts_of(profile, settings)
     keyless = {name for name, account in accounts.items() if not account["key"]}
     found: list[dict[str, Any]] = []
     drawing = None
@@ -330,7 +330,7 @@ def _specs(profile: Profile) -> list[str]:
     return [*profile.judges, *profile.report_judges, *filter(None, (profile.chat,))]
 
 
-def _accounts(profile: Profile, settings: Settings) -> dict[str, Any]:
+def accounts_of(profile: Profile, settings: Settings) -> dict[str, Any]:
     """Return the accounts of a profile: the variables of the key, and whether one is set."""
     from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS, LOCAL_BACKEND, reached_by
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -81,19 +80,15 @@ extends = "{profile.name}"
 
 def steps(profile: Profile) -> list[str]:
     """Return what is to be done before the first picture and after it, one command each."""
-    from scenewright.cli.doctor import memory_needed, memory_of_machine
-    from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS, LOCAL_BACKEND, reached_by
+    from scenewright.cli.doctor import accounts_of, memory_needed, memory_of_machine
     from scenewright.config.settings import load_settings
     from scenewright.providers.hub.cache import survey
     from scenewright.providers.hub.needs import needs_of
 
     found: list[str] = []
-    settings = load_settings()
-    specs = [*profile.judges, *profile.report_judges, *filter(None, (profile.chat,))]
-    kinds = {profile.backend.kind, *(reached_by(spec)[0] for spec in specs)}
-    for kind in sorted(kinds - {LOCAL_BACKEND, *JUDGE_KINDS, *CHAT_KINDS}):
-        if settings.account(kind).key() is None:
-            found.append(f"scenewright keys set {kind}")
+    for name, account in accounts_of(profile, load_settings()).items():
+        if not account["key"]:
+            found.append(f"scenewright keys set {name}")
     absent = [shown for need in needs_of(profile) if not (shown := survey(need)).complete]
     if absent:
         sizes = [shown.need.known_bytes() for shown in absent]
@@ -138,9 +133,8 @@ def _needs(profile: Profile, needed: dict[str, Any] | None) -> str:
     from scenewright.config.settings import load_settings
 
     if profile.backend.kind != LOCAL_BACKEND:
-        variables = load_settings().account(profile.backend.kind).key_variables
-        here = any(os.environ.get(name) for name in variables)
-        return f"a key ({'set' if here else variables[0] if variables else 'none'})"
+        account = load_settings().account(profile.backend.kind)
+        return f"a key ({'set' if account.key() else account.key_variables[0]})"
     if needed is None:
         return "nothing" if profile.name.startswith("miniature") else "see `scenewright doctor`"
     more = "" if needed["fits"] != "no" else ", more than here"

@@ -30,13 +30,14 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from scenewright.core.flushing import replacing
 
 Provider = Literal[
     "openai", "gemini", "anthropic", "serve",
@@ -262,15 +263,10 @@ def store_key(variable: str, key: str | None) -> Path:
     if key is not None:
         found[variable] = key
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # A temporary file is readable by its owner alone.
-    handle, draft = tempfile.mkstemp(dir=place.parent, prefix=".keys-")
-    try:
+    with replacing(place) as draft:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(found, file, indent=1, sort_keys=True)
-        os.replace(draft, place)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
     return place
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from PIL import Image
 
@@ -48,13 +48,6 @@ MOST_WEIGHT = 4.0
 """Largest weight of a reference."""
 COVERED = 0.3
 """An object of whose place this share lies in another place is in the prompt of its crop."""
-
-
-_Way = Callable[
-    [RoundContext, Place, str | None, int, int],
-    tuple[GenerationOverrides, str],
-]
-"""Draws a proposal: situation, place, picture of what is missing, number, seed."""
 
 
 class Tournament:
@@ -129,101 +122,96 @@ class Tournament:
         ``shown`` is the content hash of the picture of what is missing, if there is one.
         """
         ways = _ways(round_context.features, shown is not None, bool(place.regions))
-        way = ways[number % len(ways)]
-        draw: _Way = getattr(self, f"_{way}")
-        return draw(round_context, place, shown, number, seed)
+        asked = _Asked(round_context, place, shown, number)
+        changes, does = ways[number % len(ways)](asked)
+        return replace(changes, seed=seed), does
 
-    def _pasted(
-        self,
-        round_context: RoundContext,
-        place: Place,
-        shown: str | None,
-        number: int,
-        seed: int,
-    ) -> tuple[GenerationOverrides, str]:
-        options, images, best = round_context.options, round_context.images, round_context.best
-        assert shown is not None
-        regions = [Region(*region) for region in place.regions]
-        picture = images.get(best)
-        mask = mask_of(regions, picture.size)
-        inside = images.put(mask)
-        pasted = images.put(Image.composite(images.get(shown).resize(picture.size), picture, mask))
-        softer, stronger = VARIED[number % len(VARIED)]
-        weight = min(MOST_WEIGHT, options.weight_missing * stronger)
-        strength = options.repair_strength * softer
-        new = Reference(
-            image=shown,
-            weight=weight,
-            mask=inside if round_context.features.masks else None,
-        )
-        start = start_within(round_context, pasted, strength, inside)
-        return (
-            GenerationOverrides(references=(new,), start=start, seed=seed),
-            f"after a picture of what is missing, λ1 {weight:g}, strength {strength:g}",
-        )
 
-    def _noise(
-        self,
-        round_context: RoundContext,
-        place: Place,
-        shown: str | None,
-        number: int,
-        seed: int,
-    ) -> tuple[GenerationOverrides, str]:
-        mask = mask_in(round_context, (Region(*region) for region in place.regions))
-        start = start_within(round_context, round_context.best, 1.0, mask)
-        return GenerationOverrides(start=start, seed=seed), "from noise"
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A proposal that is asked for."""
 
-    def _instructed(
-        self,
-        round_context: RoundContext,
-        place: Place,
-        shown: str | None,
-        number: int,
-        seed: int,
-    ) -> tuple[GenerationOverrides, str]:
-        start = Start(image=round_context.best, strength=1.0, instruct=True)
-        if place.regions:
-            mask = mask_in(round_context, (Region(*region) for region in place.regions))
-            start = start_within(round_context, round_context.best, 1.0, mask, instruct=True)
-        if not round_context.features.edit_references:
-            shown = None
-        order = order_for(round_context.scene, facts_in(round_context, place), shown is not None)
-        references = () if shown is None else (Reference(image=shown, weight=1.0),)
-        return (
-            GenerationOverrides(references=references, start=start, prompt=order, seed=seed),
-            f"asks for: {order}",
-        )
+    round_context: RoundContext
+    place: Place
+    shown: str | None
+    """Content hash of the picture of what is missing."""
+    number: int
 
-    def _guided(
-        self,
-        round_context: RoundContext,
-        place: Place,
-        shown: str | None,
-        number: int,
-        seed: int,
-    ) -> tuple[GenerationOverrides, str]:
-        options = round_context.options
-        kept = Reference(image=round_context.best, weight=options.weight_best)
-        both: tuple[Reference, ...] = (kept,)
-        if shown is not None:
-            both = (*both, Reference(image=shown, weight=options.weight_missing))
-        both = both[-round_context.features.references :]
-        weights = ", ".join(f"λ {reference.weight:g}" for reference in both)
-        return (
-            GenerationOverrides(references=both, seed=seed),
-            f"the whole picture with references, {weights}",
-        )
+    @property
+    def regions(self) -> list[Region]:
+        return [Region(*region) for region in self.place.regions]
 
-    def _anew(
-        self,
-        round_context: RoundContext,
-        place: Place,
-        shown: str | None,
-        number: int,
-        seed: int,
-    ) -> tuple[GenerationOverrides, str]:
-        return GenerationOverrides(seed=seed), "the whole picture from another seed"
+
+_Way = Callable[[_Asked], tuple[GenerationOverrides, str]]
+"""Returns the changes of a proposal but for its seed, and what it does in words."""
+
+
+def _pasted(asked: _Asked) -> tuple[GenerationOverrides, str]:
+    round_context = asked.round_context
+    shown = asked.shown
+    options, images, best = round_context.options, round_context.images, round_context.best
+    assert shown is not None
+    picture = images.get(best)
+    mask = mask_of(asked.regions, picture.size)
+    inside = images.put(mask)
+    pasted = images.put(Image.composite(images.get(shown).resize(picture.size), picture, mask))
+    softer, stronger = VARIED[asked.number % len(VARIED)]
+    weight = min(MOST_WEIGHT, options.weight_missing * stronger)
+    strength = options.repair_strength * softer
+    new = Reference(
+        image=shown,
+        weight=weight,
+        mask=inside if round_context.features.masks else None,
+    )
+    start = start_within(round_context, pasted, strength, inside)
+    return (
+        GenerationOverrides(references=(new,), start=start),
+        f"after a picture of what is missing, λ1 {weight:g}, strength {strength:g}",
+    )
+
+
+def _noise(asked: _Asked) -> tuple[GenerationOverrides, str]:
+    round_context = asked.round_context
+    mask = mask_in(round_context, asked.regions)
+    start = start_within(round_context, round_context.best, 1.0, mask)
+    return GenerationOverrides(start=start), "from noise"
+
+
+def _instructed(asked: _Asked) -> tuple[GenerationOverrides, str]:
+    round_context = asked.round_context
+    shown = asked.shown
+    start = Start(image=round_context.best, strength=1.0, instruct=True)
+    if asked.place.regions:
+        mask = mask_in(round_context, asked.regions)
+        start = start_within(round_context, round_context.best, 1.0, mask, instruct=True)
+    if not round_context.features.edit_references:
+        shown = None
+    order = order_for(round_context.scene, facts_in(round_context, asked.place), shown is not None)
+    references = () if shown is None else (Reference(image=shown, weight=1.0),)
+    return (
+        GenerationOverrides(references=references, start=start, prompt=order),
+        f"asks for: {order}",
+    )
+
+
+def _guided(asked: _Asked) -> tuple[GenerationOverrides, str]:
+    round_context = asked.round_context
+    shown = asked.shown
+    options = round_context.options
+    kept = Reference(image=round_context.best, weight=options.weight_best)
+    both: tuple[Reference, ...] = (kept,)
+    if shown is not None:
+        both = (*both, Reference(image=shown, weight=options.weight_missing))
+    both = both[-round_context.features.references :]
+    weights = ", ".join(f"λ {reference.weight:g}" for reference in both)
+    return (
+        GenerationOverrides(references=both),
+        f"the whole picture with references, {weights}",
+    )
+
+
+def _anew(asked: _Asked) -> tuple[GenerationOverrides, str]:
+    return GenerationOverrides(), "the whole picture from another seed"
 
 
 def keeps_parts(features: BackendFeatures) -> bool:
@@ -320,19 +308,19 @@ def proposal_work(place: Place, number: int, round_context: RoundContext) -> flo
     return _step_work(round_context) * steps * share
 
 
-def _ways(features: BackendFeatures, shown: bool, placed: bool) -> list[str]:
+def _ways(features: BackendFeatures, shown: bool, placed: bool) -> list[_Way]:
     """Return how proposals may be drawn, the most promising way first."""
     if placed:
-        found = ["pasted"] if shown and pastes(features) else []
+        found: list[_Way] = [_pasted] if shown and pastes(features) else []
         if features.instructions:
-            found.append("instructed")
+            found.append(_instructed)
         if features.edit and not found:
-            found.append("noise")
+            found.append(_noise)
         return found
-    found = ["instructed"] if features.instructions else []
+    found = [_instructed] if features.instructions else []
     if features.references:
-        found.append("guided")
-    return [*found, "anew"]
+        found.append(_guided)
+    return [*found, _anew]
 
 
 def _whole(places: Sequence[Place], round_context: RoundContext) -> Place:
