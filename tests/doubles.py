@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
@@ -31,6 +32,9 @@ from scenewright.core.ports.backend import (
 from scenewright.core.ports.judge import JudgeCaps
 from scenewright.core.scene import SceneGraph
 from scenewright.providers import fact_digest
+
+if TYPE_CHECKING:
+    from scenewright.graphs.events import Event
 
 
 class CallBook:
@@ -269,3 +273,23 @@ class ScriptedComposer:
 
     def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
         return self.planned
+
+
+class Killed(BaseException):
+    """The end of a process, for a run that is to be continued."""
+
+
+def kill_at(number: int) -> Callable[[Event], None]:
+    """Return a watcher of a run that raises ``Killed`` at the event with this number, from 1.
+
+    Steps and retries, which are not stored, are not counted.
+    """
+    seen = 0
+
+    def watch(event: Event) -> None:
+        nonlocal seen
+        seen += event.type not in ("step", "retrying")
+        if seen == number:
+            raise Killed
+
+    return watch

@@ -19,7 +19,7 @@ from scenewright.runs.api import refine
 from scenewright.runs.records import RunResult
 from scenewright.runs.report.record import read_run
 from scenewright.runs.report.render import write_page
-from tests.doubles import ScriptedComposer, ScriptedJudge
+from tests.doubles import Killed, ScriptedComposer, ScriptedJudge, kill_at
 from tests.graphs.test_work import WORK, CountedBackend
 
 SCENE = "red ball on table; dog left of table; cat"
@@ -198,16 +198,6 @@ async def test_a_run_killed_at_any_event_draws_and_asks_nothing_twice(
 ) -> None:
     whole, _ = await run(tmp_path / "whole", CountedBackend(by_turn(30, 200), masks=True))
     backend = CountedBackend(by_turn(30, 200), masks=True)
-    seen = 0
-
-    class Killed(BaseException):
-        pass
-
-    def watch(event: Event) -> None:
-        nonlocal seen
-        seen += event.type not in ("step", "retrying")
-        if seen == dies_at:
-            raise Killed
 
     judges = [ScriptedJudge("a", level=levels), ScriptedJudge("b", level=levels)]
     asked: dict[str, Any] = {
@@ -222,7 +212,7 @@ async def test_a_run_killed_at_any_event_draws_and_asks_nothing_twice(
         "report_judges": [],
     }
     with pytest.raises(Killed):
-        await refine(SCENE, **asked, on_event=watch)
+        await refine(SCENE, **asked, on_event=kill_at(dies_at))
     result = await refine(SCENE, **asked)
     assert sum(backend.together) == 7
     for name in ("images", "work", "judge_calls", "tokens_in"):

@@ -20,7 +20,7 @@ from scenewright.runs.api import refine
 from scenewright.runs.records import RunResult
 from scenewright.runs.report.record import read_run
 from scenewright.runs.report.render import write_page
-from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.doubles import Killed, ScriptedBackend, ScriptedComposer, ScriptedJudge, kill_at
 
 SCENE = "red ball on table; dog left of table"
 WORK = 2.0
@@ -196,16 +196,6 @@ class TestDrafts:
     ) -> None:
         backend = CountedBackend(self.best_is_second, masks=True)
         judge = ScriptedJudge("a", level=lambda fact: 100)
-        seen = 0
-
-        class Killed(BaseException):
-            pass
-
-        def watch(event: Event) -> None:
-            nonlocal seen
-            seen += event.type not in ("step", "retrying")
-            if seen == dies_at:
-                raise Killed
 
         asked = {
             "profile": BUILT_IN["miniature"].model_copy(update=self.DRAFTS),
@@ -218,7 +208,7 @@ class TestDrafts:
             "report_judges": [],
         }
         with pytest.raises(Killed):
-            await refine(SCENE, **asked, on_event=watch)
+            await refine(SCENE, **asked, on_event=kill_at(dies_at))
         result = await refine(SCENE, **asked)
         assert sum(backend.together) == 4
         assert result.totals["images"] == 4
