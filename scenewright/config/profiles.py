@@ -416,6 +416,11 @@ class Profile(BaseModel):
     crop: bool = Field(default=False, exclude_if=lambda chosen: not chosen)
     """Whether a ``region`` is redrawn within a crop around it instead of the whole picture: less
     work, and the model sees less of the rest."""
+    crop_scale: float = Field(
+        default=1.0, ge=1.0, le=8.0, allow_inf_nan=False, exclude_if=lambda scale: scale == 1.0
+    )
+    """How many times longer and wider a crop is drawn than it is put back, up to the size that the
+    backend draws by itself."""
     drafts: int = Field(default=0, ge=0, le=64, exclude_if=lambda count: not count)
     """Few-step drafts of the first picture, of which the one that holds most is finished; 0: none.
     """

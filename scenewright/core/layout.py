@@ -291,6 +291,24 @@ def region_of_cell(cell: Cell, margin: float = 0.02) -> Region:
     )
 
 
+def cell_at(region: Region) -> Cell:
+    """Return the cell of the planner's grid that holds the middle of ``region``."""
+    column = math.floor((region.left + region.right) / 2 * COLUMNS)
+    row = math.floor((region.top + region.bottom) / 2 * ROWS)
+    return min(max(column, 0), COLUMNS - 1), min(max(row, 0), ROWS - 1)
+
+
+def region_within(region: Region, crop: Region) -> Region:
+    """Return ``region`` in shares of ``crop``; what lies outside is beyond 0 to 1."""
+    wide, high = crop.right - crop.left, crop.bottom - crop.top
+    return Region(
+        (region.left - crop.left) / wide,
+        (region.top - crop.top) / high,
+        (region.right - crop.left) / wide,
+        (region.bottom - crop.top) / high,
+    )
+
+
 def region_between(
     boxes: Sequence[tuple[float, float, float, float]], size: tuple[int, int]
 ) -> Region | None:
@@ -360,3 +378,17 @@ def crop_around(
     if (right - left) * (bottom - top) > WORTH * mask.width * mask.height:
         return None
     return left, top, right, bottom
+
+
+def drawn_size(
+    box: tuple[int, int, int, int], scale: float, multiple: int, usual: tuple[int, int]
+) -> tuple[int, int]:
+    """Return the width and height in which a crop is drawn, ``scale`` times those of ``box``.
+
+    No side grows beyond that of ``usual``, the size that the model draws by itself, and the shape
+    stays but for rounding to ``multiple``.
+    """
+    wide, high = box[2] - box[0], box[3] - box[1]
+    scale = max(1.0, min(scale, usual[0] / wide, usual[1] / high))
+    width, height = (max(side, round(side * scale / multiple) * multiple) for side in (wide, high))
+    return width, height

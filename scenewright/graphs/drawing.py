@@ -28,7 +28,13 @@ from scenewright.core.ports.backend import (
     GenerationStep,
     PromptCount,
 )
-from scenewright.core.ports.composer import Composer, Wording, compose_with_origin
+from scenewright.core.layout import Region
+from scenewright.core.ports.composer import (
+    Composer,
+    PlacingComposer,
+    Wording,
+    compose_with_origin,
+)
 from scenewright.core.questions import noun_phrase
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import (
@@ -58,30 +64,33 @@ async def compose(
     purpose: Purpose,
     runtime: Runtime[RefineContext],
     part: int | None = None,
+    places: Mapping[str, Region] | None = None,
 ) -> str:
     """Return the prompt of ``scene``, composed once in a run.
 
     ``within`` is the whole scene if ``scene`` is a part of it; ``part`` tells several prompts of a
-    round for one purpose apart.
+    round for one purpose apart. ``places`` says where its objects are in the picture that is drawn.
     """
     context = runtime.context
     key = f"r{round}:{purpose}:{'' if part is None else f'{part}:'}composed"
     event = context.log.get(key, Composed)
     if event is None:
+        # A prompt that says places of its own is no other picture's.
+        own = places is not None and isinstance(context.composer, PlacingComposer)
         before = (
             Wording(e.prompt, e.author, e.model, problem=e.problem, unsaid=e.unsaid)
             for e in context.log.events
             if isinstance(e, Composed) and e.graph == scene.digest
         )
-        told = next(before, None)
+        told = None if own else next(before, None)
         paying = identified(context.paid_as(key))
         with metered() as spent, paying, retries_told(runtime, round):
             if told is None:
                 # The seed of the candidates' prompt: a reference shows a thing where it is to be.
                 seed = round_seed(context.options.seed, 0, "candidate")
-                alone = context.options.reference_prompt == "missing"
+                alone = context.options.reference_prompt == "missing" and not own
                 told = await compose_with_origin(
-                    context.composer, scene, seed, None if alone else within
+                    context.composer, scene, seed, None if alone else within, places
                 )
         event = Composed(
             key=key,
@@ -89,7 +98,7 @@ async def compose(
             round=round,
             purpose=purpose,
             prompt=told.prompt,
-            graph=scene.digest,
+            graph="" if own else scene.digest,
             composer=context.composer.id,
             author=told.author,
             model=told.model,

@@ -159,7 +159,8 @@ class Composed(_Event):
     prompt: str
     """The prompt."""
     graph: str = ""
-    """Digest of the composed graph: the same graph is not worded twice in a run."""
+    """Digest of the composed graph: the same graph is not worded twice in a run. Empty if the
+    prompt says places of one picture alone."""
     author: str = ""
     """Who wrote it: the composer's id, or of a language model ``model``, ``model again`` (its
     second text) or the id of the composer that wrote in its place."""

@@ -232,12 +232,13 @@ class _Tournament:
         whole = self._situation.prompt
         found = {}
         for at in places:
-            part = shown_in_crop(self._places[at], self._situation)
+            shown = shown_in_crop(self._places[at], self._situation)
             found[at] = whole
-            if part is not None:
+            if shown is not None:
+                part, places = shown
                 scene = self._situation.scene
                 found[at] = await compose(
-                    part, scene, self._round, "proposal", self._runtime, part=at
+                    part, scene, self._round, "proposal", self._runtime, part=at, places=places
                 )
         return found
 

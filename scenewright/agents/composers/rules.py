@@ -21,6 +21,7 @@ from scenewright.core.layout import (
     Cell,
     Region,
     canonical_predicate,
+    cell_at,
     place_what_fits,
     region_of_cell,
 )
@@ -168,13 +169,23 @@ class GridComposer:
         said = {**(self.defaults or {}).get(item.name, {}), **item.attributes}
         return item.model_copy(update={"attributes": Attributes(said)})
 
-    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
-        """Plan places for the objects of the whole scene, then describe ``scene``."""
-        full = SceneGraph(
+    def _full(self, scene: SceneGraph) -> SceneGraph:
+        return SceneGraph(
             objects=tuple(self._in_full(item) for item in scene.objects), relations=scene.relations
         )
+
+    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
+        """Plan places for the objects of the whole scene, then describe ``scene``."""
+        full = self._full(scene)
         whole = full if within is None else within
         return text_of(describe(full, place_what_fits(whole, seed), setting_of(whole)))
+
+    async def compose_at(
+        self, scene: SceneGraph, places: Mapping[str, Region], within: SceneGraph
+    ) -> str:
+        """Describe ``scene`` with its objects at ``places``, in the setting of ``within``."""
+        cells = {key: cell_at(region) for key, region in places.items()}
+        return text_of(describe(self._full(scene), cells, setting_of(within)))
 
     def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
         """Return a cell of the 3×3 grid for each object; empty if the scene does not fit on it."""

@@ -180,8 +180,11 @@ class Start(FiniteModel):
     mask: str | None = None
     """Content hash of a mask: white where the picture may change."""
     crop: bool = Field(default=False, exclude_if=lambda chosen: not chosen)
-    """Whether only a crop around what may change is drawn, at the picture's scale, and put back
+    """Whether only a crop around what may change is drawn and put back
     (``features.crops``). References are cropped alike: they show what belongs in its place."""
+    crop_scale: float = Field(default=1.0, ge=1.0, le=8.0, exclude_if=lambda scale: scale == 1.0)
+    """How many times longer and wider a crop is drawn than it is put back, up to the backend's
+    default size: small things are drawn at a size that the model knows."""
     instruct: bool = False
     """Whether the prompt says what to change in the picture rather than what it shows
     (``features.instructions``); ``strength`` then has no effect.

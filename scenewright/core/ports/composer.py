@@ -107,13 +107,36 @@ class ReportingComposer(Composer, Protocol):
         ...
 
 
+@runtime_checkable
+class PlacingComposer(Composer, Protocol):
+    """A composer that says where objects are, also at places that it did not plan."""
+
+    async def compose_at(
+        self, scene: SceneGraph, places: Mapping[str, Region], within: SceneGraph
+    ) -> str:
+        """Return the prompt of ``scene`` with objects at ``places`` of the picture that is drawn.
+
+        ``places`` maps object ids to shares of that picture, which may be a crop; an object without
+        one is described without a place. ``within`` is the scene of which ``scene`` is a part: both
+        get one setting.
+        """
+        ...
+
+
 async def compose_with_origin(
-    composer: Composer, scene: SceneGraph, seed: int, within: SceneGraph | None = None
+    composer: Composer,
+    scene: SceneGraph,
+    seed: int,
+    within: SceneGraph | None = None,
+    places: Mapping[str, Region] | None = None,
 ) -> Wording:
     """Return the prompt of ``scene`` by ``composer`` with its origin.
 
-    Raises as the composer.
+    ``places`` says where its objects are in the picture that is drawn; composers that say no places
+    do without. Raises as the composer.
     """
+    if places is not None and isinstance(composer, PlacingComposer):
+        return Wording(await composer.compose_at(scene, places, within or scene), composer.id)
     if isinstance(composer, ReportingComposer):
         return await composer.word(scene, seed, within)
     return Wording(await composer.compose(scene, seed, within), composer.id)

@@ -272,7 +272,14 @@ def start_within(
 ) -> Start:
     """Return the start picture of which the white of ``mask`` may change, in a crop if wanted."""
     crop = round_context.options.crop and round_context.features.crops
-    return Start(image=image, strength=strength, mask=mask, instruct=instruct, crop=crop)
+    return Start(
+        image=image,
+        strength=strength,
+        mask=mask,
+        instruct=instruct,
+        crop=crop,
+        crop_scale=round_context.options.crop_scale if crop else 1.0,
+    )
 
 
 def mask_outside(round_context: RoundContext, regions: Iterable[Region]) -> str:

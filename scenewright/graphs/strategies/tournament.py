@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from PIL import Image
 
 from scenewright.core.facts import Fact
-from scenewright.core.layout import Region, crop_around, mask_of
+from scenewright.core.layout import Region, crop_around, drawn_size, mask_of, region_within
 from scenewright.core.ports.backend import BackendFeatures, Reference, Start
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import Place
@@ -233,11 +233,32 @@ def pastes(features: BackendFeatures) -> bool:
     )
 
 
-def shown_in_crop(place: Place, round_context: RoundContext) -> SceneGraph | None:
-    """Return the part of the scene that stands in ``place``; None where no crop is drawn."""
-    if not (place.regions and round_context.options.crop and round_context.features.crops):
+def shown_in_crop(
+    place: Place, round_context: RoundContext
+) -> tuple[SceneGraph, dict[str, Region]] | None:
+    """Return the part of the scene that stands in ``place``, and where in its crop.
+
+    Places are in shares of the crop, by object id. None where no crop is drawn.
+    """
+    box = _crop(place, round_context)
+    if box is None:
         return None
-    return _part(round_context.scene, _standing_in(place, round_context))
+    width, height = _size(round_context)
+    crop = Region(box[0] / width, box[1] / height, box[2] / width, box[3] / height)
+    where = planned(round_context)
+    if len(place.objects) == 1:
+        # Where it is drawn, planned or not.
+        where = {place.objects[0]: _around(place), **where}
+    shown = _standing_in(place, round_context)
+    part = _part(round_context.scene, shown)
+    return part, {
+        name: region_within(region, crop) for name, region in where.items() if name in shown
+    }
+
+
+def _around(place: Place) -> Region:
+    left, top, right, bottom = zip(*place.regions, strict=True)
+    return Region(min(left), min(top), max(right), max(bottom))
 
 
 def _shown(places: Sequence[Place], round_context: RoundContext) -> SceneGraph:
@@ -298,14 +319,27 @@ def proposal_work(place: Place, number: int, round_context: RoundContext) -> flo
         if features.strengths and shows_missing(round_context):
             softer, _ = VARIED[number % len(VARIED)]
             steps = max(1, math.floor(steps * options.repair_strength * softer))
-        if options.crop and features.crops:
-            usual = features.default_size
-            size = (options.width or usual[0], options.height or usual[1])
-            mask = mask_of((Region(*region) for region in place.regions), size)
-            box = crop_around(mask, ROOM, usual)
-            if box is not None:
-                share = (box[2] - box[0]) * (box[3] - box[1]) / (size[0] * size[1])
+        box = _crop(place, round_context)
+        if box is not None:
+            size = _size(round_context)
+            width, height = drawn_size(box, options.crop_scale, ROOM, features.default_size)
+            share = width * height / (size[0] * size[1])
     return _step_work(round_context) * steps * share
+
+
+def _size(round_context: RoundContext) -> tuple[int, int]:
+    """Return the width and height of the run's pictures."""
+    options, usual = round_context.options, round_context.features.default_size
+    return options.width or usual[0], options.height or usual[1]
+
+
+def _crop(place: Place, round_context: RoundContext) -> tuple[int, int, int, int] | None:
+    """Return left, top, right and bottom of the crop of ``place``; None where none is drawn."""
+    options, features = round_context.options, round_context.features
+    if not (place.regions and options.crop and features.crops):
+        return None
+    mask = mask_of((Region(*region) for region in place.regions), _size(round_context))
+    return crop_around(mask, ROOM, features.default_size)
 
 
 def _ways(features: BackendFeatures, shown: bool, placed: bool) -> list[_Way]:

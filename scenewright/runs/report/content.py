@@ -312,6 +312,8 @@ def _shot(view: RunView, made: Generated | None, prompt: str, alt: str, show: Sh
         settings.append(f"{words.count(len(request.references), 'reference')} at {weights}")
     if request.start is not None:
         crop = ", redrawn in a crop" if request.start.crop else ""
+        if crop and request.start.crop_scale > 1:
+            crop += f" at {request.start.crop_scale:g} times its size"
         settings.append(f"starts from a picture, strength {request.start.strength:g}{crop}")
     if request.negative_prompt:
         settings.append(f"without: {request.negative_prompt}")

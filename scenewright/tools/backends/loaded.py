@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from scenewright.config.local_images import CacheSpec
-from scenewright.core.layout import crop_around
+from scenewright.core.layout import crop_around, drawn_size
 from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
@@ -410,29 +410,33 @@ class Loaded:
         if width is None or height is None:
             width, height = self._features.default_size
         size = (width, height)
-        within = start.model_copy(update={"crop": False})
+        within = start.model_copy(update={"crop": False, "crop_scale": 1.0})
         box = None
         if start.mask is not None:
             mask = load(start.mask).convert("L").resize(size)
             box = crop_around(mask, self._folder.multiple, self._features.default_size)
         if box is None:
             return self.draw(request.model_copy(update={"start": within}), load, done)
+        left, top, right, bottom = box
+        large = drawn_size(
+            box, start.crop_scale, self._folder.multiple, self._features.default_size
+        )
         # The memory of encoded references goes by name: a part of a picture has one of its own.
-        part = f"@{','.join(map(str, box))}"
+        part = f"@{','.join(map(str, (*box, *large)))}"
 
         def named(image: str | None) -> str | None:
             return image and image + part
 
         def load_part(image: str) -> Image.Image:
-            return load(image.removesuffix(part)).resize(size).crop(box)
+            cut = load(image.removesuffix(part)).resize(size).crop(box)
+            return cut if cut.size == large else cut.resize(large, Image.Resampling.LANCZOS)
 
-        left, top, right, bottom = box
         inside = {"image": named(start.image), "mask": named(start.mask)}
         drawn = self.draw(
             request.model_copy(
                 update={
-                    "width": right - left,
-                    "height": bottom - top,
+                    "width": large[0],
+                    "height": large[1],
                     "start": within.model_copy(update=inside),
                     "references": tuple(
                         one.model_copy(update={"image": named(one.image), "mask": named(one.mask)})
@@ -444,7 +448,13 @@ class Loaded:
             done,
         )
         whole = picture_of(start.image, load, size).copy()
-        whole.paste(drawn.image, (left, top))
+        new = drawn.image
+        if large != (right - left, bottom - top):
+            new = new.resize((right - left, bottom - top), Image.Resampling.LANCZOS)
+            # Twice resized, what was to be kept would be less sharp than it was.
+            kept = load(start.mask).convert("L").resize(size).crop(box)
+            new = Image.composite(new, whole.crop(box), kept)
+        whole.paste(new, (left, top))
         crop = f"{right - left}x{bottom - top}"
         return replace(drawn, image=whole, details=drawn.details | {"crop": crop})
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from scenewright.agents.composers.rules import GridComposer, TripletComposer
+from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.core.formats import load_scene
-from scenewright.core.ports.composer import Composer
+from scenewright.core.layout import Region, cell_at, region_of_cell, region_within
+from scenewright.core.ports.composer import Composer, PlacingComposer, compose_with_origin
 from scenewright.core.scene import SceneGraph
 from tests.strategies import scenes
 
@@ -53,6 +57,27 @@ def test_a_part_is_placed_as_in_the_whole() -> None:
         prompt = asyncio.run(GridComposer().compose(part, seed, within=SCENE))
         assert prompt.startswith("in a room: a dog at the ")
         assert prompt.removeprefix("in a room: ") in whole
+
+
+def test_places_of_a_crop_are_said_in_the_setting_of_the_whole() -> None:
+    part = SCENE.subgraph([item.id for item in SCENE.objects if item.name == "dog"])
+    crop = Region(0.5, 0.0, 1.0, 0.5)
+    where = region_within(Region(0.6, 0.3, 0.7, 0.4), crop)
+    said = asyncio.run(GridComposer().compose_at(part, {"dog.1": where}, SCENE))
+    assert said == "in a room: a dog at the bottom left"
+    assert asyncio.run(GridComposer().compose_at(part, {}, SCENE)) == "in a room: a dog"
+
+
+@pytest.mark.parametrize("composer", [GridComposer(), TripletComposer(), SentenceComposer()])
+def test_only_composers_that_say_places_are_told_them(composer: Composer) -> None:
+    where = {item.id: Region(0.7, 0.7, 0.9, 0.9) for item in SCENE.objects}
+    told = asyncio.run(compose_with_origin(composer, SCENE, 0, None, where)).prompt
+    assert (told != compose(composer, SCENE)) == isinstance(composer, PlacingComposer)
+
+
+@given(cell=st.tuples(st.integers(0, 2), st.integers(0, 2)))
+def test_a_cell_is_where_its_region_is(cell: tuple[int, int]) -> None:
+    assert cell_at(region_of_cell(cell)) == cell
 
 
 def test_triplets_are_the_papers_baseline() -> None:
