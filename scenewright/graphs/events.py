@@ -110,6 +110,8 @@ class Proposal(FiniteModel):
     """Ids of facts that held and that it does not hold."""
     expected: float = 0.0
     """Expected number of facts that it gains, less those that it loses."""
+    worth: float = 0.0
+    """The same, where a lost fact counts for several gained ones."""
     log_odds: float = 0.0
     """Log of the odds that it gained a fact and lost none, given the judges' answers and their
     error rates."""

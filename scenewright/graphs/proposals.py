@@ -3,8 +3,8 @@
 The plan of the round names the places and the facts that each can change
 (``graphs/strategies/tournament.py``). A heat draws the proposals of all places that have no sure
 winner in one batch, and asks the loop's judges about each. The picture with all winners pasted is
-judged once more where there are several; while it loses a fact that held, the least sure winner is
-taken out. It is the round's candidate, and judged as every candidate is.
+judged once more where there are several; while it is worth less than all but the least of them were
+each by itself, that one is taken out. It is the round's candidate, and judged as every candidate is.
 
 Every proposal has a key of its own, ``r<round>:proposal:<heat>:<place>:<number>``; nothing is drawn
 or asked twice, whatever kills the run.
@@ -21,6 +21,7 @@ from langgraph.runtime import Runtime
 from PIL import Image, ImageChops
 
 from scenewright.agents.panel.change import (
+    LOST_APART,
     LOST_BESIDE,
     LOST_THERE,
     Change,
@@ -28,13 +29,23 @@ from scenewright.agents.panel.change import (
     evidence_of,
 )
 from scenewright.core.facts import Fact, ScoreCard, Verdict, assign_verdicts
+from scenewright.core.layout import Region
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.graphs.drawing import compose, draw_all, request_of, tell_drawn
-from scenewright.graphs.events import Composed, Event, Generated, Proposal, Proposed, Selected
+from scenewright.graphs.events import (
+    Composed,
+    Event,
+    Generated,
+    Place,
+    Proposal,
+    Proposed,
+    Selected,
+)
 from scenewright.graphs.initial_image import within_mask
 from scenewright.graphs.run_status import totals_of
 from scenewright.graphs.state import RefineContext, emit, improves, round_seed
 from scenewright.graphs.strategies.base import GenerationOverrides, RepairPlan, RoundContext
+from scenewright.graphs.strategies.places import regions_by_object, touched
 from scenewright.graphs.strategies.tournament import (
     FIRST,
     Tournament,
@@ -45,11 +56,9 @@ from scenewright.graphs.strategies.tournament import (
 )
 from scenewright.graphs.verify import Glance, costs_of, glance
 
-WIN = math.log(2.0)
-"""Log-odds above which a proposal may be pasted: what is lost weighs twice what is gained."""
 SURE = math.log(9.0)
-"""Log-odds from which a winner ends the heats of its place; what it did not gain is left for the
-next round."""
+"""Log-odds of having gained a fact and lost none from which a winner ends the heats of its place;
+what it did not gain is left for the next round."""
 
 
 async def choose_proposals(
@@ -113,6 +122,12 @@ class _Tournament:
         self._facts = round_context.facts
         self._stated = [fact for fact in self._facts if fact.kind != "realism"]
         self._before = {v.fact_id: v for v in round_context.card.verdicts}
+        absent = {
+            fact.subject
+            for fact in self._stated
+            if fact.kind == "object" and self._before[fact.id].state == "no"
+        }
+        self._known = regions_by_object(round_context, absent)
         self._strategy = Tournament()
 
     async def held(self) -> Selected:
@@ -283,8 +298,8 @@ class _Tournament:
 
     def _judged(self, one: _Draw, heat: int, image: str, seen: Glance) -> Proposal:
         place = self._places[one.place]
-        change = self._change(place.missing, place.watched, place.objects, seen)
-        wins = change.log_odds > WIN
+        change = self._change([place], seen)
+        wins = bool(change.gained) and change.worth > 0
         if not place.regions:
             # All of it changes: the order of candidates decides.
             wins = improves(seen.card, self._situation.card, self._facts)
@@ -297,24 +312,26 @@ class _Tournament:
             gained=change.gained,
             lost=change.lost,
             expected=round(change.expected, 4),
+            worth=round(change.worth, 4),
             log_odds=round(change.log_odds, 4),
             wins=wins,
         )
 
-    def _change(
-        self,
-        missing: Sequence[str],
-        watched: Sequence[str],
-        objects: Sequence[str],
-        seen: Glance,
-    ) -> Change:
+    def _change(self, places: Sequence[Place], seen: Glance) -> Change:
+        """Return what a picture in which ``places`` were drawn anew gained and lost."""
         by_id = {fact.id: fact for fact in self._facts}
         after = assigned(self._stated, seen.card)
-        there = set(objects)
-        held = {
-            name: LOST_THERE if {by_id[name].subject, by_id[name].target} & there else LOST_BESIDE
-            for name in watched
-        }
+        there = {name for place in places for name in place.objects}
+        beside = {name for place in places for name in self._touched(place)}
+
+        def prior(fact: Fact) -> float:
+            about = {fact.subject, fact.target}
+            if about & there:
+                return LOST_THERE
+            return LOST_BESIDE if about & beside else LOST_APART
+
+        missing = [name for place in places for name in place.missing]
+        held = {name: prior(by_id[name]) for place in places for name in place.watched}
         evidence = {
             name: evidence_of(
                 by_id[verdict.fact_id],
@@ -324,6 +341,11 @@ class _Tournament:
             for name, verdict in after.items()
         }
         return change_between(missing, held, after, evidence)
+
+    def _touched(self, place: Place) -> set[str]:
+        regions = [Region(*region) for region in place.regions]
+        names = [item.id for item in self._situation.scene.objects]
+        return touched(names, regions, self._known)
 
     def _sure(self, proposals: Sequence[Proposal], at: int) -> bool:
         best = _best(proposals, at)
@@ -339,16 +361,12 @@ class _Tournament:
             names = "+".join(f"{one.heat}:{one.place}:{one.number}" for one in winners)
             seen = await self._look(image, ids, f"r{self._round}:selected:{names}")
             glances.append(seen)
-            change = self._change(
-                [name for place in mine for name in place.missing],
-                list(dict.fromkeys(name for place in mine for name in place.watched)),
-                [name for place in mine for name in place.objects],
-                seen,
-            )
+            change = self._change(mine, seen)
             gained, lost = change.gained, change.lost
-            if not set(lost) - set(_united(winners, "lost")):
+            least = min(winners, key=lambda one: one.worth)
+            if change.worth >= sum(one.worth for one in winners if one is not least):
                 break
-            winners.remove(min(winners, key=lambda one: one.log_odds))
+            winners.remove(least)
             gained, lost = _united(winners, "gained"), _united(winners, "lost")
         spent = totals_of(
             event
@@ -382,8 +400,8 @@ class _Tournament:
             return winners[0].image
         before = images.get(self._situation.best).convert("RGB")
         whole = before.copy()
-        # The surest one last: where two touch, it stays as it was judged.
-        for one in sorted(winners, key=lambda one: one.log_odds):
+        # The best one last: where two touch, it stays as it was judged.
+        for one in sorted(winners, key=lambda one: one.worth):
             picture = images.get(one.image).convert("RGB")
             changed = ImageChops.difference(picture, before).convert("L")
             mask = changed.point(lambda value: 255 * (value > 0))
@@ -399,9 +417,9 @@ def assigned(facts: Sequence[Fact], card: ScoreCard) -> dict[str, Verdict]:
 
 
 def _best(proposals: Sequence[Proposal], at: int) -> Proposal | None:
-    """Return the winner of a place with the highest expected gain, the earliest of equal ones."""
+    """Return the winner of a place that is worth most, the earliest of equal ones."""
     mine = [one for one in proposals if one.place == at and one.wins]
-    return max(mine, key=lambda one: one.expected, default=None)
+    return max(mine, key=lambda one: one.worth, default=None)
 
 
 def _united(winners: Sequence[Proposal], name: str) -> tuple[str, ...]:

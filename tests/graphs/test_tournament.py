@@ -9,11 +9,19 @@ from typing import Any
 
 import pytest
 
+from scenewright.agents.composers.rules import GridComposer
 from scenewright.config.profiles import BUILT_IN
 from scenewright.core.layout import Region, place_what_fits, region_of_cell
 from scenewright.core.ports.backend import BackendFeatures, GenerationRequest
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.events import Event, Generated, Planned, Proposed, Selected
+from scenewright.graphs.events import (
+    Composed,
+    Event,
+    Generated,
+    Planned,
+    Proposed,
+    Selected,
+)
 from scenewright.graphs.state import Budget
 from scenewright.runs.api import refine
 from scenewright.runs.records import RunResult
@@ -102,6 +110,41 @@ async def test_every_place_gets_its_best_proposal(tmp_path: Path) -> None:
     assert result.totals["images"] == 7
     assert result.totals["work"] == 7 * WORK
     assert result.rounds[1].pasted == tuple(one.image for one in chosen.winners)
+
+
+async def test_the_prompt_of_a_crop_says_where_things_are_in_the_crop(tmp_path: Path) -> None:
+    class LargeBackend(CountedBackend):
+        @property
+        def features(self) -> BackendFeatures:
+            return replace(super().features, default_size=(128, 128))
+
+    events: list[Event] = []
+    profile = {"strategy": "tournament", "crop": True, "crop_scale": 2.0}
+    await refine(
+        SCENE,
+        BUILT_IN["miniature"].model_copy(update=profile),
+        out=tmp_path / "run",
+        seed=5,
+        rounds=2,
+        backend=LargeBackend(by_turn(30, 200), masks=True),
+        composer=GridComposer(),
+        judges=[ScriptedJudge("a", level=levels)],
+        report_judges=[],
+        on_event=events.append,
+    )
+    (plan,) = only(events, Planned)
+    prompts = {e.key: e.prompt for e in only(events, Composed) if e.purpose == "proposal"}
+    assert sorted(prompts) == ["r1:proposal:0:composed", "r1:proposal:1:composed"]
+    for at, place in enumerate(plan.places):
+        (name,) = place.objects
+        assert f"a {name.partition('.')[0]} at the " in prompts[f"r1:proposal:{at}:composed"]
+    # A corner of the picture is not the corner of a crop that shows little else.
+    (first,) = (e.prompt for e in only(events, Composed) if e.key == "r0:candidate:composed")
+    assert "a cat at the bottom right" in first
+    assert prompts["r1:proposal:1:composed"].endswith("a cat at the middle center")
+    drawn = [e.request for e in only(events, Generated) if e.purpose == "proposal"]
+    assert drawn
+    assert all(one.start is not None and one.start.crop_scale == 2 for one in drawn)
 
 
 async def test_a_place_without_a_winner_gets_more_and_then_stays_as_it_was(tmp_path: Path) -> None:

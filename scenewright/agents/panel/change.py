@@ -8,9 +8,11 @@ the prior :data:`FIXED`; with the evidence, both become posterior probabilities.
 independent, so that
 
     P(better) = P(nothing lost) · P(something gained) = ∏ (1 − P(lost)) · (1 − ∏ (1 − P(gained)))
+    worth = Σ P(gained) − LOSS · Σ P(lost)
 
-One threshold on the odds of ``better`` decides, in place of one for each fact that is gained and
-each that is lost: a fact of which the judges are unsure counts for as much as they know.
+One sum decides in place of a threshold for each fact that is gained and each that is lost: a fact
+of which the judges are unsure counts for as much as they know. A change is worth making if ``worth``
+is positive.
 """
 
 from __future__ import annotations
@@ -35,6 +37,10 @@ LOST_THERE = 0.2
 """Prior probability that it loses a fact about an object that is drawn anew."""
 LOST_BESIDE = 0.1
 """Prior probability that it loses a fact about other objects that it touches."""
+LOST_APART = 0.02
+"""Prior probability that it loses a fact about objects elsewhere, whose class it counts anew."""
+LOSS = 3.0
+"""Facts that a change must gain for each that it loses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class Change:
     """Ids of facts that held and that it does not find."""
     expected: float
     """Expected number of facts gained, less those lost."""
+    worth: float
+    """Expected number of facts gained, less :data:`LOSS` times those lost."""
     log_odds: float
     """Log of the odds that something was gained and nothing lost."""
 
@@ -100,6 +108,7 @@ def change_between(
         gained=tuple(gained),
         lost=tuple(lost),
         expected=sum(gains) - sum(losses),
+        worth=sum(gains) - LOSS * sum(losses),
         log_odds=math.log(better / (1.0 - better)),
     )
 

@@ -196,14 +196,24 @@ def _watched(
 ) -> tuple[str, ...]:
     names = {item.id: item.name for item in round_context.scene.objects}
     classes = {names[name] for name in objects}
-    touched = {
+    changed = touched(names, regions, known) | {n for n in names if names[n] in classes}
+    return tuple(f.id for f in held if f.subject in changed or f.target in changed)
+
+
+def touched(
+    objects: Iterable[str], regions: Sequence[Region], known: Mapping[str, Sequence[Region]]
+) -> set[str]:
+    """Return those of ``objects`` that may stand in ``regions``; all of them without regions.
+
+    ``known`` says where objects stand; one that it does not hold may stand anywhere.
+    """
+    return {
         name
-        for name in names
+        for name in objects
         if not regions
         or name not in known
         or any(overlap(mine, region) > 0 for mine in known[name] for region in regions)
-    } | {name for name in names if names[name] in classes}
-    return tuple(f.id for f in held if f.subject in touched or f.target in touched)
+    }
 
 
 def _joined(places: Sequence[Place], held: Sequence[Fact]) -> Place:

@@ -258,7 +258,7 @@ def _strips(view: RunView, r: RoundView, show: Show) -> tuple[Strip, ...]:
                         + (", pasted" if one.image in won else ", may win" if one.wins else ""),
                         chosen=one.image in won,
                         title=f"{one.does}: {words.change_words(one, statements)}; "
-                        f"log-odds {one.log_odds:+.1f}",
+                        f"worth {one.worth:+.1f}, log-odds {one.log_odds:+.1f}",
                     )
                     for one in mine
                 ),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from scenewright.agents.panel.change import ASSUMED, FIXED, change_between, evidence_of
+from scenewright.agents.panel.change import ASSUMED, FIXED, LOSS, change_between, evidence_of
 from scenewright.agents.panel.panel import Panel
 from scenewright.core.facts import Answer, Verdict
 from scenewright.core.formats import load_scene
@@ -58,6 +60,23 @@ def test_a_lost_fact_weighs_as_much_as_the_judges_know() -> None:
     unsure = change_between(["x"], {"y": 0.1}, after, {"x": 5.0, "y": -0.1})
     assert sure.lost == unsure.lost == ("y",)
     assert sure.log_odds < 0 < unsure.log_odds
+
+
+@given(gains=st.lists(st.floats(-6, 6), max_size=5), losses=st.lists(st.floats(-6, 6), max_size=5))
+def test_a_change_is_worth_what_it_gains_less_three_times_what_it_loses(
+    gains: list[float], losses: list[float]
+) -> None:
+    missing = [f"x{at}" for at in range(len(gains))]
+    held = {f"y{at}": 0.1 for at in range(len(losses))}
+    evidence = dict(zip([*missing, *held], [*gains, *losses], strict=True))
+    after = verdicts(**{name: "yes" if found > 0 else "no" for name, found in evidence.items()})
+    change = change_between(missing, held, after, evidence)
+    found = sum(1 / (1 + math.exp(-odds)) for odds in gains if odds > 0)
+    gone = sum(1 / (1 + 9 * math.exp(odds)) for odds in losses)
+    assert change.expected == pytest.approx(found - gone)
+    assert change.worth == pytest.approx(found - LOSS * gone)
+    # A change that loses nothing more is worth no less.
+    assert change.worth <= change_between(missing, {}, after, evidence).worth
 
 
 def test_nothing_gained_is_never_better() -> None:
