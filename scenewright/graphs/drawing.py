@@ -20,6 +20,7 @@ from langgraph.runtime import Runtime
 
 from scenewright.agents.composers.check import dropped_facts
 from scenewright.core.images import ImageStore
+from scenewright.core.layout import Region
 from scenewright.core.ports.backend import (
     BatchingBackend,
     Box,
@@ -28,7 +29,6 @@ from scenewright.core.ports.backend import (
     GenerationStep,
     PromptCount,
 )
-from scenewright.core.layout import Region
 from scenewright.core.ports.composer import (
     Composer,
     PlacingComposer,

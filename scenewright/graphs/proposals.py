@@ -3,8 +3,9 @@
 The plan of the round names the places and the facts that each can change
 (``graphs/strategies/tournament.py``). A heat draws the proposals of all places that have no sure
 winner in one batch, and asks the loop's judges about each. The picture with all winners pasted is
-judged once more where there are several; while it is worth less than all but the least of them were
-each by itself, that one is taken out. It is the round's candidate, and judged as every candidate is.
+judged once more where there are several; while it is worth less than all but the least of them
+were, each by itself, that one is taken out. It is the round's candidate, and judged as every
+candidate is.
 
 Every proposal has a key of its own, ``r<round>:proposal:<heat>:<place>:<number>``; nothing is drawn
 or asked twice, whatever kills the run.
@@ -49,6 +50,7 @@ from scenewright.graphs.strategies.places import regions_by_object, touched
 from scenewright.graphs.strategies.tournament import (
     FIRST,
     Tournament,
+    after_missing,
     pastes,
     proposal_work,
     reference_work,
@@ -201,15 +203,21 @@ class _Tournament:
         found: list[tuple[int, int]] = []
         # In turns, so that a budget that ends leaves no place without a proposal.
         for turn in range(wanted):
-            fresh = self._own_references and (heat > 1 or turn > 0)
-            if fresh and not room.take(reference_work(self._situation), 0):
+            number = done + turn
+            fresh = after_missing(self._situation, number) and number > self._first_shown
+            if self._own_references and fresh and not room.take(reference_work(self._situation), 0):
                 break
             for at in open_ones:
-                work = proposal_work(self._places[at], done + turn, self._situation)
+                work = proposal_work(self._places[at], number, self._situation)
                 # A round that was begun draws one at least.
                 if room.take(work, self._situation.judges) or (heat == 1 and not found):
                     found.append((at, turn))
         return sorted(found)
+
+    @property
+    def _first_shown(self) -> int:
+        """Number of the proposal that is drawn after the round's picture of what is missing."""
+        return 0 if after_missing(self._situation, 0) else 1
 
     @property
     def _own_references(self) -> bool:
@@ -223,24 +231,28 @@ class _Tournament:
         prompt = self._context.log.get(f"r{self._round}:reference:composed", Composed)
         if not self._own_references or prompt is None:
             return first
+        anew = [
+            number
+            for number in numbers
+            if number > self._first_shown and after_missing(self._situation, number)
+        ]
         wanted = {}
-        for number in numbers:
-            if number > 0:
-                name = f"reference:{number}"
-                seed = round_seed(self._context.options.seed, self._round, name)
-                wanted[f"r{self._round}:{name}:generated"] = request_of(
-                    self._context.options,
-                    prompt.prompt,
-                    self._round,
-                    "reference",
-                    GenerationOverrides(seed=seed),
-                )
+        for number in anew:
+            name = f"reference:{number}"
+            seed = round_seed(self._context.options.seed, self._round, name)
+            wanted[f"r{self._round}:{name}:generated"] = request_of(
+                self._context.options,
+                prompt.prompt,
+                self._round,
+                "reference",
+                GenerationOverrides(seed=seed),
+            )
         stored = await draw_all(wanted, self._round, "reference", self._runtime)
         images = [
             await tell_drawn(key, one, stored[key], self._round, "reference", self._runtime)
             for key, one in wanted.items()
         ]
-        return first | dict(zip([number for number in numbers if number > 0], images, strict=True))
+        return first | dict(zip(anew, images, strict=True))
 
     async def _prompts(self, places: Sequence[int]) -> dict[int, str]:
         """Return the prompt of each place: of what a crop shows, else of the whole scene."""

@@ -11,8 +11,8 @@ independent, so that
     worth = Σ P(gained) − LOSS · Σ P(lost)
 
 One sum decides in place of a threshold for each fact that is gained and each that is lost: a fact
-of which the judges are unsure counts for as much as they know. A change is worth making if ``worth``
-is positive.
+of which the judges are unsure counts for as much as they know. A change whose ``worth`` is positive
+should be made.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ is left of ``proposals``. Then the best proposal of each place is pasted, if the
 that it gained a fact and lost none (:mod:`scenewright.agents.panel.change`).
 ``graphs/proposals.py`` draws, judges and pastes; this module says what of a place is drawn how.
 
-A backend that keeps parts of a picture draws the place anew: after a picture of what is missing
-where it takes references, from noise alone, or as an instruction says. For another one, and where
+A backend that keeps parts of a picture draws the place anew: from noise, after a picture of what is
+missing where it takes references, or as an instruction says. For another one, and where
 nothing is left but places that were tried in vain, the whole picture is the place.
 """
 
@@ -79,12 +79,13 @@ class Tournament:
             sum(proposal_work(place, number, round_context) for place in places)
             for number in range(options.proposals)
         ]
-        shown = 0.0
+        shown = [0.0] * options.proposals
         if reference is not None and pastes(features) and not whole:
-            shown = reference_work(round_context)
+            one = reference_work(round_context)
+            shown = [one * after_missing(round_context, at) for at in range(options.proposals)]
         calls = round_context.judges
         first, most = min(FIRST, options.proposals), options.proposals
-        spent = (sum(work[:first]) + first * shown, sum(work) + most * shown)
+        spent = (sum(work[:first]) + sum(shown[:first]), sum(work) + sum(shown))
         asked = (first * len(places) * calls, most * len(places) * calls)
         what = "the whole picture" if whole else f"{_count(len(places), 'place')} of what failed"
         does = (
@@ -121,9 +122,15 @@ class Tournament:
 
         ``shown`` is the content hash of the picture of what is missing, if there is one.
         """
-        ways = _ways(round_context.features, shown is not None, bool(place.regions))
-        asked = _Asked(round_context, place, shown, number)
-        changes, does = ways[number % len(ways)](asked)
+        placed = bool(place.regions)
+        turn = number
+        if placed and _draws_crops(round_context):
+            turn //= 2
+            if not after_missing(round_context, number):
+                changes, does = _noise(_Asked(round_context, place, None, turn))
+                return replace(changes, seed=seed), does
+        ways = _ways(round_context.features, shown is not None, placed)
+        changes, does = ways[turn % len(ways)](_Asked(round_context, place, shown, turn))
         return replace(changes, seed=seed), does
 
 
@@ -136,6 +143,7 @@ class _Asked:
     shown: str | None
     """Content hash of the picture of what is missing."""
     number: int
+    """Which of those that are drawn in this way, from 0."""
 
     @property
     def regions(self) -> list[Region]:
@@ -316,8 +324,10 @@ def proposal_work(place: Place, number: int, round_context: RoundContext) -> flo
     features, options = round_context.features, round_context.options
     steps, share = options.steps or features.default_steps, 1.0
     if place.regions:
-        if features.strengths and shows_missing(round_context):
-            softer, _ = VARIED[number % len(VARIED)]
+        shown = shows_missing(round_context) and after_missing(round_context, number)
+        if features.strengths and shown:
+            turn = number // 2 if _draws_crops(round_context) else number
+            softer, _ = VARIED[turn % len(VARIED)]
             steps = max(1, math.floor(steps * options.repair_strength * softer))
         box = _crop(place, round_context)
         if box is not None:
@@ -343,7 +353,10 @@ def _crop(place: Place, round_context: RoundContext) -> tuple[int, int, int, int
 
 
 def _ways(features: BackendFeatures, shown: bool, placed: bool) -> list[_Way]:
-    """Return how proposals may be drawn, the most promising way first."""
+    """Return how proposals may be drawn, the most promising way first.
+
+    ``shown``: after a picture of what is missing, if they can be.
+    """
     if placed:
         found: list[_Way] = [_pasted] if shown and pastes(features) else []
         if features.instructions:
@@ -355,6 +368,20 @@ def _ways(features: BackendFeatures, shown: bool, placed: bool) -> list[_Way]:
     if features.references:
         found.append(_guided)
     return [*found, _anew]
+
+
+def after_missing(round_context: RoundContext, number: int) -> bool:
+    """Whether proposal ``number`` of a place is drawn after a picture of what is missing.
+
+    The prompt of a crop says what stands there alone, so that every other one does without, which
+    begins and is cheaper.
+    """
+    return number % 2 == 1 or not _draws_crops(round_context)
+
+
+def _draws_crops(round_context: RoundContext) -> bool:
+    features = round_context.features
+    return round_context.options.crop and features.crops and features.edit
 
 
 def _whole(places: Sequence[Place], round_context: RoundContext) -> Place:
