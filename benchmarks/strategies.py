@@ -46,7 +46,7 @@ from benchmarks._loop import (
 from benchmarks._rows import MeasuredScene, SceneStudy
 from benchmarks._scenes import LEVELS, balanced_scenes
 from benchmarks._templates import template
-from benchmarks.work import SAVING
+from benchmarks.loop import SAVING
 from scenewright.config.profiles import Profile
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel

@@ -4,8 +4,8 @@
 world with the same three calls: a base picture, a picture of what is missing in it, and the
 refinement of the base that sees both. The script draws three full pictures: text-to-image twice,
 then the refinement with two IP-Adapters (:class:`benchmarks.gpu_loop.Script`). Ours leaves guidance
-out in the second half of the steps, draws the picture of what is missing in few steps, and redraws
-only a crop around its place (:data:`SAVING`). Its pictures of what is missing are composed and
+out after a third of the steps, draws the picture of what is missing in few steps, and redraws only
+a crop around its place (:data:`SAVING`). Its pictures of what is missing are composed and
 judged by the same models. A scene counts where both sides found something missing: elsewhere no
 side has a second picture to draw.
 
@@ -55,7 +55,7 @@ from scenewright.runs.model_factory.profiles import RunModels
 from scenewright.runs.records import RunResult
 
 WORK = Path("out/bench-work")
-SAVING: Mapping[str, Any] = {"guided_share": 0.5, "reference_steps": 6, "crop": True}
+SAVING: Mapping[str, Any] = {"guided_share": 0.3, "reference_steps": 4, "crop": True}
 """The settings that save work."""
 RUNS: Mapping[str, Mapping[str, Any]] = {
     "feedback": {"rounds": 2, "profile": {"strategy": "feedback", **SAVING}},
