@@ -1,6 +1,6 @@
 """Records a command as a terminal shows it, and draws the recording as an animated picture.
 
-``.venv/bin/python scripts/record.py`` runs the command of the README in a pseudo-terminal and
+``.venv/bin/python scripts/record.py`` runs a command of the README in a pseudo-terminal and
 writes ``docs/images/refine.cast`` (asciinema, version 2) and ``docs/images/refine.svg``. The
 recording is what the terminal got, at the times at which it got it; pauses longer than
 ``IDLE_SECONDS`` are shortened to that in the file, whose header says so (``idle_time_limit``).
@@ -32,7 +32,9 @@ from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).resolve().parent.parent
 CAST = ROOT / "docs" / "images" / "refine.cast"
-COMMAND = ("scenewright", "refine", "red ball on purple table; green dog left of table")
+# A scene whose first picture lacks something, so that a repair can be seen.
+SCENE = "yellow lamp below blue person; blue person left of green boat; black dog near green boat"
+COMMAND = ("scenewright", "refine", SCENE)
 TITLE = "A recorded terminal: scenewright refine draws a scene, verifies it and repairs it"
 COLUMNS, ROWS = 92, 30
 IDLE_SECONDS = 2.0

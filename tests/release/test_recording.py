@@ -86,7 +86,7 @@ def test_pauses_are_shortened_and_nothing_else(record: ModuleType) -> None:
     assert record.shortened(events, 2.0) == [(0.5, "a"), (2.5, "b"), (2.75, "c")]
 
 
-def test_the_recording_is_one_of_asciinema_and_of_a_command_that_the_readme_shows(
+def test_the_recording_is_one_of_asciinema_and_of_the_command_that_the_page_names(
     record: ModuleType,
 ) -> None:
     header, events = cast()
@@ -97,7 +97,8 @@ def test_the_recording_is_one_of_asciinema_and_of_a_command_that_the_readme_show
     pauses = [after - at for at, after in pairwise([0.0, *times])]
     assert max(pauses) <= record.IDLE_SECONDS + 0.001
     assert {kind for _, kind, _ in events} == {"o"}
-    assert str(header["command"]) in (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "get-started.md").read_text(encoding="utf-8")
+    assert f"`{header['command']}`" in page
     text = "".join(text for _, _, text in events)
     assert not re.search(r"/(tmp|home|root|work|var)/", text), "a path of one machine"
 
