@@ -23,7 +23,8 @@ RUN --mount=type=cache,target=/var/cache/pip \
 COPY pyproject.toml README.md LICENSE ./
 # What the package needs is a layer of its own, which a change of the code leaves as it is.
 RUN --mount=type=cache,target=/var/cache/pip \
-    mkdir scenewright && touch scenewright/__init__.py && \
+    mkdir -p scenewright/core && touch scenewright/__init__.py && \
+    echo 'VERSION = "0"' > scenewright/core/version.py && \
     pip install -c constraints.txt ".[${EXTRAS}]"
 COPY scenewright/ scenewright/
 RUN --mount=type=cache,target=/var/cache/pip \

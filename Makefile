@@ -64,6 +64,14 @@ bench: $(STAMP) ## Run every benchmark with --quick
 results: $(STAMP) ## Write docs/results.md and the README's table from benchmarks/results
 	$(PY) -m benchmarks._pages
 
+.PHONY: gallery
+gallery: $(STAMP) ## Draw the runs of docs/gallery.md anew (minutes)
+	$(PY) -m benchmarks._gallery
+
+.PHONY: recording
+recording: $(STAMP) ## Record the terminal session of the README anew
+	$(PY) scripts/record.py
+
 .PHONY: bench-loop
 bench-loop: $(STAMP) ## Measure what the loop gains, in full; goes on where it was stopped
 	$(PY) -m benchmarks.loop $(ARGS)
@@ -142,6 +150,10 @@ docs: .venv-docs/.stamp ## Build the documentation into out/docs, a site that wo
 .PHONY: ray
 ray: $(STAMP) ## Add Ray to .venv: many machines, and their tests
 	@$(PIP) install --quiet -c constraints.txt -e '.[ray]'
+
+.PHONY: wheel
+wheel: $(STAMP) ## Build the release into dist, and try the wheel away from the repository
+	$(PY) scripts/wheel.py dist
 
 .PHONY: clean
 clean: ## Remove caches and build output; .venv, out and runs stay

@@ -65,18 +65,19 @@ def there(place: str) -> bool:
     return not place.startswith("file://") or Path(place.removeprefix("file://")).exists()
 
 
-def main(extras: str) -> int:
-    """Install; return the exit code of the last installer."""
-    what = ["install", "-c", str(ROOT / "constraints.txt"), "-e", f"{ROOT}[{extras}]"]
+def install(*what: str, python: str = sys.executable) -> int:
+    """Install ``what`` into the environment of ``python``; return the installer's exit code."""
+    constrained = ["-c", str(ROOT / "constraints.txt"), *what]
     fast = None if os.environ.get("INSTALLER") == "pip" else uv()
     if fast is not None:
         environment = os.environ | for_uv(pip_settings())
-        command = [*fast, "pip", what[0], "--python", sys.executable, *what[1:]]
+        command = [*fast, "pip", "install", "--python", python, *constrained]
         if subprocess.run(command, env=environment, check=False).returncode == 0:
             return 0
         print("uv failed: its message is above; pip tries again", file=sys.stderr)
-    return subprocess.run([*PIP, *what], check=False).returncode
+    command = [*PIP, "--python", python, "install", *constrained]
+    return subprocess.run(command, check=False).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(install("-e", f"{ROOT}[{sys.argv[1]}]"))

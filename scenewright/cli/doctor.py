@@ -17,6 +17,7 @@ from rich.text import Text
 
 from scenewright.cli import options
 from scenewright.cli.console import Exit, console, describe, give, say
+from scenewright.core.version import VERSION
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from scenewright.config.settings import Settings
 
 PACKAGES = (
-    "scenewright",
     "torch",
     "diffusers",
     "transformers",
@@ -86,7 +86,7 @@ def doctor(
         broken = {name: problem for name, problem in broken.items() if name == wanted}
     report: dict[str, Any] = {
         "python": {"version": platform.python_version(), "executable": sys.executable},
-        "packages": {name: installed(name) for name in PACKAGES},
+        "packages": {"scenewright": VERSION} | {name: installed(name) for name in PACKAGES},
         "machine": machine(settings.runs),
         "weights": embedded_weights(),
         "profiles": {

@@ -35,6 +35,7 @@ from scenewright.cli.refine import refine, score, strategies
 from scenewright.cli.runs import edit, open_run, page, show
 from scenewright.cli.serve import serve, worker
 from scenewright.cli.study import app as study
+from scenewright.core.version import VERSION
 
 RENAMED = {
     "lab": "mock",
@@ -101,9 +102,7 @@ app = App(
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        typer.echo(f"scenewright {version('scenewright')}")
+        typer.echo(f"scenewright {VERSION}")
         raise typer.Exit
 
 

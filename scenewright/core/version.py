@@ -1,3 +1,3 @@
-"""The version of scenewright."""
+"""The version of scenewright: the build, the command line and run folders read it here."""
 
-VERSION = "0.1.0"
+VERSION = "1.0.0"

@@ -31,6 +31,7 @@ from typing import Any
 
 from scenewright.core.flushing import write_text
 from scenewright.core.validation import cut_short
+from scenewright.core.version import VERSION
 from scenewright.graphs.errors import RunError as RunError
 
 MANIFEST = "manifest.json"
@@ -44,7 +45,6 @@ CHECKPOINTS = "checkpoints.sqlite"
 LOCK = "run.lock"
 FORMAT = 1
 _PACKAGES = (
-    "scenewright",
     "langgraph",
     "langgraph-checkpoint-sqlite",
     "torch",
@@ -109,8 +109,8 @@ def differences(old: Any, new: Any, place: str = "") -> list[str]:
 
 @cache
 def installed_versions() -> Mapping[str, str]:
-    """Versions of Python and of the packages that can change a result."""
-    found = {"python": platform.python_version()}
+    """Versions of Python, of scenewright and of the packages that can change a result."""
+    found = {"python": platform.python_version(), "scenewright": VERSION}
     for name in _PACKAGES:
         try:
             found[name] = version(name)

@@ -38,8 +38,16 @@ def test_it_copies_what_is_there_and_sent_and_all_that_the_package_is_built_from
     assert set(copied) == sent
     assert all((ROOT / name).exists() for name in copied)
     build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    project, wheel = build["project"], build["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert {project["readme"], *project["license-files"], *wheel["packages"]} <= sent
+    project, hatch = build["project"], build["tool"]["hatch"]
+    readme = [part["path"] for part in hatch["metadata"]["hooks"]["fancy-pypi-readme"]["fragments"]]
+    packages = hatch["build"]["targets"]["wheel"]["packages"]
+    assert {*readme, *project["license-files"], *packages} <= sent
+
+
+def test_the_layer_of_libraries_has_what_the_version_is_read_from() -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    place = build["tool"]["hatch"]["version"]["path"]
+    assert any(f"""echo 'VERSION = "0"' > {place}""" in line for line in of("RUN"))
 
 
 def test_what_it_installs_are_the_versions_that_the_tests_pass_with() -> None:
