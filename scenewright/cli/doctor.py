@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,10 +68,14 @@ def doctor(
     """Show what is installed, and for each profile whether it would run and how to fix it.
 
     For each profile: which models of the hub are here, their sizes and licences; whether the
-    keys of its accounts are set (never their values); how its image model would be placed in
-    memory, or, before it is fetched, about how much it needs and whether this machine has it; and
-    which of its models are retired within 60 days, by the table that ships with scenewright and,
-    with --online, by the providers' own lists. Uses no network without --online.
+    keys of its accounts are set (never their values); about how much memory its image model needs
+    and whether this machine has it; and which of its models are retired within 60 days, by the
+    table that ships with scenewright and, with --online, by the providers' own lists. Uses no
+    network without --online.
+
+    All profiles are checked by files, keys and versions, within a second or two. The one named
+    with --profile is also built with its libraries, which takes longer, finds broken installations,
+    and shows how its models would be placed in memory.
 
     Exit codes: 0 the checked profile (else the default one) would run; 3 it would not;
     2 wrong input.
@@ -87,10 +93,13 @@ def doctor(
     report: dict[str, Any] = {
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "packages": {name: installed(name) for name in PACKAGES},
-        "machine": machine(settings.runs),
+        "machine": machine(settings.runs, _devices() if profile else _accelerators()),
         "weights": embedded_weights(),
         "profiles": {
-            **{name: check(one, settings, online=online) for name, one in every.items()},
+            **{
+                name: check(one, settings, online=online, build=bool(profile))
+                for name, one in every.items()
+            },
             **{name: _unusable(problem) for name, problem in broken.items()},
         },
         "default_profile": settings.profile,
@@ -108,8 +117,8 @@ def installed(name: str) -> str | None:
         return None
 
 
-def machine(runs: Path) -> dict[str, Any]:
-    """Return platform, processors, devices, and memory and free disk in bytes."""
+def machine(runs: Path, devices: Sequence[str]) -> dict[str, Any]:
+    """Return platform, processors, ``devices``, and memory and free disk in bytes."""
     place = runs.absolute()
     while not place.exists():
         place = place.parent
@@ -120,7 +129,7 @@ def machine(runs: Path) -> dict[str, Any]:
         "free_disk_bytes": shutil.disk_usage(place).free,
         "runs": str(runs.absolute()),
         "runs_writable": os.access(place, os.W_OK),
-        "devices": _devices(),
+        "devices": [*devices],
     }
 
 
@@ -133,6 +142,7 @@ def memory_of_machine() -> int | None:
 
 
 def _devices() -> list[str]:
+    """Return the devices that torch computes on; importing it takes seconds."""
     try:
         import torch
     except Exception as error:
@@ -147,13 +157,38 @@ def _devices() -> list[str]:
     return found
 
 
-def _cuda_memory() -> int:
-    """Return the bytes of the largest CUDA device; 0 without one, or where torch is not loaded."""
-    # `_devices` imports it; importing it for this alone would take seconds.
-    torch: Any = sys.modules.get("torch")
-    count = torch.cuda.device_count() if torch is not None else 0
-    sizes = [torch.cuda.get_device_properties(index).total_memory for index in range(count)]
-    return max(sizes, default=0)
+def _accelerators() -> list[str]:
+    """Return the devices by what the system tells, without torch."""
+    found = ["cpu"]
+    build = installed("torch") or ""
+    for index, (name, size) in enumerate(nvidia_devices()):
+        unused = ", which this build of torch for the CPU does not use" if "+cpu" in build else ""
+        found.append(f"cuda:{index} {name}, {size / GIB:.0f} GiB{unused}")
+    if sys.platform == "darwin" and platform.machine() == "arm64":
+        found.append("mps")
+    return found
+
+
+@cache
+def nvidia_devices() -> tuple[tuple[str, int], ...]:
+    """Return name and bytes of each NVIDIA device that programs may see, by ``nvidia-smi``."""
+    command = shutil.which("nvidia-smi")
+    if command is None or os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return ()
+    asked = [command, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        told = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    rows = [line.rsplit(",", 1) for line in told.splitlines() if "," in line]
+    return tuple((name.strip(), int(size) * 2**20) for name, size in rows if size.strip().isdigit())
+
+
+def cuda_memory() -> int:
+    """Return the bytes of the largest CUDA device that torch can use; 0 without one."""
+    if "+cpu" in (installed("torch") or ""):
+        return 0
+    return max((size for _, size in nvidia_devices()), default=0)
 
 
 _DRAWING = 1.1
@@ -196,8 +231,13 @@ def embedded_weights() -> dict[str, int]:
     return sizes
 
 
-def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict[str, Any]:
+def check(
+    profile: Profile, settings: Settings, *, online: bool = False, build: bool = True
+) -> dict[str, Any]:
     """Return whether each part of a profile can be built here, and if not, why and what to do.
+
+    Without ``build`` that is told by files, keys and installed libraries alone, which are not
+    imported.
 
     ``models`` are those of the hub, ``accounts`` those that it calls, ``memory`` is how the image
     model would be placed there (None if it is not on this machine), ``memory_needed`` what it needs
@@ -216,7 +256,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
     found: list[dict[str, Any]] = []
     drawing = None
     judges: dict[str, JudgeMemory] = {}
-    for name, needs, build in _parts(profile, settings):
+    for name, needs, make in _parts(profile, settings, build):
         # The table of models and the lines of accounts say this already.
         if lost := sorted(needs & absent):
             problem = f"not on this machine: {', '.join(lost)}"
@@ -226,7 +266,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
             found.append({"part": name, "ok": False, "problem": problem, "told": True})
             continue
         try:
-            built = build()
+            built = make()
             # Files are read when the fingerprint is computed, not when the model is named.
             _ = getattr(built, "fingerprint", None)
             drawing = getattr(built, "plan", None) or drawing
@@ -243,7 +283,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
         "models": [present_json(present) for present in presents],
         "accounts": accounts,
         "memory": drawing.describe() if drawing is not None else None,
-        "memory_needed": memory_needed(profile, memory_of_machine() or 0, _cuda_memory()),
+        "memory_needed": memory_needed(profile, memory_of_machine() or 0, cuda_memory()),
         "judges_memory": _judges_memory(judges, drawing.need if drawing is not None else 0),
         "ends": _ends(profile, settings, accounts, online),
     }
@@ -305,24 +345,66 @@ def _unusable(problem: str) -> dict[str, Any]:
 
 
 def _parts(
-    profile: Profile, settings: Settings
+    profile: Profile, settings: Settings, build: bool
 ) -> Iterator[tuple[str, set[str], Callable[[], object]]]:
-    """Yield each part's name, the repositories and the account that it needs, and its builder."""
-    from scenewright.config.profiles import reached_by
+    """Yield each part's name, the repositories and the account that it needs, and its builder.
+
+    Without ``build``, a check of its files and libraries takes the builder's place.
+    """
+    from scenewright.config.profiles import LOCAL_BACKEND, local_model_of, reached_by
     from scenewright.config.settings import settings_with
     from scenewright.providers.hub.needs import needs_of, needs_of_spec
-    from scenewright.runs.model_factory.profiles import backend_of, chat_of, composer_of, judge_of
+
+    def make(function: str, of: object, *settings: Settings | None) -> object:
+        from scenewright.runs.model_factory import profiles
+
+        return getattr(profiles, function)(of, *settings)
 
     spec = profile.backend
     known = settings_with(profile, settings)
     drawing = {need.repository for need in needs_of(profile, judges=False, report_judges=False)}
-    yield f"backend {spec.kind}:{spec.model}", {*drawing, spec.kind}, lambda: backend_of(spec)
-    yield f"composer {profile.composer}", set(), lambda: composer_of(profile)
+    files = partial(
+        _check_files, spec.model if spec.kind == LOCAL_BACKEND else None, "model_index.json"
+    )
+    yield (
+        f"backend {spec.kind}:{spec.model}",
+        {*drawing, spec.kind},
+        partial(make, "backend_of", spec) if build else files,
+    )
+    if build:
+        yield f"composer {profile.composer}", set(), partial(make, "composer_of", profile)
     if (chat := profile.chat) is not None:
-        yield f"language model {chat}", {reached_by(chat)[0]}, lambda: chat_of(chat, settings)
+        made = partial(make, "chat_of", chat, settings)
+        yield f"language model {chat}", {reached_by(chat)[0]}, made if build else lambda: None
     for judge in (*profile.judges, *profile.report_judges):
         needs = {reached_by(judge)[0], *(need.repository for need in needs_of_spec(judge))}
-        yield f"judge {judge}", needs, partial(judge_of, judge, known)
+        files = partial(_check_files, local_model_of(judge), "config.json")
+        yield f"judge {judge}", needs, partial(make, "judge_of", judge, known) if build else files
+
+
+def _check_files(model: str | None, file: str) -> None:
+    """Raise ``SettingsError`` if a local model's libraries or the ``file`` of its folder lack.
+
+    ``model`` is None for one that is not on this machine. Models of the hub are surveyed elsewhere.
+    """
+    from scenewright.config.profiles import SettingsError
+    from scenewright.providers.hub.needs import on_the_hub
+    from scenewright.runs.model_factory.local_models import (
+        LIBRARIES,
+        NO_LOCAL,
+        backend_folder,
+        judge_folder,
+    )
+
+    if model is None:
+        return
+    if any(find_spec(library) is None for library in LIBRARIES):
+        raise SettingsError(NO_LOCAL)
+    if on_the_hub(model):
+        return
+    folder = (backend_folder if file == "model_index.json" else judge_folder)(model)
+    if not any((folder / name).is_file() for name in (file, f"modular_{file}")):
+        raise SettingsError(f"{folder} has no {file}: name the folder of a model, or install anew")
 
 
 def _specs(profile: Profile) -> list[str]:

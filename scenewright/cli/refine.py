@@ -27,6 +27,7 @@ from scenewright.cli.options import chosen_profile
 from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
+    from scenewright.agents.parsers.rules import Reading
     from scenewright.core.facts import ScoreCard
     from scenewright.core.scene import SceneGraph
     from scenewright.runs.plan import RunPlan
@@ -37,8 +38,9 @@ SceneArgument = Annotated[
     str,
     typer.Argument(
         metavar="SCENE",
-        help="A scene as text ('red ball on table; dog left of table'), a file of any format "
-        "(`scenewright parse --help`), or - for standard input.",
+        help="A sentence ('a red ball on a table, and a dog left of it'), triplets ('red ball on "
+        "table; dog left of table'), a file of any format (`scenewright parse --help`), or - for "
+        "standard input.",
         show_default=False,
     ),
 ]
@@ -52,17 +54,36 @@ SelfReportOption = Annotated[
 ]
 
 
-def read_scene(source: str, index: int | None = None) -> SceneGraph:
-    """Return the scene of a command's argument; an empty one ends the command."""
-    from scenewright.core.formats import load_scene, loads_scene
+def read_input(source: str, index: int | None = None) -> Reading:
+    """Return what is read of a command's argument; a scene without objects ends the command.
 
-    if source == "-":
-        scene = loads_scene(sys.stdin.read(), index=index)
-    else:
-        scene = load_scene(source, index=index)
-    if not scene:
+    Standard input (``-``) is always the text itself, never the name of a file.
+    """
+    from scenewright.agents.parsers.rules import read_source, read_text
+
+    found = read_text(sys.stdin.read(), index) if source == "-" else read_source(source, index)
+    if not found.scene:
         raise fail("the scene has no objects: name at least one, for example 'red ball'")
-    return scene
+    return found
+
+
+def read_scene(source: str, index: int | None = None) -> SceneGraph:
+    """Return the scene of a command's argument, with a warning of what was not understood."""
+    found = read_input(source, index)
+    if found.unread:
+        note(f"warning: {found.warning}", "yellow")
+    return found.scene
+
+
+def scene_line(scene: SceneGraph) -> str:
+    """Return a scene as triplets on one line, shortened, with its size."""
+    from scenewright.core.formats import dump_scene
+    from scenewright.core.validation import cut_short
+
+    words = "; ".join(dump_scene(scene, "triplets").split("\n")).rstrip("; ")
+    sizes = [(len(scene.objects), "object"), (len(scene.relations), "relation")]
+    told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in sizes if count)
+    return f"understood: {cut_short(words, 300)} ({told})"
 
 
 def exit_code(card: ScoreCard | None) -> Exit:
@@ -196,6 +217,8 @@ def refine(
     The same command continues an interrupted run, or shows the finished one.
     """
     graph = read_scene(scene, index)
+    if not (quiet or show_plan):
+        note(scene_line(graph))
     from scenewright.config.settings import replaced_profile
 
     if profile is not None and model is not None:
@@ -419,18 +442,22 @@ def _tokens(found: RunPreview) -> str:
 
 
 def strategies(profile: options.ProfileName = None, as_json: options.Json = False) -> None:
-    """List the strategies of `refine --strategy`, and what the profile's backend lacks for each.
+    """List the strategies of `refine --strategy`; with --profile also what its model lacks for one.
 
     Packages can add strategies with an entry point of the group scenewright.strategies.
     """
     from scenewright.config.profiles import DIRECTOR
     from scenewright.graphs.strategies.registry import strategies as known
-    from scenewright.runs.model_factory.profiles import backend_of
 
     settings, chosen = chosen_profile(profile)
-    features = backend_of(chosen.backend, settings).features
+    features = None
+    if profile is not None:
+        from scenewright.runs.model_factory.profiles import backend_of
+
+        # Reading what a local model can do imports its libraries.
+        features = backend_of(chosen.backend, settings).features
     found = [
-        (each.name, each.about, each.unsupported_reason(features) or "")
+        (each.name, each.about, (features and each.unsupported_reason(features)) or "")
         for each in known().values()
     ]
     about = "Let a language model decide each step with tools: draw, look, verify, accept."
@@ -453,3 +480,5 @@ def strategies(profile: options.ProfileName = None, as_json: options.Json = Fals
         ],
         wraps=True,
     )
+    if profile is None and not as_json:
+        say("`scenewright strategies --profile NAME` checks which of them its model can do.", "dim")

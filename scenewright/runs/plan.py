@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pydantic import ValidationError
 
 from scenewright.agents.panel.panel import identity_of_chat
+from scenewright.agents.parsers.rules import scene_of
 from scenewright.config import OnModelChange
 from scenewright.config.model_identity import apart_problem
 from scenewright.config.profiles import (
@@ -23,7 +24,6 @@ from scenewright.config.profiles import (
 )
 from scenewright.config.settings import Settings, find_profile, load_settings, self_reporting
 from scenewright.core.flushing import in_thread
-from scenewright.core.formats import load_scene
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
@@ -116,7 +116,7 @@ def plan_run(
             "a run has one score: on_model_change is 'accept' or 'stop' here, 'split' is for the "
             "tables of evaluations"
         )
-    graph = scene if isinstance(scene, SceneGraph) else load_scene(scene)
+    graph = scene if isinstance(scene, SceneGraph) else scene_of(scene)
     if not graph:
         raise RunError("the scene has no objects: name at least one, for example 'red ball'")
     settings = chosen.get("settings") or load_settings()
