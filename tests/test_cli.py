@@ -131,7 +131,9 @@ def test_nothing_judged_is_exit_code_4(models: Models) -> None:
         (["refine"], "SCENE"),
         (["score", "nowhere.png", SCENE], "nowhere.png"),
         (["show", "nowhere"], "not a folder"),
-        (["page", "."], "not a run folder"),
+        (["open", "."], "not a run folder"),
+        (["page", "."], "`scenewright page` is now `scenewright open --no-browser`"),
+        (["filter", "x"], "is now `scenewright real-bench filter`"),
         (["parse", SCENE, "--to", "nope"], "unknown format"),
         (["parse", SCENE, "--protocol", "nope", "--facts"], "unknown protocol"),
         (["doctor", "--profile", "nope"], "no profile"),
@@ -322,11 +324,11 @@ def test_show_and_page_work_on_a_stored_run() -> None:
     assert shown.exit_code == 0
     assert "red ball on table" in shown.stdout
     assert "page " not in shown.stdout
-    made = call("page", "run", "--sheet", "sheet.png")
-    assert made.stdout.split() == ["run/index.html", "sheet.png"]
+    made = call("open", "run", "--no-browser", "--sheet", "sheet.png")
+    assert made.stdout.split() == [str(Path("run/index.html").absolute()), "sheet.png"]
     assert Image.open("sheet.png").width > 500
     assert json.loads(call("show", "run", "--json").stdout)["page"] == "run/index.html"
-    wrong = call("page", "run", "--sheet", "sheet.nope")
+    wrong = call("open", "run", "--no-browser", "--sheet", "sheet.nope")
     assert wrong.exit_code == 2
     assert "writable" in wrong.stderr
 
@@ -437,12 +439,23 @@ def test_doctor_goes_on_where_a_profile_is_wrong(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    "command", ["", "refine", "score", "demo", "page", "show", "parse", "doctor"]
+    "command", ["", "refine", "score", "demo", "open", "show", "parse", "doctor"]
 )
 def test_every_command_has_help(command: str) -> None:
     done = call(*command.split(), "--help")
     assert done.exit_code == 0
     assert "Usage" in done.stdout
+
+
+def test_long_help_has_options_in_groups() -> None:
+    for command, groups in (
+        ("refine", ("Models", "Limits", "Run", "Output")),
+        ("eval run", ("Evaluation", "Workers", "Output")),
+        ("serve", ("Address", "Storage", "Runs", "Log")),
+    ):
+        text = call(*command.split(), "--help").stdout
+        heads = re.findall(r"^╭─ (.+?) ─", text, re.MULTILINE)
+        assert {*groups, "Options"} <= set(heads)
 
 
 def test_refine_help_documents_the_exit_codes() -> None:

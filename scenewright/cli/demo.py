@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import Exit, console, give, print_table, say
+from scenewright.cli.console import Exit, console, give, print_table, run_async, say
 from scenewright.cli.options import chosen_profile
 from scenewright.cli.refine import exit_code, run_json
 
@@ -55,7 +54,7 @@ def demo(
     Exit codes: 0 the page is written (the scenes may have missing facts, the page shows them);
     2 wrong input or usage; 3 could not run; 130 interrupted.
     """
-    folders = asyncio.run(_draw(out, profile, rounds, seed, console(stderr=True), quiet))
+    folders = run_async(_draw(out, profile, rounds, seed, console(stderr=True), quiet))
     from scenewright.runs.report.record import read_run
     from scenewright.runs.report.render import write_index, write_page
 

@@ -219,6 +219,22 @@ def memory_needed(profile: Profile, main: int, cuda: int = 0) -> dict[str, Any] 
     return {"bytes": needed, **device, "fits": fits}
 
 
+def memory_line(needed: Mapping[str, Any]) -> str:
+    """Return what :func:`memory_needed` found, in words."""
+    from scenewright.providers.hub.needs import size_words
+
+    fits = {
+        "whole": "fits",
+        "offloaded": "fits with parts that wait in main memory (offload)",
+        "no": "does not fit",
+    }[needed["fits"]]
+    place = "main memory" if needed["device"] == "cpu" else "the CUDA device"
+    return (
+        f"drawing needs about {size_words(needed['bytes'])} in 16 bits, which {fits} into the "
+        f"{size_words(needed['device_bytes'])} of {place}"
+    )
+
+
 def embedded_weights() -> dict[str, int]:
     """Return the bytes of each embedded model that is here, by its folder's name."""
     from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
@@ -414,13 +430,10 @@ def _specs(profile: Profile) -> list[str]:
 
 def accounts_of(profile: Profile, settings: Settings) -> dict[str, Any]:
     """Return the accounts of a profile: the variables of the key, and whether one is set."""
-    from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS, LOCAL_BACKEND, reached_by
-
-    kinds = [profile.backend.kind, *(reached_by(spec)[0] for spec in _specs(profile))]
     found = {}
-    for kind in sorted({*kinds} - {LOCAL_BACKEND, *JUDGE_KINDS, *CHAT_KINDS}):
-        account = settings.account(kind)
-        found[kind] = {
+    for name in sorted(profile.accounts):
+        account = settings.account(name)
+        found[name] = {
             "provider": account.provider,
             "base_url": account.base_url,
             "key_variables": list(account.key_variables),
@@ -480,18 +493,7 @@ def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Con
     if profile["memory"]:
         line(f"memory: {profile['memory']}")
     elif (needed := profile["memory_needed"]) is not None:
-        words = {
-            "whole": "fits",
-            "offloaded": "fits with parts that wait in main memory (offload)",
-            "no": "does not fit",
-        }
-        place = "main memory" if needed["device"] == "cpu" else "the CUDA device"
-        of = f"the {size_words(needed['device_bytes'])} of {place}"
-        line(
-            f"memory: drawing needs about {size_words(needed['bytes'])} in 16 bits, which "
-            f"{words[needed['fits']]} into {of}",
-            "yellow" if needed["fits"] == "no" else "",
-        )
+        line(f"memory: {memory_line(needed)}", "yellow" if needed["fits"] == "no" else "")
     for judge, kept in profile["judges_memory"]["judges"].items():
         line(f"memory of {judge}: {kept['told']}")
     if len(profile["judges_memory"]["judges"]) > 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import warnings
@@ -15,7 +14,17 @@ import typer
 from rich.text import Text
 
 from scenewright.cli import options
-from scenewright.cli.console import Exit, console, debugging, fail, give, note, say, write_file
+from scenewright.cli.console import (
+    Exit,
+    console,
+    debugging,
+    fail,
+    give,
+    note,
+    run_async,
+    say,
+    write_file,
+)
 from scenewright.cli.options import chosen_profile
 from scenewright.cli.refine import read_input
 
@@ -352,7 +361,7 @@ def _run(read: Callable[[], Coroutine[Any, Any, T]]) -> T:
     from scenewright.providers.retry import CallError
 
     try:
-        return asyncio.run(read())
+        return run_async(read())
     except (CallError, ChatError, ReplyError) as error:
         if debugging():
             raise

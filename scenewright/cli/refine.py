@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from scenewright.cli import options
-from scenewright.cli.app import resumable
+from scenewright.cli.app import option_groups, resumable
 from scenewright.cli.console import (
     EXIT_HELP,
     Exit,
@@ -21,6 +20,7 @@ from scenewright.cli.console import (
     note,
     print_json,
     print_table,
+    run_async,
     say,
 )
 from scenewright.cli.options import chosen_profile
@@ -111,6 +111,13 @@ def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
 
 
 @resumable("The same command continues the run.")
+@option_groups(
+    Models="profile model strategy realism self_report reference_prompt noise on_model_change",
+    Limits="rounds patience max_images max_seconds max_usd yes max_work max_judge_calls "
+    "max_tool_calls",
+    Run="seed out fresh index show_plan",
+    Output="as_json quiet",
+)
 def refine(
     scene: SceneArgument,
     profile: options.ProfileName = None,
@@ -161,8 +168,14 @@ def refine(
         float | None, typer.Option(min=0.001, help="Begin no round after this many seconds.")
     ] = None,
     max_usd: Annotated[
-        float | None, typer.Option(min=0.000001, help="Begin no round after this many dollars.")
+        float | None,
+        typer.Option(
+            min=0.000001,
+            help="Begin no round after this many dollars; by default limit_usd of the profile or "
+            "of scenewright.toml, else 5.",
+        ),
     ] = None,
+    yes: options.Yes = False,
     max_work: Annotated[
         float | None,
         typer.Option(
@@ -256,8 +269,10 @@ def refine(
     if show_plan:
         show_preview(plan, as_json=as_json)
         return Exit.OK
-    code = carried_out(plan, as_json=as_json, quiet=quiet)
-    return code
+    from scenewright.cli.costs import agree_to_run
+
+    plan = agree_to_run(plan, max_usd, yes, quiet)
+    return carried_out(plan, as_json=as_json, quiet=quiet)
 
 
 refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "
@@ -268,14 +283,12 @@ def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
     from scenewright.cli.run_display import show_run_progress
     from scenewright.runs.api import execute
     from scenewright.runs.report.record import read_run
-    from scenewright.runs.report.render import write_page
 
     with show_run_progress(console(stderr=True), quiet) as watcher:
-        result = asyncio.run(execute(plan, watcher))
-    page = write_page(result.folder)
+        result = run_async(execute(plan, watcher))
     view = read_run(result.folder)
     code = exit_code(view.card("loop"))
-    give(as_json, run_json(view, page, code), show_run, view, page)
+    give(as_json, run_json(view, result.page, code), show_run, view, result.page)
     return code
 
 
@@ -353,7 +366,7 @@ def score(
         image, scene = Path(scene), str(image)
     graph = read_scene(scene, index)
     picture = load_image(image)
-    found = asyncio.run(ask(picture, graph, profile, realism=realism, self_report=self_report))
+    found = run_async(ask(picture, graph, profile, realism=realism, self_report=self_report))
     code = exit_code(found.loop)
     if as_json:
         # The figures that scripts look for come before the cards in full.
@@ -387,8 +400,27 @@ def show_preview(plan: RunPlan, *, as_json: bool) -> None:
     """Print what the run of ``plan`` would send and ask; nothing is loaded or drawn."""
     from scenewright.runs.preview import preview_of
 
-    found = asyncio.run(preview_of(plan))
-    give(as_json, found, labelled, _preview_lines(found), 10)
+    found = run_async(preview_of(plan))
+    lines = _preview_lines(found)
+    if plan.profile.accounts:
+        lines.append(("costs", _costs(plan)))
+    give(as_json, found, labelled, lines, 10)
+
+
+def _costs(plan: RunPlan) -> str:
+    """Return the estimated dollars of a run, or why they are not known."""
+    from scenewright.cli.costs import dollar_range
+    from scenewright.config.profiles import SettingsError
+    from scenewright.core.ports.backend import BackendError
+    from scenewright.core.ports.judge import JudgeError
+    from scenewright.evals.runner.forecast import forecast_run
+
+    try:
+        costs = forecast_run(plan)
+    except (SettingsError, BackendError, JudgeError) as error:
+        return f"not estimated: {error}"
+    more = f", without {', '.join(costs.unpriced)} (price unknown)" if costs.unpriced else ""
+    return f"{dollar_range(costs.least.usd, costs.most.usd)} by list prices{more}"
 
 
 def _preview_lines(found: RunPreview) -> list[tuple[str, str]]:

@@ -263,7 +263,7 @@ def read_caption(text: str) -> Reading:
 
 
 _TRIPLET_MARKS = re.compile(r"[|\[\]]|\w[.#][0-9]+\b|^\s*(?:#|---)", re.MULTILINE)
-"""Signs that only triplet lines have: bars, attributes in brackets, numbered instances, comments."""
+"""Signs that only triplet lines have: bars, attributes in brackets, numbers of instances."""
 
 
 def read_text(text: str, index: int | None = None, where: str = "") -> Reading:
