@@ -250,7 +250,7 @@ def test_a_sentence_is_read_and_what_was_understood_is_shown() -> None:
 def test_a_negation_in_a_sentence_is_refused_with_its_place(models: Models) -> None:
     done = call("refine", "a red ball on a table with no cat on it")
     assert done.exit_code == 2
-    assert "'no cat' (characters 28 to 34: a negation)" in done.stderr
+    assert "'no cat' (characters 27 to 33: a negation)" in done.stderr
     assert not models.backend.book.lines
 
 

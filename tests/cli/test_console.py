@@ -105,12 +105,13 @@ with clear_errors("The same command continues."):
     run_async(drawing())
 """
 LEFT = """
-import signal, threading, time
+import contextlib, signal, threading, time
+import typer
 from scenewright.cli.console import clear_errors
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Thread(target=time.sleep, args=(60,)).start()
-with clear_errors("The same command continues."):
+with contextlib.suppress(typer.Exit), clear_errors("The same command continues."):
     print("drawing", flush=True)
     time.sleep(60)
 """

@@ -364,8 +364,11 @@ def test_options_come_from_the_profile_and_the_call() -> None:
 
 
 def test_differences_name_the_place() -> None:
-    assert differences({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "c": 2}) == ["a.b: 1 → 3"]
-    assert differences({"a": 1}, {}) == ["a: 1 → null"]
+    assert differences({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "c": 2}) == [
+        "a.b was 1 and is 3 now"
+    ]
+    assert differences({"a": 1}, {}) == ["a was 1 and is null now"]
+    assert differences({"start": "0" * 64}, {"start": None}) == ["start has changed"]
 
 
 async def test_score_judges_one_image_without_a_run(tmp_path: Path) -> None:

@@ -262,6 +262,10 @@ def read_caption(text: str) -> Reading:
     return Reading(scene, in_order([*foreign, *denied, *lost, *negative_options(text)]))
 
 
+_PUNCTUATION = re.compile(r"[.,:!?](?:\s|$)")
+_OF_CLAUSES = frozenset({"article", "be", "have", "possessive"})
+"""Words that no name of an object has, as :func:`~scenewright.agents.parsers.tagging.rough` tells
+them."""
 _TRIPLET_MARKS = re.compile(r"[|\[\]]|\w[.#][0-9]+\b|^\s*(?:#|---)", re.MULTILINE)
 """Signs that only triplet lines have: bars, attributes in brackets, numbers of instances."""
 
@@ -274,13 +278,24 @@ def read_text(text: str, index: int | None = None, where: str = "") -> Reading:
     with the place and the remedy, and ``CaptionError`` for a sentence that names no object, says
     what is not there, or is in another language.
     """
+    plain = text.strip() and not _TRIPLET_MARKS.search(text)
+    plain = plain and detect_format(text, where) == "triplets"
     try:
-        return Reading(loads_scene(text, index=index, where=where))
+        scene = loads_scene(text, index=index, where=where)
     except FormatError:
-        plain = text.strip() and detect_format(text, where) == "triplets"
-        if not plain or _TRIPLET_MARKS.search(text):
+        if not plain:
             raise
+    else:
+        if not plain or not any(_is_clause(item.name) for item in scene.objects):
+            return Reading(scene)
     return read_caption(text)
+
+
+def _is_clause(name: str) -> bool:
+    """Return whether ``name`` is more than an object: "photo of a dog", "table. The sky is blue"."""
+    return bool(_PUNCTUATION.search(name)) or any(
+        rough(word) in _OF_CLAUSES for word in name.lower().split()
+    )
 
 
 def read_source(source: str | os.PathLike[str], index: int | None = None) -> Reading:
