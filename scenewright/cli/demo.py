@@ -55,11 +55,12 @@ def demo(
     2 wrong input or usage; 3 could not run; 130 interrupted.
     """
     folders = run_async(_draw(out, profile, rounds, seed, console(stderr=True), quiet))
+    from scenewright.runs.folder import PAGE_FILE
     from scenewright.runs.report.record import read_run
-    from scenewright.runs.report.render import write_index, write_page
+    from scenewright.runs.report.render import write_index
 
     views = {level: read_run(folder) for level, folder in folders.items()}
-    pages = {level: write_page(folder) for level, folder in folders.items()}
+    pages = {level: folder / PAGE_FILE for level, folder in folders.items()}
     index = write_index(out, list(folders.values()), "Three scenes")
     give(
         as_json,
@@ -80,14 +81,15 @@ def demo(
 async def _draw(
     out: Path, profile: str | None, rounds: int, seed: int, progress: Console, quiet: bool
 ) -> dict[str, Path]:
+    settings, chosen = chosen_profile(profile)
+    if not quiet:
+        # Said before the imports, which take seconds.
+        say(f"loading the models of profile {chosen.name}", "", progress)
     from scenewright.cli.run_display import show_run_progress
     from scenewright.runs.api import refine
     from scenewright.runs.folder import short_digest
     from scenewright.runs.model_factory.profiles import build_run_models, warm
 
-    settings, chosen = chosen_profile(profile)
-    if not quiet:
-        say(f"loading the models of profile {chosen.name}", "", progress)
     run_models = await build_run_models(chosen)
     await warm(run_models)
     # Other models or options make another folder: an old demo never passes for a new one.

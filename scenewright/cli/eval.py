@@ -8,7 +8,16 @@ from rich.text import Text
 
 from scenewright.cli import options
 from scenewright.cli.app import App, option_groups, resumable
-from scenewright.cli.console import Exit, console, give, print_json, print_table, run_async, say
+from scenewright.cli.console import (
+    Exit,
+    console,
+    give,
+    note,
+    print_json,
+    print_table,
+    run_async,
+    say,
+)
 from scenewright.cli.costs import agree
 from scenewright.cli.eval_plan import ConfigArgument, asked_in, plan, print_estimate
 from scenewright.cli.eval_report import compare, peers, report
@@ -60,6 +69,8 @@ def run(
     place = engine_of(engine, workers, address)
     asked, folder = asked_in(config, out)
     asked = asked.model_copy(update=given(on_model_change=on_model_change, sentinels=sentinels))
+    if not quiet:
+        note(f"estimating {asked.name}: reading its data and building its models")
     # Opened once: some sets read all their files for their vocabulary.
     items = open_dataset(asked.dataset, config.parent)
     found = run_async(estimate(asked, folder, root=config.parent, dataset=items, retry=retry))

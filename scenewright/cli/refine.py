@@ -366,6 +366,9 @@ def score(
         image, scene = Path(scene), str(image)
     graph = read_scene(scene, index)
     picture = load_image(image)
+    if not as_json:
+        note(scene_line(graph))
+        note("loading the judges")
     found = run_async(ask(picture, graph, profile, realism=realism, self_report=self_report))
     code = exit_code(found.loop)
     if as_json:

@@ -292,7 +292,7 @@ def read_text(text: str, index: int | None = None, where: str = "") -> Reading:
 
 
 def _is_clause(name: str) -> bool:
-    """Return whether ``name`` is more than an object: "photo of a dog", "table. The sky is blue"."""
+    """Return whether ``name`` is no name of an object: "photo of a dog", "table. It is red"."""
     return bool(_PUNCTUATION.search(name)) or any(
         rough(word) in _OF_CLAUSES for word in name.lower().split()
     )
