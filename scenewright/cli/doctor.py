@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -81,6 +79,7 @@ def doctor(
     2 wrong input.
     """
     from scenewright.config.settings import find_profile, load_settings, read_profiles
+    from scenewright.runs.readiness import installed
 
     settings = load_settings()
     wanted = profile or settings.profile
@@ -109,16 +108,10 @@ def doctor(
     return Exit.OK if report["ready"] else Exit.FAILED
 
 
-def installed(name: str) -> str | None:
-    """Return the version of a package; None if it is not installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
 def machine(runs: Path, devices: Sequence[str]) -> dict[str, Any]:
     """Return platform, processors, ``devices``, and memory and free disk in bytes."""
+    from scenewright.runs.readiness import memory_of_machine
+
     place = runs.absolute()
     while not place.exists():
         place = place.parent
@@ -131,14 +124,6 @@ def machine(runs: Path, devices: Sequence[str]) -> dict[str, Any]:
         "runs_writable": os.access(place, os.W_OK),
         "devices": [*devices],
     }
-
-
-def memory_of_machine() -> int | None:
-    """Return the bytes of main memory; None where the system does not tell."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):
-        return None
 
 
 def _devices() -> list[str]:
@@ -159,6 +144,8 @@ def _devices() -> list[str]:
 
 def _accelerators() -> list[str]:
     """Return the devices by what the system tells, without torch."""
+    from scenewright.runs.readiness import installed, nvidia_devices
+
     found = ["cpu"]
     build = installed("torch") or ""
     for index, (name, size) in enumerate(nvidia_devices()):
@@ -167,72 +154,6 @@ def _accelerators() -> list[str]:
     if sys.platform == "darwin" and platform.machine() == "arm64":
         found.append("mps")
     return found
-
-
-@cache
-def nvidia_devices() -> tuple[tuple[str, int], ...]:
-    """Return name and bytes of each NVIDIA device that programs may see, by ``nvidia-smi``."""
-    command = shutil.which("nvidia-smi")
-    if command is None or os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
-        return ()
-    asked = [command, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
-    try:
-        told = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ()
-    rows = [line.rsplit(",", 1) for line in told.splitlines() if "," in line]
-    return tuple((name.strip(), int(size) * 2**20) for name, size in rows if size.strip().isdigit())
-
-
-def cuda_memory() -> int:
-    """Return the bytes of the largest CUDA device that torch can use; 0 without one."""
-    if "+cpu" in (installed("torch") or ""):
-        return 0
-    return max((size for _, size in nvidia_devices()), default=0)
-
-
-_DRAWING = 1.1
-"""What a picture takes besides the weights, about: SDXL and FLUX.2 klein at 1024×1024 pixels."""
-
-
-def memory_needed(profile: Profile, main: int, cuda: int = 0) -> dict[str, Any] | None:
-    """Return what drawing takes of memory in 16 bits, and how it fits here; None where unknown.
-
-    By the sizes of the built-in table, so that a profile can be chosen before its models are
-    fetched. ``main`` and ``cuda`` are bytes of main memory and of the largest CUDA device.
-    ``fits`` is ``whole``, ``offloaded`` (parts wait in main memory) or ``no``.
-    """
-    from scenewright.providers.hub.needs import needs_of
-    from scenewright.tools.backends.memory import usable
-
-    sizes = [need.known_bytes() for need in needs_of(profile, judges=False, report_judges=False)]
-    if not sizes or None in sizes:
-        return None
-    weights = sum(size for size in sizes if size is not None)
-    needed = round(weights * _DRAWING)
-    fits = "no"
-    if needed <= usable(cuda or main):
-        fits = "whole"
-    elif cuda and weights <= usable(main):
-        fits = "offloaded"
-    device = {"device": "cuda" if cuda else "cpu", "device_bytes": cuda or main}
-    return {"bytes": needed, **device, "fits": fits}
-
-
-def memory_line(needed: Mapping[str, Any]) -> str:
-    """Return what :func:`memory_needed` found, in words."""
-    from scenewright.providers.hub.needs import size_words
-
-    fits = {
-        "whole": "fits",
-        "offloaded": "fits with parts that wait in main memory (offload)",
-        "no": "does not fit",
-    }[needed["fits"]]
-    place = "main memory" if needed["device"] == "cpu" else "the CUDA device"
-    return (
-        f"drawing needs about {size_words(needed['bytes'])} in 16 bits, which {fits} into the "
-        f"{size_words(needed['device_bytes'])} of {place}"
-    )
 
 
 def embedded_weights() -> dict[str, int]:
@@ -257,13 +178,19 @@ def check(
 
     ``models`` are those of the hub, ``accounts`` those that it calls, ``memory`` is how the image
     model would be placed there (None if it is not on this machine), ``memory_needed`` what it needs
-    about (:func:`memory_needed`), ``judges_memory`` the size of the judges' weights, ``ends`` its
+    about (:func:`~scenewright.runs.readiness.memory_needed`), ``judges_memory`` the size of the judges' weights, ``ends`` its
     models that are retired soon and, with ``online``, why a list of models could not be read.
     """
     from scenewright.agents.judges.families import JudgeMemory
     from scenewright.cli.models import present_json
     from scenewright.providers.hub.cache import survey
     from scenewright.providers.hub.needs import needs_of
+    from scenewright.runs.readiness import (
+        accounts_of,
+        cuda_memory,
+        memory_needed,
+        memory_of_machine,
+    )
 
     presents = [survey(need) for need in needs_of(profile)]
     absent = {present.need.repository for present in presents if not present.complete}
@@ -325,8 +252,9 @@ def _ends(
     from scenewright.agents.judges.models import listed_ends
     from scenewright.config.profiles import reached_by
     from scenewright.providers.known_models import ModelEnd, endings
+    from scenewright.runs.readiness import model_names
 
-    specs = _specs(profile)
+    specs = model_names(profile)
     if profile.backend.kind in accounts:
         specs.insert(0, f"{profile.backend.kind}:{profile.backend.model}")
     used: dict[str, list[str]] = {}
@@ -423,25 +351,6 @@ def _check_files(model: str | None, file: str) -> None:
         raise SettingsError(f"{folder} has no {file}: name the folder of a model, or install anew")
 
 
-def _specs(profile: Profile) -> list[str]:
-    """Return the judges and the language model of a profile."""
-    return [*profile.judges, *profile.report_judges, *filter(None, (profile.chat,))]
-
-
-def accounts_of(profile: Profile, settings: Settings) -> dict[str, Any]:
-    """Return the accounts of a profile: the variables of the key, and whether one is set."""
-    found = {}
-    for name in sorted(profile.accounts):
-        account = settings.account(name)
-        found[name] = {
-            "provider": account.provider,
-            "base_url": account.base_url,
-            "key_variables": list(account.key_variables),
-            "key": account.key() is not None,
-        }
-    return found
-
-
 def _print(report: dict[str, Any], where: Console) -> None:
     def line(label: str, value: str, style: str = "") -> None:
         say(Text.assemble((f"{label:<14}", "bold"), (value, style)), "", where)
@@ -470,6 +379,7 @@ def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Con
     from scenewright.cli.models import models_table
     from scenewright.providers.hub.cache import PULL
     from scenewright.providers.hub.needs import size_words
+    from scenewright.runs.readiness import memory_line
 
     def line(text: str, style: str = "") -> None:
         say(f"  {text}", style, where)

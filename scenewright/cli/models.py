@@ -59,9 +59,9 @@ def list_(
 
     Below each profile: about how much memory drawing needs. Uses no network.
     """
-    from scenewright.cli.doctor import cuda_memory, memory_needed, memory_of_machine
     from scenewright.config.settings import load_profiles
     from scenewright.providers.hub.cache import cache_folder, survey
+    from scenewright.runs.readiness import cuda_memory, memory_needed, memory_of_machine
 
     found = {title: [survey(need) for need in needs] for title, needs in _needs(name).items()}
     profiles, here = load_profiles(), (memory_of_machine() or 0, cuda_memory())
@@ -186,8 +186,8 @@ def models_table(models: Iterable[dict[str, Any]]) -> Table:
 def _print_list(
     found: dict[str, list[Present]], memory: dict[str, dict[str, Any] | None], where: Console
 ) -> None:
-    from scenewright.cli.doctor import memory_line
     from scenewright.providers.hub.cache import PULL, cache_folder
+    from scenewright.runs.readiness import memory_line
 
     for title, group in found.items():
         say(title, "bold", where)
