@@ -178,8 +178,9 @@ def check(
 
     ``models`` are those of the hub, ``accounts`` those that it calls, ``memory`` is how the image
     model would be placed there (None if it is not on this machine), ``memory_needed`` what it needs
-    about (:func:`~scenewright.runs.readiness.memory_needed`), ``judges_memory`` the size of the judges' weights, ``ends`` its
-    models that are retired soon and, with ``online``, why a list of models could not be read.
+    about (:func:`~scenewright.runs.readiness.memory_needed`), ``judges_memory`` the size of the
+    judges' weights, ``ends`` its models that are retired soon and, with ``online``, why a list of
+    models could not be read.
     """
     from scenewright.agents.judges.families import JudgeMemory
     from scenewright.cli.models import present_json
