@@ -56,7 +56,7 @@ from scenewright.runs.model_factory.profiles import (
 )
 from scenewright.runs.options import RunOptions
 from scenewright.runs.plan import RunPlan, plan_run
-from scenewright.runs.records import RunResult, result_of
+from scenewright.runs.records import PageWarning, RunResult, result_of
 from scenewright.runs.scoring import panel_for
 
 _HELD_BYTES = 64 * 2**20
@@ -131,7 +131,8 @@ def _write_page(folder: Path) -> None:
     try:
         write_page(folder)
     except PageError as error:
-        warnings.warn(f"the run is done, but has no page: {error}", stacklevel=2)
+        told = f"the run is done, but has no page: {error}"
+        warnings.warn(told, PageWarning, stacklevel=2)
 
 
 async def stream_refine(

@@ -145,6 +145,10 @@ class RealismChange(FrozenModel):
     """Of the kept picture."""
 
 
+class PageWarning(UserWarning):
+    """A run is done, but its page could not be written."""
+
+
 class RunResult(FrozenModel):
     """The result of a run, or how far it has come."""
 

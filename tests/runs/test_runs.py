@@ -25,6 +25,7 @@ from scenewright.graphs.events import Event, Finished, Generated, Resumed, RunSt
 from scenewright.graphs.state import LoopOptions
 from scenewright.runs.folder import choose_folder, differences
 from scenewright.runs.plan import loop_options
+from scenewright.runs.records import PageWarning
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"
@@ -130,7 +131,7 @@ async def test_a_page_that_cannot_be_written_costs_no_result(tmp_path: Path) -> 
         if isinstance(event, Finished):
             (out / "index.html").mkdir()
 
-    with pytest.warns(UserWarning, match="the run is done, but has no page"):
+    with pytest.warns(PageWarning, match="the run is done, but has no page"):
         result = await refine(SCENE, out=out, **run_models(), on_event=taken)
     assert result.finished
     assert result.page is None
