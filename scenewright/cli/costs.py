@@ -44,7 +44,7 @@ def agree_to_run(plan: RunPlan, max_usd: float | None, yes: bool, quiet: bool) -
     """
     from scenewright.evals.runner.forecast import forecast_run
 
-    if plan.folder.finished or not plan.profile.accounts:
+    if not plan.profile.accounts or (plan.folder.finished and plan.edit is None):
         return plan
     costs = forecast_run(plan)
     limit, source = plan.settings.limit_usd, "limit_usd in scenewright.toml"

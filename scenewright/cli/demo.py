@@ -43,6 +43,8 @@ def demo(
     profile: options.ProfileName = None,
     rounds: options.Rounds = 3,
     seed: options.Seed = 0,
+    max_usd: options.MaxUsd = None,
+    yes: options.Yes = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> Exit:
@@ -54,7 +56,9 @@ def demo(
     Exit codes: 0 the page is written (the scenes may have missing facts, the page shows them);
     2 wrong input or usage; 3 could not run; 130 interrupted.
     """
-    folders = run_async(_draw(out, profile, rounds, seed, console(stderr=True), quiet))
+    folders = run_async(
+        _draw(out, profile, rounds, seed, max_usd, yes, console(stderr=True), quiet)
+    )
     from scenewright.runs.folder import PAGE_FILE
     from scenewright.runs.report.record import read_run
     from scenewright.runs.report.render import write_index
@@ -79,16 +83,25 @@ def demo(
 
 
 async def _draw(
-    out: Path, profile: str | None, rounds: int, seed: int, progress: Console, quiet: bool
+    out: Path,
+    profile: str | None,
+    rounds: int,
+    seed: int,
+    max_usd: float | None,
+    yes: bool,
+    progress: Console,
+    quiet: bool,
 ) -> dict[str, Path]:
     settings, chosen = chosen_profile(profile)
     if not quiet:
         # Said before the imports, which take seconds.
         say(f"loading the models of profile {chosen.name}", "", progress)
+    from scenewright.cli.costs import agree_to_run
     from scenewright.cli.run_display import show_run_progress
-    from scenewright.runs.api import refine
+    from scenewright.runs.api import execute
     from scenewright.runs.folder import short_digest
     from scenewright.runs.model_factory.profiles import build_run_models, warm
+    from scenewright.runs.plan import plan_run
 
     run_models = await build_run_models(chosen)
     await warm(run_models)
@@ -109,16 +122,11 @@ async def _draw(
     for level, scene in SCENES.items():
         if not quiet:
             say(Text.assemble((f"\n{level}: ", "bold"), scene), "", progress)
+        place = out / f"{level}-{mark}"
+        plan = plan_run(scene, chosen, out=place, rounds=rounds, seed=seed, settings=settings)
+        plan = agree_to_run(plan, max_usd, yes, quiet)
         with show_run_progress(progress, quiet) as watcher:
-            results[level] = await refine(
-                scene,
-                chosen,
-                out=out / f"{level}-{mark}",
-                rounds=rounds,
-                seed=seed,
-                on_event=watcher,
-                settings=settings,
-            )
+            results[level] = await execute(plan, watcher)
     return {level: result.folder for level, result in results.items()}
 
 

@@ -167,14 +167,7 @@ def refine(
     max_seconds: Annotated[
         float | None, typer.Option(min=0.001, help="Begin no round after this many seconds.")
     ] = None,
-    max_usd: Annotated[
-        float | None,
-        typer.Option(
-            min=0.000001,
-            help="Begin no round after this many dollars; by default limit_usd of the profile or "
-            "of scenewright.toml, else 5.",
-        ),
-    ] = None,
+    max_usd: options.MaxUsd = None,
     yes: options.Yes = False,
     max_work: Annotated[
         float | None,

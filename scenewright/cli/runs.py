@@ -66,6 +66,8 @@ def edit(
     note: Annotated[
         str, typer.Option("--note", "-n", help="A comment, kept with the run.", show_default=False)
     ] = "",
+    max_usd: options.MaxUsd = None,
+    yes: options.Yes = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> Exit:
@@ -79,6 +81,7 @@ def edit(
 
         scenewright edit runs/20260101-0123456789 --present dog --scene "dog; hat on dog"
     """
+    from scenewright.cli.costs import agree_to_run
     from scenewright.graphs.events import Edit
     from scenewright.runs.plan import plan_again
     from scenewright.runs.report.record import read_run
@@ -102,8 +105,8 @@ def edit(
     )
     key = _key(given, view)
     plan = plan_again(run_dir, edit=given.model_copy(update={"key": key}))
-    code = carried_out(plan, as_json=as_json, quiet=quiet)
-    return code
+    plan = agree_to_run(plan, max_usd, yes, quiet)
+    return carried_out(plan, as_json=as_json, quiet=quiet)
 
 
 edit.__doc__ = f"{edit.__doc__}\n\n    {EXIT_HELP}\n    "

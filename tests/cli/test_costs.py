@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from typer.testing import CliRunner
 from scenewright.cli.costs import agree, agree_to_run, count_range, dollar_range
 from scenewright.cli.main import app
 from scenewright.evals.runner.forecast import forecast_run
+from scenewright.graphs.events import Edit
+from scenewright.runs.folder import RESULT
 from scenewright.runs.plan import plan_run
 
 
@@ -99,6 +102,11 @@ def test_the_limit_bounds_the_run_and_leaves_it_the_same_run() -> None:
     assert (bounded.config, bounded.folder) == (planned.config, planned.folder)
     assert agree_to_run(planned, None, True, True).options.budget.usd is None
     assert agree_to_run(planned, 2.0, False, True).options.budget.usd == 2.0
+    edited = replace(planned, edit=Edit(key="one"))
+    edited.folder.path.mkdir(parents=True)
+    (edited.folder.path / RESULT).touch()
+    assert agree_to_run(planned, None, False, True) is planned
+    assert agree_to_run(edited, None, False, True).options.budget.usd == 5.0
     free = plan_run("red ball", "miniature")
     assert agree_to_run(free, None, False, True) is free
 
