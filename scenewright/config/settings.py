@@ -158,9 +158,9 @@ def load_settings(**values: Any) -> Settings:
     try:
         return Settings(**values)
     except ValidationError as error:
-        told = f"{first_problem(error)}{suggestion(error, Settings)}"
+        told = f"{first_problem(error)}{suggestion(error, Settings) or '.'}"
         raise SettingsError(
-            f"the settings are wrong: {told}. Look into {SETTINGS_FILE} and the "
+            f"the settings are wrong: {told} Look into {SETTINGS_FILE} and the "
             f"environment (SCENEWRIGHT_…); known settings: {', '.join(Settings.model_fields)}"
         ) from error
     except tomllib.TOMLDecodeError as error:
