@@ -39,8 +39,8 @@ def agree_to_run(plan: RunPlan, max_usd: float | None, yes: bool, quiet: bool) -
 
     A run whose models are all on this machine, or that is finished, is returned as it is. Else the
     limit is ``max_usd``, that of the profile, or that of the settings, and no round begins after
-    it. Without ``max_usd`` an estimate above the limit asks as :func:`agree`; ``yes`` takes that
-    limit away.
+    it. Without ``max_usd`` an estimate above the limit asks as :func:`agree`; a yes, there or by
+    ``yes``, takes that limit away.
     """
     from scenewright.evals.runner.forecast import forecast_run
 
@@ -61,8 +61,9 @@ def agree_to_run(plan: RunPlan, max_usd: float | None, yes: bool, quiet: bool) -
     least = costs.least.usd or 0.0
     if least > limit and max_usd is not None:
         raise fail(f"one round may cost {dollars(least)}, the limit is {dollars(limit)}: raise it")
-    if max_usd is None:
+    if max_usd is None and costs.usd > limit:
         agree(costs.usd, limit, yes, f"lower --rounds, or set --max-usd or {source}")
+        limit = math.inf
     return plan if limit == math.inf else plan.with_limit(limit)
 
 

@@ -95,6 +95,19 @@ def test_a_run_that_may_cost_more_than_the_default_limit_is_not_begun(tmp_path: 
 
 
 @pytest.mark.usefixtures("keys")
+def test_who_agrees_to_a_cost_above_the_limit_is_not_stopped_by_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planned = plan_run("red ball", "openai")
+    low = replace(planned, settings=planned.settings.model_copy(update={"limit_usd": 0.01}))
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert agree_to_run(low, None, False, True).options.budget.usd is None
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+    with pytest.raises(typer.Exit):
+        agree_to_run(low, None, False, True)
+
+
+@pytest.mark.usefixtures("keys")
 def test_the_limit_bounds_the_run_and_leaves_it_the_same_run() -> None:
     planned = plan_run("red ball", "openai", rounds=4)
     bounded = agree_to_run(planned, None, False, True)
