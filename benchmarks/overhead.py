@@ -183,7 +183,7 @@ async def measure_ratio(scenes: Sequence[SceneGraph], pairs: int, folder: Path) 
 
         async def run(name: str, scene: SceneGraph = scene, at: int = at) -> int:
             place = folder / f"{at}-{name}"
-            return len((await refine(scene, profile, out=place, seed=at)).rounds)
+            return len((await refine(scene, profile, out=place, seed=at, page=False)).rounds)
 
         # The first run tells the calls, and leaves the models' caches as all others find them.
         rounds = await run("first")

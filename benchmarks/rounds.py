@@ -38,7 +38,7 @@ async def measure(count: int, folder: Path) -> tuple[int, dict[str, Any]]:
     for at in range(count):
         scene = sample_painting(rng, n_objects=6, n_relations=8).scene
         begun = time.perf_counter()
-        result = await refine(scene, "miniature", out=folder / str(at), rounds=ROUNDS)
+        result = await refine(scene, "miniature", out=folder / str(at), rounds=ROUNDS, page=False)
         for role, gained in (("report", result.gain("report")), ("loop", result.gain("loop"))):
             kept = result.rounds[result.best_round or 0]
             card = kept.report_card if role == "report" else kept.loop_card

@@ -14,6 +14,7 @@ Hint = str | Callable[[Mapping[str, Any]], str]
 """What to do after an interruption: a text, or a function of the command's options."""
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _HINT = "__after_interruption__"
+_GROUPS = "__option_groups__"
 
 
 def resumable(hint: Hint) -> Callable[[CommandT], CommandT]:
@@ -26,8 +27,31 @@ def resumable(hint: Hint) -> Callable[[CommandT], CommandT]:
     return marked
 
 
+def option_groups(**groups: str) -> Callable[[CommandT], CommandT]:
+    """Return a decorator of commands whose help shows options in groups.
+
+    Each keyword is a group, with the names of its parameters between spaces::
+
+        @option_groups(Models="profile judges", Output="out as_json")
+    """
+    of_parameter = {name: group for group, names in groups.items() for name in names.split()}
+
+    def marked(command: CommandT) -> CommandT:
+        setattr(command, _GROUPS, of_parameter)
+        return command
+
+    return marked
+
+
 class Command(TyperCommand):
     """Command that ends with the exit code that its function returns or that its error has."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        groups: Mapping[str, str] = getattr(self.callback, _GROUPS, {})
+        for param in self.params:
+            if param.name in groups:
+                vars(param)["rich_help_panel"] = groups[param.name]
 
     def invoke(self, ctx: Any) -> None:
         """Run the command."""

@@ -9,9 +9,10 @@ import os
 import re
 import signal
 import sys
+import threading
+import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
@@ -101,7 +102,7 @@ class _LostOnce(logging.Filter):
 
 
 class _CallLines(logging.Formatter):
-    """Formatter of calls: lost and failed ones in words, all of them as logged with ``--debug``."""
+    """Formatter of messages as sentences; with ``--debug`` as they are logged."""
 
     def format(self, record: logging.LogRecord) -> str:
         lost = getattr(record, "lost", None)
@@ -111,8 +112,10 @@ class _CallLines(logging.Formatter):
                 f"{failed.label or failed.account}: attempt {failed.number} failed after "
                 f"{failed.seconds:.0f} s ({failed.reason}); the next one in {failed.wait:.0f} s"
             )
-        if lost is None or debugging():
+        if debugging():
             return super().format(record)
+        if lost is None:
+            return f"{record.levelname.lower()}: {record.getMessage()}"
         whose = getattr(record, "label", "") or getattr(record, "account", "")
         return f"lost: {whose}: {lost}"
 
@@ -230,6 +233,56 @@ def restore_signals() -> None:
         asyncio.get_running_loop().remove_signal_handler(number)
 
 
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Run ``work`` in an event loop until it ends or Ctrl-C stops it.
+
+    The first Ctrl-C is acknowledged at once and cancels ``work``, which may finish a step; the
+    second ends the process. Where the shell ignores Ctrl-C, as for a background job, it stays
+    ignored. Raises ``CancelledError`` for work that was stopped.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    main = threading.current_thread() is threading.main_thread()
+    if not main or before is not signal.default_int_handler:
+        return asyncio.run(work)
+    pressed = 0
+
+    async def whole() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def press(number: int, frame: object) -> None:
+            nonlocal pressed
+            pressed += 1
+            if pressed > 1:
+                _end_at_once()
+            _say_in_handler("stopping: the current step ends first; Ctrl-C again ends at once")
+            loop.call_soon_threadsafe(task.cancel)
+
+        signal.signal(signal.SIGINT, press)
+        return await work
+
+    try:
+        return asyncio.run(whole())
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _say_in_handler(text: str) -> None:
+    """Print a line on standard error from a signal's handler, which may interrupt a print."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except (RuntimeError, OSError, ValueError):
+        os.write(2, f"{text}\n".encode())
+
+
+def _end_at_once(number: int = 0, frame: object = None) -> None:
+    """End the process without waiting for threads; finished steps are kept on the disk."""
+    # A live display hides the cursor.
+    _say_in_handler("\x1b[?25hended" if sys.stderr.isatty() else "ended")
+    os._exit(int(Exit.INTERRUPTED))
+
+
 def run_and_free(work: Coroutine[Any, Any, T]) -> T:
     """Run ``work`` in an event loop and free the shared models and connections there."""
     from scenewright.runs.model_factory.local_models import SHARED
@@ -240,7 +293,23 @@ def run_and_free(work: Coroutine[Any, Any, T]) -> T:
         finally:
             await SHARED.aclose()
 
-    return asyncio.run(whole())
+    return run_async(whole())
+
+
+def check_writable(path: Path, kind: str = "file") -> None:
+    """End the command if ``path`` cannot be written, before any work is done for it.
+
+    ``kind`` is as for :func:`write_file`; folders that lack are made where it is "folder".
+    """
+    folder = path if kind == "folder" else path.parent
+    if kind == "folder":
+        write_file(path, lambda made: made.mkdir(parents=True, exist_ok=True), kind)
+    elif path.is_dir():
+        raise fail(f"{path} cannot be written: it is a folder; name a writable {kind}")
+    if not folder.is_dir():
+        raise fail(f"{path} cannot be written: there is no folder {folder}; create it first")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise fail(f"{path} cannot be written: permission denied; name a writable {kind}")
 
 
 def write_file(path: Path, write: Callable[[Path], object], kind: str = "file") -> None:
@@ -273,10 +342,14 @@ def clear_errors(again: str = "") -> Iterator[None]:
     """
     quiet_libraries()
     try:
-        yield
+        with _warnings_as_notes():
+            yield
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except (KeyboardInterrupt, asyncio.CancelledError):
+        if threading.current_thread() is threading.main_thread():
+            # Threads of models may still work: another Ctrl-C does not wait for them.
+            signal.signal(signal.SIGINT, _end_at_once)
         note("interrupted." + (f" {again}" if again else ""))
         raise typer.Exit(int(Exit.INTERRUPTED)) from None
     except BrokenPipeError:
@@ -288,6 +361,24 @@ def clear_errors(again: str = "") -> Iterator[None]:
             raise
         message, code = describe(error)
         raise fail(message, code) from None
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Print warnings of this package as a sentence, and no others unless ``--debug`` is given."""
+    plain = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if category.__module__.startswith("scenewright."):
+            note(f"warning: {message}", "yellow")
+        elif debugging():
+            plain(message, category, *where, **more)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = plain
 
 
 EXITS: dict[str, Exit] = {
@@ -356,8 +447,8 @@ def with_suggestion(message: str) -> str:
     found = _UNKNOWN.search(message)
     if found is None or "did you mean" in message:
         return message
+    # Imported for errors alone: `--help` must not wait for it.
+    from scenewright.core.suggestions import did_you_mean
+
     known = [part.strip("'\".") for part in re.split(r",? or |,? and |,\s+", found["known"])]
-    near = get_close_matches(found["name"], known, n=1)
-    if not near or near[0] == found["name"]:
-        return message
-    return f"{message.rstrip('.')}; did you mean {near[0]!r}?"
+    return f"{message.rstrip('.')}{did_you_mean(found['name'], known)}"

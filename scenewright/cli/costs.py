@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from scenewright.cli.console import Exit, fail, print_table, say
+from scenewright.cli.console import Exit, console, fail, note, print_table, say
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
     from scenewright.evals.runner.forecast import CostForecast
     from scenewright.providers.usage import ExpectedUsage
+    from scenewright.runs.plan import RunPlan
 
 
 def agree(usd: float, limit: float | None, yes: bool, cheaper: str) -> None:
@@ -30,6 +32,39 @@ def agree(usd: float, limit: float | None, yes: bool, cheaper: str) -> None:
         raise fail(f"{text}: add --yes, or {cheaper}")
     if not typer.confirm(f"{text}. Go on?", default=False, err=True):
         raise typer.Exit(int(Exit.USAGE))
+
+
+def agree_to_run(plan: RunPlan, max_usd: float | None, yes: bool, quiet: bool) -> RunPlan:
+    """Return ``plan`` with its spending limit, after a line on what its models may cost.
+
+    A run whose models are all on this machine, or that is finished, is returned as it is. Else the
+    limit is ``max_usd``, that of the profile, or that of the settings, and no round begins after
+    it. Without ``max_usd`` an estimate above the limit asks as :func:`agree`; a yes, there or by
+    ``yes``, takes that limit away.
+    """
+    from scenewright.evals.runner.forecast import forecast_run
+
+    if not plan.profile.accounts or (plan.folder.finished and plan.edit is None):
+        return plan
+    costs = forecast_run(plan)
+    limit, source = plan.settings.limit_usd, "limit_usd in scenewright.toml"
+    if plan.profile.limit_usd is not None:
+        limit, source = plan.profile.limit_usd, f"limit_usd of the profile {plan.profile.name}"
+    if max_usd is not None:
+        limit, source = max_usd, "--max-usd"
+    elif yes:
+        limit = math.inf
+    if not quiet:
+        bound = "no limit" if limit == math.inf else f"limit {dollars(limit)} ({source})"
+        note(f"estimated cost: {dollar_range(costs.least.usd, costs.most.usd)}, {bound}")
+        print_cost_notes(costs.unpriced, costs, console(stderr=True))
+    least = costs.least.usd or 0.0
+    if least > limit and max_usd is not None:
+        raise fail(f"one round may cost {dollars(least)}, the limit is {dollars(limit)}: raise it")
+    if max_usd is None and costs.usd > limit:
+        agree(costs.usd, limit, yes, f"lower --rounds, or set --max-usd or {source}")
+        limit = math.inf
+    return plan if limit == math.inf else plan.with_limit(limit)
 
 
 def count_range(least: int, most: int) -> str:
@@ -100,8 +135,8 @@ def print_cost_notes(unpriced: Iterable[str], rest: CostForecast, where: Console
     """Print the models without a known price and the accounts that would pass a day's requests."""
     for name in unpriced:
         say(f"note: no price is known for {name}: its dollars are not counted", "", where)
-    for note in day_notes(rest):
-        say(note, "", where)
+    for line in day_notes(rest):
+        say(line, "", where)
 
 
 def day_notes(rest: CostForecast) -> list[str]:

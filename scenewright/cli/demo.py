@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import Exit, console, give, print_table, say
+from scenewright.cli.console import Exit, console, give, print_table, run_async, say
 from scenewright.cli.options import chosen_profile
 from scenewright.cli.refine import exit_code, run_json
 
@@ -44,6 +43,8 @@ def demo(
     profile: options.ProfileName = None,
     rounds: options.Rounds = 3,
     seed: options.Seed = 0,
+    max_usd: options.MaxUsd = None,
+    yes: options.Yes = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> Exit:
@@ -55,12 +56,15 @@ def demo(
     Exit codes: 0 the page is written (the scenes may have missing facts, the page shows them);
     2 wrong input or usage; 3 could not run; 130 interrupted.
     """
-    folders = asyncio.run(_draw(out, profile, rounds, seed, console(stderr=True), quiet))
+    folders = run_async(
+        _draw(out, profile, rounds, seed, max_usd, yes, console(stderr=True), quiet)
+    )
+    from scenewright.runs.folder import PAGE_FILE
     from scenewright.runs.report.record import read_run
-    from scenewright.runs.report.render import write_index, write_page
+    from scenewright.runs.report.render import write_index
 
     views = {level: read_run(folder) for level, folder in folders.items()}
-    pages = {level: write_page(folder) for level, folder in folders.items()}
+    pages = {level: folder / PAGE_FILE for level, folder in folders.items()}
     index = write_index(out, list(folders.values()), "Three scenes")
     give(
         as_json,
@@ -79,16 +83,26 @@ def demo(
 
 
 async def _draw(
-    out: Path, profile: str | None, rounds: int, seed: int, progress: Console, quiet: bool
+    out: Path,
+    profile: str | None,
+    rounds: int,
+    seed: int,
+    max_usd: float | None,
+    yes: bool,
+    progress: Console,
+    quiet: bool,
 ) -> dict[str, Path]:
-    from scenewright.cli.run_display import show_run_progress
-    from scenewright.runs.api import refine
-    from scenewright.runs.folder import short_digest
-    from scenewright.runs.model_factory.profiles import build_run_models, warm
-
     settings, chosen = chosen_profile(profile)
     if not quiet:
+        # Said before the imports, which take seconds.
         say(f"loading the models of profile {chosen.name}", "", progress)
+    from scenewright.cli.costs import agree_to_run
+    from scenewright.cli.run_display import show_run_progress
+    from scenewright.runs.api import execute
+    from scenewright.runs.folder import short_digest
+    from scenewright.runs.model_factory.profiles import build_run_models, warm
+    from scenewright.runs.plan import plan_run
+
     run_models = await build_run_models(chosen)
     await warm(run_models)
     # Other models or options make another folder: an old demo never passes for a new one.
@@ -108,16 +122,11 @@ async def _draw(
     for level, scene in SCENES.items():
         if not quiet:
             say(Text.assemble((f"\n{level}: ", "bold"), scene), "", progress)
+        place = out / f"{level}-{mark}"
+        plan = plan_run(scene, chosen, out=place, rounds=rounds, seed=seed, settings=settings)
+        plan = agree_to_run(plan, max_usd, yes, quiet)
         with show_run_progress(progress, quiet) as watcher:
-            results[level] = await refine(
-                scene,
-                chosen,
-                out=out / f"{level}-{mark}",
-                rounds=rounds,
-                seed=seed,
-                on_event=watcher,
-                settings=settings,
-            )
+            results[level] = await execute(plan, watcher)
     return {level: result.folder for level, result in results.items()}
 
 

@@ -6,9 +6,9 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,15 +66,20 @@ def doctor(
     """Show what is installed, and for each profile whether it would run and how to fix it.
 
     For each profile: which models of the hub are here, their sizes and licences; whether the
-    keys of its accounts are set (never their values); how its image model would be placed in
-    memory, or, before it is fetched, about how much it needs and whether this machine has it; and
-    which of its models are retired within 60 days, by the table that ships with scenewright and,
-    with --online, by the providers' own lists. Uses no network without --online.
+    keys of its accounts are set (never their values); about how much memory its image model needs
+    and whether this machine has it; and which of its models are retired within 60 days, by the
+    table that ships with scenewright and, with --online, by the providers' own lists. Uses no
+    network without --online.
+
+    All profiles are checked by files, keys and versions, within a second or two. The one named
+    with --profile is also built with its libraries, which takes longer, finds broken installations,
+    and shows how its models would be placed in memory.
 
     Exit codes: 0 the checked profile (else the default one) would run; 3 it would not;
     2 wrong input.
     """
     from scenewright.config.settings import find_profile, load_settings, read_profiles
+    from scenewright.runs.readiness import installed
 
     settings = load_settings()
     wanted = profile or settings.profile
@@ -87,10 +92,13 @@ def doctor(
     report: dict[str, Any] = {
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "packages": {"scenewright": VERSION} | {name: installed(name) for name in PACKAGES},
-        "machine": machine(settings.runs),
+        "machine": machine(settings.runs, _devices() if profile else _accelerators()),
         "weights": embedded_weights(),
         "profiles": {
-            **{name: check(one, settings, online=online) for name, one in every.items()},
+            **{
+                name: check(one, settings, online=online, build=bool(profile))
+                for name, one in every.items()
+            },
             **{name: _unusable(problem) for name, problem in broken.items()},
         },
         "default_profile": settings.profile,
@@ -100,16 +108,10 @@ def doctor(
     return Exit.OK if report["ready"] else Exit.FAILED
 
 
-def installed(name: str) -> str | None:
-    """Return the version of a package; None if it is not installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+def machine(runs: Path, devices: Sequence[str]) -> dict[str, Any]:
+    """Return platform, processors, ``devices``, and memory and free disk in bytes."""
+    from scenewright.runs.readiness import memory_of_machine
 
-
-def machine(runs: Path) -> dict[str, Any]:
-    """Return platform, processors, devices, and memory and free disk in bytes."""
     place = runs.absolute()
     while not place.exists():
         place = place.parent
@@ -120,19 +122,12 @@ def machine(runs: Path) -> dict[str, Any]:
         "free_disk_bytes": shutil.disk_usage(place).free,
         "runs": str(runs.absolute()),
         "runs_writable": os.access(place, os.W_OK),
-        "devices": _devices(),
+        "devices": [*devices],
     }
 
 
-def memory_of_machine() -> int | None:
-    """Return the bytes of main memory; None where the system does not tell."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):
-        return None
-
-
 def _devices() -> list[str]:
+    """Return the devices that torch computes on; importing it takes seconds."""
     try:
         import torch
     except Exception as error:
@@ -147,41 +142,18 @@ def _devices() -> list[str]:
     return found
 
 
-def _cuda_memory() -> int:
-    """Return the bytes of the largest CUDA device; 0 without one, or where torch is not loaded."""
-    # `_devices` imports it; importing it for this alone would take seconds.
-    torch: Any = sys.modules.get("torch")
-    count = torch.cuda.device_count() if torch is not None else 0
-    sizes = [torch.cuda.get_device_properties(index).total_memory for index in range(count)]
-    return max(sizes, default=0)
+def _accelerators() -> list[str]:
+    """Return the devices by what the system tells, without torch."""
+    from scenewright.runs.readiness import installed, nvidia_devices
 
-
-_DRAWING = 1.1
-"""What a picture takes besides the weights, about: SDXL and FLUX.2 klein at 1024×1024 pixels."""
-
-
-def memory_needed(profile: Profile, main: int, cuda: int = 0) -> dict[str, Any] | None:
-    """Return what drawing takes of memory in 16 bits, and how it fits here; None where unknown.
-
-    By the sizes of the built-in table, so that a profile can be chosen before its models are
-    fetched. ``main`` and ``cuda`` are bytes of main memory and of the largest CUDA device.
-    ``fits`` is ``whole``, ``offloaded`` (parts wait in main memory) or ``no``.
-    """
-    from scenewright.providers.hub.needs import needs_of
-    from scenewright.tools.backends.memory import usable
-
-    sizes = [need.known_bytes() for need in needs_of(profile, judges=False, report_judges=False)]
-    if not sizes or None in sizes:
-        return None
-    weights = sum(size for size in sizes if size is not None)
-    needed = round(weights * _DRAWING)
-    fits = "no"
-    if needed <= usable(cuda or main):
-        fits = "whole"
-    elif cuda and weights <= usable(main):
-        fits = "offloaded"
-    device = {"device": "cuda" if cuda else "cpu", "device_bytes": cuda or main}
-    return {"bytes": needed, **device, "fits": fits}
+    found = ["cpu"]
+    build = installed("torch") or ""
+    for index, (name, size) in enumerate(nvidia_devices()):
+        unused = ", which this build of torch for the CPU does not use" if "+cpu" in build else ""
+        found.append(f"cuda:{index} {name}, {size / GIB:.0f} GiB{unused}")
+    if sys.platform == "darwin" and platform.machine() == "arm64":
+        found.append("mps")
+    return found
 
 
 def embedded_weights() -> dict[str, int]:
@@ -196,18 +168,30 @@ def embedded_weights() -> dict[str, int]:
     return sizes
 
 
-def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict[str, Any]:
+def check(
+    profile: Profile, settings: Settings, *, online: bool = False, build: bool = True
+) -> dict[str, Any]:
     """Return whether each part of a profile can be built here, and if not, why and what to do.
+
+    Without ``build`` that is told by files, keys and installed libraries alone, which are not
+    imported.
 
     ``models`` are those of the hub, ``accounts`` those that it calls, ``memory`` is how the image
     model would be placed there (None if it is not on this machine), ``memory_needed`` what it needs
-    about (:func:`memory_needed`), ``judges_memory`` the size of the judges' weights, ``ends`` its
-    models that are retired soon and, with ``online``, why a list of models could not be read.
+    about (:func:`~scenewright.runs.readiness.memory_needed`), ``judges_memory`` the size of the
+    judges' weights, ``ends`` its models that are retired soon and, with ``online``, why a list of
+    models could not be read.
     """
     from scenewright.agents.judges.families import JudgeMemory
     from scenewright.cli.models import present_json
     from scenewright.providers.hub.cache import survey
     from scenewright.providers.hub.needs import needs_of
+    from scenewright.runs.readiness import (
+        accounts_of,
+        cuda_memory,
+        memory_needed,
+        memory_of_machine,
+    )
 
     presents = [survey(need) for need in needs_of(profile)]
     absent = {present.need.repository for present in presents if not present.complete}
@@ -216,7 +200,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
     found: list[dict[str, Any]] = []
     drawing = None
     judges: dict[str, JudgeMemory] = {}
-    for name, needs, build in _parts(profile, settings):
+    for name, needs, make in _parts(profile, settings, build):
         # The table of models and the lines of accounts say this already.
         if lost := sorted(needs & absent):
             problem = f"not on this machine: {', '.join(lost)}"
@@ -226,7 +210,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
             found.append({"part": name, "ok": False, "problem": problem, "told": True})
             continue
         try:
-            built = build()
+            built = make()
             # Files are read when the fingerprint is computed, not when the model is named.
             _ = getattr(built, "fingerprint", None)
             drawing = getattr(built, "plan", None) or drawing
@@ -243,7 +227,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
         "models": [present_json(present) for present in presents],
         "accounts": accounts,
         "memory": drawing.describe() if drawing is not None else None,
-        "memory_needed": memory_needed(profile, memory_of_machine() or 0, _cuda_memory()),
+        "memory_needed": memory_needed(profile, memory_of_machine() or 0, cuda_memory()),
         "judges_memory": _judges_memory(judges, drawing.need if drawing is not None else 0),
         "ends": _ends(profile, settings, accounts, online),
     }
@@ -269,8 +253,9 @@ def _ends(
     from scenewright.agents.judges.models import listed_ends
     from scenewright.config.profiles import reached_by
     from scenewright.providers.known_models import ModelEnd, endings
+    from scenewright.runs.readiness import model_names
 
-    specs = _specs(profile)
+    specs = model_names(profile)
     if profile.backend.kind in accounts:
         specs.insert(0, f"{profile.backend.kind}:{profile.backend.model}")
     used: dict[str, list[str]] = {}
@@ -305,46 +290,66 @@ def _unusable(problem: str) -> dict[str, Any]:
 
 
 def _parts(
-    profile: Profile, settings: Settings
+    profile: Profile, settings: Settings, build: bool
 ) -> Iterator[tuple[str, set[str], Callable[[], object]]]:
-    """Yield each part's name, the repositories and the account that it needs, and its builder."""
-    from scenewright.config.profiles import reached_by
+    """Yield each part's name, the repositories and the account that it needs, and its builder.
+
+    Without ``build``, a check of its files and libraries takes the builder's place.
+    """
+    from scenewright.config.profiles import LOCAL_BACKEND, local_model_of, reached_by
     from scenewright.config.settings import settings_with
     from scenewright.providers.hub.needs import needs_of, needs_of_spec
-    from scenewright.runs.model_factory.profiles import backend_of, chat_of, composer_of, judge_of
+
+    def make(function: str, of: object, *settings: Settings | None) -> object:
+        from scenewright.runs.model_factory import profiles
+
+        return getattr(profiles, function)(of, *settings)
 
     spec = profile.backend
     known = settings_with(profile, settings)
     drawing = {need.repository for need in needs_of(profile, judges=False, report_judges=False)}
-    yield f"backend {spec.kind}:{spec.model}", {*drawing, spec.kind}, lambda: backend_of(spec)
-    yield f"composer {profile.composer}", set(), lambda: composer_of(profile)
+    files = partial(
+        _check_files, spec.model if spec.kind == LOCAL_BACKEND else None, "model_index.json"
+    )
+    yield (
+        f"backend {spec.kind}:{spec.model}",
+        {*drawing, spec.kind},
+        partial(make, "backend_of", spec) if build else files,
+    )
+    if build:
+        yield f"composer {profile.composer}", set(), partial(make, "composer_of", profile)
     if (chat := profile.chat) is not None:
-        yield f"language model {chat}", {reached_by(chat)[0]}, lambda: chat_of(chat, settings)
+        made = partial(make, "chat_of", chat, settings)
+        yield f"language model {chat}", {reached_by(chat)[0]}, made if build else lambda: None
     for judge in (*profile.judges, *profile.report_judges):
         needs = {reached_by(judge)[0], *(need.repository for need in needs_of_spec(judge))}
-        yield f"judge {judge}", needs, partial(judge_of, judge, known)
+        files = partial(_check_files, local_model_of(judge), "config.json")
+        yield f"judge {judge}", needs, partial(make, "judge_of", judge, known) if build else files
 
 
-def _specs(profile: Profile) -> list[str]:
-    """Return the judges and the language model of a profile."""
-    return [*profile.judges, *profile.report_judges, *filter(None, (profile.chat,))]
+def _check_files(model: str | None, file: str) -> None:
+    """Raise ``SettingsError`` if a local model's libraries or the ``file`` of its folder lack.
 
+    ``model`` is None for one that is not on this machine. Models of the hub are surveyed elsewhere.
+    """
+    from scenewright.config.profiles import SettingsError
+    from scenewright.providers.hub.needs import on_the_hub
+    from scenewright.runs.model_factory.local_models import (
+        LIBRARIES,
+        NO_LOCAL,
+        backend_folder,
+        judge_folder,
+    )
 
-def accounts_of(profile: Profile, settings: Settings) -> dict[str, Any]:
-    """Return the accounts of a profile: the variables of the key, and whether one is set."""
-    from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS, LOCAL_BACKEND, reached_by
-
-    kinds = [profile.backend.kind, *(reached_by(spec)[0] for spec in _specs(profile))]
-    found = {}
-    for kind in sorted({*kinds} - {LOCAL_BACKEND, *JUDGE_KINDS, *CHAT_KINDS}):
-        account = settings.account(kind)
-        found[kind] = {
-            "provider": account.provider,
-            "base_url": account.base_url,
-            "key_variables": list(account.key_variables),
-            "key": account.key() is not None,
-        }
-    return found
+    if model is None:
+        return
+    if any(find_spec(library) is None for library in LIBRARIES):
+        raise SettingsError(NO_LOCAL)
+    if on_the_hub(model):
+        return
+    folder = (backend_folder if file == "model_index.json" else judge_folder)(model)
+    if not any((folder / name).is_file() for name in (file, f"modular_{file}")):
+        raise SettingsError(f"{folder} has no {file}: name the folder of a model, or install anew")
 
 
 def _print(report: dict[str, Any], where: Console) -> None:
@@ -375,6 +380,7 @@ def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Con
     from scenewright.cli.models import models_table
     from scenewright.providers.hub.cache import PULL
     from scenewright.providers.hub.needs import size_words
+    from scenewright.runs.readiness import memory_line
 
     def line(text: str, style: str = "") -> None:
         say(f"  {text}", style, where)
@@ -398,18 +404,7 @@ def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Con
     if profile["memory"]:
         line(f"memory: {profile['memory']}")
     elif (needed := profile["memory_needed"]) is not None:
-        words = {
-            "whole": "fits",
-            "offloaded": "fits with parts that wait in main memory (offload)",
-            "no": "does not fit",
-        }
-        place = "main memory" if needed["device"] == "cpu" else "the CUDA device"
-        of = f"the {size_words(needed['device_bytes'])} of {place}"
-        line(
-            f"memory: drawing needs about {size_words(needed['bytes'])} in 16 bits, which "
-            f"{words[needed['fits']]} into {of}",
-            "yellow" if needed["fits"] == "no" else "",
-        )
+        line(f"memory: {memory_line(needed)}", "yellow" if needed["fits"] == "no" else "")
     for judge, kept in profile["judges_memory"]["judges"].items():
         line(f"memory of {judge}: {kept['told']}")
     if len(profile["judges_memory"]["judges"]) > 0:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from scenewright.cli import options
-from scenewright.cli.app import App, resumable
-from scenewright.cli.console import Exit, console, give, print_json, print_table, say
+from scenewright.cli.app import App, option_groups, resumable
+from scenewright.cli.console import (
+    Exit,
+    console,
+    give,
+    note,
+    print_json,
+    print_table,
+    run_async,
+    say,
+)
 from scenewright.cli.costs import agree
 from scenewright.cli.eval_plan import ConfigArgument, asked_in, plan, print_estimate
 from scenewright.cli.eval_report import compare, peers, report
@@ -26,6 +34,11 @@ if TYPE_CHECKING:
         "the same command goes on; `scenewright eval export "
         f"{options['out'] or 'evals/' + options['config'].stem}` writes tables of what is done"
     )
+)
+@option_groups(
+    Evaluation="out retry on_model_change sentinels yes",
+    Workers="engine workers address",
+    Output="quiet as_json",
 )
 def run(
     config: ConfigArgument,
@@ -56,15 +69,17 @@ def run(
     place = engine_of(engine, workers, address)
     asked, folder = asked_in(config, out)
     asked = asked.model_copy(update=given(on_model_change=on_model_change, sentinels=sentinels))
+    if not quiet:
+        note(f"estimating {asked.name}: reading its data and building its models")
     # Opened once: some sets read all their files for their vocabulary.
     items = open_dataset(asked.dataset, config.parent)
-    found = asyncio.run(estimate(asked, folder, root=config.parent, dataset=items, retry=retry))
+    found = run_async(estimate(asked, folder, root=config.parent, dataset=items, retry=retry))
     where = console(stderr=True)
     if not quiet:
         print_estimate(found, asked, folder, where)
     agree(found.rest.usd, asked.limit_usd, yes, "raise limit_usd")
     with show_eval_progress(found.items, quiet) as show:
-        results = asyncio.run(
+        results = run_async(
             run_eval(
                 asked,
                 folder,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import shutil
 from collections.abc import Sequence
@@ -15,7 +14,8 @@ from rich.console import Console
 from rich.text import Text
 
 from scenewright.cli import options
-from scenewright.cli.console import Exit, console, fail, give, print_table, say
+from scenewright.cli.app import option_groups
+from scenewright.cli.console import Exit, console, fail, give, print_table, run_async, say
 from scenewright.cli.costs import cost_data, count_range, day_notes, print_costs
 from scenewright.evals.reporting.words import dollars
 
@@ -39,6 +39,11 @@ ConfigArgument = Annotated[
 _OF_COUNTS = frozenset({"config", "out", "as_json"})
 
 
+@option_groups(
+    Size="images backends judges rounds workers at_work disk deadline machine_usd",
+    Figures="pilot source figures save",
+    Output="out as_json",
+)
 def plan(
     context: typer.Context,
     config: Annotated[
@@ -108,8 +113,8 @@ def plan(
     from scenewright.evals.runner.sizing.plan import Plan, resized
 
     settings = load_settings()
-    study = asyncio.run(_study(config, images, backends, at_work))
-    measured = asyncio.run(_figures(config, pilot, source, figures))
+    study = run_async(_study(config, images, backends, at_work))
+    measured = run_async(_figures(config, pilot, source, figures))
     if save is not None:
         save_figures(measured, save)
     if rounds is not None or judges is not None:
@@ -136,7 +141,7 @@ def _count(config: Path, out: Path | None, as_json: bool) -> None:
     from scenewright.evals.runner.estimating import estimate
 
     asked, folder = asked_in(config, out)
-    found = asyncio.run(estimate(asked, folder, root=config.parent))
+    found = run_async(estimate(asked, folder, root=config.parent))
     give(as_json, _estimate_data(found), print_estimate, found, asked, folder, console())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,16 @@ from rich.text import Text
 
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import Exit, console, fields_of, give, print_json, print_table, say
+from scenewright.cli.console import (
+    Exit,
+    console,
+    fields_of,
+    give,
+    print_json,
+    print_table,
+    run_async,
+    say,
+)
 from scenewright.cli.costs import agree, cost_data, print_costs
 from scenewright.cli.progress import show_eval_progress
 from scenewright.config import OnModelChange
@@ -96,7 +104,7 @@ def run(
         asked = asked.model_copy(update={"dataset": spec})
     settings = load_settings()
     items = _ReadOnce(xtc_dataset(asked, folder, config.parent))
-    plan = asyncio.run(plan_xtc(asked, settings, config.parent, folder, items))
+    plan = run_async(plan_xtc(asked, settings, config.parent, folder, items))
     where = console(stderr=not dry)
     if as_json and dry:
         print_json(_plan_data(plan))
@@ -107,7 +115,7 @@ def run(
         return Exit.OK
     agree(plan.costs.usd, asked.limit_usd, yes, "raise limit_usd")
     with show_eval_progress(len(items.found), quiet) as show:
-        results = asyncio.run(
+        results = run_async(
             run_xtc(
                 asked,
                 folder,

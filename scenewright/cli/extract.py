@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scenewright.cli import options
-from scenewright.cli.console import Exit, fail, note, print_table, say, split_list, write_file
+from scenewright.cli.console import (
+    Exit,
+    check_writable,
+    fail,
+    note,
+    print_table,
+    run_async,
+    say,
+    split_list,
+    write_file,
+)
 from scenewright.cli.progress import each_picture
 
 if TYPE_CHECKING:
@@ -105,8 +114,12 @@ def extract(
     if to is not None and to not in FORMATS:
         raise FormatError(f"unknown format {to!r}: use one of {', '.join(FORMATS)}")
     pictures = {path: load_image(path) for path in images}
+    if out is not None:
+        check_writable(out)
+    if show is not None:
+        check_writable(show, "folder" if len(images) > 1 else ".png or .jpg file")
     made = extractor_of(extractor, detector=detector, labels=names or None)
-    read, failed = asyncio.run(_read(made, pictures, quiet))
+    read, failed = run_async(_read(made, pictures, quiet))
     if as_json:
         sys.stdout.write("".join(f"{_line(path, found, True)}\n" for path, _, found in read))
         sys.stdout.flush()
@@ -117,8 +130,6 @@ def extract(
             _print_extraction(found)
     if out is not None and read:
         _write(out, read, to)
-    if show is not None and read and len(images) > 1:
-        write_file(show, lambda folder: folder.mkdir(parents=True, exist_ok=True), "folder")
     for path, picture, found in read if show is not None else ():
         assert show is not None
         place = show / f"{path.stem}.png" if len(images) > 1 else show

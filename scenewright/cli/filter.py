@@ -1,8 +1,7 @@
-"""``scenewright filter``: keep the best pictures of each class."""
+"""``scenewright real-bench filter``: keep the best pictures of each class."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,7 +10,7 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import Exit, fail, give, print_table, say
+from scenewright.cli.console import Exit, fail, give, print_table, run_async, say
 from scenewright.cli.costs import agree
 from scenewright.cli.progress import Counter, show_progress
 from scenewright.cli.real_bench import WordingOption, scored_rows
@@ -87,11 +86,11 @@ def filter_pictures(
 
     Examples of use:
 
-      scenewright filter scores.jsonl --top 5 --out best
+      scenewright real-bench filter scores.jsonl --top 5 --out best
 
-      scenewright filter scores.jsonl --by s_att --least 0.8 --pictures copy --out good
+      scenewright real-bench filter scores.jsonl --by s_att --least 0.8 --pictures copy --out good
 
-      scenewright filter painted/ --schema kinds.toml --style style --top 5 --out best
+      scenewright real-bench filter painted/ --schema kinds.toml --style style --top 5 --out best
 
     Exit codes: 0 filtered; 1 filtered, but nothing is kept of some class; 2 wrong input; 3 could
     not run.
@@ -130,7 +129,7 @@ def filter_pictures(
     with show_progress("", quiet) as show:
         contents = _contents(files, show)
         if style is not None:
-            rows = asyncio.run(_styled(style, out, rows, files, contents, show))
+            rows = run_async(_styled(style, out, rows, files, contents, show))
         filtered = write_filtered(
             filter_rows(rows, plan, contents), files, out, plan,
             pictures=pictures, parquet=parquet, source=table.name, page=page,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +17,7 @@ from scenewright.cli.console import (
     note,
     print_table,
     run_and_free,
+    run_async,
     say,
     split_list,
 )
@@ -166,10 +166,10 @@ def gate(
             force=force,
         )
         if planned.configs:
-            usd = asyncio.run(expected_usd(planned, retry))
+            usd = run_async(expected_usd(planned, retry))
             agree(usd, limit_usd, yes, "lower --limit, or raise --limit-usd")
         with show_progress("comparing", quiet) as show:
-            found = asyncio.run(run_gate(planned, batch=batch, retry=retry, show=show))
+            found = run_async(run_gate(planned, batch=batch, retry=retry, show=show))
     page = folder / REPORT / "index.html"
     data_of = {**found.model_dump(mode="json"), "passed": found.passed, "page": str(page)}
     give(as_json, data_of, _show, found, page, folder / RESULT)

@@ -80,10 +80,15 @@ extends = "{profile.name}"
 
 def steps(profile: Profile) -> list[str]:
     """Return what is to be done before the first picture and after it, one command each."""
-    from scenewright.cli.doctor import accounts_of, memory_needed, memory_of_machine
     from scenewright.config.settings import load_settings
     from scenewright.providers.hub.cache import survey
     from scenewright.providers.hub.needs import needs_of
+    from scenewright.runs.readiness import (
+        accounts_of,
+        cuda_memory,
+        memory_needed,
+        memory_of_machine,
+    )
 
     found: list[str] = []
     for name, account in accounts_of(profile, load_settings()).items():
@@ -98,11 +103,11 @@ def steps(profile: Profile) -> list[str]:
         )
         found.append(f"scenewright models pull {profile.name}      # {told}")
     main = memory_of_machine() or 0
-    needed = memory_needed(profile, main)
+    needed = memory_needed(profile, main, cuda_memory())
     if needed is not None and needed["fits"] == "no":
         note(
             f"warning: drawing needs about {needed['bytes'] / 1e9:.0f} GB of memory, this machine "
-            f"has {main / 1e9:.0f} GB: `scenewright doctor` shows what fits"
+            f"has {needed['device_bytes'] / 1e9:.0f} GB: `scenewright doctor` shows what fits"
         )
     return [*found, f"scenewright refine {_SCENE}", "scenewright open"]
 
@@ -119,11 +124,11 @@ def _built_in() -> dict[str, Profile]:
 
 def _show(profiles: dict[str, Profile]) -> None:
     """Print the profiles with what each needs."""
-    from scenewright.cli.doctor import memory_needed, memory_of_machine
+    from scenewright.runs.readiness import cuda_memory, memory_needed, memory_of_machine
 
     main, rows = memory_of_machine() or 0, []
     for name, profile in profiles.items():
-        needed = memory_needed(profile, main)
+        needed = memory_needed(profile, main, cuda_memory())
         rows.append((name, _needs(profile, needed), profile.about))
     print_table(("profile", "needs", "what it is"), rows, wraps=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -14,7 +13,7 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import App
-from scenewright.cli.console import fail, fields_of, note, print_json, print_table, say
+from scenewright.cli.console import fail, fields_of, note, print_json, print_table, run_async, say
 from scenewright.cli.options import given
 from scenewright.cli.serve import DatabaseOption, DataOption
 
@@ -203,7 +202,7 @@ def _with_keys(
         async with open_database(service_settings(**given(data=data, database=database))) as engine:
             return await call(KeyStore(engine))
 
-    return asyncio.run(called())
+    return run_async(called())
 
 
 async def _rows(keys: KeyStore, tenant: str | None) -> list[dict[str, Any]]:

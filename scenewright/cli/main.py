@@ -32,7 +32,7 @@ from scenewright.cli.parse import parse
 from scenewright.cli.rate import app as rate
 from scenewright.cli.real_bench import app as real_bench
 from scenewright.cli.refine import refine, score, strategies
-from scenewright.cli.runs import edit, open_run, page, show
+from scenewright.cli.runs import edit, open_run, show
 from scenewright.cli.serve import serve, worker
 from scenewright.cli.study import app as study
 from scenewright.core.version import VERSION
@@ -43,6 +43,8 @@ RENAMED = {
     "real": "real-bench",
     "realism": "object-realism",
     "plan": "eval plan",
+    "page": "open --no-browser",
+    "filter": "real-bench filter",
     "eval study": "study run",
     "eval studies": "study list",
     "study panel": "study run",
@@ -128,7 +130,6 @@ _COMMANDS: tuple[tuple[str, Callable[..., object], str], ...] = (
     ("show", show, START),
     ("open", open_run, START),
     ("edit", edit, START),
-    ("page", page, START),
     ("score", score, START),
     ("parse", parse, START),
     ("demo", demo, START),
@@ -137,13 +138,13 @@ _COMMANDS: tuple[tuple[str, Callable[..., object], str], ...] = (
     ("strategies", strategies, START),
     ("extract", extract, EVALUATE),
     ("gate", gate, EVALUATE),
-    ("filter", filter_pictures, RESEARCH),
     ("serve", serve, SERVE),
     ("worker", worker, SERVE),
     ("mcp", mcp, SERVE),
 )
 for _name, _command, _panel in _COMMANDS:
     app.command(_name, rich_help_panel=_panel)(_command)
+real_bench.command("filter")(filter_pictures)
 for _name, _noun, _panel in (
     ("models", models, START),
     ("keys", keys, START),

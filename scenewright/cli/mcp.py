@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from scenewright.cli.console import debugging, stop_on_signal
+from scenewright.cli.console import debugging, run_async, stop_on_signal
 from scenewright.cli.options import given
 from scenewright.cli.serve import DatabaseOption, DataOption, ProfilesOption, check_profiles
 
@@ -47,7 +47,7 @@ def mcp(
 
     profiles = tuple(profile) if profile else None
     options = given(data=data, database=database, profiles=profiles)
-    asyncio.run(_serve(service_settings(**options)))
+    run_async(_serve(service_settings(**options)))
 
 
 async def _serve(settings: ServiceSettings) -> None:

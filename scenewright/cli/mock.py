@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import App
-from scenewright.cli.console import fail, note, say, stop_on_signal
+from scenewright.cli.console import fail, note, run_async, say, stop_on_signal
 from scenewright.core.sockets import is_loopback
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ def serve(
         quirks=parse_quirks(quirk or ()),
         seed=seed,
     )
-    asyncio.run(_serve(settings))
+    run_async(_serve(settings))
 
 
 async def _serve(settings: MockSettings) -> None:

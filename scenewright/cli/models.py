@@ -21,6 +21,7 @@ from scenewright.cli.console import (
     give,
     note,
     print_json,
+    run_async,
     say,
     stop_on_signal,
     table_of,
@@ -53,15 +54,18 @@ def list_(
         ),
     ] = None,
     as_json: options.Json = False,
-) -> Exit:
+) -> None:
     """Show which models are on this machine: repository, part, size, licence, and what is missing.
 
-    Uses no network. Exit codes: 0 all of it is here; 1 something is missing; 2 wrong input.
+    Below each profile: about how much memory drawing needs. Uses no network.
     """
+    from scenewright.config.settings import load_profiles
     from scenewright.providers.hub.cache import cache_folder, survey
+    from scenewright.runs.readiness import cuda_memory, memory_needed, memory_of_machine
 
     found = {title: [survey(need) for need in needs] for title, needs in _needs(name).items()}
-    lost = any(not present.complete for group in found.values() for present in group)
+    profiles, here = load_profiles(), (memory_of_machine() or 0, cuda_memory())
+    memory = {title: memory_needed(profiles[title], *here) for title in found if title in profiles}
     give(
         as_json,
         {
@@ -70,12 +74,13 @@ def list_(
                 title: [present_json(present) for present in group]
                 for title, group in found.items()
             },
+            "memory_needed": memory,
         },
         _print_list,
         found,
+        memory,
         console(),
     )
-    return Exit.MISSING if lost else Exit.OK
 
 
 @app.command()
@@ -178,8 +183,11 @@ def models_table(models: Iterable[dict[str, Any]]) -> Table:
     return table
 
 
-def _print_list(found: dict[str, list[Present]], where: Console) -> None:
+def _print_list(
+    found: dict[str, list[Present]], memory: dict[str, dict[str, Any] | None], where: Console
+) -> None:
     from scenewright.providers.hub.cache import PULL, cache_folder
+    from scenewright.runs.readiness import memory_line
 
     for title, group in found.items():
         say(title, "bold", where)
@@ -187,6 +195,12 @@ def _print_list(found: dict[str, list[Present]], where: Console) -> None:
             say("  nothing from the hub", "dim", where)
         else:
             where.print(models_table(map(present_json, group)))
+            if (needed := memory.get(title)) is not None:
+                say(
+                    f"  memory: {memory_line(needed)}",
+                    "yellow" if needed["fits"] == "no" else "",
+                    where,
+                )
             if not all(present.complete for present in group):
                 say(f"  get it with `{PULL} {title}`", "dim", where)
         where.print()
@@ -323,7 +337,7 @@ def serve(
         "batch": batch,
     }  # fmt: skip
     args = serving_args({**placing, "profile": profile, "models": models or []})
-    asyncio.run(_serve(args, Place(address, host, port)))
+    run_async(_serve(args, Place(address, host, port)))
 
 
 async def _serve(args: ServingArgs, place: Place) -> None:

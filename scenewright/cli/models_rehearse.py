@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from scenewright.cli import options
-from scenewright.cli.console import console, fail, give, labelled, print_table, say
+from scenewright.cli.console import console, fail, give, labelled, print_table, run_async, say
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def rehearse(
         changes=dict(_change(each) for each in change or ()),
     )
     with show_progress("rehearsing", quiet) as show:
-        found = asyncio.run(run(profile, given, lambda text: show(0, None, text)))
+        found = run_async(run(profile, given, lambda text: show(0, None, text)))
     give(as_json, _json(found), _print, found)
 
 

@@ -20,6 +20,7 @@ from scenewright.cli.console import (
     print_json,
     print_table,
     run_and_free,
+    run_async,
     say,
     split_list,
 )
@@ -436,9 +437,7 @@ def _prepared(rated: Path, blip: BlipEncoder, kept: Path, seed: int, quiet: bool
     from scenewright.evals.studies.olip.training import prepare
 
     with show_progress("features of objects", quiet) as show:
-        return asyncio.run(
-            prepare(rated, blip, cache=kept / "features", seed=seed, on_features=show)
-        )
+        return run_async(prepare(rated, blip, cache=kept / "features", seed=seed, on_features=show))
 
 
 def _encoder(name: str, device: str) -> BlipEncoder:

@@ -23,6 +23,15 @@ Retry = Annotated[bool, typer.Option("--retry", help="Try again what failed or w
 LimitUsd = Annotated[
     float, typer.Option(min=0.0, help="Ask before work that costs more than this many dollars.")
 ]
+MaxUsd = Annotated[
+    float | None,
+    typer.Option(
+        "--max-usd",
+        min=0.000001,
+        help="Begin no round after this many dollars; by default limit_usd of the profile or of "
+        "scenewright.toml, else 5.",
+    ),
+]
 ProfileName = Annotated[
     str | None,
     typer.Option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import warnings
@@ -15,9 +14,19 @@ import typer
 from rich.text import Text
 
 from scenewright.cli import options
-from scenewright.cli.console import Exit, console, debugging, fail, give, note, say, write_file
+from scenewright.cli.console import (
+    Exit,
+    console,
+    debugging,
+    fail,
+    give,
+    note,
+    run_async,
+    say,
+    write_file,
+)
 from scenewright.cli.options import chosen_profile
-from scenewright.cli.refine import read_scene
+from scenewright.cli.refine import read_input
 
 if TYPE_CHECKING:
     from scenewright.agents.parsers.rules import Reading
@@ -34,16 +43,16 @@ def parse(
         str | None,
         typer.Argument(
             metavar="SCENE",
-            help="A scene as text ('red ball on table; dog left of table'), a file of any format, "
-            "or - for standard input.",
+            help="A sentence, triplets ('red ball on table; dog left of table'), a file of any "
+            "format, or - for standard input.",
         ),
     ] = None,
     caption: Annotated[
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="Read this English caption instead, for example 'A brown dog sits left of a red "
-            "ball'; - for standard input.",
+            help="Read this English caption as a sentence, even if it reads as triplets; - for "
+            "standard input.",
         ),
     ] = None,
     image: Annotated[
@@ -138,7 +147,7 @@ def _read(
     if scene is not None:
         if reader is not None:
             raise fail("--with is for --caption and --image: a SCENE is read by its format")
-        return Reading(read_scene(scene, index))
+        return read_input(scene, index)
     if index is not None:
         raise fail("--index is for a file that holds several scenes: name it")
     if image is not None:
@@ -352,7 +361,7 @@ def _run(read: Callable[[], Coroutine[Any, Any, T]]) -> T:
     from scenewright.providers.retry import CallError
 
     try:
-        return asyncio.run(read())
+        return run_async(read())
     except (CallError, ChatError, ReplyError) as error:
         if debugging():
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from scenewright.cli.console import (
     note,
     print_json,
     print_table,
+    run_async,
     say,
     split_list,
     stop_on_signal,
@@ -251,7 +251,7 @@ def _object_source(
 
     if detector is not None:
         names = split_list(labels), split_list(arms)
-        return asyncio.run(_detect(source, detector, *names, images, out, show))
+        return run_async(_detect(source, detector, *names, images, out, show))
     if labels or arms:
         raise fail("--labels and --arms are for --detector: leave them out")
     if is_rated_set(source):
@@ -336,7 +336,7 @@ def serve(
     """
     from scenewright.evals.human_ratings.study import StudyFolder
 
-    asyncio.run(_serve(StudyFolder(folder), host, port, token))
+    run_async(_serve(StudyFolder(folder), host, port, token))
 
 
 async def _serve(folder: StudyFolder, host: str, port: int, token: str | None) -> None:

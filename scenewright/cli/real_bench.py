@@ -101,8 +101,8 @@ def score(
             "--out",
             "-o",
             metavar="FILE.jsonl",
-            help="Rows of scores, which `scenewright filter` reads; with FILE.parquet both "
-            "FILE.parquet and FILE.jsonl.",
+            help="Rows of scores, which `scenewright real-bench filter` reads; with FILE.parquet "
+            "both FILE.parquet and FILE.jsonl.",
         ),
     ] = None,
     store: Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import Exit, give, print_table, say
+from scenewright.cli.console import Exit, give, print_table, run_async, say
 from scenewright.cli.progress import Counter, show_progress
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ def score(
     if not files:
         raise StyleError("no pictures found: name picture files, or folders of them")
     with show_progress("", quiet) as show:
-        found = asyncio.run(_scored(scorer, files, show))
+        found = run_async(_scored(scorer, files, show))
     rows = [{"image": str(one.file), "s_style": one.score, "reason": one.reason} for one in found]
     if out is not None:
         import json

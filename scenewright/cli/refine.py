@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from scenewright.cli import options
-from scenewright.cli.app import resumable
+from scenewright.cli.app import option_groups, resumable
 from scenewright.cli.console import (
     EXIT_HELP,
     Exit,
@@ -21,12 +20,14 @@ from scenewright.cli.console import (
     note,
     print_json,
     print_table,
+    run_async,
     say,
 )
 from scenewright.cli.options import chosen_profile
 from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
+    from scenewright.agents.parsers.rules import Reading
     from scenewright.core.facts import ScoreCard
     from scenewright.core.scene import SceneGraph
     from scenewright.runs.plan import RunPlan
@@ -37,8 +38,9 @@ SceneArgument = Annotated[
     str,
     typer.Argument(
         metavar="SCENE",
-        help="A scene as text ('red ball on table; dog left of table'), a file of any format "
-        "(`scenewright parse --help`), or - for standard input.",
+        help="A sentence ('a red ball on a table, and a dog left of it'), triplets ('red ball on "
+        "table; dog left of table'), a file of any format (`scenewright parse --help`), or - for "
+        "standard input.",
         show_default=False,
     ),
 ]
@@ -52,17 +54,36 @@ SelfReportOption = Annotated[
 ]
 
 
-def read_scene(source: str, index: int | None = None) -> SceneGraph:
-    """Return the scene of a command's argument; an empty one ends the command."""
-    from scenewright.core.formats import load_scene, loads_scene
+def read_input(source: str, index: int | None = None) -> Reading:
+    """Return what is read of a command's argument; a scene without objects ends the command.
 
-    if source == "-":
-        scene = loads_scene(sys.stdin.read(), index=index)
-    else:
-        scene = load_scene(source, index=index)
-    if not scene:
+    Standard input (``-``) is always the text itself, never the name of a file.
+    """
+    from scenewright.agents.parsers.rules import read_source, read_text
+
+    found = read_text(sys.stdin.read(), index) if source == "-" else read_source(source, index)
+    if not found.scene:
         raise fail("the scene has no objects: name at least one, for example 'red ball'")
-    return scene
+    return found
+
+
+def read_scene(source: str, index: int | None = None) -> SceneGraph:
+    """Return the scene of a command's argument, with a warning of what was not understood."""
+    found = read_input(source, index)
+    if found.unread:
+        note(f"warning: {found.warning}", "yellow")
+    return found.scene
+
+
+def scene_line(scene: SceneGraph) -> str:
+    """Return a scene as triplets on one line, shortened, with its size."""
+    from scenewright.core.formats import dump_scene
+    from scenewright.core.validation import cut_short
+
+    words = "; ".join(dump_scene(scene, "triplets").split("\n")).rstrip("; ")
+    sizes = [(len(scene.objects), "object"), (len(scene.relations), "relation")]
+    told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in sizes if count)
+    return f"understood: {cut_short(words, 300)} ({told})"
 
 
 def exit_code(card: ScoreCard | None) -> Exit:
@@ -90,6 +111,13 @@ def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
 
 
 @resumable("The same command continues the run.")
+@option_groups(
+    Models="profile model strategy realism self_report reference_prompt noise on_model_change",
+    Limits="rounds patience max_images max_seconds max_usd yes max_work max_judge_calls "
+    "max_tool_calls",
+    Run="seed out fresh index show_plan",
+    Output="as_json quiet",
+)
 def refine(
     scene: SceneArgument,
     profile: options.ProfileName = None,
@@ -139,9 +167,8 @@ def refine(
     max_seconds: Annotated[
         float | None, typer.Option(min=0.001, help="Begin no round after this many seconds.")
     ] = None,
-    max_usd: Annotated[
-        float | None, typer.Option(min=0.000001, help="Begin no round after this many dollars.")
-    ] = None,
+    max_usd: options.MaxUsd = None,
+    yes: options.Yes = False,
     max_work: Annotated[
         float | None,
         typer.Option(
@@ -196,6 +223,8 @@ def refine(
     The same command continues an interrupted run, or shows the finished one.
     """
     graph = read_scene(scene, index)
+    if not (quiet or show_plan):
+        note(scene_line(graph))
     from scenewright.config.settings import replaced_profile
 
     if profile is not None and model is not None:
@@ -233,8 +262,10 @@ def refine(
     if show_plan:
         show_preview(plan, as_json=as_json)
         return Exit.OK
-    code = carried_out(plan, as_json=as_json, quiet=quiet)
-    return code
+    from scenewright.cli.costs import agree_to_run
+
+    plan = agree_to_run(plan, max_usd, yes, quiet)
+    return carried_out(plan, as_json=as_json, quiet=quiet)
 
 
 refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "
@@ -245,14 +276,12 @@ def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
     from scenewright.cli.run_display import show_run_progress
     from scenewright.runs.api import execute
     from scenewright.runs.report.record import read_run
-    from scenewright.runs.report.render import write_page
 
     with show_run_progress(console(stderr=True), quiet) as watcher:
-        result = asyncio.run(execute(plan, watcher))
-    page = write_page(result.folder)
+        result = run_async(execute(plan, watcher))
     view = read_run(result.folder)
     code = exit_code(view.card("loop"))
-    give(as_json, run_json(view, page, code), show_run, view, page)
+    give(as_json, run_json(view, result.page, code), show_run, view, result.page)
     return code
 
 
@@ -330,7 +359,10 @@ def score(
         image, scene = Path(scene), str(image)
     graph = read_scene(scene, index)
     picture = load_image(image)
-    found = asyncio.run(ask(picture, graph, profile, realism=realism, self_report=self_report))
+    if not as_json:
+        note(scene_line(graph))
+        note("loading the judges")
+    found = run_async(ask(picture, graph, profile, realism=realism, self_report=self_report))
     code = exit_code(found.loop)
     if as_json:
         # The figures that scripts look for come before the cards in full.
@@ -364,8 +396,27 @@ def show_preview(plan: RunPlan, *, as_json: bool) -> None:
     """Print what the run of ``plan`` would send and ask; nothing is loaded or drawn."""
     from scenewright.runs.preview import preview_of
 
-    found = asyncio.run(preview_of(plan))
-    give(as_json, found, labelled, _preview_lines(found), 10)
+    found = run_async(preview_of(plan))
+    lines = _preview_lines(found)
+    if plan.profile.accounts:
+        lines.append(("costs", _costs(plan)))
+    give(as_json, found, labelled, lines, 10)
+
+
+def _costs(plan: RunPlan) -> str:
+    """Return the estimated dollars of a run, or why they are not known."""
+    from scenewright.cli.costs import dollar_range
+    from scenewright.config.profiles import SettingsError
+    from scenewright.core.ports.backend import BackendError
+    from scenewright.core.ports.judge import JudgeError
+    from scenewright.evals.runner.forecast import forecast_run
+
+    try:
+        costs = forecast_run(plan)
+    except (SettingsError, BackendError, JudgeError) as error:
+        return f"not estimated: {error}"
+    more = f", without {', '.join(costs.unpriced)} (price unknown)" if costs.unpriced else ""
+    return f"{dollar_range(costs.least.usd, costs.most.usd)} by list prices{more}"
 
 
 def _preview_lines(found: RunPreview) -> list[tuple[str, str]]:
@@ -419,18 +470,22 @@ def _tokens(found: RunPreview) -> str:
 
 
 def strategies(profile: options.ProfileName = None, as_json: options.Json = False) -> None:
-    """List the strategies of `refine --strategy`, and what the profile's backend lacks for each.
+    """List the strategies of `refine --strategy`; with --profile also what its model lacks for one.
 
     Packages can add strategies with an entry point of the group scenewright.strategies.
     """
     from scenewright.config.profiles import DIRECTOR
     from scenewright.graphs.strategies.registry import strategies as known
-    from scenewright.runs.model_factory.profiles import backend_of
 
     settings, chosen = chosen_profile(profile)
-    features = backend_of(chosen.backend, settings).features
+    features = None
+    if profile is not None:
+        from scenewright.runs.model_factory.profiles import backend_of
+
+        # Reading what a local model can do imports its libraries.
+        features = backend_of(chosen.backend, settings).features
     found = [
-        (each.name, each.about, each.unsupported_reason(features) or "")
+        (each.name, each.about, (features and each.unsupported_reason(features)) or "")
         for each in known().values()
     ]
     about = "Let a language model decide each step with tools: draw, look, verify, accept."
@@ -453,3 +508,5 @@ def strategies(profile: options.ProfileName = None, as_json: options.Json = Fals
         ],
         wraps=True,
     )
+    if profile is None and not as_json:
+        say("`scenewright strategies --profile NAME` checks which of them its model can do.", "dim")

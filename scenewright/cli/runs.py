@@ -1,4 +1,4 @@
-"""``scenewright edit``, ``page`` and ``show``: existing runs."""
+"""``scenewright edit``, ``open`` and ``show``: existing runs."""
 
 from __future__ import annotations
 
@@ -66,6 +66,8 @@ def edit(
     note: Annotated[
         str, typer.Option("--note", "-n", help="A comment, kept with the run.", show_default=False)
     ] = "",
+    max_usd: options.MaxUsd = None,
+    yes: options.Yes = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> Exit:
@@ -79,6 +81,7 @@ def edit(
 
         scenewright edit runs/20260101-0123456789 --present dog --scene "dog; hat on dog"
     """
+    from scenewright.cli.costs import agree_to_run
     from scenewright.graphs.events import Edit
     from scenewright.runs.plan import plan_again
     from scenewright.runs.report.record import read_run
@@ -102,8 +105,8 @@ def edit(
     )
     key = _key(given, view)
     plan = plan_again(run_dir, edit=given.model_copy(update={"key": key}))
-    code = carried_out(plan, as_json=as_json, quiet=quiet)
-    return code
+    plan = agree_to_run(plan, max_usd, yes, quiet)
+    return carried_out(plan, as_json=as_json, quiet=quiet)
 
 
 edit.__doc__ = f"{edit.__doc__}\n\n    {EXIT_HELP}\n    "
@@ -139,21 +142,6 @@ def _key(given: Edit, view: RunView) -> str:
     return f"command:{made - 1 if cut_off and made else made}:{content}"
 
 
-def page(
-    run_dir: RunArgument,
-    sheet: Annotated[
-        Path | None, typer.Option(help="Also write all rounds as one picture to this file.")
-    ] = None,
-) -> None:
-    """Write the page of a run again, also of an unfinished one, and print its path."""
-    from scenewright.runs.report.render import contact_sheet, write_page
-
-    say(str(write_page(run_dir)))
-    if sheet is not None:
-        write_file(sheet, contact_sheet(run_dir).save, ".png or .jpg file")
-        say(str(sheet))
-
-
 def open_run(
     run_dir: Annotated[
         Path | None,
@@ -161,10 +149,19 @@ def open_run(
             metavar="[RUN_DIR]", help="A run folder; by default the newest.", show_default=False
         ),
     ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open it; else only print its path.")
+    ] = True,
+    sheet: Annotated[
+        Path | None, typer.Option(help="Also write all rounds as one picture to this file.")
+    ] = None,
 ) -> None:
-    """Open the page of a run in the browser, by default of the newest one, and print its path."""
+    """Write the page of a run, by default of the newest one, open it and print its path.
+
+    The page of an unfinished run shows how far it has come.
+    """
     from scenewright.config.settings import load_settings
-    from scenewright.runs.report.render import write_page
+    from scenewright.runs.report.render import contact_sheet, write_page
 
     if run_dir is None:
         runs = load_settings().runs
@@ -175,8 +172,12 @@ def open_run(
             )
     place = write_page(run_dir).absolute()
     say(str(place))
-    # Where there is no browser, as on a server, the path is all.
-    webbrowser.open(place.as_uri())
+    if sheet is not None:
+        write_file(sheet, contact_sheet(run_dir).save, ".png or .jpg file")
+        say(str(sheet))
+    if browser:
+        # Where there is none, as on a server, the path is all.
+        webbrowser.open(place.as_uri())
 
 
 def newest_run(runs: Path) -> Path | None:
@@ -189,8 +190,8 @@ def newest_run(runs: Path) -> Path | None:
 
 def show(run_dir: RunArgument, as_json: options.Json = False) -> None:
     """Show the facts by round and the result of a run, and each fact's id for `edit`."""
+    from scenewright.runs.folder import PAGE_FILE
     from scenewright.runs.report.record import read_run
-    from scenewright.runs.report.render import PAGE_FILE
 
     view = read_run(run_dir)
     found = run_dir / PAGE_FILE

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenewright.cli.app import resumable
+from scenewright.cli.app import option_groups, resumable
 from scenewright.cli.console import (
     debugging,
     fail,
@@ -67,6 +67,12 @@ def check_profiles(settings: ServiceSettings, base: Settings) -> None:
 
 
 @resumable("The runs are kept: start it again, and they continue.")
+@option_groups(
+    Address="host port trusted_host keys",
+    Storage="data database",
+    Runs="profile running work queue",
+    Log="log_format",
+)
 def serve(
     host: Annotated[
         str | None, typer.Option(help="Address to listen on; public addresses require API keys.")

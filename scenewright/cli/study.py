@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from scenewright.cli.console import (
     print_json,
     print_table,
     run_and_free,
+    run_async,
     say,
     split_list,
 )
@@ -218,7 +218,7 @@ def run(
     )
     chosen = studies_named(*studies, setup=setup)
     folder = out if out is not None else Path("studies") / profile
-    found, own, prices = asyncio.run(_estimated(chosen, setup, folder))
+    found, own, prices = run_async(_estimated(chosen, setup, folder))
     where = console(stderr=not plan_only)
     if plan_only or not quiet:
         _print_plan(where, found, own, prices, setup)
@@ -240,7 +240,7 @@ def run(
         with show_eval_progress(totals[number - 1], quiet) as show:
             yield show
 
-    done = asyncio.run(run_studies(chosen, setup, folder, retry=retry, watch=watch))
+    done = run_async(run_studies(chosen, setup, folder, retry=retry, watch=watch))
     give(
         as_json,
         {"folder": str(folder), "studies": [_study_json(one) for one in done]},
@@ -354,7 +354,7 @@ def _run_panel(
             for source in sources
         ]
 
-    plans = asyncio.run(planned())
+    plans = run_async(planned())
     again = _asks_again(asked, chosen, only or (), plans)
     where = console(stderr=not plan_only)
     if plan_only and as_json:

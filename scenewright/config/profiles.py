@@ -448,6 +448,10 @@ class Profile(BaseModel):
     """What to do once nothing is missing but objects look unreal: redraw the whole picture from
     another seed (``resample``), or only the place of the least real object (``inpaint``).
     """
+    limit_usd: float | None = Field(
+        default=None, gt=0, allow_inf_nan=True, exclude_if=lambda limit: limit is None
+    )
+    """Most dollars of one run from the command line; None: as in the settings."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the objects in SGScore (Eq. 4)."""
     protocol: Protocol = "grounded"
@@ -534,6 +538,18 @@ class Profile(BaseModel):
         problem = apart_problem(loop, report, director, self_report=self.self_report)
         if problem:
             raise ValueError(problem)
+
+    @property
+    def accounts(self) -> frozenset[str]:
+        """Names of the accounts that its models are reached through; empty: all are here."""
+        judges = (*self.judges, *self.report_judges)
+        judges += (*self.realism_judges, *self.realism_report_judges)
+        found = {account for judge in judges if (account := account_of(judge)) is not None}
+        if self.backend.kind != LOCAL_BACKEND:
+            found.add(self.backend.kind)
+        if self.chat is not None and (kind := split_judge(self.chat)[0]) not in CHAT_KINDS:
+            found.add(kind)
+        return frozenset(found)
 
     def form(self, realism: bool = False) -> QuestionForm:
         """Return how scenes are asked about; with ``realism``, also how real objects look."""

@@ -49,6 +49,7 @@ from scenewright.config.profiles import (
     account_of,
     split_judge,
 )
+from scenewright.core.suggestions import suggestion
 from scenewright.core.validation import first_problem, missing_fields
 
 SETTINGS_FILE = "scenewright.toml"
@@ -78,6 +79,9 @@ class Settings(BaseSettings):
     """A TOML file with further profiles."""
     judge_timeout: float = Field(default=120.0, gt=0)
     """Seconds that one call of a judge may take."""
+    limit_usd: float = Field(default=5.0, gt=0)
+    """Most dollars of one run from the command line, where its profile does not set it: asks before
+    a run that may cost more, and begins no round after it. ``inf``: no limit."""
     prices: Path | None = None
     """A TOML file with prices of models, which override the built-in ones."""
     answers: str | None = None
@@ -154,8 +158,9 @@ def load_settings(**values: Any) -> Settings:
     try:
         return Settings(**values)
     except ValidationError as error:
+        told = f"{first_problem(error)}{suggestion(error, Settings) or '.'}"
         raise SettingsError(
-            f"the settings are wrong: {first_problem(error)}. Look into {SETTINGS_FILE} and the "
+            f"the settings are wrong: {told} Look into {SETTINGS_FILE} and the "
             f"environment (SCENEWRIGHT_…); known settings: {', '.join(Settings.model_fields)}"
         ) from error
     except tomllib.TOMLDecodeError as error:
@@ -384,7 +389,8 @@ def _own(
         try:
             short = BackendSpec.model_validate(backend).model_dump(include={"kind", "model"})
         except ValidationError as error:
-            raise SettingsError(f"profile {name!r}: {first_problem(error)}") from error
+            told = f"{first_problem(error)}{suggestion(error, BackendSpec)}"
+            raise SettingsError(f"profile {name!r}: {told}") from error
         table["backend"] = _swapped(base["backend"], short)
     elif isinstance(backend, dict) and base:
         table["backend"] = _swapped(base["backend"], backend)
@@ -399,7 +405,8 @@ def _own(
                 f"profile {name!r} names no {' and no '.join(missing)}: add them, or start from a "
                 f'profile that has them, for example extends = "{PLAINEST}"'
             ) from error
-        raise SettingsError(f"profile {name!r}: {first_problem(error)}") from error
+        told = f"{first_problem(error)}{suggestion(error, Profile)}"
+        raise SettingsError(f"profile {name!r}: {told}") from error
 
 
 def _swapped(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

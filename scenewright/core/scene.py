@@ -13,13 +13,15 @@ import json
 import re
 import unicodedata
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import networkx as nx
 from pydantic import Field, GetCoreSchemaHandler, field_validator, model_validator
 from pydantic_core import CoreSchema, core_schema
 
 from scenewright.core.validation import FrozenModel
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MAX_NAME_LENGTH = 200
 MAX_ID_LENGTH = MAX_NAME_LENGTH + 20
@@ -287,7 +289,10 @@ class SceneGraph(FrozenModel):
 
         Nodes have ``name`` and ``attributes``, edges ``predicate``.
         """
-        graph = nx.MultiDiGraph()
+        # Few need it, and it takes a quarter of a second to import.
+        import networkx as nx
+
+        graph: nx.MultiDiGraph = nx.MultiDiGraph()
         for item in self.objects:
             graph.add_node(item.id, name=item.name, attributes=dict(item.attributes))
         for relation in self.relations:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, closing
 from functools import cache
@@ -55,7 +56,7 @@ from scenewright.runs.model_factory.profiles import (
 )
 from scenewright.runs.options import RunOptions
 from scenewright.runs.plan import RunPlan, plan_run
-from scenewright.runs.records import RunResult, result_of
+from scenewright.runs.records import PageWarning, RunResult, result_of
 from scenewright.runs.scoring import panel_for
 
 _HELD_BYTES = 64 * 2**20
@@ -92,6 +93,9 @@ async def refine(
     - ``pause`` and ``edit``: once ``pause`` returns true, the result is ``paused``. ``edit``
       continues a paused or finished run with a person's correction.
 
+    - ``page``: at the end the run's HTML page is written into its folder, where the result's
+      ``page`` finds it; False leaves it out.
+
     The result's ``warnings`` mention models whose served version changed.
 
     The same call continues an interrupted run, or returns a finished one; cancelling loses nothing.
@@ -113,7 +117,22 @@ async def execute(plan: RunPlan, on_event: Callable[[Event], None] | None = None
         async for event in events:
             if on_event is not None:
                 on_event(event)
+    if plan.page:
+        await asyncio.to_thread(_write_page, plan.folder.path)
     return results[-1]
+
+
+def _write_page(folder: Path) -> None:
+    """Write the run's page; a page that cannot be written is a warning: the result is there."""
+    # The drawing of the page's graph takes a while to import.
+    from scenewright.runs.report.record import PageError
+    from scenewright.runs.report.render import write_page
+
+    try:
+        write_page(folder)
+    except PageError as error:
+        told = f"the run is done, but has no page: {error}"
+        warnings.warn(told, PageWarning, stacklevel=2)
 
 
 async def stream_refine(
@@ -178,6 +197,10 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                     # A served model names its words only when it is asked.
                     check_coverage(_covered(plan, run_models, plan.scene))
                     await asyncio.to_thread(folder.write_manifest, plan.config, models, plan.nonce)
+                elif _is_untouched(log):
+                    # It failed on its models before any work: those of now may take their place.
+                    nonce = plan.nonce or folder.nonce()
+                    await asyncio.to_thread(folder.write_manifest, plan.config, models, nonce)
                 else:
                     folder.check_models(manifest, models)
                     await asyncio.to_thread(_cut_at_lost_image, folder, log)
@@ -195,6 +218,11 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                 f"the run in {folder.path} cannot be kept: {error}. Check that the folder is "
                 "writable and the disk not full, then run the same again: it goes on"
             ) from error
+
+
+def _is_untouched(log: EventLog) -> bool:
+    """Return whether a run was begun and no model has worked for it yet."""
+    return all(isinstance(event, RunStarted | Resumed | Warned) for event in log.events)
 
 
 def _check_edit(plan: RunPlan, manifest: Mapping[str, Any] | None, log: EventLog) -> Edit | None:

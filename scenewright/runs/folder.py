@@ -8,6 +8,7 @@
     answers.sqlite     every answer that was paid for
     checkpoints.sqlite where the loop stands
     result.json        the result, once there is one
+    index.html         the page of all rounds
     run.lock           held by the process that drives the run
 """
 
@@ -20,7 +21,7 @@ import os
 import platform
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -39,6 +40,7 @@ EVENTS = "events.jsonl"
 RESULT = "result.json"
 PARTIAL_IMAGE = "partial_image.json"
 """The newest partial image of a run that a service drives; gone once the picture is there."""
+PAGE_FILE = "index.html"
 IMAGES = "images"
 ANSWERS = "answers.sqlite"
 CHECKPOINTS = "checkpoints.sqlite"
@@ -96,15 +98,22 @@ def write_json(path: Path, data: Any) -> None:
     )
 
 
+_HASH = re.compile(r"[0-9a-f]{32,}")
+
+
 def differences(old: Any, new: Any, place: str = "") -> list[str]:
-    """Where two JSON values differ, as ``place: old → new``."""
+    """Return where two JSON values differ, as ``place was old and is new now``; without hashes."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         found: list[str] = []
         for key in sorted({*old, *new}):
             inner = f"{place}.{key}" if place else str(key)
             found.extend(differences(old.get(key), new.get(key), inner))
         return found
-    return [] if old == new else [f"{place}: {_short(old)} → {_short(new)}"]
+    if old == new:
+        return []
+    if any(isinstance(value, str) and _HASH.fullmatch(value) for value in (old, new)):
+        return [f"{place} has changed"]
+    return [f"{place} was {_short(old)} and is {_short(new)} now"]
 
 
 @cache
@@ -208,12 +217,36 @@ class RunFolder:
                     "choose a new folder"
                 )
             return None
-        self._same("configuration", manifest["config"], config)
+        found = _config_changes(_as_json(manifest["config"]), _as_json(config))
+        if found:
+            raise RunError(
+                f"{self.path} holds a run of another configuration: {_listed(found)}. Name another "
+                "folder for a new run, or ask for the same again to continue this one"
+            )
         return manifest
 
     def check_models(self, manifest: Mapping[str, Any], models: Mapping[str, Any]) -> None:
-        """Raise ``RunError`` if the run was begun with other models (or weights)."""
-        self._same("models", manifest["models"], models)
+        """Raise ``RunError`` if the run was begun with other models; says which differ, and how."""
+        found = _model_changes(_as_json(manifest["models"]), _as_json(models))
+        if not found:
+            return
+        before, now = manifest.get("versions", {}), installed_versions()
+        versions = [
+            f"{name} was {before[name]} and is {now[name]} now"
+            for name in sorted({*before, *now})
+            if before.get(name) != now.get(name) and name in before and name in now
+        ]
+        why = f" ({_listed(versions)})" if versions else ""
+        raise RunError(
+            f"{self.path} holds a run that was begun with other models: {_listed(found)}{why}. "
+            "Begin a new run with --fresh (resume=False), or name another folder where you named "
+            "this one; with the models of its beginning, the same command continues it"
+        )
+
+    @property
+    def finished(self) -> bool:
+        """Whether it holds the result of a run."""
+        return (self / RESULT).exists()
 
     def nonce(self) -> str:
         """Names the run among all runs of all folders; that of an older run is its id.
@@ -241,15 +274,66 @@ class RunFolder:
             },
         )
 
-    def _same(self, what: str, old: Any, new: Any) -> None:
-        found = differences(json.loads(json.dumps(old)), json.loads(json.dumps(new)))
-        if found:
-            more = len(found) - _DIFFERENCES_SHOWN
-            listed = "; ".join(found[:_DIFFERENCES_SHOWN]) + (f"; {more} more" if more > 0 else "")
-            raise RunError(
-                f"{self.path} holds a run of another {what} ({listed}): "
-                "choose another folder, or ask for the same again to continue it"
-            )
+
+def _as_json(data: Any) -> Any:
+    return json.loads(json.dumps(data))
+
+
+def _listed(found: Sequence[str]) -> str:
+    more = len(found) - _DIFFERENCES_SHOWN
+    return "; ".join(found[:_DIFFERENCES_SHOWN]) + (f"; {more} more" if more > 0 else "")
+
+
+def _config_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return what differs between two configurations of a run, one clause each."""
+    found = ["another scene"] if old.get("scene") != new.get("scene") else []
+    for part in sorted({*old, *new} - {"scene"}):
+        found += differences(old.get(part), new.get(part), "" if part != "replaced" else part)
+    return found
+
+
+_GROUPS = {
+    "backend": "the image model",
+    "composer": "the composer",
+    "judges": "the judge",
+    "report_judges": "the judge of the report",
+    "realism_judges": "the judge of realism",
+    "realism_report_judges": "the judge of realism of the report",
+    "chat": "the director's language model",
+}
+
+
+def _model_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return what differs between the models of two manifests, one clause each."""
+    found: list[str] = []
+    for part in dict.fromkeys((*_GROUPS, *sorted({*old, *new}))):
+        if old.get(part) == new.get(part):
+            continue
+        name = _GROUPS.get(part)
+        if name is None:
+            found.append(f"the {part} has changed")
+            continue
+        before, now = _by_id(old.get(part)), _by_id(new.get(part))
+        gone = [id for id in before if id not in now]
+        come = [id for id in now if id not in before]
+        if len(gone) == len(come):
+            pairs = zip(gone, come, strict=True)
+            found += [f"{name} was {one} and is {other} now" for one, other in pairs]
+        else:
+            found += [f"{name} {id} was there and is not now" for id in gone]
+            found += [f"{name} {id} was not there and is now" for id in come]
+        found += [
+            f"{name} {id} has other weights, settings or libraries"
+            for id in before
+            if id in now and before[id] != now[id]
+        ]
+    return found or (["their order has changed"] if old != new else [])
+
+
+def _by_id(models: Any) -> dict[str, Any]:
+    """Return the entries of a manifest's models by their ids."""
+    entries = models if isinstance(models, list) else [] if models is None else [models]
+    return {one["id"] if isinstance(one, dict) else str(one): one for one in entries}
 
 
 def _short(value: Any) -> str:

@@ -83,6 +83,8 @@ class RunOptions(ModelOverrides, PersonOptions, total=False):
     """Picture to begin with instead of drawing one."""
     mask: Image.Image | str | Path | None
     """Mask of the size of ``start``: white where it may change."""
+    page: bool
+    """Whether the run's page is written into its folder at the end (default true)."""
     on_model_change: OnModelChange
     """Reaction to a changed served version of a model: ``accept`` (default) warns, ``stop`` ends
     the run with a ``RunError``."""
@@ -95,6 +97,7 @@ DEFAULTS = RunOptions(
     resume=True,
     realism=False,
     self_report=False,
+    page=True,
     on_model_change="accept",
 )
 MODELS: tuple[str, ...] = tuple(ModelOverrides.__annotations__)

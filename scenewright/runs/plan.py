@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import ValidationError
 
 from scenewright.agents.panel.panel import identity_of_chat
+from scenewright.agents.parsers.rules import scene_of
 from scenewright.config import OnModelChange
 from scenewright.config.model_identity import apart_problem
 from scenewright.config.profiles import (
@@ -23,7 +24,6 @@ from scenewright.config.profiles import (
 )
 from scenewright.config.settings import Settings, find_profile, load_settings, self_reporting
 from scenewright.core.flushing import in_thread
-from scenewright.core.formats import load_scene
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
@@ -96,6 +96,17 @@ class RunPlan:
     begins anew because its folder was lost; empty: a random one."""
     on_model_change: OnModelChange = "accept"
     """Whether it goes on where a model is served by another version than before."""
+    page: bool = True
+    """Whether its page is written at the end."""
+
+    def with_limit(self, usd: float) -> RunPlan:
+        """Return the plan that begins no round after ``usd`` dollars; it stays the same run."""
+        budget = self.options.budget
+        least = usd if budget.usd is None else min(usd, budget.usd)
+        options = self.options.model_copy(
+            update={"budget": budget.model_copy(update={"usd": least})}
+        )
+        return replace(self, options=options)
 
 
 def plan_run(
@@ -116,7 +127,7 @@ def plan_run(
             "a run has one score: on_model_change is 'accept' or 'stop' here, 'split' is for the "
             "tables of evaluations"
         )
-    graph = scene if isinstance(scene, SceneGraph) else load_scene(scene)
+    graph = scene if isinstance(scene, SceneGraph) else scene_of(scene)
     if not graph:
         raise RunError("the scene has no objects: name at least one, for example 'red ball'")
     settings = chosen.get("settings") or load_settings()
@@ -154,7 +165,8 @@ def plan_run(
     unused = set() if realism else REALISM_FIELDS
     config: dict[str, Any] = {
         "scene": graph.model_dump(mode="json"),
-        "profile": profile.model_dump(mode="json", exclude={"about", *unused}),
+        # What it may cost is a limit of the call, and in its budget.
+        "profile": profile.model_dump(mode="json", exclude={"about", "limit_usd", *unused}),
         "options": options.model_dump(mode="json"),
         "replaced": _replaced(overrides),
     }
@@ -184,6 +196,7 @@ def plan_run(
         named=out is not None,
         pictures=pictures,
         on_model_change=chosen["on_model_change"],
+        page=chosen["page"],
         **_person(profile, chosen),
     )
 

@@ -41,7 +41,7 @@ from scenewright.graphs.run_status import (
     warnings_of,
     work_of,
 )
-from scenewright.runs.folder import EVENTS, IMAGES, RunError
+from scenewright.runs.folder import EVENTS, IMAGES, PAGE_FILE, RunError
 
 _BEGUN = "takes the picture that was given"
 
@@ -145,6 +145,10 @@ class RealismChange(FrozenModel):
     """Of the kept picture."""
 
 
+class PageWarning(UserWarning):
+    """A run is done, but its page could not be written."""
+
+
 class RunResult(FrozenModel):
     """The result of a run, or how far it has come."""
 
@@ -181,6 +185,12 @@ class RunResult(FrozenModel):
     def finished(self) -> bool:
         """Whether the run is over."""
         return self.stop_reason is not None
+
+    @property
+    def page(self) -> Path | None:
+        """The run's HTML page; none if it was not written."""
+        place = self.folder / PAGE_FILE
+        return place if place.is_file() else None
 
     @property
     def best(self) -> RoundRecord | None:

@@ -15,6 +15,7 @@ from PIL import Image
 
 from scenewright.agents.panel.cascade import check_cascade, guarantee_in
 from scenewright.agents.panel.panel import Panel, able_judges, check_apart
+from scenewright.agents.parsers.rules import scene_of
 from scenewright.config.profiles import Profile
 from scenewright.config.settings import (
     Settings,
@@ -23,7 +24,6 @@ from scenewright.config.settings import (
     self_reporting,
 )
 from scenewright.core.facts import Fact, ScoreCard
-from scenewright.core.formats import load_scene
 from scenewright.core.images import ImageStore, is_image_file, load_image
 from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import SceneGraph
@@ -163,7 +163,7 @@ async def score(
     """
     if swapped(image, scene):
         raise RunError("the picture and the scene are swapped: score(image, scene)")
-    graph = scene if isinstance(scene, SceneGraph) else load_scene(scene)
+    graph = scene if isinstance(scene, SceneGraph) else scene_of(scene)
     if not graph:
         raise RunError("the scene has no objects: name at least one, for example 'red ball'")
     settings = settings or load_settings()

@@ -20,6 +20,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from pydantic import ValidationError
 
+from scenewright.agents.parsers.rules import read_text
 from scenewright.core.formats import dump_scene, loads_scene
 from scenewright.core.validation import first_problem
 from scenewright.graphs.errors import EditError
@@ -39,8 +40,8 @@ class StudioInput(TypedDict):
     """What a person enters."""
 
     scene: str
-    """A scene in any text form that is read. The path of a file is none: a server opens no file
-    that a client names."""
+    """A scene as a sentence or in any text format. The path of a file is none: a server opens no
+    file that a client names."""
     profile: NotRequired[str]
     """Name of a profile; by default that of the settings."""
     rounds: NotRequired[int]
@@ -111,7 +112,7 @@ async def _refine(state: StudioState, runtime: Runtime[None]) -> dict[str, Any]:
         options: dict[str, Any] = {
             key: state[key] for key in ("rounds", "seed", "self_report") if key in state
         }
-        scene = loads_scene(state["scene"])
+        scene = read_text(state["scene"]).scene
         result = await refine(scene, state.get("profile"), on_event=tell, **options)
         return _output(result)
     try:

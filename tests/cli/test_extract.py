@@ -110,6 +110,15 @@ def test_the_scene_is_written_in_any_format() -> None:
     assert load_scenes(Path("all.json")) == [SCENE, SCENE]
 
 
+def test_a_file_that_cannot_be_written_is_told_before_any_picture_is_read(
+    extractor: Scripted,
+) -> None:
+    done = call("one.png", "--out", "nowhere/seen.json")
+    assert done.exit_code == 2
+    assert "nowhere/seen.json cannot be written: there is no folder nowhere" in done.stderr
+    assert not extractor.asked
+
+
 def test_several_pictures_are_json_lines_and_one_that_fails_is_told() -> None:
     done = call("one.png", "bad.png", "two.png", "--out", "seen.jsonl")
     assert done.exit_code == 3

@@ -1,4 +1,4 @@
-"""``scenewright filter`` from the command line."""
+"""``scenewright real-bench filter`` from the command line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scores(tmp_path: Path) -> Path:
 
 def called(*arguments: object, code: int = 0) -> Any:
     """What the command prints; it must end with ``code``."""
-    result = CliRunner().invoke(app, ["filter", *map(str, arguments), "--quiet"])
+    result = CliRunner().invoke(app, ["real-bench", "filter", *map(str, arguments), "--quiet"])
     assert result.exit_code == code, result.output
     return result
 

@@ -17,7 +17,7 @@ def test_an_old_name_says_the_new_one(old: str, new: str) -> None:
     found = get_command(app)
     for word in new.split():
         if word.startswith("--"):
-            assert any(word in param.opts for param in found.params)
+            assert any(word in (*param.opts, *param.secondary_opts) for param in found.params)
         else:
             found = found.commands[word]  # type: ignore[attr-defined]
 

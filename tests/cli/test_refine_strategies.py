@@ -43,10 +43,13 @@ def test_every_strategy_runs_from_the_command_line(tmp_path: Path, name: str) ->
     assert found["change_from_round_0"]["loop"] >= 0
 
 
-def test_strategies_are_listed_with_what_the_backend_lacks() -> None:
+def test_strategies_are_listed_and_for_a_named_profile_with_what_its_model_lacks() -> None:
     rows = {row["name"]: row for row in called("strategies")["strategies"]}
     assert set(rows) == {*strategies(), "director"}
     assert [name for name, row in rows.items() if row["default"]] == ["feedback"]
+    assert not any(row["lacks"] for row in rows.values())
+    named = called("strategies", "--profile", "miniature")["strategies"]
+    rows = {row["name"]: row for row in named}
     assert [name for name, row in rows.items() if row["lacks"]] == ["edit", "compose-edit"]
 
 

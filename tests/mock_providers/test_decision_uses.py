@@ -16,7 +16,8 @@ from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.vision import Detection
 from scenewright.core.questions import facts_of
-from scenewright.evals.runner.judging import JudgePanel, expected_of, judge_picture
+from scenewright.evals.runner.forecast import expected_of
+from scenewright.evals.runner.judging import JudgePanel, judge_picture
 from scenewright.evals.studies.peers.direct_scoring import MARKS, DirectScore, OptionRater
 from scenewright.evals.studies.peers.question_metrics import (
     Dsg,

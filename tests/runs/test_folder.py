@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from scenewright.runs.folder import MANIFEST, RunFolder
+import pytest
+
+from scenewright.runs.folder import MANIFEST, RunError, RunFolder
 
 
 def begun(path: Path) -> RunFolder:
@@ -35,3 +38,36 @@ def test_a_run_of_before_is_named_by_its_id(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_run_has_none(tmp_path: Path) -> None:
     assert RunFolder(tmp_path).nonce() == ""
+
+
+def test_other_models_are_told_in_words_without_hashes(tmp_path: Path) -> None:
+    def models(backend: str, *judges: str, mark: str = "0" * 64) -> dict[str, Any]:
+        return {
+            "backend": {"id": backend, "fingerprint": mark},
+            "judges": [{"id": judge, "fingerprint": mark} for judge in judges],
+        }
+
+    tmp_path.joinpath("run").mkdir()
+    folder = RunFolder(tmp_path / "run")
+    folder.write_manifest({"scene": "red ball"}, models("openai:gpt-image-2", "local:a"))
+    manifest = folder.manifest()
+    assert manifest is not None
+    folder.check_models(manifest, models("openai:gpt-image-2", "local:a"))
+    for now, said in (
+        (models("sdxl", "local:a"), "the image model was openai:gpt-image-2 and is sdxl now"),
+        (models("openai:gpt-image-2", "local:b"), "the judge was local:a and is local:b now"),
+        (models("openai:gpt-image-2"), "the judge local:a was there and is not now"),
+        (
+            models("openai:gpt-image-2", "local:a", mark="1" * 64),
+            "the judge local:a has other weights, settings or libraries",
+        ),
+    ):
+        with pytest.raises(RunError) as refused:
+            folder.check_models(manifest, now)
+        told = str(refused.value)
+        assert said in told
+        assert "--fresh" in told
+        assert "0000" not in told.replace(str(tmp_path), "")
+    manifest["versions"]["python"] = "3.11.0"
+    with pytest.raises(RunError, match=r"python was 3\.11\.0 and is"):
+        folder.check_models(manifest, models("sdxl", "local:a"))

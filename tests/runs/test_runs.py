@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from scenewright.graphs.events import Event, Finished, Generated, Resumed, RunSt
 from scenewright.graphs.state import LoopOptions
 from scenewright.runs.folder import choose_folder, differences
 from scenewright.runs.plan import loop_options
+from scenewright.runs.records import PageWarning
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"
@@ -65,7 +67,10 @@ async def test_the_folder_holds_all_of_the_run() -> None:
         "checkpoints.sqlite",
         "result.json",
         "run.lock",
+        "index.html",
     }
+    assert result.page == folder / "index.html"
+    assert "red ball on table" in result.page.read_text(encoding="utf-8")
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["run_id"] == folder.name
     assert manifest["models"]["backend"] == {
@@ -114,6 +119,24 @@ async def test_other_options_or_models_get_another_folder_and_resume_false_too()
     assert (await refine(SCENE, **run_models())).folder == newest.folder
 
 
+async def test_a_page_is_left_out_where_nobody_reads_it(tmp_path: Path) -> None:
+    result = await refine(SCENE, out=tmp_path / "run", **run_models(), page=False)
+    assert result.page is None
+
+
+async def test_a_page_that_cannot_be_written_costs_no_result(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+
+    def taken(event: Event) -> None:
+        if isinstance(event, Finished):
+            (out / "index.html").mkdir()
+
+    with pytest.warns(PageWarning, match="the run is done, but has no page"):
+        result = await refine(SCENE, out=out, **run_models(), on_event=taken)
+    assert result.finished
+    assert result.page is None
+
+
 def test_a_run_of_yesterday_is_found(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     today = choose_folder(runs, {"a": 1}, resume=True)
@@ -128,7 +151,7 @@ async def test_a_folder_of_another_configuration_names_what_differs(tmp_path: Pa
     out = tmp_path / "run"
     await refine(SCENE, out=out, **run_models())
     before = (out / "events.jsonl").read_bytes()
-    with pytest.raises(RunError, match=r"options\.seed: 0 → 4"):
+    with pytest.raises(RunError, match="seed was 0 and is 4 now"):
         await refine(SCENE, out=out, **run_models(), seed=4)
     with pytest.raises(RunError, match="already holds this run"):
         await refine(SCENE, out=out, **run_models(), resume=False)
@@ -164,10 +187,30 @@ async def test_new_weights_do_not_continue_a_run_of_old_ones(tmp_path: Path) -> 
     with pytest.raises(Stop):
         await refine(SCENE, out=out, **run_models(), on_event=stop_at(Generated))
     newer = ScriptedBackend(quality, version="2")
-    with pytest.raises(RunError, match=r"backend\.fingerprint"):
+    with pytest.raises(RunError) as refused:
         await refine(SCENE, out=out, **run_models(backend=newer))
+    told = str(refused.value)
+    assert "the image model scripted:backend has other weights, settings or libraries" in told
+    assert "--fresh (resume=False)" in told
+    assert not re.search("[0-9a-f]{16}", told.replace(str(out), ""))
     assert load_run(out).stop_reason is None
     assert (await refine(SCENE, out=out, **run_models())).finished
+
+
+async def test_a_run_that_failed_on_its_models_begins_with_mended_ones(tmp_path: Path) -> None:
+    class Broken(ScriptedBackend):
+        async def load(self) -> None:
+            raise BackendError("the weights are damaged: fetch them again")
+
+    out = tmp_path / "run"
+    with pytest.raises(BackendError):
+        await refine(SCENE, out=out, **run_models(backend=Broken(quality)))
+    nonce = json.loads((out / "manifest.json").read_text())["nonce"]
+    mended = ScriptedBackend(quality, version="2")
+    assert (await refine(SCENE, out=out, **run_models(backend=mended))).finished
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["nonce"] == nonce
+    assert manifest["models"]["backend"]["fingerprint"] == mended.fingerprint
 
 
 async def test_a_broken_run_can_be_shown_and_goes_on(tmp_path: Path) -> None:
@@ -322,8 +365,11 @@ def test_options_come_from_the_profile_and_the_call() -> None:
 
 
 def test_differences_name_the_place() -> None:
-    assert differences({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "c": 2}) == ["a.b: 1 → 3"]
-    assert differences({"a": 1}, {}) == ["a: 1 → null"]
+    assert differences({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "c": 2}) == [
+        "a.b was 1 and is 3 now"
+    ]
+    assert differences({"a": 1}, {}) == ["a was 1 and is null now"]
+    assert differences({"start": "0" * 64}, {"start": None}) == ["start has changed"]
 
 
 async def test_score_judges_one_image_without_a_run(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.special import betainc, betaincinv
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.core.facts import FACT_KINDS, FactKind
@@ -165,12 +164,19 @@ def binomial_tail(wrong: float, n: float, risk: float) -> float:
     """
     if wrong >= n:
         return 1.0
+    # Commands that compute no bound do not wait for it.
+    from scipy.special import betainc
+
     return float(betainc(n - wrong, wrong + 1.0, 1.0 - risk))
 
 
 def upper_bound(wrong: float, n: float, budget: float) -> float:
     """Return Clopper and Pearson's upper bound of a share at one-sided ``budget``."""
-    return 1.0 if wrong >= n else float(betaincinv(wrong + 1.0, n - wrong, 1.0 - budget))
+    if wrong >= n:
+        return 1.0
+    from scipy.special import betaincinv
+
+    return float(betaincinv(wrong + 1.0, n - wrong, 1.0 - budget))
 
 
 def design_effect(wrong: NDArray[np.bool_], pictures: NDArray[np.intp]) -> float:

@@ -8,6 +8,7 @@ relations (:mod:`.clauses`).
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 import warnings
@@ -45,6 +46,7 @@ from scenewright.agents.parsers.unread import (
     traces,
     without_trace,
 )
+from scenewright.core.formats import FormatError, detect_format, loads_scene, text_of_source
 from scenewright.core.formats.base import numbered
 from scenewright.core.inflection import singular
 from scenewright.core.scene import (
@@ -64,6 +66,9 @@ __all__ = [
     "Reading",
     "parse_caption",
     "read_caption",
+    "read_source",
+    "read_text",
+    "scene_of",
     "without_style",
 ]
 
@@ -197,9 +202,17 @@ def parse_caption(text: str) -> SceneGraph:
     not hold; :func:`read_caption` returns them. Raises ``CaptionError`` if the caption names no
     object, is too long, says what is not there, or is in another language.
     """
-    found = read_caption(text)
+    return _warned(read_caption(text))
+
+
+def scene_of(source: str | os.PathLike[str]) -> SceneGraph:
+    """Return the scene of :func:`read_source`; warns and raises as :func:`parse_caption`."""
+    return _warned(read_source(source))
+
+
+def _warned(found: Reading) -> SceneGraph:
     if found.unread:
-        warnings.warn(found.warning, CaptionWarning, stacklevel=2)
+        warnings.warn(found.warning, CaptionWarning, stacklevel=3)
     return found.scene
 
 
@@ -247,6 +260,54 @@ def read_caption(text: str) -> Reading:
         for passage in passages_of(text, plain, without_trace(plain, said, quotes), UNKNOWN)
     ]
     return Reading(scene, in_order([*foreign, *denied, *lost, *negative_options(text)]))
+
+
+_PUNCTUATION = re.compile(r"[.,:!?](?:\s|$)")
+_OF_CLAUSES = frozenset({"article", "be", "have", "possessive"})
+"""Words that no name of an object has, as :func:`~scenewright.agents.parsers.tagging.rough` tells
+them."""
+_TRIPLET_MARKS = re.compile(r"[|\[\]]|\w[.#][0-9]+\b|^\s*(?:#|---)", re.MULTILINE)
+"""Signs that only triplet lines have: bars, attributes in brackets, numbers of instances."""
+
+
+def read_text(text: str, index: int | None = None, where: str = "") -> Reading:
+    """Return the scene of a text in any format, or of an English sentence.
+
+    The text is read as triplet lines where it is some, else as a caption (:func:`read_caption`).
+    ``index`` picks one scene of several, ``where`` is the place for errors. Raises ``FormatError``
+    with the place and the remedy, and ``CaptionError`` for a sentence that names no object, says
+    what is not there, or is in another language.
+    """
+    plain = text.strip() and not _TRIPLET_MARKS.search(text)
+    plain = plain and detect_format(text, where) == "triplets"
+    try:
+        scene = loads_scene(text, index=index, where=where)
+    except FormatError:
+        if not plain:
+            raise
+    else:
+        if not plain or not any(_is_clause(item.name) for item in scene.objects):
+            return Reading(scene)
+    return read_caption(text)
+
+
+def _is_clause(name: str) -> bool:
+    """Return whether ``name`` is no name of an object: "photo of a dog", "table. It is red"."""
+    words = name.lower().split()
+    # "stop sign" and "traffic lights" are names, "dragon breathes fire" is none.
+    verbs = any(word.endswith("s") and rough(word) == "verb" for word in words[1:-1])
+    return bool(
+        verbs or _PUNCTUATION.search(name) or any(rough(word) in _OF_CLAUSES for word in words)
+    )
+
+
+def read_source(source: str | os.PathLike[str], index: int | None = None) -> Reading:
+    """Return the scene of a file, or of a text as :func:`read_text`.
+
+    A string is a file as :func:`~scenewright.core.formats.text_of_source` tells.
+    """
+    text, where = text_of_source(source)
+    return read_text(text, index, where)
 
 
 def _scene(things: Things) -> SceneGraph:

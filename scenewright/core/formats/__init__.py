@@ -17,6 +17,7 @@ from scenewright.core.formats.files import (
     load_scenes,
     loads_scene,
     loads_scenes,
+    text_of_source,
 )
 from scenewright.core.formats.graphs import from_networkx
 
@@ -34,4 +35,5 @@ __all__ = [
     "load_scenes",
     "loads_scene",
     "loads_scenes",
+    "text_of_source",
 ]

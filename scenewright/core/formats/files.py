@@ -211,8 +211,13 @@ def _file_text(path: Path) -> str:
         ) from None
 
 
-def _source(source: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return the text that ``source`` means, and its place for errors."""
+def text_of_source(source: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return the text that ``source`` means, and its place for errors; empty if it is the text.
+
+    A ``Path`` is a file. A string is a file if one of that name exists, or if it looks like a path
+    (ends in .json, .jsonl or .txt, or has a slash and no space); otherwise it is the text itself.
+    ``FormatError`` for a file that cannot be read and for a text that is too large.
+    """
     if not isinstance(source, str):
         path = Path(source)
         return _file_text(path), str(path)
@@ -242,19 +247,22 @@ def loads_scenes(text: str, format: str | None = None) -> list[SceneGraph]:
     return _read(_text(text), "", format)
 
 
-def loads_scene(text: str, format: str | None = None, index: int | None = None) -> SceneGraph:
-    """Return the scene of ``text``; ``index`` picks one of several. ``FormatError`` as above."""
-    return _pick(loads_scenes(text, format), index, "")
+def loads_scene(
+    text: str, format: str | None = None, index: int | None = None, where: str = ""
+) -> SceneGraph:
+    """Return the scene of ``text``; ``index`` picks one of several.
+
+    ``FormatError`` as above, with the place ``where``, such as the name of a file.
+    """
+    return _pick(_read(_text(text), where, format), index, where)
 
 
 def load_scenes(source: str | os.PathLike[str], format: str | None = None) -> list[SceneGraph]:
-    """Return all scenes of a file (UTF-8, at most 20 MiB) or of a text.
+    """Return all scenes of a file (UTF-8, at most 20 MiB) or of a text (:func:`text_of_source`).
 
-    A ``Path`` is a file. A string is a file if one of that name exists, or if it looks
-    like a path (ends in .json, .jsonl or .txt, or has a slash and no space); otherwise
-    it is the scene itself. ``FormatError`` names the place and the remedy.
+    ``FormatError`` names the place and the remedy.
     """
-    text, where = _source(source)
+    text, where = text_of_source(source)
     return _read(text, where, format)
 
 
@@ -265,7 +273,7 @@ def load_scene(
 
     ``index`` picks one of several.
     """
-    text, where = _source(source)
+    text, where = text_of_source(source)
     return _pick(_read(text, where, format), index, where)
 
 

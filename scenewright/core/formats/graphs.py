@@ -8,9 +8,7 @@ Nodes carry ``name`` (or ``label``) and ``attributes``, edges ``predicate`` (or 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any
 
 from scenewright.core.formats.base import (
     as_attributes,
@@ -25,6 +23,9 @@ from scenewright.core.formats.base import (
     split_id,
 )
 from scenewright.core.scene import SceneGraph
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 NODE = '{"id": "dog.1", "name": "dog"}'
 EDGE = '{"source": "dog.1", "target": "ball.1", "predicate": "left of"}'
@@ -118,5 +119,7 @@ def read(entry: Any, where: str) -> SceneGraph:
 
 def write(scene: SceneGraph) -> dict[str, Any]:
     """Return the node-link entry of ``scene``, as ``networkx.node_link_graph`` takes it."""
+    import networkx as nx
+
     entry: dict[str, Any] = nx.node_link_data(scene.to_networkx(), edges="edges")
     return entry

@@ -282,6 +282,7 @@ async def _looped(
         composer=generator.composer,
         settings=generation.settings,
         size=generation.size,
+        page=False,
     )
     nonce = digest(generation.nonce, key) if generation.nonce else ""
     result = await execute(replace(plan, nonce=nonce))

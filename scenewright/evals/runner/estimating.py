@@ -35,10 +35,9 @@ from scenewright.evals.runner.dataset_predicates import (
     Predicates,
     dataset_predicates,
 )
-from scenewright.evals.runner.forecast import CostForecast, CostLine
+from scenewright.evals.runner.forecast import CostForecast, CostLine, expected_of
 from scenewright.evals.runner.judging import (
     base_of,
-    expected_of,
     facts_to_ask,
     predicates_for,
     text_of,

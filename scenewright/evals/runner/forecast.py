@@ -7,15 +7,32 @@ forecast. A model on this machine costs nothing; an unknown price is named and n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from scenewright.config.accounts import DECISION_KIND
-from scenewright.config.profiles import JUDGE_KINDS, LOCAL_BACKEND, SettingsError
-from scenewright.config.settings import Settings
+from scenewright.config.profiles import (
+    CHAT_COMPOSERS,
+    CHAT_KINDS,
+    DIRECTOR,
+    JUDGE_KINDS,
+    LOCAL_BACKEND,
+    Asking,
+    SettingsError,
+    split_judge,
+)
+from scenewright.config.settings import Settings, reports_itself, settings_with
+from scenewright.core.facts import Fact
+from scenewright.core.formats import dump_scene
+from scenewright.core.ports.judge import JudgeCaps
+from scenewright.graphs.strategies.tournament import Tournament
 from scenewright.providers.usage import ExpectedUsage
-from scenewright.runs.model_factory.profiles import limits_of
+from scenewright.runs.model_factory.profiles import backend_of, composer_of, judge_of, limits_of
+
+if TYPE_CHECKING:
+    from scenewright.graphs.state import LoopOptions
+    from scenewright.runs.plan import RunPlan
 
 _LOCAL = {LOCAL_BACKEND, *JUDGE_KINDS, "scripted"}
 
@@ -157,3 +174,85 @@ class DayLimit:
             f"day, of which {self.left:,} are left today: it pauses {until}; calls that have less "
             "patience are unscored, and --retry or the same command asks them another day"
         )
+
+
+def expected_of(
+    judge: Any, size: tuple[int, int], facts: Sequence[Fact], asking: Asking
+) -> ExpectedUsage:
+    """Return the most usage of asking a judge the ``facts`` of a picture of ``size`` pixels.
+
+    It is empty for a judge without estimates. Asked in waves, the picture is sent again for what
+    depends on its objects, unless the judge is asked all at once, and for the relations that may be
+    asked once more by class label.
+    """
+    expected = getattr(judge, "expected", None)
+    total = ExpectedUsage()
+    if expected is None or not facts:
+        return total
+    again = [again for f in facts if (again := f.asked_by_label) is not None]
+    caps: JudgeCaps | None = getattr(judge, "caps", None)
+    if caps is not None and caps.at_once:
+        waves = [[*facts, *again]]
+    elif asking == "together":
+        waves = [list(facts), again]
+    else:
+        waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents], again]
+    for wave in waves:
+        if wave:
+            total = total + expected(size, wave)
+    return total
+
+
+def forecast_run(plan: RunPlan) -> CostForecast:
+    """Return the expected usage of the models behind accounts in a run: one round, or all of them.
+
+    Builds these models and calls none; models of this machine are left out. Bounds count a picture
+    and a reference for each round, and every judge for every fact. Raises ``SettingsError``,
+    ``JudgeError`` or ``BackendError`` for a model that cannot be built, as one without its key.
+    """
+    profile, options = plan.profile, plan.options
+    facts = options.form.facts(plan.scene)
+    pictures, looks = _pictures_of(options)
+    lines = []
+    size = (options.width or _PICTURE, options.height or _PICTURE)
+    if profile.backend.kind != LOCAL_BACKEND:
+        backend: Any = backend_of(profile.backend, plan.settings)
+        features = backend.features
+        size = options.width or features.default_size[0], options.height or features.default_size[1]
+        if (expected := getattr(backend, "expected", None)) is not None:
+            words = dump_scene(plan.scene, "triplets")
+            shown = min(2, features.references) if pictures > 1 else 0
+            once, later = expected(words), expected(words, shown)
+            lines.append(CostLine(backend.id, "draws", once, once + later * (pictures - 1)))
+    chat = profile.chat
+    if chat is not None and split_judge(chat)[0] not in CHAT_KINDS:
+        if profile.composer in CHAT_COMPOSERS:
+            composer: Any = composer_of(profile, plan.settings)
+            lines.append(CostLine.of(chat, "words", composer.expected(plan.scene), pictures))
+        if profile.strategy == DIRECTOR:
+            # It decides itself how often it calls: neither its calls nor their price are known.
+            lines.append(CostLine.of(chat, "directs", ExpectedUsage(1, usd=None)))
+    known = settings_with(profile, plan.settings)
+    first = profile.judges if profile.cascade is None else profile.cascade.first
+    report = profile.judges if reports_itself(profile) else profile.report_judges
+    for specs, what, times in ((profile.judges, "steers", looks), (report, "reports", 1)):
+        for spec in specs:
+            if account_of(spec):
+                judge = judge_of(spec, known)
+                once = expected_of(judge, size, facts, profile.asking)
+                least = once if what == "reports" or spec in first else ExpectedUsage()
+                lines.append(CostLine(judge.id, what, least, once * times))
+    return CostForecast.of(lines)
+
+
+_PICTURE = 1024
+"""Side in pixels of a picture whose model does not tell it before it is loaded."""
+
+
+def _pictures_of(options: LoopOptions) -> tuple[int, int]:
+    """Return the most pictures that a loop draws, and the most that its judges see."""
+    each = options.proposals if options.strategy == Tournament.name else 1
+    looks = 1 + (options.rounds - 1) * each + options.drafts
+    drawn = looks + (options.rounds - 1) * each
+    most = options.budget.images or drawn
+    return min(drawn, most), min(looks, most)

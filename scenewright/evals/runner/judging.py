@@ -21,7 +21,7 @@ from scenewright.config import OnModelChange
 from scenewright.config.profiles import Asking
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.images import ImageStore, load_image
-from scenewright.core.ports.judge import Judge, JudgeCaps, JudgeError
+from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.predicate_statistics import BUILT_IN, DEFAULT
 from scenewright.core.questions import Protocol, QuestionForm
 from scenewright.core.scene import SceneGraph
@@ -41,7 +41,6 @@ from scenewright.evals.store.journal import (
 from scenewright.providers import Answers, ask
 from scenewright.providers.judge_calls import with_costs
 from scenewright.providers.sdk_clients import identified
-from scenewright.providers.usage import ExpectedUsage
 from scenewright.providers.versions import served_version, versions_of
 
 _LOOKS = 4
@@ -191,33 +190,6 @@ async def _look(
     for said in answers.values():
         said.sort(key=lambda answer: order[answer.fact_id])
     return PanelJudgement(ScoreCard.of(facts, known.values(), alpha), answers)
-
-
-def expected_of(
-    judge: Any, size: tuple[int, int], facts: Sequence[Fact], asking: Asking
-) -> ExpectedUsage:
-    """Return the most usage of asking a judge the ``facts`` of a picture of ``size`` pixels.
-
-    It is empty for a judge without estimates. Asked in waves, the picture is sent again for what
-    depends on its objects, unless the judge is asked all at once, and for the relations that may be
-    asked once more by class label.
-    """
-    expected = getattr(judge, "expected", None)
-    total = ExpectedUsage()
-    if expected is None or not facts:
-        return total
-    again = [again for f in facts if (again := f.asked_by_label) is not None]
-    caps: JudgeCaps | None = getattr(judge, "caps", None)
-    if caps is not None and caps.at_once:
-        waves = [[*facts, *again]]
-    elif asking == "together":
-        waves = [list(facts), again]
-    else:
-        waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents], again]
-    for wave in waves:
-        if wave:
-            total = total + expected(size, wave)
-    return total
 
 
 async def _ask(

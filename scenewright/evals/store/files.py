@@ -20,6 +20,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ValidationError
 
 from scenewright.core.flushing import replacing
+from scenewright.core.suggestions import suggestion
 from scenewright.core.validation import first_problem
 from scenewright.evals.errors import EvalError
 
@@ -45,7 +46,7 @@ def read_toml(path: str | Path, model: type[M], wrong: type[EvalError] = EvalErr
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise wrong(f"{file}: {first_problem(error)}") from error
+        raise wrong(f"{file}: {first_problem(error)}{suggestion(error, model)}") from error
 
 
 @contextmanager

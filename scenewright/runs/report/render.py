@@ -15,12 +15,11 @@ from PIL import Image, ImageDraw, ImageFont
 
 from scenewright.core.images import ImageError, load_image
 from scenewright.graphs.events import Generated
+from scenewright.runs.folder import PAGE_FILE
 from scenewright.runs.report import templates, words
 from scenewright.runs.report.content import page_content, summary_of
 from scenewright.runs.report.parts import draw_chart, fit
 from scenewright.runs.report.record import PageError, RunView, read_run
-
-PAGE_FILE = "index.html"
 
 
 def write_page(run_folder: Path | str) -> Path:
@@ -50,7 +49,7 @@ def write_index(folder: Path | str, run_folders: Sequence[Path | str], title: st
     for run_folder in map(Path, run_folders):
         page = run_folder / PAGE_FILE
         if not page.is_file():
-            raise PageError(f"{page} does not exist: write it first with `scenewright page`")
+            raise PageError(f"{page} does not exist: write it first with `scenewright open`")
         link = Path(os.path.relpath(page, folder)).as_posix()
         runs.append(summary_of(read_run(run_folder), link))
     return _write(folder / PAGE_FILE, templates.render("index.html.j2", title=title, runs=runs))

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from scenewright.agents.parsers.mentions import MOST_INSTANCES
-from scenewright.agents.parsers.rules import MAX_CHARACTERS, CaptionError, parse_caption
+from scenewright.agents.parsers.rules import (
+    MAX_CHARACTERS,
+    CaptionError,
+    CaptionWarning,
+    parse_caption,
+    read_source,
+    read_text,
+    scene_of,
+)
+from scenewright.core.formats import FormatError
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneError, SceneGraph
 
@@ -216,3 +227,46 @@ def test_every_fact_of_a_caption_can_be_asked() -> None:
     assert "Are there at least 2 dogs in the image?" in questions
     assert "Is the ball red?" in questions
     assert len(questions) > 12
+
+
+@pytest.mark.parametrize(
+    ("text", "relations", "unread"),
+    [
+        ("red ball on table; dog", ["ball.1 on table.1"], ""),
+        ("ball.2 | on | table", ["ball.2 on table.1"], ""),
+        ("cup of tea on table", ["cup of tea.1 on table.1"], ""),
+        ("A red ball is on a table. A dog is left of the table.",
+         ["ball.1 on table.1", "dog.1 left of table.1"], ""),
+        ("a photo of a cat on a sofa", ["cat.1 on sofa.1"], ""),
+        ("A cat is on a sofa. Ein Hund.", ["cat.1 on sofa.1"], "Ein Hund"),
+    ],
+)  # fmt: skip
+def test_a_text_is_triplets_where_it_reads_as_such_and_else_a_caption(
+    text: str, relations: list[str], unread: str
+) -> None:
+    found = read_text(text)
+    assert [str(relation) for relation in found.scene.relations] == relations
+    assert " ".join(passage.text for passage in found.unread) == unread
+
+
+def test_a_verb_that_is_no_known_relation_makes_a_sentence() -> None:
+    found = read_text("A dragon breathes fire on a castle.").scene
+    assert {"dragon", "castle"} <= {item.name for item in found.objects}
+    names = {item.name for item in read_text("traffic lights on stop sign").scene.objects}
+    assert names == {"traffic lights", "stop sign"}
+
+
+def test_a_text_that_is_neither_is_refused_by_the_reader_that_it_is_meant_for(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(FormatError, match=r"write subject \| predicate \| object"):
+        read_text("ball | on")
+    with pytest.raises(FormatError, match="not a scene graph"):
+        read_text('{"red": "ball"}')
+    with pytest.raises(CaptionError, match=r"'no cat' \(characters 27 to 33: a negation\)"):
+        read_text("a red ball on a table with no cat")
+    file = tmp_path / "scene.txt"
+    file.write_text("A red ball is on a table. A dog is left of it.")
+    assert len(read_source(file).scene.relations) == 2
+    with pytest.warns(CaptionWarning, match="Hund"):
+        scene_of("A cat is on a sofa. Ein Hund auf dem Tisch.")

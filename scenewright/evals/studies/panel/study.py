@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from scenewright.config.settings import Settings
+from scenewright.core.suggestions import suggestion
 from scenewright.core.validation import first_problem
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact
 from scenewright.evals.store.files import read_toml
@@ -403,7 +404,8 @@ class StudyConfig(BaseModel):
         except ValidationError as error:
             known = ", ".join(part.options.model_fields) or "none"
             raise PanelStudyError(
-                f"[part.{part.name}] {first_problem(error)}; its options: {known}"
+                f"[part.{part.name}] {first_problem(error)}{suggestion(error, part.options)}; "
+                f"its options: {known}"
             ) from error
 
 

@@ -34,7 +34,8 @@ from scenewright.evals.metrics.base import (
     store_in,
     text,
 )
-from scenewright.evals.runner.judging import JudgePanel, expected_of, judge_picture
+from scenewright.evals.runner.forecast import expected_of
+from scenewright.evals.runner.judging import JudgePanel, judge_picture
 from scenewright.evals.studies.panel.aggregators.registry import combined_by
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from scenewright.providers import AnswerStore

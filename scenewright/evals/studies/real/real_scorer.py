@@ -50,7 +50,8 @@ from scenewright.evals.metrics.base import (
     store_in,
     text,
 )
-from scenewright.evals.runner.judging import JudgePanel, PanelJudgement, expected_of, judge_picture
+from scenewright.evals.runner.forecast import expected_of
+from scenewright.evals.runner.judging import JudgePanel, PanelJudgement, judge_picture
 from scenewright.evals.runner.progress import side_by_side
 from scenewright.evals.store.files import drafted
 from scenewright.evals.store.json_lines import append_lines, read_lines
