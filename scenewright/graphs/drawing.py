@@ -21,6 +21,7 @@ from langgraph.runtime import Runtime
 from scenewright.agents.composers.check import dropped_facts
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import (
+    MAX_PROMPT,
     BatchingBackend,
     Box,
     GeneratedImage,
@@ -28,7 +29,12 @@ from scenewright.core.ports.backend import (
     GenerationStep,
     PromptCount,
 )
-from scenewright.core.ports.composer import Composer, Wording, compose_with_origin
+from scenewright.core.ports.composer import (
+    Composer,
+    ComposerError,
+    Wording,
+    compose_with_origin,
+)
 from scenewright.core.questions import noun_phrase
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import (
@@ -302,11 +308,16 @@ def request_of(
     if seed is None:
         kept = options.noise == "same" and purpose == "candidate" and redrawn.refines
         seed = round_seed(options.seed, 0 if kept else round, purpose)
+    prompt = redrawn.prompt or prompt
+    if len(prompt) > MAX_PROMPT:
+        raise ComposerError(
+            f"the prompt has {len(prompt)} characters, the limit is {MAX_PROMPT}: split the scene"
+        )
     steps = redrawn.steps or options.steps
     if purpose == "reference" and options.reference_steps is not None:
         steps = options.reference_steps
     return GenerationRequest(
-        prompt=redrawn.prompt or prompt,
+        prompt=prompt,
         negative_prompt=options.negative_prompt,
         seed=seed,
         width=options.width,
