@@ -22,6 +22,7 @@ from scenewright.agents.composers.check import dropped_facts
 from scenewright.core.images import ImageStore
 from scenewright.core.layout import Region
 from scenewright.core.ports.backend import (
+    MAX_PROMPT,
     BatchingBackend,
     Box,
     GeneratedImage,
@@ -31,6 +32,7 @@ from scenewright.core.ports.backend import (
 )
 from scenewright.core.ports.composer import (
     Composer,
+    ComposerError,
     PlacingComposer,
     Wording,
     compose_with_origin,
@@ -311,11 +313,16 @@ def request_of(
     if seed is None:
         kept = options.noise == "same" and purpose == "candidate" and redrawn.refines
         seed = round_seed(options.seed, 0 if kept else round, purpose)
+    prompt = redrawn.prompt or prompt
+    if len(prompt) > MAX_PROMPT:
+        raise ComposerError(
+            f"the prompt has {len(prompt)} characters, the limit is {MAX_PROMPT}: split the scene"
+        )
     steps = redrawn.steps or options.steps
     if purpose == "reference" and options.reference_steps is not None:
         steps = options.reference_steps
     return GenerationRequest(
-        prompt=redrawn.prompt or prompt,
+        prompt=prompt,
         negative_prompt=options.negative_prompt,
         seed=seed,
         width=options.width,

@@ -16,6 +16,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from scenewright.core.flushing import Flusher
+from scenewright.core.validation import first_problem
 from scenewright.graphs.events import (
     EVENT,
     STREAMED,
@@ -32,6 +33,11 @@ E = TypeVar("E")
 
 class LogError(RuntimeError):
     """An event log that cannot be read or written; says which line and what to do."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        """``line``: the damaged line, from 1."""
+        super().__init__(message)
+        self.line = line
 
 
 def read_events(path: Path) -> list[Event]:
@@ -233,10 +239,11 @@ def _parse(path: Path, data: bytes) -> tuple[list[Event], list[int]]:
             # A kill or a power cut takes the end away; anything else is damage.
             if number == len(lines):
                 break
-            reason = str(error).splitlines()[0]
+            reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise LogError(
                 f"{path}, line {number}: not an event of this version ({reason}). "
-                "Restore the file, or start the run in another folder"
+                "Restore the file, or start the run in another folder",
+                number,
             ) from error
         events.append(event)
         ends.append((ends[-1] if ends else 0) + len(line))

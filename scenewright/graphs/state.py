@@ -46,20 +46,30 @@ class DirectorError(RuntimeError):
     """The director's language model could not be reached or used; the run can go on later."""
 
 
+MAX_IMAGES = 1_000_000
+"""Largest limit of images; databases count them in 32 bits."""
+MAX_AMOUNT = 1_000_000_000_000
+"""Largest limit of anything else: more is no limit at all, and no database could add it up."""
+
+
 class Budget(FiniteModel):
     """Limits of one run, checked before each round; a started round is finished."""
 
-    images: int | None = Field(default=None, ge=1)
+    images: int | None = Field(default=None, ge=1, le=MAX_IMAGES)
     """Most images drawn, references included; never exceeded."""
-    seconds: float | None = Field(default=None, gt=0)
+    seconds: float | None = Field(default=None, gt=0, le=MAX_AMOUNT)
     """Active seconds after which no further round begins; interruptions do not count."""
-    tokens: int | None = Field(default=None, ge=1)
+    tokens: int | None = Field(default=None, ge=1, le=MAX_AMOUNT)
     """Tokens of judges, composer and director, in and out, after which no further round begins."""
-    usd: float | None = Field(default=None, gt=0)
+    usd: float | None = Field(default=None, gt=0, le=MAX_AMOUNT)
     """US dollars after which no further round begins."""
-    work: float | None = Field(default=None, gt=0, exclude_if=lambda most: most is None)
+    work: float | None = Field(
+        default=None, gt=0, le=MAX_AMOUNT, exclude_if=lambda most: most is None
+    )
     """Full-picture steps of the denoiser after which no further round begins."""
-    judge_calls: int | None = Field(default=None, ge=1, exclude_if=lambda most: most is None)
+    judge_calls: int | None = Field(
+        default=None, ge=1, le=MAX_AMOUNT, exclude_if=lambda most: most is None
+    )
     """Calls of the loop's judges after which no further round begins."""
     tool_calls: int = Field(default=24, ge=1, le=1000)
     """Most tools that a director may use."""

@@ -40,6 +40,7 @@ from scenewright.core.facts import (
     is_realism,
 )
 from scenewright.graphs.events import Answered, Judged, Role, Stage
+from scenewright.graphs.large_scenes import size_of_data, worked_out
 from scenewright.graphs.state import CheckContext, ContextT, emit, retries_told, scene_of
 from scenewright.providers import JudgeReply, ask
 from scenewright.providers.sdk_clients import identified
@@ -274,6 +275,26 @@ async def _wave(
 ) -> Command[Literal["judge", "__end__"]]:
     """Turn the answers of the last wave into verdicts and send out the next one."""
     context = runtime.context
+    command, card = await worked_out(size_of_data(state["scene"]), _weighed, state, context)
+    if card is not None:
+        emit(
+            runtime,
+            Judged(
+                key=f"r{state['round']}:{state['role']}:judged",
+                at=context.log.now(),
+                round=state["round"],
+                role=state["role"],
+                image=state["image"],
+                card=card,
+            ),
+        )
+    return command
+
+
+def _weighed(
+    state: VerifyState, context: CheckContext
+) -> tuple[Command[Literal["judge", "__end__"]], ScoreCard | None]:
+    """Return what follows on the answers of the last wave, and the card after the last one."""
     facts = _facts(state["scene"], context)
     known = {
         verdict.fact_id: verdict
@@ -295,7 +316,7 @@ async def _wave(
             unsure = unsure_facts(stated, begun, cascade, context.panel)
             sends = _sends(state, router.tasks(unsure, "rest"), wave, "rest")
             if sends:
-                return Command(update={"stage": "rest"}, goto=sends)
+                return Command(update={"stage": "rest"}, goto=sends), None
         for verdict in router.verdicts(answered, by_judge, known):
             known[verdict.fact_id] = verdict
     else:
@@ -320,20 +341,8 @@ async def _wave(
         "verdicts": [known[fact.id].model_dump(mode="json") for fact in facts if fact.id in known],
     }
     if sends:
-        return Command(update=update, goto=sends)
-    card = router.card(facts, by_judge, known)
-    emit(
-        runtime,
-        Judged(
-            key=f"r{state['round']}:{state['role']}:judged",
-            at=context.log.now(),
-            round=state["round"],
-            role=state["role"],
-            image=state["image"],
-            card=card,
-        ),
-    )
-    return Command(update=update, goto="__end__")
+        return Command(update=update, goto=sends), None
+    return Command(update=update, goto="__end__"), router.card(facts, by_judge, known)
 
 
 def _to_ask(

@@ -235,7 +235,7 @@ class _StoredAnswers:
 
     async def get(self, digests: Sequence[str]) -> dict[str, tuple[Answer, str]]:
         place = storage_key(self.fingerprint, self.now, self.first)
-        known = await _at_once(self.store.get, place, self.image, digests)
+        known = await _at_once(self.store.get, place, self.image, digests, many=len(digests))
         if not self.now:
             # A store that was made before versions were noted.
             for version in versions_of(answer for answer, _ in known.values()):
@@ -251,7 +251,7 @@ class _StoredAnswers:
             if version not in ("", self.now):
                 await self._note(version)
             place = storage_key(self.fingerprint, version or self.now, self.first)
-            await _at_once(self.store.put, place, self.image, some, payer)
+            await _at_once(self.store.put, place, self.image, some, payer, many=len(some))
 
     async def _note(self, version: str) -> None:
         await _at_once(self.store.note_version, self.fingerprint, version)
@@ -281,11 +281,17 @@ def with_costs(answers: Sequence[Answer], others: Sequence[Answer]) -> list[Answ
     return found
 
 
-async def _at_once(work: Callable[..., T], *args: object) -> T:
-    """Call ``work`` of the store at once, or in a thread if it must wait.
+_MANY = 150
+"""Answers beyond which reading or writing them takes longer than an event loop may wait."""
+
+
+async def _at_once(work: Callable[..., T], *args: object, many: int = 1) -> T:
+    """Call ``work`` of the store at once, or in a thread if it must wait or has ``many`` answers.
 
     A thread finishes its write even if this task is cancelled meanwhile.
     """
+    if many > _MANY:
+        return await asyncio.to_thread(work, *args)
     try:
         return work(*args, wait=False)
     except StoreBusy:

@@ -41,6 +41,7 @@ from scenewright.graphs.events import (
     Warned,
 )
 from scenewright.graphs.initial_image import check_initial_image, store_initial_image
+from scenewright.graphs.large_scenes import size_of, worked_out
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.reporting import ServedWatch
 from scenewright.graphs.state import DirectorError, RefineContext
@@ -195,7 +196,11 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                 models = models_of(run_models, panel, realism)
                 if manifest is None:
                     # A served model names its words only when it is asked.
-                    check_coverage(_covered(plan, run_models, plan.scene))
+                    check_coverage(
+                        await worked_out(
+                            size_of(plan.scene), _covered, plan, run_models, plan.scene
+                        )
+                    )
                     await asyncio.to_thread(folder.write_manifest, plan.config, models, plan.nonce)
                 elif _is_untouched(log):
                     # It failed on its models before any work: those of now may take their place.
@@ -300,9 +305,8 @@ async def _loop(
         context = context_of(plan, run_models, panel, log, answers, flusher)
         await asyncio.to_thread(store_initial_image, plan.pictures, plan.options, context.images)
         machine = machine_of(plan.profile.strategy == DIRECTOR)
-        driven = drive(
-            machine, saver, context, plan.scene, _first_event(plan, log), edit, plan.drain
-        )
+        first = await worked_out(size_of(plan.scene), _first_event, plan, log)
+        driven = drive(machine, saver, context, plan.scene, first, edit, plan.drain)
         events = await stack.enter_async_context(aclosing(driven))
         watch = ServedWatch(log.events)
         _check_versions(plan, watch)
@@ -315,7 +319,7 @@ async def _loop(
             elif isinstance(event, Paused) and on_result is not None:
                 on_result(result_of(log.events, folder.path))
             yield event
-            if (warned := _warning(plan, run_models, log, event)) is not None:
+            if (warned := await _warning(plan, run_models, log, event)) is not None:
                 yield warned
             for told in watch.take(event):
                 if log.append(told):
@@ -344,11 +348,13 @@ def _covered(plan: RunPlan, run_models: RunModels, scene: SceneGraph) -> Coverag
     )
 
 
-def _warning(plan: RunPlan, run_models: RunModels, log: EventLog, event: Event) -> Warned | None:
+async def _warning(
+    plan: RunPlan, run_models: RunModels, log: EventLog, event: Event
+) -> Warned | None:
     """Return the stored warning if ``event`` brings a scene that the models know only in part."""
     if not isinstance(event, RunStarted | Edited):
         return None
-    found = _covered(plan, run_models, event.scene)
+    found = await worked_out(size_of(event.scene), _covered, plan, run_models, event.scene)
     warned = Warned(
         key=f"{event.key}:warned", at=log.now(), text=found.text, facts=tuple(found.outside)
     )
@@ -371,9 +377,10 @@ def _first_event(plan: RunPlan, log: EventLog) -> Event:
 
 async def _write_result(folder: RunFolder, log: EventLog, on_result: _OnResult) -> None:
     path = folder / RESULT
-    result = result_of(log.events, folder.path)
+    scene = SceneGraph() if log.started is None else log.started.scene
+    result = await worked_out(size_of(scene), result_of, log.events, folder.path)
     if log.edits or not path.exists():
-        await asyncio.to_thread(write_text, path, result.model_dump_json(indent=2))
+        await asyncio.to_thread(lambda: write_text(path, result.model_dump_json(indent=2)))
     if on_result is not None:
         on_result(result)
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from pydantic import ValidationError
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 
 from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings
 from scenewright.core.facts import FactError
 from scenewright.core.formats import FormatError
 from scenewright.core.images import ImageError
+from scenewright.core.ports.backend import BackendError
+from scenewright.core.ports.judge import JudgeError
 from scenewright.core.scene import SceneError
+from scenewright.core.validation import first_problem, problem_in_words
 from scenewright.core.version import VERSION
 from scenewright.providers import StoreError
 from scenewright.runs.folder import RunError
@@ -34,10 +41,15 @@ from scenewright.service.compat.openai_images.errors import (
     has_openai_errors,
     wrong_fields,
 )
+from scenewright.service.core.disclosure import MOST_DETAIL
 from scenewright.service.core.driving import Models
-from scenewright.service.core.errors import ServiceError, Unavailable
+from scenewright.service.core.errors import DamagedRun, ServiceError, UnsupportedMediaType
 from scenewright.service.core.lifespan import running
-from scenewright.service.core.observing.observers import Observability, ObservabilityMiddleware
+from scenewright.service.core.observing.observers import (
+    METHODS,
+    Observability,
+    ObservabilityMiddleware,
+)
 from scenewright.service.core.schemas import Problem
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
@@ -50,10 +62,13 @@ log = logging.getLogger(__name__)
 _ABOUT = """Draws a scene, checks every fact of it with a panel of judges, and repairs what is
 missing. A run is asked for with `POST /v1/refinements`, watched with `GET …/events`
 (server-sent events) and corrected with `POST …/edits`. Errors are `application/problem+json`."""
-_MOST_DETAIL = 4000
-_AWAY = (OperationalError, InterfaceError, PoolTimeout)
-"""What a database raises that is away, or that closes a connection in the middle."""
 _WRONG = (SceneError, FormatError, ImageError, FactError, SettingsError)
+_FAILED = (RunError, StoreError, JudgeError, BackendError)
+_FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
+_MOST_PROBLEMS = 5
+_LEAST_COMPRESSED = 1000
+_COMPRESSION = 4
+"""Level of gzip: higher ones take longer than a local network saves."""
 
 
 def create_app(
@@ -102,11 +117,14 @@ def create_app(
     app.add_exception_handler(ServiceError, _told)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    for kind in (*_WRONG, RunError, StoreError):
+    for kind in (*_WRONG, *_FAILED):
         app.add_exception_handler(kind, _failed)
-    for away in _AWAY:
-        app.add_exception_handler(away, _away)
+    app.add_exception_handler(ValidationError, _wrong_data)
+    app.add_exception_handler(SQLAlchemyError, _storage)
+    app.add_exception_handler(OSError, _storage)
     complete(app)
+    # Streams of events and pictures are excluded: they go out as they come.
+    app.add_middleware(GZipMiddleware, minimum_size=_LEAST_COMPRESSED, compresslevel=_COMPRESSION)
     app.add_middleware(AuthMiddleware, settings=settings, refusal=_refused)
     app.add_middleware(ObservabilityMiddleware, observing=observing)
     return app
@@ -119,57 +137,124 @@ def create_health_app(service: Service) -> FastAPI:
     app.include_router(health.router)
     app.add_exception_handler(ServiceError, _told)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(SQLAlchemyError, _storage)
     app.add_middleware(AuthMiddleware, settings=service.settings)
     return app
 
 
 async def _told(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
+    # Models and their loaders say in it where they looked.
+    error.detail = _disclosed(request, error)
     if has_openai_errors(request.url.path, routed=True):
         return error_reply(error)
-    return _problem(request, error.status, error.detail, error.headers)
+    like = error.run if isinstance(error, DamagedRun) else None
+    return _problem(request, error.status, error.detail, error.headers, like=like)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    unsupported = _wrong_media_type(request, error)
+    if unsupported is not None:
+        return await _told(request, unsupported)
     if has_openai_errors(request.url.path, routed=True):
         return error_reply(wrong_fields(error))
-    found = []
-    for item in error.errors()[:5]:
-        place = ".".join(str(part) for part in item["loc"])
-        found.append(f"{place}: {str(item['msg']).removeprefix('Value error, ')}")
+    found = list(dict.fromkeys(map(_in_words, error.errors()[:_MOST_PROBLEMS])))
     return _problem(request, 422, "; ".join(found) + ". See /openapi.json for what is taken")
+
+
+def _in_words(problem: Mapping[str, Any]) -> str:
+    place = problem["loc"]
+    if problem["type"] == "json_invalid":
+        return f"the body is not valid JSON: look at character {int(place[-1]) + 1}"
+    where = ".".join(str(part) for part in place)
+    return f"{'the body' if where == 'body' else where}: {problem_in_words(problem)}"
+
+
+def _wrong_media_type(
+    request: Request, error: RequestValidationError
+) -> UnsupportedMediaType | None:
+    """Return the error of a body that was not read because of its ``Content-Type``."""
+    said = request.headers.get("content-type", "")
+    kind = said.partition(";")[0].strip().lower()
+    if isinstance(error.body, bytes):
+        # FastAPI leaves a body as bytes that does not say that it is JSON.
+        wanted = "JSON with the header Content-Type: application/json"
+    elif isinstance(error.body, FormData) and kind not in _FORMS:
+        wanted = "a form with the header Content-Type: multipart/form-data"
+    else:
+        return None
+    given = f"has the Content-Type {said[:100]!r}" if said else "has no Content-Type"
+    return UnsupportedMediaType(f"the body {given}: send {wanted}")
 
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    detail = str(error.detail)
+    detail, headers = str(error.detail), dict(error.headers or {})
     if error.status_code == 404 and detail == "Not Found":
         detail = f"there is nothing at {request.url.path}: /openapi.json lists the routes"
-    return _problem(request, error.status_code, detail, dict(error.headers or {}))
+    elif error.status_code == 405:
+        headers["Allow"] = ", ".join(_methods(request))
+        detail = f"{request.url.path} does not take {request.method}: use {headers['Allow']}"
+    elif error.status_code == 400:
+        # The reader of forms says in its own words what it could not read.
+        detail = "the body cannot be read: check its encoding, its form and its Content-Type"
+    return _problem(request, error.status_code, detail, headers)
 
 
-async def _away(request: Request, error: Exception) -> Response:
-    log.warning("%s: the database does not answer: %s", request.url.path, error)
-    away = Unavailable(
-        "the database does not answer: send it again in a moment (with its idempotency key, if it "
-        "asks for a run)",
-        retry_after=2,
-    )
+def _methods(request: Request) -> list[str]:
+    """Return the methods that some route takes at the path of ``request``."""
+    routes = request.app.router.routes
+
+    def takes(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(dict(scope))[0] is Match.FULL for route in routes)
+
+    return [method for method in sorted(METHODS) if takes(method)]
+
+
+async def _storage(request: Request, error: Exception) -> Response:
+    """Answer an error of database or disk; one that is not about their state is the service's own.
+
+    The log is told of an outage by the storage, once.
+    """
+    service: Service = request.app.state.service
+    away = service.storage.error_of(error)
+    if away is None:
+        raise error
     return _problem(request, away.status, away.detail, away.headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return _problem(request, 422 if isinstance(error, _WRONG) else 503, str(error))
+    status = 422 if isinstance(error, _WRONG) else 503
+    if status == 503:
+        log.warning("%s: %s", request.url.path, error)
+    return _problem(request, status, _disclosed(request, error))
+
+
+async def _wrong_data(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ValidationError)
+    log.warning("%s: %s", request.url.path, error)
+    return _problem(request, 422, first_problem(error, "the request"))
+
+
+def _disclosed(request: Request, error: Exception) -> str:
+    service: Service = request.app.state.service
+    return service.disclosure.text(error)
 
 
 def _problem(
-    request: Request, status: int, detail: str, headers: dict[str, str] | None = None
+    request: Request,
+    status: int,
+    detail: str,
+    headers: dict[str, str] | None = None,
+    *,
+    like: str | None = None,
 ) -> Response:
     # What was sent may stand in it: of any length, with halves of characters that no JSON holds.
-    told = detail[:_MOST_DETAIL].encode(errors="replace").decode()
+    told = detail[:MOST_DETAIL].encode(errors="replace").decode()
     if for_people(request):
-        return error_page(request, status, told, headers)
+        return error_page(request, status, told, headers, like=like)
     if has_openai_errors(request.url.path, routed=False):
         status = 400 if status == 422 else status
         return JSONResponse(error_body(status, told), status, headers)

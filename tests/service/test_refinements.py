@@ -85,8 +85,27 @@ async def test_who_comes_late_hears_what_was_missed(client: httpx2.AsyncClient) 
     stored = [number for _, number, _ in whole if number is not None]
     later = await heard(client, run, **{"Last-Event-ID": "3"})
     assert [number for _, number, _ in later if number is not None] == stored[4:]
-    wrong = await client.get(f"/v1/refinements/{run}/events", headers={"Last-Event-ID": "x"})
-    assert wrong.status_code == 422
+    for number in ("x", "-1", "1.5", "9" * 20, "\u0663"):
+        known = {b"Last-Event-ID": number.encode()}
+        wrong = await client.get(f"/v1/refinements/{run}/events", headers=known)
+        assert wrong.status_code == 422
+        assert "send the number of the last event of this run" in wrong.json()["detail"]
+
+
+async def test_an_event_that_the_run_does_not_have_is_told(client: httpx2.AsyncClient) -> None:
+    run = (await begin(client, rounds=1))["id"]
+    whole = await heard(client, run)
+    stored = [number for _, number, _ in whole if number is not None]
+    last = len(stored) - 1
+    rest = await heard(client, run, **{"Last-Event-ID": str(last)})
+    assert [kind for kind, *_ in rest] == ["status"]
+    for unknown in (last + 1, 999_999):
+        kinds = await heard(client, run, **{"Last-Event-ID": str(unknown)})
+        assert kinds[0][:2] == ("problem", None)
+        assert f"no event {unknown}, it has {len(stored)} so far" in kinds[0][2]["detail"]
+        assert [told for told in kinds if told[1] is not None] == [
+            told for told in whole if told[1] is not None
+        ]
 
 
 async def test_images_are_kept_by_hash_and_cached(client: httpx2.AsyncClient) -> None:

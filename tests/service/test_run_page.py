@@ -15,6 +15,7 @@ import httpx2
 
 from scenewright.config.settings import Settings, find_profile
 from scenewright.core.formats import load_scene
+from scenewright.core.ports.backend import BackendError
 from scenewright.service.app import create_app
 from scenewright.service.core.aside import Aside
 from scenewright.service.core.schemas import RefinementRequest
@@ -146,7 +147,7 @@ async def test_a_failed_run_tells_the_error_and_offers_to_resume(
 ) -> None:
     def models(request: RefinementRequest) -> Mapping[str, Any]:
         given = dict(scripted()(request))
-        given["backend"].failing = lambda request: RuntimeError("the <b>card</b> is on fire")
+        given["backend"].failing = lambda request: BackendError("the <b>card</b> is on fire")
         return given
 
     async with talking(settings, models) as client:

@@ -22,6 +22,8 @@ from scenewright.core.validation import FiniteModel, FrozenModel
 
 MAX_SIDE = 4096
 MAX_STEPS = 1000
+MAX_PROMPT = 20_000
+"""Most characters of a prompt."""
 ReferenceMaths = Literal["exact", "joined", "pictures", "none"]
 """How reference images enter a picture.
 
@@ -197,7 +199,7 @@ class GenerationRequest(FiniteModel):
     Equal requests give equal images on a backend with seeds.
     """
 
-    prompt: str = Field(min_length=1, max_length=20_000)
+    prompt: str = Field(min_length=1, max_length=MAX_PROMPT)
     """Description of the image, or the instruction of ``start.instruct``."""
     negative_prompt: str = ""
     """What to avoid."""

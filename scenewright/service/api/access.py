@@ -336,8 +336,9 @@ class AuthMiddleware:
                 check_origin(scope["method"], headers, scope["scheme"], self.settings)
                 token = session_of(headers, scope["scheme"])
                 found = None if token is None else await service.sessions.key_of(token)
-        except (SQLAlchemyError, OSError):
-            log.exception("keys cannot be looked up")
+        except (SQLAlchemyError, OSError) as error:
+            if not service.storage.note(error):
+                log.exception("keys cannot be looked up")
             raise Unavailable("the database does not answer", retry_after=5) from None
         if found is not None:
             return found

@@ -14,7 +14,13 @@ from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import Budget
 from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.requests import taken_in
-from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest
+from scenewright.service.core.schemas import (
+    Judges,
+    Name,
+    RefinementRequest,
+    Rounds,
+    SceneText,
+)
 from scenewright.service.core.service import Service
 
 
@@ -25,21 +31,21 @@ class Extension(BaseModel):
 
     scene: SceneGraph | None = None
     """The scene as a graph, in place of the prompt."""
-    triplets: str | None = Field(default=None, max_length=MAX_TEXT)
+    triplets: SceneText | None = None
     """The scene as triplets, in place of the prompt: ``red ball on table``."""
-    profile: str | None = Field(default=None, max_length=200)
+    profile: Name | None = None
     """Name of a profile, in place of the model; an unknown one is an error."""
-    judges: tuple[str, ...] | None = Field(default=None, min_length=1, max_length=16)
+    judges: Judges | None = Field(default=None, min_length=1)
     """Judges of the loop in place of the profile's."""
-    report_judges: tuple[str, ...] | None = Field(default=None, max_length=16)
+    report_judges: Judges | None = None
     """Judges of the report likewise."""
     self_report: bool = False
     """Whether models of the loop may report its result, which is then labelled a self-report."""
-    strategy: str | None = Field(default=None, max_length=200)
+    strategy: Name | None = None
     """How a round repairs, in place of the profile's."""
-    rounds: int = Field(default=3, ge=1, le=100)
+    rounds: Rounds = 3
     """Most candidates a picture, the first one included."""
-    patience: int = Field(default=2, ge=1, le=100)
+    patience: Rounds = 2
     """Rounds in a row without a better candidate after which a run stops."""
     budget: Budget = Budget()
     """Limits of cost and time of each picture."""

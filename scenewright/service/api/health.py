@@ -6,8 +6,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel
-from sqlalchemy import text
-from sqlalchemy.exc import SQLAlchemyError
 
 from scenewright.service.api.common import Core
 from scenewright.service.core.errors import Unavailable
@@ -34,17 +32,15 @@ async def alive() -> Health:
 async def ready(service: Core) -> Health:
     """Report whether the service can take work.
 
-    The database answers, the runs of an earlier process are queued, and no shutdown is under way.
+    Database and disk can be used, the runs of an earlier process are queued, and no shutdown is
+    under way.
     """
     if service.worker.draining:
         raise Unavailable("the service is shutting down")
+    if (problem := await service.storage.state()) is not None:
+        raise Unavailable(problem.detail)
     if not service.worker.ready.is_set():
         raise Unavailable("the service is looking through the runs of an earlier process")
-    try:
-        async with service.engine.connect() as connection:
-            await connection.execute(text("SELECT 1"))
-    except (SQLAlchemyError, OSError):
-        raise Unavailable("the database does not answer") from None
     return Health(status="ok")
 
 

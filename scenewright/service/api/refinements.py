@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import json
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Response
+from sqlalchemy.exc import SQLAlchemyError
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from scenewright.service.api.common import Core, Reader, Refiner, RunId
-from scenewright.service.core.errors import Unprocessable
+from scenewright.service.core.aside import LARGE, size_of_request
+from scenewright.service.core.errors import ServiceError, Unprocessable, problem
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.schemas import (
     Door,
@@ -29,7 +32,8 @@ router = APIRouter(prefix="/v1/refinements", tags=["refinements"])
 _EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Events of the run (`id`: number, `event`: type, `data`: JSON); `step`, "
-        "`partial_image`, `retrying` and `status` have no id. Ends when the run ends or pauses.",
+        "`partial_image`, `retrying`, `status` and `problem` (what went wrong, in words) have no "
+        "id. Ends when the run ends or pauses.",
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
     }
 }
@@ -38,12 +42,11 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
 @router.post("", summary="Ask for a run", status_code=202, response_model=Refinement)
 async def create(
     asked: RefinementRequest,
-    response: Response,
     service: Core,
     identity: Refiner,
     idempotency_key: Annotated[IdempotencyKey | None, Header()] = None,
     sec_fetch_site: Annotated[str | None, Header(include_in_schema=False)] = None,
-) -> Refinement:
+) -> Response:
     """Ask for a run.
 
     The same idempotency key with the same request gives the run that is there, with status 200.
@@ -55,10 +58,8 @@ async def create(
     # A browser says so of the requests that our own pages make.
     door: Door = "page" if sec_fetch_site == "same-origin" else "api"
     run, new = await service.submit(identity, asked, door)
-    response.headers["Location"] = f"/v1/refinements/{run.id}"
-    if not new:
-        response.status_code = 200
-    return await service.view(run)
+    place = {"Location": f"/v1/refinements/{run.id}"}
+    return await _shown(service, run, 202 if new else 200, place)
 
 
 @router.get("", summary="List your runs", response_model=RefinementList)
@@ -76,15 +77,15 @@ async def listed(
 ) -> RefinementList:
     """Your runs, newest first."""
     runs, following = await service.store.list(
-        identity.tenant, status=status or (), words=words, before=before, limit=limit
+        identity.tenant, status=status or (), words=words, before=before, limit=limit, brief=True
     )
     return RefinementList(items=tuple(map(brief_of, runs)), next=following)
 
 
 @router.get("/{run_id}", summary="See a run", response_model=Refinement)
-async def one(run_id: RunId, service: Core, identity: Reader) -> Refinement:
+async def one(run_id: RunId, service: Core, identity: Reader) -> Response:
     """Return a run with its rounds, scores and what is missing."""
-    return await service.view(await service.run(identity, run_id))
+    return await _shown(service, await service.run(identity, run_id), 200)
 
 
 @router.delete("/{run_id}", summary="Take a run away", status_code=204, response_model=None)
@@ -112,8 +113,11 @@ async def events(
     run = await service.run(identity, run_id)
     heard = -1 if after is None else after
     if last_event_id:
-        if not last_event_id.isdecimal() or len(last_event_id) > 9:
-            raise Unprocessable("Last-Event-ID must be the number of an event of this run")
+        if not (last_event_id.isascii() and last_event_id.isdecimal()) or len(last_event_id) > 9:
+            raise Unprocessable(
+                f"Last-Event-ID is {last_event_id[:40]!r}: send the number of the last event of "
+                "this run that you have heard, or leave the header out to hear all of them"
+            )
         heard = int(last_event_id)
     return EventSourceResponse(
         _stream(service, identity, run, heard),
@@ -125,29 +129,52 @@ async def events(
 async def _stream(
     service: Service, identity: Identity, run: Run, after: int
 ) -> AsyncGenerator[ServerSentEvent, None]:
-    async with aclosing(service.follow(identity, run, after)) as heard:
-        async for told in heard:
-            if told is not None:
-                number = None if told.number is None else str(told.number)
-                yield ServerSentEvent(told.data, event=told.kind, id=number)
+    try:
+        stored = await service.stored_events(run) if after >= 0 else 0
+        if after >= stored and after >= 0:
+            # The log may have been cut after a power cut: what its client knows is no longer so.
+            yield _problem(
+                404,
+                f"this run has no event {after}, it has {stored} so far: all events follow, from "
+                "number 0. Forget those that you have heard",
+            )
+            after = -1
+        async with aclosing(service.follow(identity, run, after)) as heard:
+            async for told in heard:
+                if told is not None:
+                    number = None if told.number is None else str(told.number)
+                    yield ServerSentEvent(told.data, event=told.kind, id=number)
+    except ServiceError as error:
+        yield _problem(error.status, error.detail)
+    except (SQLAlchemyError, OSError) as error:
+        # A client that loses the stream comes again with the number of what it has heard.
+        away = service.storage.error_of(error)
+        if away is None:
+            raise
+        yield _problem(away.status, away.detail)
+
+
+def _problem(status: int, detail: str) -> ServerSentEvent:
+    """Return an error in a stream that has begun."""
+    return ServerSentEvent(json.dumps(problem(status, detail)), event="problem")
 
 
 @router.post("/{run_id}/pause", summary="Pause a run", status_code=202, response_model=Refinement)
-async def pause(run_id: RunId, service: Core, identity: Refiner) -> Refinement:
+async def pause(run_id: RunId, service: Core, identity: Refiner) -> Response:
     """Have a running run wait for you before its next round."""
-    return await service.view(await service.pause(identity, run_id))
+    return await _shown(service, await service.pause(identity, run_id))
 
 
 @router.post("/{run_id}/cancel", summary="Cancel a run", status_code=202, response_model=Refinement)
-async def cancel(run_id: RunId, service: Core, identity: Refiner) -> Refinement:
+async def cancel(run_id: RunId, service: Core, identity: Refiner) -> Response:
     """Stop a run. What it has is kept, and it can be resumed."""
-    return await service.view(await service.cancel(identity, run_id))
+    return await _shown(service, await service.cancel(identity, run_id))
 
 
 @router.post("/{run_id}/resume", summary="Resume a run", status_code=202, response_model=Refinement)
-async def resume(run_id: RunId, service: Core, identity: Refiner) -> Refinement:
+async def resume(run_id: RunId, service: Core, identity: Refiner) -> Response:
     """Go on with a paused, failed or cancelled run."""
-    return await service.view(await service.resume(identity, run_id))
+    return await _shown(service, await service.resume(identity, run_id))
 
 
 @router.post("/{run_id}/edits", summary="Correct a run", status_code=202, response_model=Refinement)
@@ -156,6 +183,17 @@ async def edit(
     given: EditRequest,
     service: Core,
     identity: Refiner,
-) -> Refinement:
+) -> Response:
     """Correct a paused or ended run; it goes on from there."""
-    return await service.view(await service.edit(identity, run_id, given))
+    return await _shown(service, await service.edit(identity, run_id, given))
+
+
+async def _shown(
+    service: Service, run: Run, status: int = 202, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return the reply that shows ``run``, written aside: a large one takes a while."""
+    found = await service.view(run)
+    size = size_of_request(run.request)
+    write = found.model_dump_json
+    text = write() if size <= LARGE else await service.aside.in_turn(size, write)
+    return Response(text, status, dict(headers or {}), "application/json")

@@ -10,11 +10,18 @@ from fastapi import APIRouter, Depends, File, Form, UploadFile
 from pydantic import ValidationError
 
 from scenewright.core.scene import SceneError, SceneGraph
+from scenewright.core.validation import first_problem
 from scenewright.service.api.common import Core
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.pictures import picture_of
-from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest, SceneInput, ScoreResponse
+from scenewright.service.core.schemas import (
+    Name,
+    RefinementRequest,
+    SceneInput,
+    SceneText,
+    ScoreResponse,
+)
 
 router = APIRouter(prefix="/v1", tags=["scores"])
 
@@ -29,17 +36,11 @@ async def scores(
     scene: Annotated[
         str | None, Form(max_length=1_000_000, description="The scene as a graph, in JSON.")
     ] = None,
-    triplets: Annotated[
-        str | None, Form(max_length=MAX_TEXT, description="The scene as triplets.")
-    ] = None,
-    text: Annotated[
-        str | None, Form(max_length=MAX_TEXT, description="The scene in a sentence.")
-    ] = None,
-    profile: Annotated[
-        str | None, Form(max_length=200, description="Profile whose judges answer.")
-    ] = None,
+    triplets: Annotated[SceneText | None, Form(description="The scene as triplets.")] = None,
+    text: Annotated[SceneText | None, Form(description="The scene in a sentence.")] = None,
+    profile: Annotated[Name | None, Form(description="Profile whose judges answer.")] = None,
     judges: Annotated[
-        list[str] | None, Form(max_length=16, description="Judges in place of the profile's.")
+        list[Name] | None, Form(max_length=16, description="Judges in place of the profile's.")
     ] = None,
     realism: Annotated[
         bool, Form(description="Whether to ask besides how real each object looks.")
@@ -62,7 +63,12 @@ def _given(scene: str | None, triplets: str | None, text: str | None) -> SceneIn
         graph = None if scene is None else json.loads(scene)
         return SceneInput.model_validate({"scene": graph, "triplets": triplets, "text": text})
     except (ValidationError, SceneError) as error:
-        told = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise Unprocessable(f"the scene is wrong: {told.removeprefix('Value error, ')}") from error
+        told = first_problem(error) if isinstance(error, ValidationError) else str(error)
+        raise Unprocessable(f"the scene is wrong: {told}") from error
+    except json.JSONDecodeError as error:
+        place = f"look at character {error.pos + 1}"
+        raise Unprocessable(f"scene is not valid JSON: {place}") from error
     except (ValueError, RecursionError) as error:
-        raise Unprocessable(f"scene is not valid JSON: {error}") from error
+        raise Unprocessable(
+            "scene is not valid JSON: it is nested too deep, or a number in it has too many digits"
+        ) from error

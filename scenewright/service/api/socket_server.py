@@ -40,6 +40,8 @@ class Server(GuestServer):
                 # The same reader of requests whatever else is installed: it is the one that was
                 # tried with malformed ones.
                 http="h11",
+                # There are no websockets; the library for them would answer in its own words.
+                ws="none",
                 lifespan="on",
                 log_config=None,
                 access_log=False,

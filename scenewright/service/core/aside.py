@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from scenewright.core.scene import SceneGraph
+from scenewright.graphs.large_scenes import LARGE as LARGE
+from scenewright.graphs.large_scenes import size_of as size_of
+from scenewright.graphs.large_scenes import size_of_data
 from scenewright.service.core.errors import Busy
 
-LARGE = 150
-"""Objects, attributes and relations beyond which a scene is large."""
 WAITING = 16
 """Most computations on large scenes that wait for their turn."""
 _SMALL_AT_ONCE = 2
@@ -28,23 +28,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def size_of(scene: SceneGraph) -> int:
-    """Return the number of objects, attributes and relations of ``scene``."""
-    attributes = sum(len(item.attributes) for item in scene.objects)
-    return len(scene.objects) + attributes + len(scene.relations)
-
-
 def size_of_request(request: Mapping[str, Any]) -> int:
     """Return :func:`size_of` the scene in the stored request of a run, without reading the scene.
 
     0 if it has none.
     """
-    scene = request.get("scene")
-    if not isinstance(scene, Mapping):
-        return 0
-    objects = [one for one in scene.get("objects") or () if isinstance(one, Mapping)]
-    attributes = sum(len(one.get("attributes") or ()) for one in objects)
-    return len(objects) + attributes + len(scene.get("relations") or ())
+    return size_of_data(request.get("scene"))
 
 
 class Aside:

@@ -9,6 +9,7 @@ LangGraph's checkpoints in PostgreSQL, beside the runs' rows.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import resources
@@ -37,7 +38,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from scenewright.config.profiles import SettingsError
 from scenewright.providers.connection_worker import driver_url
+from scenewright.service.core.private_files import make_private
 from scenewright.service.core.settings import ServiceSettings
+
+log = logging.getLogger(__name__)
 
 METADATA = MetaData(
     naming_convention={
@@ -182,6 +186,14 @@ async def open_database(settings: ServiceSettings) -> AsyncIterator[AsyncEngine]
     Raises ``DatabaseError`` if it cannot be reached, and ``SettingsError`` for a wrong URL or a
     missing driver.
     """
+    try:
+        for sentence in make_private(settings):
+            log.warning("%s", sentence)
+    except OSError as error:
+        raise DatabaseError(
+            f"the data folder {settings.data} cannot be used: {error.strerror or error}. Choose "
+            "another with --data"
+        ) from error
     engine = _engine(settings)
     try:
         try:
@@ -210,7 +222,6 @@ def _engine(settings: ServiceSettings) -> AsyncEngine:
             raise SettingsError(
                 "PostgreSQL needs a driver: pip install 'scenewright[postgres]'"
             ) from error
-    settings.data.mkdir(parents=True, exist_ok=True)
     # Each connection is a thread and a few files: they are kept, not made anew under load.
     engine = create_async_engine(settings.url, pool_size=_CONNECTIONS, max_overflow=0)
     event.listen(engine.sync_engine, "connect", _prepare_sqlite)

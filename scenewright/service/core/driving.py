@@ -33,8 +33,10 @@ from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE, RunBusy, RunFolder
 from scenewright.runs.plan import RunPlan, plan_again, plan_run
 from scenewright.runs.records import RunResult, load_run, result_of
 from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts, UploadStore, Working
+from scenewright.service.core.disclosure import Disclosure
 from scenewright.service.core.errors import NotFound
 from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster, read_lines
+from scenewright.service.core.jobs.base import Note, no_note
 from scenewright.service.core.observing.observers import Observability, RunObserver
 from scenewright.service.core.requests import AGENT, profile_of, run_arguments
 from scenewright.service.core.schemas import RefinementRequest, Status, Summary
@@ -86,12 +88,15 @@ class Driver:
         uploads: UploadStore | None = None,
         observing: Observability | None = None,
         artifacts: Artifacts | None = None,
+        disclosure: Disclosure | None = None,
+        note: Note = no_note,
     ) -> None:
         """Drive runs in the folders that ``folder`` gives by id.
 
         ``checkpoints`` replaces the SQLite file in it, as the argument of ``refine`` does.
         ``uploads``: pictures that runs begin with; ``observing`` is told what happens.
-        ``artifacts``: where the folders' files are kept, by default in them.
+        ``artifacts``: where the folders' files are kept, by default in them. ``disclosure``: what
+        of an error the run's owner may read; ``note`` is told of errors of the database.
         """
         self._store = store
         self._live = live
@@ -102,6 +107,9 @@ class Driver:
         self._sent = uploads
         self._observing = observing or Observability()
         self._artifacts = artifacts or LocalArtifacts(folder)
+        self.client_text = (disclosure or Disclosure()).text
+        """Returns what of an error the run's owner may read."""
+        self._note = note
 
     async def drive(self, run: Run, wishes: RunControl) -> DriveResult:
         """Drive ``run`` until it ends, pauses or is stopped by ``wishes``.
@@ -142,7 +150,9 @@ class Driver:
             plan = await asyncio.to_thread(self._plan, run, wishes)
             async with (
                 aclosing(stream_plan(plan)) as stream,
-                save_run_progress(self._store, run, lambda: self._summary(run, events)) as further,
+                save_run_progress(
+                    self._store, run, lambda: self._summary(run, events), self._note
+                ) as further,
             ):
                 async for event in stream:
                     if isinstance(event, STREAMED):
@@ -166,12 +176,12 @@ class Driver:
         except EditError as error:
             # What was asked cannot be done; the run itself stands where it stood.
             result = await asyncio.to_thread(load_run, self._folder(run.id))
-            return DriveResult("paused" if result.paused else "finished", str(error))
+            return DriveResult("paused" if result.paused else "finished", self.client_text(error))
         finally:
             self._show_partial(run.id, None)
         last = events[-1] if events else None
         # A server that was killed just after an event has not kept what that changed.
-        summary = self._summary(run, events) if events else None
+        summary = await asyncio.to_thread(self._summary, run, events) if events else None
         if isinstance(last, Paused):
             return DriveResult("paused", summary=summary)
         if isinstance(last, Finished):
@@ -187,6 +197,8 @@ class Driver:
             else:
                 write_text(place, line)
         except OSError as error:
+            if self._note(error):
+                return
             log.warning("the partial image of run %s is not shown elsewhere: %s", run, error)
 
     async def _agents(self, run: Run) -> DriveResult:
@@ -208,7 +220,8 @@ class Driver:
             return False
         except (SQLAlchemyError, OSError) as error:
             # Nothing is spoilt if it is not: its files here are no longer the run's then.
-            log.warning("whether run %s is still driven here cannot be asked: %s", run.id, error)
+            if not self._note(error):
+                log.warning("whether run %s is driven here cannot be asked: %s", run.id, error)
             return True
         return found.status == "running" and found.owner == run.owner
 

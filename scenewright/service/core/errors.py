@@ -72,6 +72,32 @@ class Busy(ServiceError):
     status = 429
 
 
+class UnsupportedMediaType(ServiceError):
+    """A body of another kind than the route takes, or of one that is not named."""
+
+    status = 415
+
+
+class DamagedRun(Conflict):
+    """A run whose event log cannot be read."""
+
+    def __init__(self, run: str, line: int | None = None) -> None:
+        """``line``: the first damaged line of the log, from 1."""
+        place = "" if line is None else f" at line {line}"
+        super().__init__(
+            f"the event log of run {run} is damaged{place}, so that its rounds cannot be shown: "
+            "have the service's operator restore events.jsonl in the run's folder from a backup, "
+            "or ask for the scene anew and delete this run"
+        )
+        self.run = run
+
+
+class InsufficientStorage(ServiceError):
+    """There is no room to keep what is asked for."""
+
+    status = 507
+
+
 class Unavailable(ServiceError):
     """The service ends, or something it needs is not there."""
 

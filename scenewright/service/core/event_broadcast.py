@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE
-from scenewright.service.core.errors import Unavailable
+from scenewright.service.core.errors import DamagedRun, Unavailable
 
 _MOST_TOLD = 256
 PARTIAL = "partial_image"
@@ -95,7 +95,7 @@ class EventBroadcaster:
 
         ``folder`` is the run folder, or fetches it as it is now. ``status`` gives the run's status
         as JSON and whether it has ended or paused. None is yielded when nothing has happened for a
-        while.
+        while. Raises ``DamagedRun`` for a line that is no event.
         """
         count, place = after + 1, None
         said, shown = "", ""
@@ -120,7 +120,7 @@ class EventBroadcaster:
                         if still:
                             raise
                 for line in lines:
-                    yield BroadcastEvent(json.loads(line)["type"], line, count)
+                    yield _stored(run, line, count)
                     count += 1
                 if state != said:
                     said = state
@@ -185,6 +185,14 @@ class EventBroadcaster:
                 del self._ears[run]
 
 
+def _stored(run: str, line: str, number: int) -> BroadcastEvent:
+    """Return the event of a line of the log; ``DamagedRun`` if it is none."""
+    try:
+        return BroadcastEvent(str(json.loads(line)["type"]), line, number)
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise DamagedRun(run, number + 1) from error
+
+
 def read_partial(folder: Path) -> str:
     """Return the newest partial image in a run folder as its event's JSON; empty: there is none."""
     try:
@@ -212,7 +220,7 @@ def read_lines(
         if not raw.endswith(b"\n"):
             break
         if line >= count:
-            found.append(raw[:-1].decode())
+            found.append(raw[:-1].decode(errors="replace"))
         line += 1
         offset += len(raw)
     return (line, offset), found

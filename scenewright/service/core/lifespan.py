@@ -17,6 +17,7 @@ from scenewright.service.core.jobs.base import Jobs, RowJobs
 from scenewright.service.core.observing.observers import Observability
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings, check
+from scenewright.service.core.storage import Storage
 
 
 @asynccontextmanager
@@ -38,13 +39,14 @@ async def running(
     async with (
         aclosing(observing),
         database.open_database(settings) as engine,
+        _watched(settings, engine) as storage,
         _checkpoints(settings) as checkpoints,
-        _jobs(settings, engine) as jobs,
+        _jobs(settings, engine, storage) as jobs,
         files_of(settings) as (artifacts, uploads),
     ):
         service = Service(
             settings, engine, base=base, models=models, checkpoints=checkpoints,
-            observing=observing, jobs=jobs, artifacts=artifacts, uploads=uploads,
+            observing=observing, jobs=jobs, artifacts=artifacts, uploads=uploads, storage=storage,
         )  # fmt: skip
         worker = service.worker
         if settings.work:
@@ -60,6 +62,18 @@ async def running(
             if working is not None:
                 await working
             service.aside.close()
+
+
+@asynccontextmanager
+async def _watched(settings: ServiceSettings, engine: AsyncEngine) -> AsyncIterator[Storage]:
+    """Return the storage, watched until the end."""
+    storage = Storage(settings, engine)
+    watching = asyncio.create_task(storage.watch(), name="storage")
+    try:
+        yield storage
+    finally:
+        watching.cancel()
+        await asyncio.wait((watching,))
 
 
 @asynccontextmanager
@@ -79,12 +93,14 @@ async def _checkpoints(settings: ServiceSettings) -> AsyncIterator[Any]:
 
 
 @asynccontextmanager
-async def _jobs(settings: ServiceSettings, engine: AsyncEngine) -> AsyncIterator[Jobs]:
+async def _jobs(
+    settings: ServiceSettings, engine: AsyncEngine, storage: Storage
+) -> AsyncIterator[Jobs]:
     """Return the job queue: Procrastinate in PostgreSQL, or the rows themselves."""
     if not settings.shared:
         yield RowJobs()
         return
     from scenewright.service.core.jobs.procrastinating import procrastinate_jobs
 
-    async with procrastinate_jobs(settings, engine) as found:
+    async with procrastinate_jobs(settings, engine, storage.note) as found:
         yield found

@@ -47,3 +47,9 @@ class Run:
 def run_of(row: Row[Any]) -> Run:
     """Return the run of a row of the table of runs."""
     return Run(**row._mapping)
+
+
+def brief_run_of(row: Row[Any]) -> Run:
+    """Return the run of a row of a list: its request is the ``profile`` alone, it has no edit."""
+    values = dict(row._mapping)
+    return Run(request={"profile": values.pop("profile")}, edit=None, **values)

@@ -1,14 +1,19 @@
-"""What the HTTP API takes and gives: the types of its OpenAPI description."""
+"""What the HTTP API takes and gives: the types of its OpenAPI description.
+
+The limits of a request stand here, in :mod:`scenewright.core.scene` and in the ports, and nowhere
+else: every door builds its requests from these types, and the published schemas are theirs.
+:mod:`.admission` refuses what no schema can say.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.agents.parsers.unread import Passage
 from scenewright.core.facts import Fact, ScoreCard
-from scenewright.core.ports.backend import MAX_SIDE
+from scenewright.core.ports.backend import MAX_SIDE, MAX_STEPS
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import Edit
 from scenewright.graphs.reporting import Reporting, ReportKind
@@ -27,18 +32,40 @@ ENDED: tuple[Status, ...] = ("finished", "failed", "cancelled")
 IdempotencyKey = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """Names a request among those of a tenant: any text without control characters."""
 ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Name = Annotated[str, Field(max_length=200)]
+"""Name of a profile, a strategy or a judge."""
+SceneText = Annotated[str, Field(max_length=MAX_TEXT)]
+"""A scene in words, or a prompt."""
+Rounds = Annotated[int, Field(ge=1, le=100)]
+"""Candidates, or rounds in a row."""
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Steps = Annotated[int, Field(ge=1, le=MAX_STEPS)]
+Guidance = Annotated[float, Field(ge=0.0, le=100.0, allow_inf_nan=False)]
+Judges = Annotated[tuple[Name, ...], Field(max_length=16)]
+Side = Annotated[int, Field(ge=8, le=MAX_SIDE, multiple_of=8)]
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+def _one_of(*names: str) -> dict[str, Any]:
+    """Return the schema of an object that has one of ``names`` and no other of them."""
+    return {"oneOf": [{"required": [name], "properties": {name: _GIVEN}} for name in names]}
+
+
+_GIVEN: dict[str, Any] = {"not": {"type": "null"}}
 
 
 class SceneInput(BaseModel):
     """A scene in one of three forms."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra=_one_of("scene", "triplets", "text")
+    )
 
     scene: SceneGraph | None = None
     """The scene as a graph."""
-    triplets: str | None = Field(default=None, max_length=MAX_TEXT)
+    triplets: SceneText | None = None
     """The scene as triplets, ``red ball on table; dog left of table``."""
-    text: str | None = Field(default=None, max_length=MAX_TEXT)
+    text: SceneText | None = None
     """The scene in a sentence, read by the rules parser: ``A red ball is on a table.``"""
 
     @model_validator(mode="after")
@@ -51,16 +78,23 @@ class SceneInput(BaseModel):
 class RefinementRequest(SceneInput):
     """A run that is asked for."""
 
-    profile: str | None = Field(default=None, max_length=200)
+    model_config = ConfigDict(
+        json_schema_extra={
+            **_one_of("scene", "triplets", "text"),
+            "dependentRequired": {"width": ["height"], "height": ["width"], "mask": ["start"]},
+        }
+    )
+
+    profile: Name | None = None
     """Name of a profile; none: the service's default."""
-    judges: tuple[str, ...] | None = Field(default=None, min_length=1, max_length=16)
+    judges: Judges | None = Field(default=None, min_length=1)
     """Judges of the loop in place of the profile's; each must be one of some profile."""
-    report_judges: tuple[str, ...] | None = Field(default=None, max_length=16)
+    report_judges: Judges | None = None
     """Judges of the report likewise."""
     self_report: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
     """Whether models of the loop may report its result: its judges do where ``report_judges`` names
     none. The result is then labelled a self-report."""
-    strategy: str | None = Field(default=None, max_length=200)
+    strategy: Name | None = None
     """How a round repairs, in place of the profile's."""
     director: ModelName | None = Field(default=None, exclude_if=lambda told: told is None)
     """Of a run that an agent directs over MCP: the language model that it says it is, ``unknown``
@@ -68,26 +102,26 @@ class RefinementRequest(SceneInput):
     realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
     """Whether to ask besides how real each object looks, and to repair that once nothing is
     missing."""
-    rounds: int = Field(default=3, ge=1, le=100)
+    rounds: Rounds = 3
     """Most candidates drawn, the first one included."""
-    patience: int = Field(default=2, ge=1, le=100)
+    patience: Rounds = 2
     """Rounds in a row without a better candidate after which the run stops."""
-    seed: int = Field(default=0, ge=0, lt=2**63)
+    seed: Seed = 0
     """Seed of the run."""
-    steps: int | None = Field(default=None, ge=1, le=1000)
+    steps: Steps | None = None
     """Denoising steps, in place of the profile's."""
-    guidance: float | None = Field(default=None, ge=0.0, le=100.0, allow_inf_nan=False)
+    guidance: Guidance | None = None
     """Guidance scale, in place of the profile's."""
-    negative_prompt: str | None = Field(default=None, max_length=MAX_TEXT)
+    negative_prompt: SceneText | None = None
     """What to avoid, in place of the profile's."""
-    width: int | None = Field(default=None, ge=8, le=MAX_SIDE, multiple_of=8)
+    width: Side | None = None
     """Pixels of what is drawn, with ``height``; none: the backend's own size."""
-    height: int | None = Field(default=None, ge=8, le=MAX_SIDE, multiple_of=8)
+    height: Side | None = None
     """Likewise; both together at most 2048 × 2048 pixels."""
-    start: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    start: Digest | None = None
     """Content hash of a picture that you have sent (``/v1/images/edits``): the run begins with it
     in place of drawing one."""
-    mask: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    mask: Digest | None = None
     """Content hash of a mask that you have sent likewise: white where the picture may change."""
     budget: Budget = Budget()
     """Limits of cost and time."""
@@ -272,9 +306,9 @@ class EditRequest(BaseModel):
     """Corrections by fact id: whether the candidate holds the fact."""
     scene: SceneGraph | None = None
     """The whole scene anew."""
-    add: str | None = Field(default=None, max_length=MAX_TEXT)
+    add: SceneText | None = None
     """Facts that the scene is to have too, as triplets: ``hat on dog``."""
-    rounds: int = Field(default=3, ge=1, le=100)
+    rounds: Rounds = 3
     """Candidates that may be drawn from here on."""
     note: str = Field(default="", max_length=2000)
     """The person's words."""
@@ -311,9 +345,9 @@ class ScoreResponse(BaseModel):
 class ParseRequest(SceneInput):
     """A scene to be read."""
 
-    profile: str | None = Field(default=None, max_length=200)
+    profile: Name | None = None
     """The profile whose language model reads the text; none: the rules do."""
-    drawn_by: str | None = Field(default=None, max_length=200)
+    drawn_by: Name | None = None
     """A profile that is to draw the scene: ``facts`` are asked as it asks them, and ``warnings``
     says what its models do not know. None: ``profile`` asks, else the service's default."""
 

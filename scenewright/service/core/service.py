@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ from scenewright.graphs.events import Edit, Edited
 from scenewright.runs.coverage import Coverage
 from scenewright.runs.folder import EVENTS, RunError, RunFolder
 from scenewright.runs.records import RunResult, load_run
+from scenewright.runs.report.record import PageError
 from scenewright.runs.scoring import Score, score
+from scenewright.service.core.admission import check_prompt, check_run
 from scenewright.service.core.artifacts.base import (
     UPLOADS_FOLDER,
     Artifacts,
@@ -43,9 +46,17 @@ from scenewright.service.core.artifacts.base import (
 )
 from scenewright.service.core.aside import Aside, size_of
 from scenewright.service.core.database import RUNS
+from scenewright.service.core.disclosure import Disclosure
 from scenewright.service.core.driving import Driver, Models
-from scenewright.service.core.errors import Busy, Conflict, Unavailable, Unprocessable
-from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster
+from scenewright.service.core.errors import (
+    Busy,
+    Conflict,
+    DamagedRun,
+    ServiceError,
+    Unavailable,
+    Unprocessable,
+)
+from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster, read_lines
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.jobs.base import Jobs, RowJobs
 from scenewright.service.core.keys import KeyStore, SessionStore
@@ -70,8 +81,11 @@ from scenewright.service.core.schemas import (
     Status,
 )
 from scenewright.service.core.settings import ServiceSettings
+from scenewright.service.core.storage import Storage
 from scenewright.service.core.store import Run, RunStore, refinement_of
 from scenewright.service.core.worker import Worker
+
+log = logging.getLogger(__name__)
 
 STANDS_STILL: tuple[Status, ...] = ("paused", "finished", "failed", "cancelled")
 
@@ -91,13 +105,14 @@ class Service:
         jobs: Jobs | None = None,
         artifacts: Artifacts | None = None,
         uploads: UploadStore | None = None,
+        storage: Storage | None = None,
     ) -> None:
         """Serve the runs of a database.
 
         ``base``: accounts and profiles, by default those of this machine; ``models`` replaces
         models of a request's profile; ``observing`` is told what happens; ``jobs`` bring runs to
         workers; ``artifacts`` and ``uploads`` keep files of runs and pictures for them, by default
-        below ``settings.data``.
+        below ``settings.data``; ``storage`` says whether there is room.
         """
         self.settings = settings
         self.engine = engine
@@ -113,10 +128,14 @@ class Service:
         self.uploads = uploads or UploadStore(settings.data / UPLOADS_FOLDER)
         """Pictures that people have sent for their runs to begin with."""
         self.checkpoints = checkpoints
+        self.storage = storage or Storage(settings, engine)
+        """The state of disk and database."""
+        self.disclosure = Disclosure(settings.data)
+        """What of an error a client may read."""
         self.aside = Aside()
         driver = Driver(
             self.store, self.live, self.folder, self.base, models, checkpoints, self.uploads,
-            self.observing, self.artifacts,
+            self.observing, self.artifacts, self.disclosure, self.storage.note,
         )  # fmt: skip
         self.jobs = jobs or RowJobs()
         self.worker = Worker(
@@ -124,6 +143,7 @@ class Service:
             self.live,
             driver,
             self.jobs,
+            storage=self.storage,
             running=settings.running,
             lease=settings.lease_seconds,
         )
@@ -144,11 +164,12 @@ class Service:
     ) -> tuple[Run, bool]:
         """Take a run in; whether it is new. Raises ``ServiceError``: see ``errors.py``.
 
-        A scene of which the models of the profile know nothing is refused.
+        What would fail later is refused, see :mod:`.admission`.
         A run that an outside ``agent`` directs does not get in line: it waits for its first tool.
         """
         if self.worker.draining:
             raise Unavailable("the service is shutting down: send the request again in a moment")
+        self.storage.demand()
         if request.director is not None and not agent:
             raise Unprocessable(
                 "director names the model of an agent that directs a run over MCP: leave it out, "
@@ -157,18 +178,28 @@ class Service:
         taken = await asyncio.to_thread(taken_in, request)
         scene = taken.scene
         assert isinstance(scene, SceneGraph)
-        covered = await self.covered(taken)
-        if covered.nothing:
-            raise Unprocessable(covered.text)
-        for digest in (request.start, request.mask):
-            if digest is not None:
-                await asyncio.to_thread(self.uploads.find, identity.tenant, digest)
+        find = self.uploads.find
+        files = [
+            None if digest is None else await asyncio.to_thread(find, identity.tenant, digest)
+            for digest in (request.start, request.mask)
+        ]
+        if agent:
+            covered = await self.covered(taken)
+            if covered.nothing:
+                raise Unprocessable(covered.text)
+        else:
+            # Workers elsewhere have models and keys of their own.
+            here = self.settings.work and not self.settings.shared
+            await self.aside.compute(
+                size_of(scene), check_run, taken, self.base, self._replaced(taken), files=files,
+                allowed=self.settings.profiles, here=here,
+            )  # fmt: skip
         taken = taken.model_copy(update={"idempotency_key": None})
         if agent:
             taken = taken.model_copy(update={"strategy": AGENT})
         run, new = await self.store.create(
             identity.tenant,
-            taken.model_dump(mode="json"),
+            await self.aside.compute(size_of(scene), taken.model_dump, mode="json"),
             title=title_of(scene),
             door=door,
             key_id=identity.key_id,
@@ -184,13 +215,17 @@ class Service:
 
         Raises ``Busy`` if too many large scenes wait, unless the request was ``taken`` in already.
         """
-        replaced = {} if self.models is None else dict(self.models(request))
+        replaced = self._replaced(request)
         scene = request.scene
         size = 0 if scene is None else size_of(scene)
         compute = self.aside.in_turn if taken else self.aside.compute
         return await compute(
             size, coverage_for, request, self.base, replaced, self.settings.profiles
         )
+
+    def _replaced(self, request: RefinementRequest) -> dict[str, Any]:
+        """Return the models that take the places of those of the request's profile."""
+        return {} if self.models is None else dict(self.models(request))
 
     async def warnings(self, run: Run, result: RunResult | None) -> tuple[str, ...]:
         """Return which words of a run's text were not read, and what its models do not know.
@@ -230,11 +265,15 @@ class Service:
         return await asyncio.to_thread(refinement_of, run, result, position, warnings)
 
     async def result(self, run: Run) -> RunResult | None:
-        """Return the result in the run's folder; None before the run has begun."""
+        """Return the result in the run's folder; None before the run has begun.
+
+        Raises ``DamagedRun`` if its log cannot be read.
+        """
         folder = await self.artifacts.log(run.id)
 
         def read() -> RunResult | None:
-            return load_run(folder) if _begun(folder / EVENTS) else None
+            with reading(run.id):
+                return load_run(folder) if _begun(folder / EVENTS) else None
 
         return await asyncio.to_thread(read)
 
@@ -243,7 +282,7 @@ class Service:
     ) -> AsyncGenerator[BroadcastEvent | None, None]:
         """Yield the events of a run after event ``after``, until it ends or pauses."""
 
-        async def status() -> tuple[str, bool]:
+        async def look() -> tuple[str, bool]:
             found = await self.store.get(run.id, identity.tenant)
             told = {
                 "status": found.status,
@@ -252,9 +291,19 @@ class Service:
             }
             return json.dumps(told), found.status in STANDS_STILL
 
+        async def status() -> tuple[str, bool]:
+            # A query that is cut off as its client leaves would leave its connection behind.
+            return await asyncio.shield(look())
+
         in_place = isinstance(self.artifacts, LocalArtifacts)
         folder = self.folder(run.id) if in_place else lambda: self.artifacts.log(run.id)
         return self.live.follow(run.id, folder, status, after)
+
+    async def stored_events(self, run: Run) -> int:
+        """Return how many events the log of a run has."""
+        path = await self.artifacts.log(run.id) / EVENTS
+        place, _ = await asyncio.to_thread(read_lines, path, None, 2**62)
+        return 0 if place is None else place[0]
 
     async def finished(self, identity: Identity, run: Run) -> Run:
         """Return the run once it stands still; other doors wait for their pictures with it."""
@@ -278,6 +327,7 @@ class Service:
 
     async def resume(self, identity: Identity, run: str) -> Run:
         """Go on with a paused, failed or cancelled run."""
+        self.storage.demand()
         found = await self.store.again(run, identity.tenant, None)
         self.observing.submitted(run)
         await self.jobs.waits(run)
@@ -285,6 +335,7 @@ class Service:
 
     async def edit(self, identity: Identity, run: str, given: EditRequest) -> Run:
         """Go on with a paused or ended run as a person has corrected it."""
+        self.storage.demand()
         found = await self.store.get(run, identity.tenant)
         edit = await self._edit_of(found, given)
         if found.status in ("paused", "finished"):
@@ -324,12 +375,15 @@ class Service:
             raise Unprocessable(
                 "a director's run takes no edits: ask for a new run with another strategy"
             )
-        try:
+        with reading(run.id):
             events = read_events(folder / EVENTS)
+        if edit.scene is not None:
+            check_prompt(edit.scene, request.seed, profile, self.base, self._replaced(request))
+        try:
             known = [event.edit_key for event in events if isinstance(event, Edited)]
             if edit.key not in known:
                 edited(edit, events, profile.form(request.realism), len(known), time.time())
-        except (EditError, LogError) as error:
+        except EditError as error:
             raise Unprocessable(str(error)) from error
 
     async def score(
@@ -343,7 +397,7 @@ class Service:
 
         Raises ``Busy`` if as many pictures as allowed are being scored or waiting.
         """
-        reading = await asyncio.to_thread(reading_of, given)
+        read = await asyncio.to_thread(reading_of, given)
         profile = profile_of(request, self.base, self.settings.profiles)
         await self.within_budget(identity)
         if self._scores >= 2 * self.settings.scoring:
@@ -351,13 +405,13 @@ class Service:
                 "too many pictures are being scored at once: try again in a few seconds",
                 retry_after=5,
             )
-        replaced = {} if self.models is None else dict(self.models(request))
+        replaced = self._replaced(request)
         self._scores += 1
         try:
             async with self._scoring:
                 found = await score(
                     picture,
-                    reading.scene,
+                    read.scene,
                     profile,
                     **{name: model for name, model in replaced.items() if name.endswith("judges")},
                     realism=request.realism,
@@ -368,7 +422,23 @@ class Service:
         usd = sum(answer.usd for said in found.answers for answer in said.answers)
         if usd:
             await self.store.charge(identity.tenant, identity.key_id, usd)
-        return _scored(found, usd, reading.warning)
+        return _scored(found, usd, read.warning)
+
+
+@contextmanager
+def reading(run: str) -> Iterator[None]:
+    """Raise ``DamagedRun`` for whatever keeps the record of ``run`` from being read within."""
+    try:
+        yield
+    except ServiceError:
+        raise
+    except (RunError, LogError, PageError) as error:
+        cause = error if isinstance(error, LogError) else error.__cause__
+        raise DamagedRun(run, cause.line if isinstance(cause, LogError) else None) from error
+    except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
+        # Events that are sound one by one need not make sense together.
+        log.warning("the events of run %s make no sense together", run, exc_info=True)
+        raise DamagedRun(run) from error
 
 
 def merge_scenes(scene: SceneGraph, more: SceneGraph) -> SceneGraph:

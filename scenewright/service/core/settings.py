@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from scenewright.config.profiles import SettingsError
 from scenewright.core.sockets import is_loopback
+from scenewright.core.validation import first_problem
 
 DATABASE = "service.sqlite"
 RUNS = "runs"
@@ -107,10 +108,8 @@ def service_settings(**values: object) -> ServiceSettings:
     try:
         return ServiceSettings(**values)  # type: ignore[arg-type]
     except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(str(part) for part in problem["loc"])
         raise SettingsError(
-            f"the service's setting {place} is wrong: {problem['msg']}. Look at the options of "
+            f"a setting of the service is wrong: {first_problem(error)}. Look at the options of "
             "scenewright serve and the environment (SCENEWRIGHT_SERVICE_…)"
         ) from error
 

@@ -15,7 +15,7 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 from sqlalchemy import and_, case, func, or_, select, update
@@ -27,7 +27,7 @@ from scenewright.service.core import limits
 from scenewright.service.core.database import READING, RUNS
 from scenewright.service.core.errors import Busy, Conflict, NotFound
 from scenewright.service.core.run_row import Run as Run
-from scenewright.service.core.run_row import run_of
+from scenewright.service.core.run_row import brief_run_of, run_of
 from scenewright.service.core.schemas import (
     ENDED,
     Door,
@@ -83,7 +83,7 @@ class RunStore:
         request, ``Busy`` if the queue is full or the key has its runs, ``Forbidden`` if all that
         the key may spend is spent.
         """
-        digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+        digest = await asyncio.to_thread(_digest_of, request)
         now = self._clock()
         values: dict[str, Any] = {
             "id": f"run_{secrets.token_hex(16)}",
@@ -107,8 +107,13 @@ class RunStore:
                 await self._room(connection)
                 if key_id is not None:
                     values["request"] = await limits.capped_request(connection, key_id, request)
+                # SQLite has one writer, so that nobody takes the key meanwhile; where its disk is
+                # full it forgets the savepoint, and an error about that would hide the reason.
+                nested: AbstractAsyncContextManager[Any] = nullcontext()
+                if self._turn is None:
+                    nested = connection.begin_nested()
                 try:
-                    async with connection.begin_nested():
+                    async with nested:
                         await connection.execute(RUNS.insert().values(**values))
                 except IntegrityError:
                     # Another server has taken the same key in meanwhile.
@@ -138,17 +143,23 @@ class RunStore:
         missing: bool = False,
         before: str | None = None,
         limit: int = 50,
+        brief: bool = False,
     ) -> tuple[list[Run], str | None]:
         """Return the tenant's runs, newest first, and the cursor of what follows.
 
         ``words`` must occur in the title, whatever their case; ``missing``: only runs whose
-        judges did not find every fact.
+        judges did not find every fact. ``brief``: of their requests the runs have the profile
+        alone; reading those of large scenes takes long.
         """
         limit = max(1, min(limit, MAX_LISTED))
         if "\0" in words:
             # No title holds it, and PostgreSQL takes it for an error.
             return [], None
-        wanted = select(RUNS).where(RUNS.c.tenant == tenant)
+        columns: list[Any] = list(RUNS.c)
+        if brief:
+            profile = RUNS.c.request["profile"].as_string().label("profile")
+            columns = [one for one in RUNS.c if one.name not in ("request", "edit")] + [profile]
+        wanted = select(*columns).where(RUNS.c.tenant == tenant)
         if status:
             wanted = wanted.where(RUNS.c.status.in_(status))
         for word in words.split():
@@ -166,7 +177,7 @@ class RunStore:
                 )
             wanted = wanted.order_by(RUNS.c.created.desc(), RUNS.c.id.desc()).limit(limit + 1)
             rows = (await connection.execute(wanted)).all()
-        runs = [run_of(row) for row in rows[:limit]]
+        runs = [(brief_run_of if brief else run_of)(row) for row in rows[:limit]]
         return runs, runs[-1].id if len(rows) > limit else None
 
     async def position(self, run: Run) -> int | None:
@@ -406,6 +417,10 @@ class RunStore:
         await connection.execute(update(RUNS).where(RUNS.c.id == run).values(**values))
 
 
+def _digest_of(request: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+
+
 def _kept(text: str | None) -> str | None:
     """``text`` as every database takes it: without NUL and halves of characters."""
     return None if text is None else text.replace("\0", "").encode(errors="replace").decode()
@@ -416,7 +431,10 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def save_run_progress(
-    store: RunStore, run: Run, summary: Callable[[], Mapping[str, Any]]
+    store: RunStore,
+    run: Run,
+    summary: Callable[[], Mapping[str, Any]],
+    note: Callable[[BaseException], bool],
 ) -> AsyncIterator[Callable[[], None]]:
     """Return a function that says that ``run`` has come further; ``summary`` is kept soon after.
 
@@ -433,8 +451,10 @@ async def save_run_progress(
             if ending:
                 return
             try:
-                await store.told(run, summary())
+                await store.told(run, await asyncio.to_thread(summary))
             except (SQLAlchemyError, OSError) as error:
+                if note(error):
+                    continue
                 log.warning("how far run %s has come cannot be kept now: %s", run.id, error)
 
     task = asyncio.create_task(work(), name=f"keeping {run.id}")

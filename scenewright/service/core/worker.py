@@ -14,9 +14,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from scenewright.graphs.errors import RunInterrupted
 from scenewright.runs.folder import RunBusy
+from scenewright.service.core.disclosure import is_own
 from scenewright.service.core.driving import Driver, DriveResult, RunControl
 from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster
 from scenewright.service.core.jobs.base import Jobs
+from scenewright.service.core.storage import Storage, problem_of
 from scenewright.service.core.store import Run, RunStore
 
 log = logging.getLogger(__name__)
@@ -54,13 +56,17 @@ class Worker:
         driver: Driver,
         jobs: Jobs,
         *,
+        storage: Storage,
         running: int = 4,
         lease: float = 30.0,
     ) -> None:
         """Drive the runs that ``jobs`` bring.
 
-        ``running``: runs driven at once; ``lease``: seconds after which others take over.
+        No run begins while something is wrong with ``storage``. ``running``: runs driven at once;
+        ``lease``: seconds after which others take over.
         """
+        self._storage = storage
+        self.note = storage.note
         self._store = store
         self._live = live
         self._driver = driver
@@ -127,6 +133,8 @@ class Worker:
 
     async def begin(self, run: str | None = None) -> asyncio.Task[bool] | None:
         """Claim a run and drive it: ``run``, or the one that has waited longest. See ``Taker``."""
+        if self._storage.problem is not None:
+            return None
         self._claiming += 1
         try:
             found = await self._store.claim(self.owner, self._lease, run)
@@ -197,10 +205,11 @@ class Worker:
             if not kept:
                 log.warning("run %s is no longer driven here", run.id)
             return kept and done.status == "queued"
-        except (SQLAlchemyError, OSError):
+        except (SQLAlchemyError, OSError) as error:
             # It stays claimed until the next look at the database, or until the lease runs out.
             self._look_now.set()
-            log.exception("run %s cannot be kept", run.id)
+            if not self.note(error):
+                log.exception("run %s cannot be kept", run.id)
             return False
         finally:
             del self._work[run.id]
@@ -222,8 +231,10 @@ class Worker:
             task.uncancel()
             return DriveResult("cancelled" if wishes.cancel else "queued", tried=False)
         except Exception as error:
-            log.warning("run fails", extra=about | {"status": "failed"}, exc_info=True)
-            return DriveResult("failed", str(error) or type(error).__name__)
+            unforeseen = not is_own(error)
+            told = f"run fails: {error}" if not unforeseen else "run fails"
+            log.warning("%s", told, extra=about | {"status": "failed"}, exc_info=unforeseen)
+            return DriveResult("failed", self._driver.client_text(error))
         log.info("run has ended or paused", extra=about | {"status": done.status})
         return done
 
@@ -235,12 +246,17 @@ class Worker:
             # A server that is about to end still holds the folder.
             await asyncio.sleep(_RETRY_SECONDS)
             return DriveResult("queued", tried=False)
-        except RunInterrupted as error:
+        except Exception as error:
+            problem = problem_of(error)
+            full = problem is not None and problem.kind == "disk"
+            if not full and not isinstance(error, RunInterrupted):
+                raise
             if run.attempts >= MOST_TRIES:
                 raise
-            log.warning("run %s is interrupted and tried again: %s", run.id, error)
+            if not self.note(error):
+                log.warning("run %s is interrupted and tried again: %s", run.id, error)
             await asyncio.sleep(_RETRY_SECONDS)
-            return DriveResult("queued")
+            return DriveResult("queued", problem.detail if problem is not None and full else None)
 
     async def _look_on(self) -> None:
         """Look at the database now and then, for as long as a run is at work here."""
@@ -249,8 +265,9 @@ class Worker:
             try:
                 await self._look()
                 wait = min(_LOOK_SECONDS, self._lease / 3)
-            except (SQLAlchemyError, OSError):
-                log.exception("the database cannot be used; the worker tries again")
+            except (SQLAlchemyError, OSError) as error:
+                if not self.note(error):
+                    log.exception("the database cannot be used; the worker tries again")
                 wait = _RETRY_SECONDS
             try:
                 async with asyncio.timeout(wait):

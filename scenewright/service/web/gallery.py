@@ -77,6 +77,7 @@ async def gallery(
         missing=bool(missing),
         before=before,
         limit=PAGE,
+        brief=True,
     )
     kept = [*(("status", name) for name in wanted), ("words", words), ("missing", missing)]
     query = [(name, value) for name, value in kept if value]

@@ -92,15 +92,21 @@ def for_people(request: Request) -> bool:
 
 
 def error_page(
-    request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None
+    request: Request,
+    status: int,
+    detail: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    like: str | None = None,
 ) -> Response:
-    """Return a page with the error and its remedy."""
+    """Return a page with the error and its remedy; ``like``: a run that may be asked for anew."""
     try:
         title = http.HTTPStatus(status).phrase
     except ValueError:
         title = "Error"
     reply = page(
-        request, "error.html.j2", status_code=status, status=status, title=title, detail=detail
-    )
+        request, "error.html.j2", status_code=status, status=status, title=title, detail=detail,
+        like=like,
+    )  # fmt: skip
     reply.headers.update(headers or {})
     return reply

@@ -23,7 +23,7 @@ from scenewright.runs.report import words
 from scenewright.runs.report.content import page_content
 from scenewright.runs.report.graph import Mark, draw_graph
 from scenewright.runs.report.parts import Picture, draw_chart, linked
-from scenewright.runs.report.record import PageError, RoundView, RunView, Shown, read_run, view_of
+from scenewright.runs.report.record import RoundView, RunView, Shown, read_run, view_of
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.common import Core, Reader, RunId
 from scenewright.service.core.aside import size_of_request
@@ -32,7 +32,7 @@ from scenewright.service.core.event_broadcast import read_lines
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.requests import AGENT, profile_of
 from scenewright.service.core.schemas import RefinementRequest, Status
-from scenewright.service.core.service import STANDS_STILL, Service
+from scenewright.service.core.service import STANDS_STILL, Service, reading
 from scenewright.service.core.store import Run
 from scenewright.service.web.rendering import page
 
@@ -185,11 +185,8 @@ def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunView, int]:
     place, _ = read_lines(folder / EVENTS, None, 0)
     events = 0 if place is None else place[0]
     if events:
-        try:
+        with reading(run.id):
             return read_run(folder), events
-        except PageError:
-            # A damaged log: the run's own error says what to do; the page still shows the scene.
-            events = 0
     request = RefinementRequest.model_validate(run.request)
     assert request.scene is not None
     try:

@@ -13,6 +13,7 @@ import openai
 import pytest
 from PIL import Image
 
+from scenewright.core.ports.backend import BackendError
 from scenewright.service.app import create_app
 from scenewright.service.core.settings import ServiceSettings
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
@@ -235,7 +236,7 @@ async def test_what_is_refused_before_a_route_has_the_format_too(settings: Servi
 def broken(request: Any) -> dict[str, Any]:
     """Models of which the backend draws nothing."""
     return {
-        "backend": ScriptedBackend(lambda _: 0, failing=lambda _: RuntimeError("the lamp is out")),
+        "backend": ScriptedBackend(lambda _: 0, failing=lambda _: BackendError("the lamp is out")),
         "judges": [ScriptedJudge("a")],
         "report_judges": [],
         "composer": ScriptedComposer(),

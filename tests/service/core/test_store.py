@@ -264,3 +264,15 @@ async def test_a_database_that_is_not_there_is_told_with_its_remedy(tmp_path: Pa
         with pytest.raises(databases.DatabaseError, match="Check"):
             async with databases.open_database(settings):
                 pass
+
+
+async def test_a_brief_list_has_no_more_of_the_requests_than_their_profile(store: RunStore) -> None:
+    await store.create("local", {**REQUEST, "profile": "miniature"}, title="a")
+    await store.create("local", REQUEST, title="b")
+    whole, _ = await store.list("local")
+    brief, following = await store.list("local", brief=True, limit=1)
+    more, end = await store.list("local", brief=True, before=following)
+    assert [run.id for run in (*brief, *more)] == [run.id for run in whole]
+    assert [run.request for run in (*brief, *more)] == [{"profile": None}, {"profile": "miniature"}]
+    assert end is None
+    assert whole[0].request["rounds"] == 3

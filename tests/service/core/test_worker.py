@@ -363,7 +363,7 @@ async def test_a_database_that_refuses_for_a_while_loses_no_run(
     assert not twice(studio.done("generate"))
 
 
-async def test_a_full_disk_fails_a_run_clearly_and_no_other(
+async def test_a_full_disk_holds_a_run_up_and_no_other(
     settings: ServiceSettings, studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, full = os.write, ""
@@ -379,13 +379,12 @@ async def test_a_full_disk_fails_a_run_clearly_and_no_other(
         monkeypatch.setattr(os, "write", limited)
         full = f"{run.id}/events.jsonl"
         studio.backend.gate.set()
-        failed = await still(service, run)
-        assert failed.status == "failed"
-        assert "no space left" in (failed.error or "")
         assert (await still(service, other)).status == "finished"
+        held = await stands(service, run, "queued")
+        assert "disk is full" in (held.error or "")
         full = ""
-        await service.resume(LOCAL, run.id)
-        assert (await still(service, run)).status == "finished"
+        done = await stands(service, run, "finished", "failed")
+        assert (done.status, done.error) == ("finished", None)
     assert not twice(studio.done("generate"))
 
 

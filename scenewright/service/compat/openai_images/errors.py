@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
+from scenewright.core.validation import problem_in_words
 from scenewright.service.core.errors import ServiceError
 from scenewright.service.core.outcomes import RunFailed
 
@@ -67,7 +68,7 @@ def wrong_fields(error: ValidationError | RequestValidationError) -> WrongParame
     found = error.errors()[0]
     place = [str(part) for part in found["loc"] if part != "body"]
     param = ".".join(place) or None
-    said = str(found["msg"]).removeprefix("Value error, ")
+    said = problem_in_words(found)
     match found["type"]:
         case "extra_forbidden":
             return WrongParameter(param, f"Unknown parameter: '{param}'.", "unknown_parameter")
@@ -76,7 +77,7 @@ def wrong_fields(error: ValidationError | RequestValidationError) -> WrongParame
                 param, f"Missing required parameter: '{param}'.", "missing_required_parameter"
             )
         case "json_invalid":
-            return WrongParameter(None, f"the body is not valid JSON: {said}", "invalid_json")
+            return WrongParameter(None, "the body is not valid JSON", "invalid_json")
     return WrongParameter(param, f"{param or 'the body'}: {said}", "invalid_value")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -22,7 +23,10 @@ from scenewright.core.images import ImageError, ImageStore
 from scenewright.graphs.errors import RunInterrupted
 from scenewright.runs.folder import IMAGES
 from scenewright.service.core.artifacts.objects import Objects, StoreAway
-from scenewright.service.core.errors import Unavailable, Unprocessable
+from scenewright.service.core.errors import ServiceError, Unavailable, Unprocessable
+from scenewright.service.core.storage import problem_of
+
+log = logging.getLogger(__name__)
 
 Owned = Callable[[], Awaitable[bool]]
 """Whether the run is still this server's."""
@@ -132,7 +136,7 @@ class UploadStore:
                 )
             return digest
         except (ImageError, StoreAway) as error:
-            raise Unavailable(str(error)) from error
+            raise _unkept(error) from error
 
     def find(self, tenant: str, digest: str) -> Path:
         """Return the file of a picture.
@@ -153,7 +157,7 @@ class UploadStore:
             if self._objects is not None:
                 self._objects.delete([self._key(tenant, digest)])
         except StoreAway as error:
-            raise Unavailable(str(error)) from error
+            raise _unkept(error) from error
         self._file(tenant, digest).unlink(missing_ok=True)
 
     def _fetched(self, tenant: str, digest: str) -> bool:
@@ -164,7 +168,7 @@ class UploadStore:
             data = self._objects.get(self._key(tenant, digest))
             return data is not None and ImageStore(self._of(tenant)).put_bytes(data) == digest
         except (ImageError, StoreAway) as error:
-            raise Unavailable(f"the picture {digest} cannot be had: {error}") from error
+            raise _unkept(error) from error
 
     def _file(self, tenant: str, digest: str) -> Path:
         return self._of(tenant) / f"{digest}.png"
@@ -174,6 +178,15 @@ class UploadStore:
 
     def _of(self, tenant: str) -> Path:
         return self._folder / _name(tenant)
+
+
+def _unkept(error: Exception) -> ServiceError:
+    """Return the error of a picture that cannot be kept or had now."""
+    problem = problem_of(error)
+    if problem is not None:
+        return problem.error()
+    log.warning("pictures that people send cannot be kept or had: %s", error)
+    return Unavailable("pictures cannot be kept or had now: send it again in a moment")
 
 
 def _name(tenant: str) -> str:

@@ -7,10 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
+
+Note = Callable[[BaseException], bool]
+"""Notes what an error says of the storage; whether the log has it by that."""
+
+
+def no_note(error: BaseException) -> bool:
+    """Note nothing."""
+    return False
 
 
 class JobError(OSError):
@@ -38,6 +46,9 @@ class Taker(Protocol):
         None if it does not wait (or none does); the task tells whether the run is in line again,
         and cancelling it stops the run. Raises what a database raises that is away.
         """
+
+    def note(self, error: BaseException) -> bool:
+        """Note an error of the database; whether the log has it by that."""
 
     async def room(self) -> None:
         """Return once there is room for a further run, or none is taken any more."""
@@ -108,8 +119,9 @@ class RowJobs:
             try:
                 while worker.has_room and not worker.draining and await worker.begin() is not None:
                     pass
-            except (SQLAlchemyError, OSError):
-                log.exception("the database cannot be used; the worker tries again")
+            except (SQLAlchemyError, OSError) as error:
+                if not worker.note(error):
+                    log.exception("the database cannot be used; the worker tries again")
                 wait = _RETRY_SECONDS
             try:
                 async with asyncio.timeout(wait):

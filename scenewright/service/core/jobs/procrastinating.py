@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from scenewright.providers.connection_worker import driver_url
 from scenewright.service.core.database import READING, SCHEMA
-from scenewright.service.core.jobs.base import JobError, Taker
+from scenewright.service.core.jobs.base import JobError, Note, Taker, no_note
 from scenewright.service.core.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
@@ -50,12 +50,15 @@ _STATUS = text("SELECT status FROM runs WHERE id = :run")
 class ProcrastinateJobs:
     """Brings runs as jobs of Procrastinate; see :func:`procrastinate_jobs`."""
 
-    def __init__(self, app: procrastinate.App, engine: AsyncEngine, lease: float) -> None:
+    def __init__(
+        self, app: procrastinate.App, engine: AsyncEngine, lease: float, note: Note = no_note
+    ) -> None:
         """Bring runs as jobs of ``app``, which is open.
 
         ``engine``: the database of the rows; ``lease``: seconds of silence after which a worker's
-        jobs are brought to another.
+        jobs are brought to another; ``note`` is told of errors of the database.
         """
+        self._note = note
         self._app = app
         self._rows = engine.execution_options(**READING)
         self._lease = lease
@@ -68,8 +71,9 @@ class ProcrastinateJobs:
         """See ``Jobs``."""
         try:
             await self._defer(run)
-        except exceptions.ConnectorException:
-            log.exception("run %s gets its job later: the database cannot be used", run)
+        except exceptions.ConnectorException as error:
+            if not self._note(error):
+                log.exception("run %s gets its job later: the database cannot be used", run)
 
     def wake(self) -> None:
         """See ``Jobs``: Procrastinate hears of new jobs by itself."""
@@ -100,8 +104,9 @@ class ProcrastinateJobs:
             )
             try:
                 await self._bringing.run()  # type: ignore[no-untyped-call]
-            except exceptions.ProcrastinateException:
-                log.exception("the job queue cannot be used; the worker tries again")
+            except exceptions.ProcrastinateException as error:
+                if not self._note(error):
+                    log.exception("the job queue cannot be used; the worker tries again")
             finally:
                 self._bringing = None
             try:
@@ -146,8 +151,9 @@ class ProcrastinateJobs:
             # Who ends the job does not end the run.
             if task is not None and await asyncio.shield(task):
                 await self._defer(run, _FIRST)
-        except (SQLAlchemyError, OSError, exceptions.ConnectorException):
-            log.exception("run %s gets another job later: the database cannot be used", run)
+        except (SQLAlchemyError, OSError, exceptions.ConnectorException) as error:
+            if not self._note(error):
+                log.exception("run %s gets another job later: the database cannot be used", run)
 
     async def _defer(self, run: str, priority: int = 0) -> None:
         """Return a job for ``run``, unless one waits already."""
@@ -193,11 +199,11 @@ class ProcrastinateJobs:
 
 @asynccontextmanager
 async def procrastinate_jobs(
-    settings: ServiceSettings, engine: AsyncEngine
+    settings: ServiceSettings, engine: AsyncEngine, note: Note = no_note
 ) -> AsyncIterator[ProcrastinateJobs]:
     """Return the jobs in the database of ``settings``, whose tables are there.
 
-    Closed at the end.
+    Closed at the end. ``note``: what is told of errors of the database.
     """
     url = driver_url(settings.url)
     given = str(conninfo_to_dict(url).get("options") or "")
@@ -210,4 +216,4 @@ async def procrastinate_jobs(
     )
     app = procrastinate.App(connector=connector)
     async with app.open_async():
-        yield ProcrastinateJobs(app, engine, settings.lease_seconds)
+        yield ProcrastinateJobs(app, engine, settings.lease_seconds, note)

@@ -59,6 +59,8 @@ def set_up(
         library.handlers.clear()
         library.propagate = name != "uvicorn.access"
         library.setLevel(logging.WARNING)
+    # It warns of each malformed request: whoever sends them must not fill the log.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     return handler
 
 

@@ -1,0 +1,53 @@
+"""What of an error a client may read."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from scenewright.graphs.errors import RunError
+from scenewright.service.core.disclosure import MOST_DETAIL, Disclosure
+from scenewright.service.core.errors import Unprocessable
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("no space left for {data}/runs/run_1/events.jsonl: free some", "no space left for "
+         "events.jsonl: free some"),
+        ("the run in {data}/runs/run_1 cannot be kept", "the run in run_1 cannot be kept"),
+        ("'{data}' is full", "'data' is full"),
+        ("look at {data}/a.txt, {data}/b.txt", "look at a.txt, b.txt"),
+        ("module {prefix}/lib/x.py broke", "module x.py broke"),
+        ("two\n  lines\tof words", "two lines of words"),
+        ("it is at http://example.com{data}/x", "it is at http://example.com{data}/x"),
+        ("a scene of /etc/hostname on /shelf", "a scene of /etc/hostname on /shelf"),
+        ("the folder {data}base is another", "the folder {data}base is another"),
+        ("half \ud800 a character", "half ? a character"),
+    ],
+)  # fmt: skip
+def test_paths_of_the_server_are_left_out(tmp_path: Path, said: str, told: str) -> None:
+    data = Path("/srv/of-scenes/data")
+    words = {"data": data, "prefix": sys.prefix}
+    disclosure = Disclosure(data)
+    for kind in (RunError, Unprocessable):
+        assert disclosure.text(kind(said.format(**words))) == told.format(**words)
+
+
+def test_a_relative_folder_is_known_by_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    disclosure = Disclosure(Path("data"))
+    assert disclosure.clean(f"{tmp_path}/data/x.sqlite is gone") == "x.sqlite is gone"
+    assert disclosure.clean("the data of the run") == "the data of the run"
+
+
+def test_an_error_of_a_library_is_named_and_no_more() -> None:
+    told = Disclosure().text(KeyError("unet.secret"))
+    assert told.startswith("an error of the service (KeyError): its log says more")
+    assert "secret" not in told
+    assert Disclosure().text(RunError("")) == "RunError"
+    assert len(Disclosure().text(RunError("x" * 10_000))) == MOST_DETAIL
