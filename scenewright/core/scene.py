@@ -16,7 +16,13 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any, Literal, Self
 
 import networkx as nx
-from pydantic import Field, GetCoreSchemaHandler, field_validator, model_validator
+from pydantic import (
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from scenewright.core.validation import FrozenModel
@@ -27,6 +33,10 @@ MAX_OBJECTS = 512
 MAX_RELATIONS = 4096
 
 Level = Literal["simple", "medium", "hard"]
+
+# Validators say what is wrong in our own words; the published schemas have the same limits.
+_NAME_SCHEMA: dict[str, Any] = {"minLength": 1, "maxLength": MAX_NAME_LENGTH}
+_ID_SCHEMA: dict[str, Any] = {"minLength": 1, "maxLength": MAX_ID_LENGTH}
 
 _SPACE = re.compile(r"\s+")
 
@@ -108,6 +118,16 @@ class Attributes(Mapping[str, str]):
         return f"Attributes({dict(self)!r})"
 
     @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "propertyNames": _NAME_SCHEMA,
+            "additionalProperties": {"type": "string", **_NAME_SCHEMA},
+        }
+
+    @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         as_dict = handler(dict[str, str])
         return core_schema.no_info_before_validator_function(
@@ -122,9 +142,9 @@ class Attributes(Mapping[str, str]):
 class SceneObject(FrozenModel):
     """One object instance."""
 
-    id: str
+    id: str = Field(json_schema_extra=_ID_SCHEMA)
     """Unique in its scene, for example ``"dog.1"``."""
-    name: str
+    name: str = Field(json_schema_extra=_NAME_SCHEMA)
     """The class label, for example ``"dog"``."""
     attributes: Attributes = Field(default_factory=Attributes)
     """Attribute key → value, for example ``{"color": "red"}``."""
@@ -143,15 +163,15 @@ class SceneObject(FrozenModel):
 class Relation(FrozenModel):
     """One directed relation: ``source predicate target``."""
 
-    source: str
+    source: str = Field(json_schema_extra=_ID_SCHEMA)
     """Id of the subject."""
-    predicate: str
+    predicate: str = Field(json_schema_extra=_NAME_SCHEMA)
     """For example ``"left of"``."""
 
     def __str__(self) -> str:
         return f"{self.source} {self.predicate} {self.target}"
 
-    target: str
+    target: str = Field(json_schema_extra=_ID_SCHEMA)
     """Id of the object."""
 
     @field_validator("source", "target")
@@ -171,9 +191,13 @@ class SceneGraph(FrozenModel):
     Order is kept (facts are asked in it) and is part of ``==``.
     """
 
-    objects: tuple[SceneObject, ...] = ()
+    objects: tuple[SceneObject, ...] = Field(
+        default=(), json_schema_extra={"maxItems": MAX_OBJECTS}
+    )
     """Object instances; ids are unique."""
-    relations: tuple[Relation, ...] = ()
+    relations: tuple[Relation, ...] = Field(
+        default=(), json_schema_extra={"maxItems": MAX_RELATIONS, "uniqueItems": True}
+    )
     """Directed edges; both ends are objects of this scene, each triple occurs once."""
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings
@@ -25,13 +25,14 @@ from scenewright.runs.folder import RunError
 from scenewright.service.api import health, images, parse, profiles, refinements, scores
 from scenewright.service.api.access import AuthMiddleware, problem_reply
 from scenewright.service.api.description import complete
+from scenewright.service.compat.automatic1111 import errors as automatic1111_errors
 from scenewright.service.compat.automatic1111 import routes as automatic1111
 from scenewright.service.compat.openai_images import models as openai_models
 from scenewright.service.compat.openai_images import routes as openai_images
 from scenewright.service.compat.openai_images.errors import (
-    error_body,
     error_reply,
     has_openai_errors,
+    status_reply,
     wrong_fields,
 )
 from scenewright.service.core.driving import Models
@@ -41,6 +42,7 @@ from scenewright.service.core.observing.observers import Observability, Observab
 from scenewright.service.core.schemas import Problem
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
+from scenewright.service.mcp import http_transport as mcp_transport
 from scenewright.service.mcp.http_transport import add_mcp, mcp_lifespan
 from scenewright.service.web.rendering import error_page, for_people
 from scenewright.service.web.router import router as pages
@@ -125,15 +127,17 @@ def create_health_app(service: Service) -> FastAPI:
 
 async def _told(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
-    if has_openai_errors(request.url.path, routed=True):
+    if has_openai_errors(request.url.path) and not for_people(request):
         return error_reply(error)
     return _problem(request, error.status, error.detail, error.headers)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    if has_openai_errors(request.url.path, routed=True):
+    if has_openai_errors(request.url.path):
         return error_reply(wrong_fields(error))
+    if automatic1111_errors.owns(request.url.path):
+        return automatic1111_errors.reply(422, automatic1111_errors.wrong_fields(error))
     found = []
     for item in error.errors()[:5]:
         place = ".".join(str(part) for part in item["loc"])
@@ -170,14 +174,21 @@ def _problem(
     told = detail[:_MOST_DETAIL].encode(errors="replace").decode()
     if for_people(request):
         return error_page(request, status, told, headers)
-    if has_openai_errors(request.url.path, routed=False):
-        status = 400 if status == 422 else status
-        return JSONResponse(error_body(status, told), status, headers)
+    if has_openai_errors(request.url.path):
+        return status_reply(request, status, told, headers or {})
+    if automatic1111_errors.owns(request.url.path):
+        return automatic1111_errors.reply(status, told, headers)
+    if mcp_transport.owns(request.url.path):
+        return mcp_transport.error_reply(status, told, headers)
     return problem_reply(status, told, headers)
 
 
 def _refused(path: str, error: ServiceError) -> Response:
     """Return the reply to a request that the middleware refuses before its route."""
-    if has_openai_errors(path, routed=False):
+    if has_openai_errors(path):
         return error_reply(error)
+    if automatic1111_errors.owns(path):
+        return automatic1111_errors.reply(error.status, error.detail, error.headers)
+    if mcp_transport.owns(path):
+        return mcp_transport.error_reply(error.status, error.detail, error.headers)
     return problem_reply(error.status, error.detail, error.headers)

@@ -125,7 +125,7 @@ def test_what_is_unscored_has_an_exit_code_and_a_reason(
         ('grader = "exact"', 'grader = "me"', "no grader 'me'"),
         ('name = "trial"', 'name = "trial"\nseeds = [1, 1]', "seeds lists something twice"),
         ('name = "trial"', 'name = "trial"\nvocabulary = "all"', "use set, miniature, or a table"),
-        ('name = "trial"', 'nam = "trial"', "Field required"),
+        ('name = "trial"', 'nam = "trial"', "is required"),
         ("scenes.jsonl", "other.jsonl", "there is no file or folder"),
     ],
 )

@@ -114,7 +114,7 @@ def test_profiles_come_from_a_named_file_too(tmp_path: Path) -> None:
     [
         ('extends = "sd99"', "which does not exist: there are chroma"),
         ('backend = "diffusers:x"', 'names no judges: add them, or .* extends = "miniature"'),
-        ("rounds = 3", "backend: Field required"),
+        ("rounds = 3", "backend: is required"),
         ("steps = 3", 'names no backend and no judges: .* extends = "miniature"'),
         (
             'extends = "sdxl"\nbackend = "dalle:3"',

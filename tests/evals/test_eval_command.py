@@ -116,7 +116,7 @@ def test_above_the_limit_it_does_not_begin_unasked(
         ('backends = ["nothing"]', "nothing"),
         ('metrics = ["sgscor"]', "unknown metric 'sgscor': use one of"),
         ("seeds = [1, 1]", "seeds lists something twice"),
-        ('nam = "x"', "nam: Extra inputs are not permitted"),
+        ('nam = "x"', "nam: unknown key"),
     ],
 )
 def test_a_wrong_configuration_says_where(place: Path, line: str, said: str) -> None:

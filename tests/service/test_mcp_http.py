@@ -138,3 +138,24 @@ async def test_keys_are_demanded_and_tenants_kept_apart(tmp_path: Path) -> None:
             assert len(data(await client.call_tool("list_runs", {}))["runs"]) == 2
             told = refusal(await client.call_tool("generate_image", {"run": session}))
             assert "no scope 'refine'" in told
+
+
+async def test_a_refused_request_tells_the_client_why(tmp_path: Path) -> None:
+    async with at(tmp_path, scripted(), keys=True) as (url, app):
+        _, slow = await app.state.service.keys.create("studio", requests_per_minute=0)
+        for key, words in (("wrong", "the API key is wrong"), (slow, "0 requests a minute")):
+            with pytest.raises(BaseException) as caught:
+                async with keyed(url, key) as client:
+                    await client.list_tools()
+            assert words in str(errors_in(caught.value))
+        async with httpx2.AsyncClient() as http:
+            reply = await http.post(url, json={})
+        assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
+        assert reply.json()["error"]["message"].startswith("an API key is needed")
+
+
+def errors_in(error: BaseException) -> list[BaseException]:
+    """``error``, or those in a group of them, which the client's task groups make."""
+    if isinstance(error, BaseExceptionGroup):
+        return [inner for one in error.exceptions for inner in errors_in(one)]
+    return [error]

@@ -48,7 +48,8 @@ from scenewright.service.core.identity import LOCAL, Identity, Scope, require_sc
 from scenewright.service.mcp import tools
 from scenewright.service.mcp.agent_sessions import AgentSessions
 from scenewright.service.mcp.calls import Call
-from scenewright.service.mcp.replies import ROOT, ToolResult
+from scenewright.service.mcp.replies import ROOT, RunStatus, ToolResult
+from scenewright.service.mcp.schemas import input_schema, output_schema
 from scenewright.tools.director import Arguments, wrong_arguments
 
 RequestContext = ServerRequestContext[AgentSessions, Any]
@@ -78,6 +79,8 @@ _TOOLS: tuple[tuple[Use, str, Scope], ...] = (
     (tools.parse_scene, "Read a scene", "parse"),
     (tools.open_scene, "Direct a scene yourself", "refine"),
 )
+_DESCRIBES_RUNS = "get_run"
+"""The tool whose output schema describes runs; the others that reply one say the least of it."""
 _REQUEST: ContextVar[RequestContext] = ContextVar("request")
 """The request at work: the SDK lists resources without one."""
 
@@ -139,10 +142,12 @@ class _Server(MCPServer[AgentSessions]):
             name=name,
             title=title,
             description=tools.about(takes),
-            parameters=takes.model_json_schema(),
+            parameters=input_schema(takes),
             fn_metadata=FuncMetadata(
                 arg_model=create_model(takes.__name__, __base__=(_WholeArguments, takes)),
-                output_schema=gives.model_json_schema(mode="serialization"),
+                output_schema=output_schema(
+                    gives, brief=gives is RunStatus and name != _DESCRIBES_RUNS
+                ),
             ),
             is_async=True,
             context_kwarg="context",

@@ -141,7 +141,7 @@ def test_images_begin_at_the_table_and_lost_ones_are_noted(tmp_path: Path) -> No
         ({"prompt": "x", "scene": 3}, "line 2: scene holds int"),
         ({"prompt": "x", "meta": [1]}, "line 2: meta must be an object"),
         ({"prompt": "x", "facts": "[{"}, "line 2, facts is not valid JSON"),
-        ({"prompt": "x", "facts": [{"id": "f"}]}, r"line 2: facts.0.kind: Field required"),
+        ({"prompt": "x", "facts": [{"id": "f"}]}, r"line 2: facts.0.kind: is required"),
         ({"group": "x"}, "line 2: the item 'row-000002' has neither scene, prompt nor image"),
         ({"id": "a", "prompt": "again"}, "the id 'a' is given twice"),
         ({"prompt": "x", "detections": [{"name": "dog"}]}, r"line 2: detections.0"),

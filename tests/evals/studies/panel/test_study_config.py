@@ -69,15 +69,15 @@ BASE = 'name = "x"\n[source]\nkind = "table"\npath = "a.csv"\n'
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (BASE.replace("table", "tabel"), "source: Input tag 'tabel' found"),
-        (BASE + "ratings = 'r.csv'\n", "source.table.ratings: Extra inputs are not permitted"),
+        (BASE.replace("table", "tabel"), "source: unknown 'kind' 'tabel'"),
+        (BASE + "ratings = 'r.csv'\n", "source.table.ratings: unknown key"),
         ('parts = ["powr"]\n' + BASE, "unknown part 'powr': use one of people"),
         ('parts = ["power", "power"]\n' + BASE, "parts lists one twice"),
         ("parts = []\n" + BASE, "parts is empty"),
         (BASE + "[part.powr]\n", "unknown part 'powr'"),
         ('parts = ["power"]\n' + BASE + "[part.people]\n", "parts does not list it"),
-        ("resamples = 5\n" + BASE, "resamples: Input should be greater than or equal to 100"),
-        ('name = "x"\n', "source: Field required"),
+        ("resamples = 5\n" + BASE, "resamples: must be at least 100"),
+        ('name = "x"\n', "source: is required"),
         ('name = "x"\n[source]\nkind = "painted"\njudges = ["a:b", "a:b"]\n', "lists one twice"),
     ],
 )
@@ -106,7 +106,7 @@ def test_options_are_checked_against_their_part() -> None:
     config = StudyConfig.model_validate({**base, "part": {"power": {"times": 3}}})
     assert config.options_of(part) == Some(times=3)
     wrong = StudyConfig.model_validate({**base, "part": {"power": {"time": 3}}})
-    with pytest.raises(PanelStudyError, match=r"\[part.power\] time: Extra inputs.*options: times"):
+    with pytest.raises(PanelStudyError, match=r"\[part.power\] time: unknown key.*options: times"):
         wrong.options_of(part)
     # `scenewright study parts` tells what they mean.
     assert Some.model_fields["times"].description == "How often."
