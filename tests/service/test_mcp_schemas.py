@@ -56,7 +56,7 @@ async def test_replies_fit_their_schemas(client: Calls) -> None:
     mine = (await asked("open_scene", triplets=SCENE))["run"]
     await asked("generate_image", run=mine)
     over = await asked("accept", run=mine)
-    Draft202012Validator(schemas["get_run"]).validate(over["result"])
+    Draft202012Validator(schemas["refine_scene"]).validate(over["result"])
 
 
 def scene(**more: Any) -> dict[str, Any]:

@@ -160,8 +160,8 @@ class OpenedRun(BaseModel):
     """URI of the run's page."""
 
 
-_AS_GET_RUN = {"type": ["object", "null"], "description": "The run as get_run replies it."}
-"""Schema of a run within another reply: it is described once, at ``get_run``."""
+_AS_GET_RUN = {"type": ["object", "null"], "description": "The run as refine_scene replies it."}
+"""Schema of a run within another reply: it is described once, at ``refine_scene``."""
 
 
 class ToolResult(BaseModel):

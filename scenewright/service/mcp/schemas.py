@@ -14,6 +14,11 @@ from pydantic import BaseModel
 
 _MAPS = ("properties", "$defs", "patternProperties")
 """Keywords whose values map names of the caller's to schemas."""
+_LIMITS = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
+     "minItems", "maxItems", "uniqueItems", "pattern", "propertyNames"}
+)  # fmt: skip
+"""Keywords that bind who writes a value: nobody writes replies."""
 _NULL = {"type": "null"}
 _MANY = 8
 """Of parts of a reply with more fields only those that are always there are described."""
@@ -85,7 +90,10 @@ def _named(part: Mapping[str, Any]) -> str:
 
 
 def _shortened(schema: Any, *, reply: bool) -> Any:
-    """Return a schema without what says nothing; those of a ``reply`` have no defaults either."""
+    """Return a schema without what says nothing.
+
+    That of a ``reply`` has neither defaults nor limits.
+    """
     if isinstance(schema, list):
         return [_shortened(one, reply=reply) for one in schema]
     if not isinstance(schema, dict):
@@ -100,6 +108,8 @@ def _shortened(schema: Any, *, reply: bool) -> Any:
         elif key == "description":
             # The first paragraph says what it is; what follows is for readers of the code.
             found[key] = " ".join(str(value).partition("\n\n")[0].replace("``", "").split())
+        elif reply and key in _LIMITS:
+            continue
         elif key != "title" and (key, value) != ("additionalProperties", True):
             found[key] = _shortened(value, reply=reply)
     return _nullable(found) if reply else _never_null(found)

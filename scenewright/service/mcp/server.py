@@ -48,7 +48,7 @@ from scenewright.service.core.identity import LOCAL, Identity, Scope, require_sc
 from scenewright.service.mcp import tools
 from scenewright.service.mcp.agent_sessions import AgentSessions
 from scenewright.service.mcp.calls import Call
-from scenewright.service.mcp.replies import ROOT, RunStatus, ToolResult
+from scenewright.service.mcp.replies import ROOT, ToolResult
 from scenewright.service.mcp.schemas import input_schema, output_schema
 from scenewright.tools.director import Arguments, wrong_arguments
 
@@ -79,8 +79,6 @@ _TOOLS: tuple[tuple[Use, str, Scope], ...] = (
     (tools.parse_scene, "Read a scene", "parse"),
     (tools.open_scene, "Direct a scene yourself", "refine"),
 )
-_DESCRIBES_RUNS = "get_run"
-"""The tool whose output schema describes runs; the others that reply one say the least of it."""
 _REQUEST: ContextVar[RequestContext] = ContextVar("request")
 """The request at work: the SDK lists resources without one."""
 
@@ -122,17 +120,33 @@ class _Server(MCPServer[AgentSessions]):
 
     def _tools(self) -> list[Tool]:
         found = []
+        # The first tool with a kind of reply describes it whole.
+        described: set[Any] = set()
         for use, title, scope in _TOOLS:
             hints = get_type_hints(use, include_extras=True)
             gives = get_args(hints["return"])[1]
-            found.append(self._tool(use.__name__, title, hints["given"], gives, scope, use))
+            brief = gives in described
+            found.append(
+                self._tool(use.__name__, title, hints["given"], gives, scope, use, brief=brief)
+            )
+            described.add(gives)
         for name, use in tools.DIRECTOR_TOOLS.items():
             title, takes = name.replace("_", " ").capitalize(), tools.arguments_of(name)
-            found.append(self._tool(name, title, takes, ToolResult, "refine", use))
+            brief = ToolResult in described
+            found.append(self._tool(name, title, takes, ToolResult, "refine", use, brief=brief))
+            described.add(ToolResult)
         return found
 
     def _tool(
-        self, name: str, title: str, takes: type[Arguments], gives: Any, scope: Scope, use: Use
+        self,
+        name: str,
+        title: str,
+        takes: type[Arguments],
+        gives: Any,
+        scope: Scope,
+        use: Use,
+        *,
+        brief: bool,
     ) -> Tool:
         async def called(given: Arguments, context: Context[AgentSessions]) -> CallToolResult:
             return await use(self.call(context.request_context, scope), given)
@@ -145,9 +159,7 @@ class _Server(MCPServer[AgentSessions]):
             parameters=input_schema(takes),
             fn_metadata=FuncMetadata(
                 arg_model=create_model(takes.__name__, __base__=(_WholeArguments, takes)),
-                output_schema=output_schema(
-                    gives, brief=gives is RunStatus and name != _DESCRIBES_RUNS
-                ),
+                output_schema=output_schema(gives, brief=brief),
             ),
             is_async=True,
             context_kwarg="context",

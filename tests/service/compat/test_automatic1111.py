@@ -211,7 +211,7 @@ async def test_the_same_idempotency_key_gives_the_runs_that_are_there(plugin: Pl
         ({"prompt": "a ball", "width": 99999, "height": 0}, "height: must be at least 16"),
         ({"prompt": "a ball", "batch_size": 0}, "batch_size: must be at least 1"),
         ({"prompt": "a ball on a table. " * 540}, "the limit is 5000"),
-        ({"prompt": "a ball", "enable_hr": True, "width": 2048}, "hires fix asks for 4096x1024"),
+        ({"prompt": "a ball", "enable_hr": True, "width": 2304}, "hires fix asks for 4608x1024"),
         ({"prompt": "a ball", "script_name": "X/Y/Z plot"}, "no script 'X/Y/Z plot' here"),
         ({"prompt": "a ball", "alwayson_scripts": {"controlnet": {}}}, "no script 'controlnet'"),
         ([1], "the body: must be an object"),

@@ -151,6 +151,18 @@ async def test_what_has_no_effect_is_named_in_reply_info_and_header(plugin: Plug
     assert options.headers["x-scenewright-ignored"] == "live_previews_enable"
 
 
+async def test_fields_without_effect_may_hold_anything(plugin: Plugin) -> None:
+    content = (
+        '{"prompt": "a red ball", "eta": NaN, "note": "\\ud800", "hr_scale": 0,'
+        ' "alwayson_scripts": [], "override_settings": [], "scenewright": {"rounds": 1}}'
+    )
+    headers = {"Content-Type": "application/json"}
+    found = await plugin.http.post("/sdapi/v1/txt2img", content=content, headers=headers)
+    assert found.status_code == 200, found.text
+    assert found.json()["parameters"]["eta"] is None
+    assert set(found.json()["ignored"]) == {"eta", "note"}
+
+
 async def test_a_model_without_seeds_and_negative_prompts_says_so(
     settings: ServiceSettings,
 ) -> None:

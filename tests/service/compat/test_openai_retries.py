@@ -124,4 +124,6 @@ async def test_a_key_that_was_used_is_named_as_it_was_sent(url: str, door: str) 
         (await http.post(door, json=body, headers=headers)).raise_for_status()
         refused = await http.post(door, json={**body, "prompt": "A dog."}, headers=headers)
     assert refused.status_code == 409
+    if door.startswith("/v1"):
+        assert refused.headers["x-should-retry"] == "false"
     assert "the idempotency key 'order 66' was used for another request (run run_" in refused.text

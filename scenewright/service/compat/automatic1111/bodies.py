@@ -34,6 +34,8 @@ OWN_SIDE = 512
 LEAST_SIDE, MOST_SIDE = 16, 4096
 """Pixels of a side."""
 
+_OBJECTS = ("alwayson_scripts", "override_settings")
+
 
 class TextToImage(BaseModel):
     """A request for pictures.
@@ -66,7 +68,7 @@ class TextToImage(BaseModel):
     """Whether the pictures are to be larger than ``width`` and ``height``, by the next three
     fields: drawn as large as the model draws well, and scaled from there. There is no second
     pass."""
-    hr_scale: float = Field(default=2.0, ge=1.0, le=8.0)
+    hr_scale: float = Field(default=2.0, ge=0.0, le=100.0, allow_inf_nan=False)
     """How many times as wide and as high."""
     hr_resize_x: int = Field(default=0, ge=0, le=MOST_SIDE)
     """Width in pixels, in place of ``hr_scale``; 0: by the height."""
@@ -89,7 +91,12 @@ class TextToImage(BaseModel):
         """Take null for a field that is not there, as AUTOMATIC1111 does."""
         if not isinstance(given, dict):
             return given
-        return {name: value for name, value in given.items() if value is not None}
+        # Some languages write an empty object as a list.
+        return {
+            name: value
+            for name, value in given.items()
+            if value is not None and not (name in _OBJECTS and value == [])
+        }
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

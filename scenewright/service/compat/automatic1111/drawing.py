@@ -151,7 +151,7 @@ async def reply_of(
     others = [outcome for outcome in found if outcome.image is None]
     return TextToImageReply(
         images=tuple(one.content for one in sent) if ordered.body.send_images else (),
-        parameters=ordered.body.model_dump(mode="json", exclude={"scenewright"}),
+        parameters=_echo(ordered.body),
         info=json.dumps(_info(ordered, sent)),
         ignored=ordered.ignored,
         scenewright=(*drawn, *others),
@@ -167,14 +167,15 @@ async def _sent(service: Service, ordered: AcceptedRequest, outcome: Outcome) ->
     _, own, _ = await asyncio.to_thread(picture_file, path)
     size = ordered.size or own
     request = drawing.request if drawing is not None else None
-    steps = drawing.steps if drawing is not None else None
+    done = drawing.steps if drawing is not None else None
+    asked = request.steps if request is not None else None
     guidance = request.guidance if request is not None else None
     one = SentPicture(
         outcome=outcome,
         content="",
         infotext="",
         size=size,
-        steps=steps or (request and request.steps) or _steps(ordered),
+        steps=done or asked or _steps(ordered),
         guidance=_guidance(ordered) if guidance is None else guidance,
         sampler=str(details.get("scheduler") or OWN_SAMPLER),
     )
@@ -237,7 +238,8 @@ def _infotext(
         or None,
         "Version": f"scenewright {VERSION}",
     }
-    return written(body.prompt, body.negative_prompt, told)
+    avoided = drawing.request.negative_prompt if drawing is not None else body.negative_prompt
+    return written(body.prompt, avoided if ordered.features.negative_prompt else "", told)
 
 
 def _request(service: Service, identity: Identity, body: TextToImage) -> RefinementRequest:
@@ -309,6 +311,14 @@ def _info(ordered: AcceptedRequest, sent: Sequence[SentPicture]) -> dict[str, ob
             for one in sent
         ],
     }
+
+
+def _echo(body: TextToImage) -> dict[str, object]:
+    """Return a request as JSON, without numbers and texts that it cannot hold."""
+    told = json.dumps(body.model_dump(mode="json", exclude={"scenewright"}), ensure_ascii=False)
+    sound = told.encode(errors="replace").decode()
+    found: dict[str, object] = json.loads(sound, parse_constant=lambda _: None)
+    return found
 
 
 def _steps(ordered: AcceptedRequest) -> int:

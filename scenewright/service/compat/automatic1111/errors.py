@@ -17,7 +17,7 @@ _OURS = re.compile(r"/sdapi(?:/|$)")
 _MOST_TOLD = 5
 
 
-class ErrorReply(BaseModel):
+class WebUIError(BaseModel):
     """An error as AUTOMATIC1111 tells it."""
 
     error: str
@@ -44,7 +44,7 @@ def reply(status: int, detail: str, headers: Mapping[str, str] | None = None) ->
     # What was sent may stand in it, with halves of characters that no JSON holds.
     told = detail.encode(errors="replace").decode()
     return JSONResponse(
-        ErrorReply(error=kind, detail=told, errors=told).model_dump(), status, headers
+        WebUIError(error=kind, detail=told, errors=told).model_dump(), status, headers
     )
 
 

@@ -28,7 +28,7 @@ from scenewright.service.compat.automatic1111.drawing import (
     reply_of,
     skip,
 )
-from scenewright.service.compat.automatic1111.errors import ErrorReply
+from scenewright.service.compat.automatic1111.errors import WebUIError
 from scenewright.service.compat.automatic1111.ignored import header_of, ignored_options
 from scenewright.service.compat.automatic1111.infotexts import info_of
 from scenewright.service.compat.automatic1111.memory import Memory, memory_here
@@ -41,7 +41,7 @@ router = APIRouter(
     prefix="/sdapi/v1",
     tags=["automatic1111"],
     responses={
-        "default": {"model": ErrorReply, "description": "An error in AUTOMATIC1111's form."}
+        "default": {"model": WebUIError, "description": "An error in AUTOMATIC1111's form."}
     },
 )
 

@@ -126,7 +126,9 @@ def has_openai_errors(path: str) -> bool:
 def error_reply(error: ServiceError) -> Response:
     """Return the reply that tells ``error``."""
     status, body = body_of(error)
-    return JSONResponse(body, status, error.headers)
+    # The clients send again what conflicts, and what is wrong stays wrong.
+    more = {"x-should-retry": "false"} if status == 409 else {}
+    return JSONResponse(body, status, {**error.headers, **more})
 
 
 def status_reply(request: Request, status: int, detail: str, headers: dict[str, str]) -> Response:
