@@ -45,6 +45,7 @@ class SceneError(ValueError):
     """An invalid scene graph; the message names the place and the remedy."""
 
 
+_PLAIN = re.compile(r"[!-~]+(?: [!-~]+)*", re.ASCII)
 # Zero-width joiners belong to the spelling of some scripts; other format characters do not.
 _JOINERS = re.compile(r"(?<=\S)[\u200c\u200d](?=\S)")
 
@@ -54,6 +55,9 @@ def clean_name(text: str, what: str, limit: int = MAX_NAME_LENGTH) -> str:
 
     Raises ``SceneError`` if it is empty, has more than ``limit`` characters or is unprintable.
     """
+    if 0 < len(text) <= limit and _PLAIN.fullmatch(text):
+        # What almost every name is, and large scenes have thousands of names.
+        return text
     folded = _SPACE.sub(" ", unicodedata.normalize("NFC", text)).strip()
     if not folded:
         raise SceneError(f"{what} is empty: give it a name, for example 'dog'")

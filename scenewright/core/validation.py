@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, get_args
 
@@ -86,7 +87,7 @@ def problem_in_words(problem: Mapping[str, Any]) -> str:
     if kind in _OWN or kind not in _TYPES:
         return said.removeprefix("Value error, ").removeprefix("Assertion failed, ")
     if kind in _WORDS:
-        return _WORDS[kind].format_map(problem.get("ctx") or {})
+        return _WORDS[kind].format_map(defaultdict(str, problem.get("ctx") or {}))
     return f"is not valid ({kind.replace('_', ' ')})"
 
 

@@ -119,9 +119,9 @@ class RefineWithReference(_Drawing):
     facts: list[str] = Field(default=[], max_length=200)
     """Ids of the missing facts to repair; empty: all that are missing."""
     weight_best: float | None = Field(default=None, ge=0.0, le=2.0)
-    """Weight of the best picture (λ0 of Scene-Bench Eq. 5); left out: the profile's."""
+    """Weight of the best picture (λ0 of Scene-Bench Eq. 5); by default the profile's."""
     weight_missing: float | None = Field(default=None, ge=0.0, le=2.0)
-    """Weight of the picture of what is missing (λ1 of Scene-Bench Eq. 5); left out: the profile's."""
+    """Weight of the picture of what is missing (λ1 of Eq. 5); by default the profile's."""
 
 
 _SHARES: JsonDict = {"items": {"type": "number", "minimum": 0, "maximum": 1}}

@@ -16,10 +16,10 @@ _ANY = SceneGraph()
 def runnable_profiles(service: Service) -> dict[str, tuple[str, ...]]:
     """Return the profiles that may be asked for, each with what it lacks; empty: it can run.
 
-    Where other machines drive the runs, what is here says nothing of them: none lacks anything.
+    Where other machines may drive the runs, what is here says nothing of them: none lacks anything.
     """
     found = profiles_of(service.base, service.settings.profiles)
-    if not service.settings.work:
+    if _elsewhere(service):
         return dict.fromkeys(found, ())
     return {
         name: lacking(profile, service.base, _replaced(service, name))
@@ -34,11 +34,15 @@ def lacking_words(profile: str, lost: Sequence[str]) -> str:
 
 def check_runnable(service: Service, profile: str) -> str | None:
     """Return why ``profile``, which may be asked for, cannot run here; none: it can."""
-    if not service.settings.work:
+    if _elsewhere(service):
         return None
     known = profiles_of(service.base, service.settings.profiles)[profile]
     lost = lacking(known, service.base, _replaced(service, profile))
     return lacking_words(profile, lost) if lost else None
+
+
+def _elsewhere(service: Service) -> bool:
+    return service.settings.shared or not service.settings.work
 
 
 def _replaced(service: Service, profile: str) -> tuple[str, ...]:

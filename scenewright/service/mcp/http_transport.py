@@ -69,9 +69,7 @@ def owns(path: str) -> bool:
     return path.rstrip("/").endswith(PATH)
 
 
-def error_reply(
-    status: int, detail: str, headers: Mapping[str, str] | None = None
-) -> JSONResponse:
+def error_reply(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return the reply to a request that is refused before it reaches the MCP server.
 
     A JSON-RPC error without an id: clients show its words in place of the bare status.

@@ -64,7 +64,10 @@ def _routes(app: FastAPI) -> list[APIRoute]:
             "POST", "/images/generations", {"json": {"prompt": "x" * 3 * 2**20}},
             openai.APIStatusError, 413, "request_too_large",
         ),
-        ("POST", "/images/generations", {"json": [1]}, openai.BadRequestError, 400, "invalid_value"),
+        (
+            "POST", "/images/generations", {"json": [1]},
+            openai.BadRequestError, 400, "invalid_value",
+        ),
         (
             "GET", f"/images/files/run_{'0' * 32}/{'0' * 64}", {},
             openai.NotFoundError, 404, "not_found",

@@ -69,9 +69,7 @@ def ignored_of(body: TextToImage, features: BackendFeatures) -> dict[str, str]:
         if second and not body.enable_hr:
             continue
         reason = _ONE_PASS if second else _WHY.get(name, _ELSE)
-        found[name[:100]] = (
-            "pictures are scaled with Lanczos" if name == "hr_upscaler" else reason
-        )
+        found[name[:100]] = "pictures are scaled with Lanczos" if name == "hr_upscaler" else reason
     found |= ignored_options(body.override_settings, "override_settings.")
     if body.negative_prompt and not features.negative_prompt:
         found["negative_prompt"] = "the profile's model takes none"
