@@ -8,7 +8,8 @@ from typing import Literal, get_args
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorType, PydanticCustomError
+from pydantic_core import PydanticCustomError
+from pydantic_core.core_schema import ErrorType
 
 from scenewright.core.validation import first_problem, problem_in_words
 

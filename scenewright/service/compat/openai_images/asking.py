@@ -103,7 +103,7 @@ async def ask(
     group = hashlib.sha256(key.encode()).hexdigest() if key else content.hexdigest()
     async with turn(identity, group):
         # A retry may come while its first request is still being taken in.
-        runs = None
+        runs: list[Run] | None = None
         if key is None:
             runs = await runs_of_retry(service, identity, group, many) if retry else None
             group = f"{group}:{secrets.token_hex(8)}"

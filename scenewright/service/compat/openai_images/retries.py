@@ -58,7 +58,8 @@ async def runs_of_retry(
     None if there is no such request within :data:`WITHIN_SECONDS`, or one of its runs was
     cancelled, as those of a request that was refused are.
     """
-    since, before = time.time() - WITHIN_SECONDS, None
+    since = time.time() - WITHIN_SECONDS
+    before: str | None = None
     found: dict[str, dict[int, Run]] = {}
     while True:
         runs, before = await service.store.list(identity.tenant, before=before, limit=MAX_LISTED)

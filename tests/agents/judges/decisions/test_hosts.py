@@ -165,7 +165,7 @@ def test_an_address_that_lacks_something_says_what(monkeypatch: pytest.MonkeyPat
     [
         ("nowhere", {}, "no host 'nowhere' of decision models: use one of systemone, transformers"),
         ("vllm", {"pictures": "mail"}, "host vllm cannot be used so: pictures"),
-        ("vllm", {"colour": 1}, "colour: unknown key"),
+        ("vllm", {"colour": 1}, "colour: Extra inputs"),
         ("vllm", {"path": "v1"}, "path"),
         ("vllm", {"path": "/{place}"}, "use {model} and {account} only"),
         ("vllm", {"path": "/{account}"}, "account_variable"),
