@@ -20,9 +20,7 @@ import openai
 def main(prompt: str, picture: str | None) -> None:
     """Draw ``prompt``, or repair ``picture`` until it shows that; tell the facts at the end."""
     url = os.environ.get("SCENEWRIGHT_URL", "http://127.0.0.1:8642")
-    client = openai.OpenAI(
-        base_url=f"{url}/v1", api_key=os.environ.get("SCENEWRIGHT_KEY", "none"), max_retries=0
-    )
+    client = openai.OpenAI(base_url=f"{url}/v1", api_key=os.environ.get("SCENEWRIGHT_KEY", "none"))
     if picture is None:
         stream = client.images.generate(prompt=prompt, stream=True, partial_images=3)
     else:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Match
 
 from scenewright.config.profiles import SettingsError
@@ -32,13 +32,14 @@ from scenewright.runs.folder import RunError
 from scenewright.service.api import health, images, parse, profiles, refinements, scores
 from scenewright.service.api.access import AuthMiddleware, problem_reply
 from scenewright.service.api.description import complete
+from scenewright.service.compat.automatic1111 import errors as automatic1111_errors
 from scenewright.service.compat.automatic1111 import routes as automatic1111
 from scenewright.service.compat.openai_images import models as openai_models
 from scenewright.service.compat.openai_images import routes as openai_images
 from scenewright.service.compat.openai_images.errors import (
-    error_body,
     error_reply,
     has_openai_errors,
+    status_reply,
     wrong_fields,
 )
 from scenewright.service.core.disclosure import MOST_DETAIL
@@ -53,6 +54,7 @@ from scenewright.service.core.observing.observers import (
 from scenewright.service.core.schemas import Problem
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
+from scenewright.service.mcp import http_transport as mcp_transport
 from scenewright.service.mcp.http_transport import add_mcp, mcp_lifespan
 from scenewright.service.web.rendering import error_page, for_people
 from scenewright.service.web.router import router as pages
@@ -146,7 +148,7 @@ async def _told(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
     # Models and their loaders say in it where they looked.
     error.detail = _disclosed(request, error)
-    if has_openai_errors(request.url.path, routed=True):
+    if has_openai_errors(request.url.path) and not for_people(request):
         return error_reply(error)
     like = error.run if isinstance(error, DamagedRun) else None
     return _problem(request, error.status, error.detail, error.headers, like=like)
@@ -157,8 +159,10 @@ async def _invalid(request: Request, error: Exception) -> Response:
     unsupported = _wrong_media_type(request, error)
     if unsupported is not None:
         return await _told(request, unsupported)
-    if has_openai_errors(request.url.path, routed=True):
+    if has_openai_errors(request.url.path):
         return error_reply(wrong_fields(error))
+    if automatic1111_errors.owns(request.url.path):
+        return automatic1111_errors.reply(422, automatic1111_errors.wrong_fields(error))
     found = list(dict.fromkeys(map(_in_words, error.errors()[:_MOST_PROBLEMS])))
     return _problem(request, 422, "; ".join(found) + ". See /openapi.json for what is taken")
 
@@ -255,14 +259,21 @@ def _problem(
     told = detail[:MOST_DETAIL].encode(errors="replace").decode()
     if for_people(request):
         return error_page(request, status, told, headers, like=like)
-    if has_openai_errors(request.url.path, routed=False):
-        status = 400 if status == 422 else status
-        return JSONResponse(error_body(status, told), status, headers)
+    if has_openai_errors(request.url.path):
+        return status_reply(request, status, told, headers or {})
+    if automatic1111_errors.owns(request.url.path):
+        return automatic1111_errors.reply(status, told, headers)
+    if mcp_transport.owns(request.url.path):
+        return mcp_transport.error_reply(status, told, headers)
     return problem_reply(status, told, headers)
 
 
 def _refused(path: str, error: ServiceError) -> Response:
     """Return the reply to a request that the middleware refuses before its route."""
-    if has_openai_errors(path, routed=False):
+    if has_openai_errors(path):
         return error_reply(error)
+    if automatic1111_errors.owns(path):
+        return automatic1111_errors.reply(error.status, error.detail, error.headers)
+    if mcp_transport.owns(path):
+        return mcp_transport.error_reply(error.status, error.detail, error.headers)
     return problem_reply(error.status, error.detail, error.headers)

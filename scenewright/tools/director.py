@@ -22,9 +22,11 @@ from typing import Any, Literal, Self
 
 from PIL import Image, ImageDraw
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.config import JsonDict
 
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.layout import Region
+from scenewright.core.validation import problem_in_words
 
 PREVIEW_SIDE = 256
 """Longest side, in pixels, of a picture that goes to a language model."""
@@ -89,7 +91,7 @@ def wrong_arguments(tool: str, error: ValidationError) -> str:
     Without the values.
     """
     found = [
-        f"{'.'.join(str(part) for part in item['loc']) or 'arguments'}: {item['msg']}"
+        f"{'.'.join(str(part) for part in item['loc']) or 'arguments'}: {problem_in_words(item)}"
         for item in error.errors(include_url=False, include_input=False)
     ]
     return f"{tool} was not done: {'; '.join(found)}. Correct the arguments and call it again"
@@ -117,15 +119,24 @@ class RefineWithReference(_Drawing):
     facts: list[str] = Field(default=[], max_length=200)
     """Ids of the missing facts to repair; empty: all that are missing."""
     weight_best: float | None = Field(default=None, ge=0.0, le=2.0)
-    """Weight of the best picture (λ0 of Scene-Bench Eq. 5); null: the profile's."""
+    """Weight of the best picture (λ0 of Scene-Bench Eq. 5); by default the profile's."""
     weight_missing: float | None = Field(default=None, ge=0.0, le=2.0)
-    """Weight of the picture of what is missing (λ1 of Scene-Bench Eq. 5); null: the profile's."""
+    """Weight of the picture of what is missing (λ1 of Eq. 5); by default the profile's."""
+
+
+_SHARES: JsonDict = {"items": {"type": "number", "minimum": 0, "maximum": 1}}
+"""Schema of a box, whose sides :func:`region_of_box` checks."""
+_DIFFERENT: JsonDict = {
+    "uniqueItems": True,
+    "items": {"type": "string", "minLength": 1, "maxLength": 60},
+}
+"""Schema of the options of a question."""
 
 
 class Inpaint(_Drawing):
     """Draw a part of a picture anew and keep the rest as it is; the result is a new picture."""
 
-    box: list[float] = Field(max_length=4)
+    box: list[float] = Field(max_length=4, json_schema_extra={**_SHARES, "minItems": 4})
     """The part to draw: left, top, right, bottom, each from 0 to 1."""
     prompt: str = Field(default="", max_length=4000)
     """Words to draw from; empty: the composer's description of the whole scene."""
@@ -169,13 +180,15 @@ class Look(Arguments):
 
     image: str = Field(default="best", max_length=40)
     """Id of the picture (r0, r1, r1-reference), best or newest."""
-    box: list[float] = Field(default=[], max_length=4)
+    box: list[float] = Field(default=[], max_length=4, json_schema_extra=_SHARES)
     """Part of the picture: left, top, right, bottom, each from 0 to 1; empty: all of it."""
     show: Literal["crop", "box"] = "crop"
     """crop: only the part in the box, enlarged; box: the whole picture with the box drawn on it."""
     question: str = Field(default="", max_length=300)
     """A question about what is shown; empty: none is asked."""
-    options: list[str] = Field(default=["yes", "no"], min_length=2, max_length=6)
+    options: list[str] = Field(
+        default=["yes", "no"], min_length=2, max_length=6, json_schema_extra=_DIFFERENT
+    )
     """Answers that the question allows, all different."""
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ import pytest
 from fastapi import FastAPI
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from scenewright.service.app import create_app
 from scenewright.service.core.settings import ServiceSettings
@@ -138,3 +139,28 @@ async def test_keys_are_demanded_and_tenants_kept_apart(tmp_path: Path) -> None:
             assert len(data(await client.call_tool("list_runs", {}))["runs"]) == 2
             told = refusal(await client.call_tool("generate_image", {"run": session}))
             assert "no scope 'refine'" in told
+
+
+async def test_a_refused_request_tells_the_client_why(tmp_path: Path) -> None:
+    async with at(tmp_path, scripted(), keys=True) as (url, app):
+        _, slow = await app.state.service.keys.create("studio", requests_per_minute=0)
+        for key, words in (("wrong", "the API key is wrong"), (slow, "0 requests a minute")):
+            assert words in await failure(url, key)
+        async with httpx2.AsyncClient() as http:
+            reply = await http.post(url, json={})
+        assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
+        assert reply.json()["error"]["message"].startswith("an API key is needed")
+
+
+async def failure(url: str, key: str) -> str:
+    """What a client with ``key`` is told when it lists the tools."""
+    told = ""
+    try:
+        async with keyed(url, key) as client:
+            try:
+                await client.list_tools()
+            except MCPError as error:
+                told = str(error)
+    except* MCPError as group:
+        told = told or str(group.exceptions)
+    return told

@@ -198,15 +198,20 @@ def picture(red: int) -> str:
 async def test_a_picture_is_scored(client: Calls) -> None:
     given: dict[str, Any] = {"triplets": SCENE}
     good = data(await client.call_tool("score_image", {**given, "image": picture(255)}))
-    assert good["sgscore"] == 1.0
+    assert (good["score"], good["satisfied"]) == (1.0, True)
     assert good["missing"] is None
+    assert {fact["state"] for fact in good["facts"]} == {"yes"}
     url = f"data:image/png;base64,{picture(0)}"
     bad = data(await client.call_tool("score_image", {**given, "image": url}))
-    assert bad["sgscore"] == 0.0
-    assert len(bad["missing"]["objects"]) == 3
+    assert (bad["score"], bad["satisfied"]) == (0.0, False)
+    assert len(bad["missing_graph"]["objects"]) == 3
+    assert bad["missing"].count("ball") == 1
     run = data(await client.call_tool("refine_scene", {**given, "rounds": 1}))
     mine = data(await client.call_tool("score_image", {**given, "image": run["image"]}))
-    assert mine["loop"]["verdicts"]
+    judges = {"scripted:a", "scripted:b", "scripted:c"}
+    assert set(mine["answers"]) == judges
+    facts = {fact["id"] for fact in mine["facts"]}
+    assert all(set(said) <= facts for said in mine["answers"].values())
 
 
 @pytest.mark.parametrize(
@@ -241,8 +246,8 @@ async def test_a_scene_is_read(client: Calls) -> None:
     [
         ("refine_scene", {}, "give the scene once"),
         ("refine_scene", {"triplets": "cat", "text": "A cat."}, "give the scene once"),
-        ("refine_scene", {"triplets": "cat", "rounds": 0}, "rounds: "),
-        ("refine_scene", {"triplets": "cat", "profil": "x"}, "profil: "),
+        ("refine_scene", {"triplets": "cat", "rounds": 0}, "rounds: must be at least 1"),
+        ("refine_scene", {"triplets": "cat", "profil": "x"}, "profil: unknown key"),
         ("refine_scene", {"triplets": "cat", "profile": "nobody"}, "nobody"),
         ("refine_scene", {"triplets": "cat", "strategy": "agent"}, "agent"),
         ("get_run", {"run": "run_1"}, "there is no run 'run_1'"),

@@ -163,7 +163,7 @@ async def test_a_run_of_the_api_may_begin_with_a_picture_that_was_sent(
         ({"mask": png()}, "mask", "nowhere transparent"),
         ({"mask": mask(alpha=255)}, "mask", "nowhere transparent"),
         ({"prompt": "masterpiece"}, "prompt", "cannot be read"),
-        ({"n": 0}, "n", "greater than or equal"),
+        ({"n": 0}, "n", "must be at least 1"),
         ({"size": "1x1"}, "size", "16 to 4096"),
         ({"extra_body": {"scenewright": "{"}}, "scenewright", "not valid JSON"),
         (

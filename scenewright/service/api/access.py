@@ -50,7 +50,7 @@ JSON_BYTES = 2 * 2**20
 _SLACK = 2 * 2**20
 """The other fields of a form with files, and its boundaries."""
 _MANY_FILES = "/v1/images/edits"
-_FILES_IN_JSON = ("/mcp", _MANY_FILES)
+_FILES_IN_JSON = ("/mcp", _MANY_FILES, "/sdapi/v1/png-info")
 _FILES = 4
 """As many of the largest files may come with an edit of pictures at once."""
 IDLE_SECONDS = 30.0

@@ -54,6 +54,18 @@ class Conflict(ServiceError):
     status = 409
 
 
+class KeyReused(Conflict):
+    """An idempotency key that came with another request before."""
+
+    def __init__(self, key: str | None, run: str) -> None:
+        """``key`` as the caller knows it; ``run``: the run of the earlier request."""
+        super().__init__(
+            f"the idempotency key {key!r} was used for another request (run {run}): use a new key "
+            "for a new request"
+        )
+        self.run = run
+
+
 class TooLarge(ServiceError):
     """A body, file or picture over the limits."""
 

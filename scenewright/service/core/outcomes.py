@@ -18,7 +18,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.graphs.reporting import Reporting
 from scenewright.runs.model_factory.profiles import backend_of
 from scenewright.runs.records import RunResult
-from scenewright.service.core.errors import ServiceError, Unavailable
+from scenewright.service.core.errors import KeyReused, ServiceError, Unavailable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.requests import profile_of, unread_of
 from scenewright.service.core.schemas import Door, Link, RefinementRequest, Status
@@ -179,9 +179,17 @@ def no_picture(outcomes: Sequence[Outcome]) -> RunFailed:
 
 
 async def submit_all(
-    service: Service, identity: Identity, requests: Sequence[RefinementRequest], door: Door
+    service: Service,
+    identity: Identity,
+    requests: Sequence[RefinementRequest],
+    door: Door,
+    key: str | None = None,
 ) -> list[Run]:
-    """Take all of ``requests`` in, or none: if one is refused, those before it are cancelled."""
+    """Take all of ``requests`` in, or none: if one is refused, those before it are cancelled.
+
+    ``key``: the caller's own idempotency key, which errors name in place of the keys that the door
+    has made of it.
+    """
     runs: list[Run] = []
     begun: list[Run] = []
     try:
@@ -190,9 +198,11 @@ async def submit_all(
             runs.append(run)
             if new:
                 begun.append(run)
-    except ServiceError:
+    except ServiceError as error:
         for run in begun:
             await give_up(service, identity, run)
+        if isinstance(error, KeyReused) and key is not None:
+            raise KeyReused(key, error.run) from error
         raise
     return runs
 

@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from scenewright.runs.records import RoundRecord, RunResult
 from scenewright.service.core import limits
 from scenewright.service.core.database import READING, RUNS
-from scenewright.service.core.errors import Busy, Conflict, NotFound
+from scenewright.service.core.errors import Busy, Conflict, KeyReused, NotFound
 from scenewright.service.core.run_row import Run as Run
 from scenewright.service.core.run_row import brief_run_of, run_of
 from scenewright.service.core.schemas import (
@@ -123,10 +123,7 @@ class RunStore:
             if known is None:
                 return await self._get(connection, values["id"], tenant), True
         if known.digest != digest:
-            raise Conflict(
-                f"the idempotency key {idempotency_key!r} was used for another request "
-                f"(run {known.id}): use a new key for a new request"
-            )
+            raise KeyReused(idempotency_key, known.id)
         return known, False
 
     async def get(self, run: str, tenant: str | None = None) -> Run:

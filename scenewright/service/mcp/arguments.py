@@ -14,6 +14,8 @@ from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.schemas import (
     MAX_TEXT,
     EditRequest,
+    IdempotencyKey,
+    ModelName,
     RefinementRequest,
     SceneInput,
     Status,
@@ -31,7 +33,7 @@ _Model = TypeVar("_Model", SceneInput, RefinementRequest, EditRequest)
 
 class _Waiting(Arguments):
     wait_seconds: float = Field(default=WAIT, ge=0.0, le=MAX_WAIT)
-    """Seconds after which the call tells how far it is, at the latest; nothing stops then."""
+    """Longest wait, seconds; the run goes on after it."""
 
 
 class _Run(Arguments):
@@ -56,7 +58,7 @@ class _Scene(Arguments):
 
 class _Begin(_Scene):
     profile: str | None = Field(default=None, max_length=200)
-    """Name of a profile: which models draw and judge; null: the service's default."""
+    """Name of a profile: which models draw and judge; left out: the service's default."""
     rounds: int = Field(default=3, ge=1, le=100)
     """Most pictures of the whole scene, the first one included."""
     seed: int = Field(default=0, ge=0, lt=2**63)
@@ -65,8 +67,8 @@ class _Begin(_Scene):
     """Let models of the loop report its result, which is then labelled a self-report."""
     budget: Budget = Budget()
     """Limits of cost and time."""
-    idempotency_key: str | None = Field(default=None, min_length=1, max_length=200)
-    """The same key with the same arguments gives the run that is there already."""
+    idempotency_key: IdempotencyKey | None = None
+    """The same key with the same arguments gives the same run."""
 
     def request(self) -> RefinementRequest:
         """Return the run that is asked for; ``Unprocessable`` unless the scene is given once."""
@@ -82,7 +84,7 @@ class RefineScene(_Begin, _Waiting):
     """
 
     strategy: str | None = Field(default=None, max_length=200)
-    """How a round repairs: feedback, repair, edit, router …; null: the profile's."""
+    """How a round repairs: feedback, repair, edit, router …; left out: the profile's."""
     realism: bool = False
     """Ask besides how real each object looks, and repair that once nothing is missing."""
 
@@ -96,7 +98,7 @@ class GetRun(_Run, _Waiting):
     wait_seconds: float = Field(default=0.0, ge=0.0, le=MAX_WAIT)
     """Seconds to wait for the run at most; 0: tell at once."""
     round: int | None = Field(default=None, ge=0)
-    """Tell of the picture of this round; null: of the one that is kept."""
+    """Tell of the picture of this round; left out: of the one that is kept."""
 
 
 class ListRuns(Arguments):
@@ -109,7 +111,7 @@ class ListRuns(Arguments):
     limit: int = Field(default=20, ge=1, le=100)
     """Most runs."""
     before: str | None = Field(default=None, max_length=60)
-    """``next`` of the list before; null: the newest."""
+    """``next`` of the list before; left out: the newest."""
 
 
 class CancelRun(_Run):
@@ -124,18 +126,18 @@ class EditRun(_Run, _Waiting):
     """Correct a paused or ended run; it goes on from there. Waits for it as refine_scene does."""
 
     missing: SceneGraph | None = None
-    """What the picture lacks as you see it, as a graph; null: what the judges found missing."""
+    """What the picture lacks as you see it, as a graph; left out: what the judges found missing."""
     verdicts: dict[str, Literal["yes", "no"]] = Field(default={})
     """Corrections by fact id: whether the picture holds the fact."""
     add: str | None = Field(default=None, max_length=MAX_TEXT)
     """What the scene is to have too, as triplets: hat on dog."""
     base: int | None = Field(default=None, ge=0)
-    """Round of the picture to go on from; null: the kept one."""
+    """Round of the picture to go on from; left out: the kept one."""
     rounds: int = Field(default=3, ge=1, le=100)
     """Pictures that may be drawn from here on."""
     note: str = Field(default="", max_length=2000)
     """Why, for the run's record."""
-    idempotency_key: str | None = Field(default=None, min_length=1, max_length=200)
+    idempotency_key: IdempotencyKey | None = None
     """The same key is the same edit."""
 
     def request(self) -> EditRequest:
@@ -152,9 +154,9 @@ class OpenScene(_Begin):
     fit; accept ends the run.
     """
 
-    model: str | None = Field(default=None, min_length=1, max_length=200)
+    model: ModelName | None = None
     """Which language model you are, by its maker's name, for example claude-opus-5: a model that
-    directs must not be a judge of the report. null: not known, and the result says so."""
+    directs must not be a judge of the report. Left out: not known, and the result says so."""
 
     def request(self) -> RefinementRequest:
         """Return the run that is asked for; ``Unprocessable`` unless the scene is given once."""
@@ -168,14 +170,14 @@ class ScoreImage(_Scene):
     image: str = Field(min_length=1)
     """The picture: its file in base64, a data URL, or scenewright://runs/ID/images/HASH."""
     profile: str | None = Field(default=None, max_length=200)
-    """Profile whose judges answer; null: the service's default."""
+    """Profile whose judges answer; left out: the service's default."""
 
 
 class ParseScene(_Scene):
     """Read a scene into a graph, and list the facts that would be checked. Nothing is drawn."""
 
     profile: str | None = Field(default=None, max_length=200)
-    """Profile whose language model reads the text; null: rules do, without a model."""
+    """Profile whose language model reads the text; left out: rules do, without a model."""
 
 
 class Directed(_Run, _Waiting):

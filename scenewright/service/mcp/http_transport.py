@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -60,6 +62,21 @@ def security(settings: ServiceSettings) -> TransportSecuritySettings:
         allowed_hosts=hosts,
         allowed_origins=[f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts],
     )
+
+
+def owns(path: str) -> bool:
+    """Return whether errors at ``path`` are of MCP."""
+    return path.rstrip("/").endswith(PATH)
+
+
+def error_reply(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return the reply to a request that is refused before it reaches the MCP server.
+
+    A JSON-RPC error without an id: clients show its words in place of the bare status.
+    """
+    code = INTERNAL_ERROR if status >= 500 else INVALID_REQUEST
+    error = {"code": code, "message": detail}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, headers)
 
 
 class _Entry:

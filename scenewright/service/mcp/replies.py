@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from mcp.types import (
     CallToolResult,
@@ -13,7 +13,7 @@ from mcp.types import (
     ResourceLink,
     TextContent,
 )
-from pydantic import BaseModel
+from pydantic import BaseModel, WithJsonSchema
 
 from scenewright.core.facts import Fact, ScoreCard, missing_graph
 from scenewright.core.formats import dump_scene
@@ -21,7 +21,7 @@ from scenewright.core.images import ImageError, ImageStore
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.reporting import Reporting
 from scenewright.runs.records import RoundRecord, RunResult
-from scenewright.service.core.schemas import Status, Summary
+from scenewright.service.core.schemas import ScoreResponse, Status, Summary
 from scenewright.service.core.store import Run
 from scenewright.service.mcp.agent_sessions import is_agents
 from scenewright.tools.director import picture_block, preview
@@ -160,6 +160,10 @@ class OpenedRun(BaseModel):
     """URI of the run's page."""
 
 
+_AS_GET_RUN = {"type": ["object", "null"], "description": "The run as refine_scene replies it."}
+"""Schema of a run within another reply: it is described once, at ``refine_scene``."""
+
+
 class ToolResult(BaseModel):
     """What a director's tool told."""
 
@@ -173,10 +177,55 @@ class ToolResult(BaseModel):
     """What it told."""
     over: bool = False
     """Whether the run is over."""
-    result: RunStatus | None = None
+    result: Annotated[RunStatus | None, WithJsonSchema(_AS_GET_RUN)] = None
     """The run, once it is over."""
     next: str = ""
     """What can be done now."""
+
+
+class ScoredImage(BaseModel):
+    """What the judges of a profile say of a picture."""
+
+    satisfied: bool
+    """Whether the judges that would steer a loop found every fact."""
+    score: float | None
+    """Their SGScore, 0–1."""
+    report_score: float | None
+    """SGScore by the judges that would report a result."""
+    reporting: Reporting
+    """Whether these are other models; a self-report is no independent score."""
+    facts: tuple[FactStatus, ...]
+    """Every fact."""
+    answers: dict[str, dict[str, str]]
+    """What each judge said, by its id and the fact's."""
+    missing: str | None
+    """What the picture lacks, as triplets."""
+    missing_graph: SceneGraph | None
+    """The same as a graph."""
+    warnings: tuple[str, ...] = ()
+    """What of the scene the judges do not know, and which words of the text were not read."""
+    usd: float
+    """Cost in US dollars."""
+
+
+def scored_image(found: ScoreResponse) -> ScoredImage:
+    """Return the reply about a picture that was scored."""
+    report = found.report
+    return ScoredImage(
+        satisfied=found.loop.satisfied,
+        score=found.loop.sgscore,
+        report_score=report.sgscore if report is not None else None,
+        reporting=found.reporting,
+        facts=fact_statuses(found.facts, found.loop),
+        answers={
+            one.judge_id: {answer.fact_id: answer.state for answer in one.answers}
+            for one in found.answers
+        },
+        missing=dump_scene(found.missing, "triplets").strip() if found.missing else None,
+        missing_graph=found.missing,
+        warnings=found.warnings,
+        usd=found.usd,
+    )
 
 
 def image_uri(run: str, image: str) -> str:

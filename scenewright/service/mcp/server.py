@@ -49,6 +49,7 @@ from scenewright.service.mcp import tools
 from scenewright.service.mcp.agent_sessions import AgentSessions
 from scenewright.service.mcp.calls import Call
 from scenewright.service.mcp.replies import ROOT, ToolResult
+from scenewright.service.mcp.schemas import input_schema, output_schema
 from scenewright.tools.director import Arguments, wrong_arguments
 
 RequestContext = ServerRequestContext[AgentSessions, Any]
@@ -119,17 +120,33 @@ class _Server(MCPServer[AgentSessions]):
 
     def _tools(self) -> list[Tool]:
         found = []
+        # The first tool with a kind of reply describes it whole.
+        described: set[Any] = set()
         for use, title, scope in _TOOLS:
             hints = get_type_hints(use, include_extras=True)
             gives = get_args(hints["return"])[1]
-            found.append(self._tool(use.__name__, title, hints["given"], gives, scope, use))
+            brief = gives in described
+            found.append(
+                self._tool(use.__name__, title, hints["given"], gives, scope, use, brief=brief)
+            )
+            described.add(gives)
         for name, use in tools.DIRECTOR_TOOLS.items():
             title, takes = name.replace("_", " ").capitalize(), tools.arguments_of(name)
-            found.append(self._tool(name, title, takes, ToolResult, "refine", use))
+            brief = ToolResult in described
+            found.append(self._tool(name, title, takes, ToolResult, "refine", use, brief=brief))
+            described.add(ToolResult)
         return found
 
     def _tool(
-        self, name: str, title: str, takes: type[Arguments], gives: Any, scope: Scope, use: Use
+        self,
+        name: str,
+        title: str,
+        takes: type[Arguments],
+        gives: Any,
+        scope: Scope,
+        use: Use,
+        *,
+        brief: bool,
     ) -> Tool:
         async def called(given: Arguments, context: Context[AgentSessions]) -> CallToolResult:
             return await use(self.call(context.request_context, scope), given)
@@ -139,10 +156,10 @@ class _Server(MCPServer[AgentSessions]):
             name=name,
             title=title,
             description=tools.about(takes),
-            parameters=takes.model_json_schema(),
+            parameters=input_schema(takes),
             fn_metadata=FuncMetadata(
                 arg_model=create_model(takes.__name__, __base__=(_WholeArguments, takes)),
-                output_schema=gives.model_json_schema(mode="serialization"),
+                output_schema=output_schema(gives, brief=brief),
             ),
             is_async=True,
             context_kwarg="context",

@@ -31,7 +31,6 @@ from scenewright.service.core.schemas import (
     ParseRequest,
     ParseResponse,
     RefinementRequest,
-    ScoreResponse,
 )
 from scenewright.service.core.store import Run
 from scenewright.service.mcp.agent_sessions import AgentToolCall, Reply, is_agents
@@ -54,6 +53,7 @@ from scenewright.service.mcp.replies import (
     OpenedRun,
     RunList,
     RunStatus,
+    ScoredImage,
     ToolResult,
     brief_of,
     error_result,
@@ -61,6 +61,7 @@ from scenewright.service.mcp.replies import (
     links_of,
     page_uri,
     reply,
+    scored_image,
 )
 from scenewright.tools.director import (
     Accept,
@@ -187,12 +188,13 @@ async def edit_run(call: Call, given: EditRun) -> Annotated[CallToolResult, RunS
     return await call.shown(await call.wait(run, given.wait_seconds))
 
 
-async def score_image(call: Call, given: ScoreImage) -> Annotated[CallToolResult, ScoreResponse]:
+async def score_image(call: Call, given: ScoreImage) -> Annotated[CallToolResult, ScoredImage]:
     """Return the judges' verdicts on the caller's picture."""
     scene = given.given()
     picture = await _picture(call, given.image)
     request = RefinementRequest(scene=_ANY, profile=given.profile)
-    return reply(await call.service.score(call.identity, picture, scene, request))
+    found = await call.service.score(call.identity, picture, scene, request)
+    return reply(scored_image(found))
 
 
 async def parse_scene(call: Call, given: ParseScene) -> Annotated[CallToolResult, ParseResponse]:

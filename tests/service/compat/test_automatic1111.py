@@ -92,11 +92,14 @@ async def test_a_plugin_starts_draws_and_shows(plugin: Plugin) -> None:
     info = json.loads(reply["info"])
     assert info["all_seeds"] == [11, 12]
     assert info["seed"] == 11
-    assert (info["width"], info["height"], info["steps"], info["cfg_scale"]) == (64, 48, 4, 6.5)
+    # The scripted backend does two steps, whatever it is asked for.
+    assert (info["width"], info["height"], info["steps"], info["cfg_scale"]) == (64, 48, 2, 6.5)
     assert info["sd_model_name"] == "miniature"
     first, run = info["infotexts"][0], reply["scenewright"][0]
-    assert first.startswith(f"{PROMPT}\nNegative prompt: fog\nSteps: 4, Sampler: Euler a, ")
+    # The sampler is the one that drew, not the one that was asked for.
+    assert first.startswith(f"{PROMPT}\nNegative prompt: fog\nSteps: 2, Sampler: Automatic, ")
     assert "Seed: 11, Size: 64x48, Model: miniature" in first
+    assert reply["ignored"] == {"sampler_name": "the profile's model has its own scheduler"}
     assert opened(reply["images"][0]).info["parameters"] == first
     assert reply["parameters"]["prompt"] == PROMPT
     assert {fact["statement"] for fact in run["facts"]} >= {"ball", "table", "ball is red"}
@@ -204,15 +207,23 @@ async def test_the_same_idempotency_key_gives_the_runs_that_are_there(plugin: Pl
         ({}, "the text"),
         ({"prompt": "masterpiece, best quality"}, "the text cannot be read"),
         ({"prompt": "a ball", "batch_size": 4, "n_iter": 3}, "at most 10"),
-        ({"prompt": "a ball", "width": 8}, "width"),
+        ({"prompt": "a ball", "width": 8}, "width: must be at least 16"),
+        ({"prompt": "a ball", "width": 99999, "height": 0}, "height: must be at least 16"),
+        ({"prompt": "a ball", "batch_size": 0}, "batch_size: must be at least 1"),
+        ({"prompt": "a ball on a table. " * 540}, "the limit is 5000"),
+        ({"prompt": "a ball", "enable_hr": True, "width": 2304}, "hires fix asks for 4608x1024"),
+        ({"prompt": "a ball", "script_name": "X/Y/Z plot"}, "no script 'X/Y/Z plot' here"),
+        ({"prompt": "a ball", "alwayson_scripts": {"controlnet": {}}}, "no script 'controlnet'"),
+        ([1], "the body: must be an object"),
         ({"prompt": "a ball", "override_settings": {"sd_model_checkpoint": 3}}, "no model '3'"),
         ({"prompt": "a ball", "scenewright": {"profile": "none such"}}, "no model 'none such'"),
         ({"prompt": "a ball", "scenewright": {"wrong": 1}}, "scenewright.wrong"),
     ],
 )
-async def test_what_is_wrong_is_refused(plugin: Plugin, body: dict[str, Any], told: str) -> None:
+async def test_what_is_wrong_is_refused(plugin: Plugin, body: Any, told: str) -> None:
     status, words = await plugin.refused("txt2img", body)
     assert status == 422
+    assert "Input should" not in words
     assert told in words
     assert (await plugin.http.get("/v1/refinements")).json()["items"] == []
 

@@ -17,23 +17,34 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.runs.folder import write_json
 from scenewright.service.api.common import Extension
+from scenewright.service.compat.runnable import check_runnable
 from scenewright.service.core.errors import Unavailable, Unprocessable
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.outcomes import Outcome
+from scenewright.service.core.outcomes import Outcome, Size
 from scenewright.service.core.requests import profiles_of
 from scenewright.service.core.schemas import MAX_TEXT
 from scenewright.service.core.service import Service
 
 MOST = 10
 """Most pictures of one request."""
+OWN_SAMPLER = "Automatic"
+"""The scheduler of each profile's model."""
 OWN_SIDE = 512
 """AUTOMATIC1111's side where only the other one is given, pixels."""
+LEAST_SIDE, MOST_SIDE = 16, 4096
+"""Pixels of a side."""
+
+_OBJECTS = ("alwayson_scripts", "override_settings")
 
 
 class TextToImage(BaseModel):
-    """A request for pictures. Fields that are not named here are taken and have no effect."""
+    """A request for pictures.
 
-    model_config = ConfigDict(extra="ignore")
+    Fields that are not named here are accepted without effect; the reply names those that ask for
+    something.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     prompt: str = Field(default="", max_length=MAX_TEXT)
     """What the pictures are to show; its syntax (weights, networks) is left out."""
@@ -45,27 +56,58 @@ class TextToImage(BaseModel):
     """Denoising steps."""
     cfg_scale: float | None = Field(default=None, ge=0.0, le=100.0, allow_inf_nan=False)
     """Guidance scale."""
-    width: int | None = Field(default=None, ge=16, le=4096)
+    width: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE)
     """Pixels of the pictures that come; neither side given: the model's own."""
-    height: int | None = Field(default=None, ge=16, le=4096)
+    height: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE)
     """Likewise."""
     batch_size: int = Field(default=1, ge=1, le=MOST)
     """Pictures at once; each is a run of its own."""
     n_iter: int = Field(default=1, ge=1, le=MOST)
     """How many times as many."""
-    sampler_name: str | None = Field(default=None, max_length=200)
-    """No effect: the profile's model has its scheduler."""
+    enable_hr: bool = False
+    """Whether the pictures are to be larger than ``width`` and ``height``, by the next three
+    fields: drawn as large as the model draws well, and scaled from there. There is no second
+    pass."""
+    hr_scale: float = Field(default=2.0, ge=0.0, le=100.0, allow_inf_nan=False)
+    """How many times as wide and as high."""
+    hr_resize_x: int = Field(default=0, ge=0, le=MOST_SIDE)
+    """Width in pixels, in place of ``hr_scale``; 0: by the height."""
+    hr_resize_y: int = Field(default=0, ge=0, le=MOST_SIDE)
+    """Height in pixels likewise."""
+    script_name: str | None = Field(default=None, max_length=200)
+    """There are no scripts: a name is refused."""
+    alwayson_scripts: dict[str, Any] = Field(default_factory=dict)
+    """Likewise."""
     send_images: bool = True
     """Whether the pictures come in the reply."""
-    override_settings: dict[str, Any] | None = None
+    override_settings: dict[str, Any] = Field(default_factory=dict)
     """Options for this request alone; of them ``sd_model_checkpoint`` has an effect."""
     scenewright: Extension = Extension()
     """What goes beyond AUTOMATIC1111's API."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_nulls(cls, given: Any) -> Any:
+        """Take null for a field that is not there, as AUTOMATIC1111 does."""
+        if not isinstance(given, dict):
+            return given
+        # Some languages write an empty object as a list.
+        return {
+            name: value
+            for name, value in given.items()
+            if value is not None and not (name in _OBJECTS and value == [])
+        }
+
     @model_validator(mode="after")
-    def _few_enough(self) -> Self:
+    def _possible(self) -> Self:
         if self.count > MOST:
             raise ValueError(f"batch_size × n_iter may be at most {MOST}: ask for fewer pictures")
+        scripts = [*filter(None, (self.script_name,)), *self.alwayson_scripts]
+        if scripts:
+            raise ValueError(
+                f"no script {scripts[0][:100]!r} here: there are none (GET /sdapi/v1/scripts); "
+                "leave script_name and alwayson_scripts out"
+            )
         return self
 
     @property
@@ -73,12 +115,31 @@ class TextToImage(BaseModel):
         """Pictures in all."""
         return self.batch_size * self.n_iter
 
-    @property
-    def size(self) -> tuple[int, int] | None:
-        """(width, height) in pixels that is asked for; none: the model's own."""
-        if self.width is None and self.height is None:
-            return None
-        return self.width or OWN_SIDE, self.height or OWN_SIDE
+    def size(self, own: Size) -> Size | None:
+        """Return the (width, height) in pixels that is asked for; none: the model's ``own``.
+
+        Raises ``Unprocessable`` if the hires fix asks for too large pictures.
+        """
+        given = None
+        if self.width is not None or self.height is not None:
+            given = self.width or OWN_SIDE, self.height or OWN_SIDE
+        if not self.enable_hr:
+            return given
+        width, height = given or own
+        to_width, to_height = self.hr_resize_x, self.hr_resize_y
+        if not to_width and not to_height:
+            larger = int(width * self.hr_scale), int(height * self.hr_scale)
+        else:
+            larger = (
+                to_width or round(to_height * width / height),
+                to_height or round(to_width * height / width),
+            )
+        if not all(LEAST_SIDE <= side <= MOST_SIDE for side in larger):
+            raise Unprocessable(
+                f"the hires fix asks for {larger[0]}x{larger[1]} pixels: sides may have "
+                f"{LEAST_SIDE} to {MOST_SIDE}; choose another hr_scale, hr_resize_x or hr_resize_y"
+            )
+        return larger
 
 
 class TextToImageReply(BaseModel):
@@ -90,6 +151,8 @@ class TextToImageReply(BaseModel):
     """The request."""
     info: str
     """Seeds, infotexts and what else AUTOMATIC1111 tells, as JSON in a string."""
+    ignored: dict[str, str]
+    """Parameters that had no effect, each with the reason; ``info`` has them too."""
     scenewright: tuple[Outcome, ...]
     """Facts and scores, one run a picture; runs without a picture last."""
 
@@ -130,6 +193,24 @@ class Progress(BaseModel):
     """The newest candidate, a PNG file in base64."""
     textinfo: str | None = None
     """The round, in words."""
+
+
+class Picture(BaseModel):
+    """A picture whose infotext is asked for."""
+
+    image: str = Field(min_length=1)
+    """The file in base64, or as a ``data:`` address."""
+
+
+class PictureInfo(BaseModel):
+    """What the file of a picture says of itself."""
+
+    info: str
+    """Its infotext; empty: it has none."""
+    items: dict[str, str]
+    """The other texts in it."""
+    parameters: dict[str, str]
+    """The infotext taken apart: ``Prompt``, ``Steps``, ``Size-1``, …"""
 
 
 class Checkpoint(BaseModel):
@@ -194,12 +275,15 @@ def options_of(service: Service, identity: Identity) -> dict[str, Any]:
 def choose(service: Service, identity: Identity, given: dict[str, Any]) -> None:
     """Keep the profile that ``given`` names, if it names one; the other options have no effect.
 
-    Raises ``Unprocessable`` for a profile that may not be asked for.
+    Raises ``Unprocessable`` for a profile that may not be asked for, or that cannot run here.
     """
     named = given.get(CHECKPOINT)
     if named is None:
         return
     profile = known_profile(service, named)
+    problem = check_runnable(service, profile)
+    if problem is not None:
+        raise Unprocessable(problem)
     place = _place(service, identity)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -12,14 +12,20 @@ import json
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from scenewright.config.profiles import Profile
+from scenewright.core.images import ImageError, ImageStore
 from scenewright.core.ports.backend import BackendFeatures
 from scenewright.core.version import VERSION
+from scenewright.graphs.eventlog import LogError, read_events
+from scenewright.graphs.events import Generated
+from scenewright.runs.folder import EVENTS, IMAGES, MANIFEST
 from scenewright.runs.records import RunResult
 from scenewright.service.compat.automatic1111.bodies import (
     CHECKPOINT,
+    OWN_SAMPLER,
     Progress,
     State,
     TextToImage,
@@ -28,10 +34,14 @@ from scenewright.service.compat.automatic1111.bodies import (
     known_profile,
     plain_words,
 )
-from scenewright.service.core.errors import NotFound
+from scenewright.service.compat.automatic1111.ignored import ignored_of
+from scenewright.service.compat.automatic1111.infotexts import written
+from scenewright.service.compat.runnable import check_runnable
+from scenewright.service.core.errors import NotFound, Unprocessable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.outcomes import (
     Outcome,
+    Size,
     drawn_at,
     features_of,
     give_up,
@@ -63,6 +73,30 @@ class AcceptedRequest:
     """What draws and judges."""
     features: BackendFeatures
     """What its backend can do."""
+    size: Size | None
+    """(width, height) to send pictures at; none: as they were drawn."""
+    ignored: dict[str, str]
+    """Parameters without effect, each with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentPicture:
+    """A picture of a reply, and how it really came about."""
+
+    outcome: Outcome
+    """The run, which has a picture."""
+    content: str
+    """The PNG file with its infotext, in base64."""
+    infotext: str
+    """How it came about, in AUTOMATIC1111's form."""
+    size: Size
+    """(width, height) in pixels as it is sent."""
+    steps: int
+    """Denoising steps that were done for it."""
+    guidance: float
+    """Guidance scale that it was drawn with."""
+    sampler: str
+    """Scheduler that it was drawn with."""
 
 
 async def order(
@@ -71,8 +105,9 @@ async def order(
     """Take the runs of a request in; ``key``: its idempotency key. Raises ``ServiceError``."""
     request = await asyncio.to_thread(_request, service, identity, body)
     features = await features_of(service, request)
-    if body.size is not None:
-        request = drawn_at(request, body.size, features)
+    size = body.size(features.default_size)
+    if size is not None:
+        request = drawn_at(request, size, features)
     if body.seed >= 0:
         seed = body.seed
     elif key is None:
@@ -87,9 +122,10 @@ async def order(
         )
         for at in range(body.count)
     ]
-    runs = await submit_all(service, identity, requests, DOOR)
+    runs = await submit_all(service, identity, requests, DOOR, key)
     profile = await asyncio.to_thread(profile_of, request, service.base, service.settings.profiles)
-    return AcceptedRequest(body, tuple(runs), profile, features)
+    ignored = ignored_of(body, features)
+    return AcceptedRequest(body, tuple(runs), profile, features, size, ignored)
 
 
 def group_of(run: Run) -> tuple[str, int]:
@@ -111,38 +147,86 @@ async def reply_of(
     drawn = [outcome for outcome in found if outcome.image is not None]
     if not drawn and not any(run.status == "cancelled" for run in runs):
         raise no_picture(found)
-    texts = [infotext(ordered, outcome) for outcome in drawn]
-    images: list[str] = []
-    sizes: list[tuple[int, int]] = []
-    for outcome, text in zip(drawn, texts, strict=True):
-        assert outcome.image is not None
-        path = await service.artifacts.image(outcome.id, outcome.image.hash)
-        data, size, _ = await asyncio.to_thread(
-            picture_file, path, size=ordered.body.size, text=text
-        )
-        images.append(base64.b64encode(data).decode())
-        sizes.append(size)
+    sent = [await _sent(service, ordered, outcome) for outcome in drawn]
     others = [outcome for outcome in found if outcome.image is None]
-    size = sizes[0] if sizes else ordered.body.size or ordered.features.default_size
     return TextToImageReply(
-        images=tuple(images) if ordered.body.send_images else (),
-        parameters=ordered.body.model_dump(mode="json", exclude={"scenewright"}),
-        info=json.dumps(_info(ordered, drawn, texts, size)),
+        images=tuple(one.content for one in sent) if ordered.body.send_images else (),
+        parameters=_echo(ordered.body),
+        info=json.dumps(_info(ordered, sent)),
+        ignored=ordered.ignored,
         scenewright=(*drawn, *others),
     )
 
 
-def infotext(ordered: AcceptedRequest, outcome: Outcome) -> str:
-    """How a picture came about, in AUTOMATIC1111's form, its scores and what it lacks besides."""
-    body = ordered.body
-    width, height = body.size or ordered.features.default_size
+async def _sent(service: Service, ordered: AcceptedRequest, outcome: Outcome) -> SentPicture:
+    assert outcome.image is not None
+    image = outcome.image.hash
+    log = await service.artifacts.log(outcome.id)
+    drawing, details = await asyncio.to_thread(_drawing_of, log, image)
+    path = await service.artifacts.image(outcome.id, image)
+    _, own, _ = await asyncio.to_thread(picture_file, path)
+    size = ordered.size or own
+    request = drawing.request if drawing is not None else None
+    done = drawing.steps if drawing is not None else None
+    asked = request.steps if request is not None else None
+    guidance = request.guidance if request is not None else None
+    one = SentPicture(
+        outcome=outcome,
+        content="",
+        infotext="",
+        size=size,
+        steps=done or asked or _steps(ordered),
+        guidance=_guidance(ordered) if guidance is None else guidance,
+        sampler=str(details.get("scheduler") or OWN_SAMPLER),
+    )
+    text = _infotext(ordered, one, drawing, own)
+    data, _, _ = await asyncio.to_thread(picture_file, path, size=ordered.size, text=text)
+    return replace(one, content=base64.b64encode(data).decode(), infotext=text)
+
+
+def _drawing_of(folder: Path, image: str) -> tuple[Generated | None, dict[str, object]]:
+    """Return how the picture of that hash was drawn, and the backend's own details of it.
+
+    The details are empty where the run's folder is kept elsewhere.
+    """
+    try:
+        drawn = [
+            event
+            for event in read_events(folder / EVENTS)
+            if isinstance(event, Generated) and event.image == image
+        ]
+    except LogError:
+        return None, {}
+    if not drawn:
+        return None, {}
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        key = drawn[-1].request.key(manifest["models"]["backend"]["fingerprint"])
+        noted = ImageStore(folder / IMAGES).recall(key)
+    except (OSError, ValueError, KeyError, TypeError, ImageError):
+        noted = None
+    details = noted[1].get("details") if noted is not None else None
+    return drawn[-1], details if isinstance(details, dict) else {}
+
+
+def _infotext(
+    ordered: AcceptedRequest, one: SentPicture, drawing: Generated | None, own: Size
+) -> str:
+    """Return how a picture came about, with its scores and what it lacks."""
+    body, outcome = ordered.body, one.outcome
+    seed = drawing.request.seed if drawing is not None else outcome.seed
     told: dict[str, object] = {
-        "Steps": _steps(ordered),
-        "Sampler": body.sampler_name,
-        "CFG scale": _guidance(ordered),
+        "Steps": one.steps,
+        "Sampler": one.sampler,
+        "CFG scale": one.guidance,
         "Seed": outcome.seed,
-        "Size": f"{width}x{height}",
+        "Size": _words(one.size),
         "Model": ordered.profile.name,
+        "Drawn by": f"{ordered.profile.backend.kind}:{ordered.profile.backend.model}",
+        "Drawn with seed": seed if seed != outcome.seed else None,
+        "Drawn at": _words(own) if own != one.size else None,
+        "Scaled by": "Lanczos" if own != one.size else None,
+        "Drawn from": outcome.prompt,
         "Rounds": outcome.rounds,
         "SGScore": _score(outcome.sgscore.report),
         "SGScore by": outcome.sgscore.reporting.line.partition(":")[0]
@@ -154,22 +238,20 @@ def infotext(ordered: AcceptedRequest, outcome: Outcome) -> str:
         or None,
         "Version": f"scenewright {VERSION}",
     }
-    lines = [body.prompt]
-    if body.negative_prompt:
-        lines.append(f"Negative prompt: {body.negative_prompt}")
-    lines.append(
-        ", ".join(f"{name}: {_quoted(value)}" for name, value in told.items() if value is not None)
-    )
-    return "\n".join(lines)
+    avoided = drawing.request.negative_prompt if drawing is not None else body.negative_prompt
+    return written(body.prompt, avoided if ordered.features.negative_prompt else "", told)
 
 
 def _request(service: Service, identity: Identity, body: TextToImage) -> RefinementRequest:
     own = body.scenewright
-    named = own.profile or (body.override_settings or {}).get(CHECKPOINT)
+    named = own.profile or body.override_settings.get(CHECKPOINT)
     if named is not None:
         profile = known_profile(service, named)
     else:
         profile = chosen_profile(service, identity)
+    problem = check_runnable(service, profile)
+    if problem is not None:
+        raise Unprocessable(problem)
     return own.request(
         plain_words(body.prompt),
         steps=body.steps,
@@ -179,11 +261,11 @@ def _request(service: Service, identity: Identity, body: TextToImage) -> Refinem
     )
 
 
-def _info(
-    ordered: AcceptedRequest, drawn: Sequence[Outcome], texts: Sequence[str], size: tuple[int, int]
-) -> dict[str, object]:
-    body, seeds = ordered.body, [outcome.seed for outcome in drawn]
-    many = len(drawn)
+def _info(ordered: AcceptedRequest, sent: Sequence[SentPicture]) -> dict[str, object]:
+    body, seeds = ordered.body, [one.outcome.seed for one in sent]
+    many = len(sent)
+    first = sent[0] if sent else None
+    size = first.size if first else ordered.size or ordered.features.default_size
     return {
         "prompt": body.prompt,
         "all_prompts": [body.prompt] * many,
@@ -196,9 +278,9 @@ def _info(
         "subseed_strength": 0,
         "width": size[0],
         "height": size[1],
-        "sampler_name": body.sampler_name or "",
-        "cfg_scale": _guidance(ordered),
-        "steps": _steps(ordered),
+        "sampler_name": first.sampler if first else OWN_SAMPLER,
+        "cfg_scale": first.guidance if first else _guidance(ordered),
+        "steps": first.steps if first else _steps(ordered),
         "batch_size": body.batch_size,
         "restore_faces": False,
         "face_restoration_model": None,
@@ -211,23 +293,32 @@ def _info(
         "denoising_strength": None,
         "extra_generation_params": {},
         "index_of_first_image": 0,
-        "infotexts": list(texts),
+        "infotexts": [one.infotext for one in sent],
         "styles": [],
         "job_timestamp": time.strftime("%Y%m%d%H%M%S", time.gmtime(ordered.runs[0].created)),
         "clip_skip": 1,
         "is_using_inpainting_conditioning": False,
         "version": f"scenewright {VERSION}",
+        "ignored": ordered.ignored,
         "scenewright": [
             {
-                "run": outcome.id,
-                "page": outcome.page,
-                "sgscore": outcome.sgscore.model_dump(),
-                "facts": {fact.statement: fact.verdict for fact in outcome.facts},
-                "warnings": outcome.warnings,
+                "run": one.outcome.id,
+                "page": one.outcome.page,
+                "sgscore": one.outcome.sgscore.model_dump(),
+                "facts": {fact.statement: fact.verdict for fact in one.outcome.facts},
+                "warnings": one.outcome.warnings,
             }
-            for outcome in drawn
+            for one in sent
         ],
     }
+
+
+def _echo(body: TextToImage) -> dict[str, object]:
+    """Return a request as JSON, without numbers and texts that it cannot hold."""
+    told = json.dumps(body.model_dump(mode="json", exclude={"scenewright"}), ensure_ascii=False)
+    sound = told.encode(errors="replace").decode()
+    found: dict[str, object] = json.loads(sound, parse_constant=lambda _: None)
+    return found
 
 
 def _steps(ordered: AcceptedRequest) -> int:
@@ -243,9 +334,8 @@ def _score(value: float | None) -> str | None:
     return None if value is None else f"{value:.3f}"
 
 
-def _quoted(value: object) -> str:
-    text = str(value)
-    return json.dumps(text) if any(mark in text for mark in ",:\n") or not text else text
+def _words(size: Size) -> str:
+    return f"{size[0]}x{size[1]}"
 
 
 _DRAWN = 0.5
@@ -291,6 +381,14 @@ async def progress_of(service: Service, identity: Identity, shown: bool) -> Prog
         current_image=await _newest(service, run, result) if shown else None,
         textinfo=f"round {drawn} of at most {most}" if drawn else "in line",
     )
+
+
+async def skip(service: Service, identity: Identity) -> None:
+    """Cancel the run at work of the newest request: it gives what it has; the others go on."""
+    runs = await at_work(service, identity)
+    if runs:
+        results = [await service.result(run) for run in runs]
+        await give_up(service, identity, _foremost(runs, results)[0])
 
 
 async def interrupt(service: Service, identity: Identity) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 
 from scenewright.service.api.common import Core, Reader, Refiner, RunsKey
 from scenewright.service.compat.automatic1111.bodies import (
+    OWN_SAMPLER,
     Checkpoint,
+    Picture,
+    PictureInfo,
     Progress,
     Sampler,
     TextToImage,
@@ -18,28 +21,69 @@ from scenewright.service.compat.automatic1111.bodies import (
     choose,
     options_of,
 )
-from scenewright.service.compat.automatic1111.drawing import interrupt, order, progress_of, reply_of
+from scenewright.service.compat.automatic1111.drawing import (
+    interrupt,
+    order,
+    progress_of,
+    reply_of,
+    skip,
+)
+from scenewright.service.compat.automatic1111.errors import WebUIError
+from scenewright.service.compat.automatic1111.ignored import header_of, ignored_options
+from scenewright.service.compat.automatic1111.infotexts import info_of
+from scenewright.service.compat.automatic1111.memory import Memory, memory_here
+from scenewright.service.compat.runnable import runnable_profiles
+from scenewright.service.core.errors import NotFound
 from scenewright.service.core.outcomes import ended
 from scenewright.service.core.requests import profiles_of
 
-router = APIRouter(prefix="/sdapi/v1", tags=["automatic1111"])
-
-OWN_SAMPLER = "Automatic"
-"""The scheduler of each profile's model."""
+router = APIRouter(
+    prefix="/sdapi/v1",
+    tags=["automatic1111"],
+    responses={
+        "default": {"model": WebUIError, "description": "An error in AUTOMATIC1111's form."}
+    },
+)
 
 
 @router.post("/txt2img", response_model=TextToImageReply)
 async def txt2img(
     asked: TextToImage,
     request: Request,
+    response: Response,
     service: Core,
     identity: Refiner,
     key: RunsKey = None,
 ) -> TextToImageReply:
-    """Draw, check and repair pictures. A client that leaves cancels nothing: see `interrupt`."""
+    """Draw, check and repair pictures. A client that leaves cancels nothing: see `interrupt`.
+
+    Parameters without effect are named in `ignored`, in `info` and in a header.
+    """
     ordered = await order(service, identity, asked, key)
     runs = await ended(service, identity, ordered.runs)
+    response.headers.update(header_of(ordered.ignored))
     return await reply_of(service, ordered, runs, str(request.base_url))
+
+
+@router.post("/img2img", include_in_schema=False)
+async def img2img(identity: Reader) -> None:
+    """Say where pictures are repaired."""
+    raise NotFound(
+        "there is no img2img here: repair a picture with POST /v1/images/edits, of which the "
+        "service's documentation tells under 'Edits'"
+    )
+
+
+@router.post("/png-info", response_model=PictureInfo)
+async def png_info(asked: Picture, service: Core, identity: Reader) -> PictureInfo:
+    """Return the infotext of a picture's file, whole and taken apart. Nothing is kept."""
+    return await info_of(asked.image, service.settings)
+
+
+@router.get("/memory", response_model=Memory)
+async def memory(identity: Reader) -> Memory:
+    """Memory of the service's process, in bytes; its models may also run in other processes."""
+    return await asyncio.to_thread(memory_here)
 
 
 @router.get("/progress", response_model=Progress)
@@ -61,6 +105,13 @@ async def interrupted(service: Core, identity: Refiner) -> dict[str, str]:
     return {}
 
 
+@router.post("/skip")
+async def skipped(service: Core, identity: Refiner) -> dict[str, str]:
+    """Stop the run at work of your newest `txt2img`, which keeps what it has; the others go on."""
+    await skip(service, identity)
+    return {}
+
+
 @router.get("/options")
 async def options(service: Core, identity: Reader) -> dict[str, Any]:
     """Your options; `sd_model_checkpoint` is your profile."""
@@ -68,15 +119,22 @@ async def options(service: Core, identity: Reader) -> dict[str, Any]:
 
 
 @router.post("/options")
-async def set_options(given: dict[str, Any], service: Core, identity: Refiner) -> None:
-    """Choose the profile (`sd_model_checkpoint`); the other options have no effect."""
+async def set_options(
+    given: dict[str, Any], response: Response, service: Core, identity: Refiner
+) -> None:
+    """Choose the profile (`sd_model_checkpoint`).
+
+    The other options have no effect; a header names them.
+    """
     await asyncio.to_thread(choose, service, identity, given)
+    response.headers.update(header_of(ignored_options(given)))
 
 
 @router.get("/sd-models", response_model=list[Checkpoint])
 async def models(service: Core, identity: Reader) -> list[Checkpoint]:
-    """Return the profiles, as models."""
+    """Return the profiles that can run here, as models."""
     found = await asyncio.to_thread(profiles_of, service.base, service.settings.profiles)
+    lost = await asyncio.to_thread(runnable_profiles, service)
     return [
         Checkpoint(
             title=name,
@@ -84,6 +142,7 @@ async def models(service: Core, identity: Reader) -> list[Checkpoint]:
             filename=f"{profile.backend.kind}:{profile.backend.model}",
         )
         for name, profile in found.items()
+        if not lost.get(name)
     ]
 
 
@@ -95,8 +154,8 @@ async def samplers(identity: Reader) -> list[Sampler]:
 
 @router.get("/upscalers", response_model=list[Upscaler])
 async def upscalers(identity: Reader) -> list[Upscaler]:
-    """One that does nothing, which AUTOMATIC1111 always lists."""
-    return [Upscaler(name="None")]
+    """The one that scales pictures, and one that does nothing."""
+    return [Upscaler(name="None"), Upscaler(name="Lanczos", scale=4.0)]
 
 
 @router.get("/embeddings")

@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import re
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +25,14 @@ from starlette.exceptions import HTTPException
 
 from scenewright.core.images import FORMATS
 from scenewright.service.compat.openai_images.bodies import EditBody, GenerationBody, ModelNote
-from scenewright.service.compat.openai_images.errors import WrongParameter, wrong_fields
+from scenewright.service.compat.openai_images.errors import (
+    ModelNotFound,
+    WrongParameter,
+    check_type,
+    wrong_fields,
+)
+from scenewright.service.compat.openai_images.retries import DOOR, runs_of_retry, turn
+from scenewright.service.compat.runnable import check_runnable
 from scenewright.service.core.errors import ServiceError, Unprocessable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.outcomes import drawn_at, features_of, submit_all
@@ -68,10 +76,13 @@ async def ask(
     body: GenerationBody,
     key: str | None,
     uploaded: UploadedImage | None = None,
+    *,
+    retry: bool = False,
 ) -> AcceptedRequest:
     """Take the runs of a request in; ``key``: its idempotency key.
 
-    Raises ``ServiceError``, of which ``WrongParameter`` names what is wrong.
+    ``retry``: the client says that it has sent the request before; without a key it then joins the
+    runs of that. Raises ``ServiceError``, of which ``WrongParameter`` names what is wrong.
     """
     if body.stream and body.response_format == "url":
         raise WrongParameter(
@@ -86,11 +97,27 @@ async def ask(
         request = await _begun_with(service, identity, request, uploaded)
     if size is not None:
         request = drawn_at(request, size, await features_of(service, request))
-    requests = [
-        request.model_copy(update={"seed": request.seed + at, "idempotency_key": _key(key, at)})
-        for at in range(body.n or 1)
-    ]
-    runs = await submit_all(service, identity, requests, "openai")
+    many = body.n or 1
+    content = hashlib.sha256(f"{body.model_dump_json()}{request.start}{request.mask}".encode())
+    # Any client's key fits, and none meets one of another door.
+    group = hashlib.sha256(key.encode()).hexdigest() if key else content.hexdigest()
+    async with turn(identity, group):
+        # A retry may come while its first request is still being taken in.
+        runs: list[Run] | None = None
+        if key is None:
+            runs = await runs_of_retry(service, identity, group, many) if retry else None
+            group = f"{group}:{secrets.token_hex(8)}"
+        if runs is None:
+            requests = [
+                request.model_copy(
+                    update={
+                        "seed": request.seed + at,
+                        "idempotency_key": f"{DOOR}:{group}:{at}",
+                    }
+                )
+                for at in range(many)
+            ]
+            runs = await submit_all(service, identity, requests, DOOR, key)
     return AcceptedRequest(body, tuple(runs), model, size, request.start)
 
 
@@ -101,22 +128,23 @@ def with_current_runs(asked: AcceptedRequest, runs: list[Run]) -> AcceptedReques
 
 def _model(service: Service, body: GenerationBody) -> ModelNote:
     known = profiles_of(service.base, service.settings.profiles)
-    named = body.scenewright.profile
-    if named is not None:
-        if named not in known:
-            raise WrongParameter(
-                "scenewright.profile",
-                f"no profile {named!r} here: there are {', '.join(sorted(known))}",
-                "model_not_found",
-            )
-        return ModelNote(asked=body.model, profile=named, known=True)
-    if body.model is not None and body.model in known:
-        return ModelNote(asked=body.model, profile=body.model, known=True)
-    default = service.base.profile
-    if default not in known and known:
+    named, param = body.scenewright.profile, "scenewright.profile"
+    if named is None and body.model is not None and body.model in known:
+        named, param = body.model, "model"
+    if named is not None and named not in known:
+        raise WrongParameter(
+            param,
+            f"no profile {named[:100]!r} here: there are {', '.join(sorted(known))}",
+            "model_not_found",
+        )
+    chosen = named or service.base.profile
+    if chosen not in known and known:
         # The service's own default may not be asked for: the first that may.
-        default = next(iter(known))
-    return ModelNote(asked=body.model, profile=default, known=False)
+        chosen = next(iter(known))
+    problem = check_runnable(service, chosen) if chosen in known else None
+    if problem is not None:
+        raise ModelNotFound(problem, param if named is not None else "model")
+    return ModelNote(asked=body.model, profile=chosen, known=named is not None)
 
 
 def _request(body: GenerationBody, model: ModelNote) -> RefinementRequest:
@@ -152,83 +180,77 @@ async def _begun_with(
     return request.model_copy(update={"start": start, "mask": mask})
 
 
-def _key(key: str | None, at: int) -> str | None:
-    if key is None:
-        return None
-    # Any client's key fits, and none meets one of another door.
-    return f"openai:{hashlib.sha256(key.encode()).hexdigest()}:{at}"
-
-
-_KEY = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)")
+_FIELD = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)")
 _PARTS = re.compile(r"\[([^\[\]]*)\]")
 _DATA = re.compile(r"data:image/[a-z0-9.+-]+;base64,(.*)", re.DOTALL | re.IGNORECASE)
 _OPAQUE_FROM = 128
 """Alpha below which a mask's pixel lets the picture change."""
 
-SCHEMA: dict[str, Any] = {
-    "required": True,
-    "content": {
-        "multipart/form-data": {
-            "schema": {
-                "type": "object",
-                "required": ["image", "prompt"],
-                "properties": {
-                    "image": {
-                        "type": "string",
-                        "format": "binary",
-                        "description": "The picture to go on from.",
-                    },
-                    "mask": {
-                        "type": "string",
-                        "format": "binary",
-                        "description": "A picture of its size, transparent where it may change.",
-                    },
-                    "prompt": {"type": "string", "minLength": 1},
-                    "scenewright": {
-                        "type": "string",
-                        "description": "The extension's fields as JSON.",
-                    },
-                },
-                "additionalProperties": {"type": "string"},
-            }
-        },
-        "application/json": {
-            "schema": {
-                "type": "object",
-                "required": ["images", "prompt"],
-                "properties": {
-                    "images": {
-                        "type": "array",
-                        "minItems": 1,
-                        "maxItems": 1,
-                        "items": {
-                            "type": "object",
-                            "required": ["image_url"],
-                            "properties": {"image_url": {"type": "string"}},
-                        },
-                        "description": "The picture as a data: address.",
-                    },
-                    "mask": {
-                        "type": "object",
-                        "required": ["image_url"],
-                        "properties": {"image_url": {"type": "string"}},
-                    },
-                    "prompt": {"type": "string", "minLength": 1},
-                    "scenewright": {"type": "object"},
-                },
-            }
-        },
-    },
+_DATA_URL = {
+    "type": "object",
+    "required": ["image_url"],
+    "properties": {"image_url": {"type": "string", "pattern": "^data:image/"}},
 }
-"""The body in the OpenAPI description; the further fields are those of ``generations``."""
+
+
+def _schema() -> dict[str, Any]:
+    """Return the OpenAPI description of the body: both forms, with the fields of ``EditBody``."""
+    whole = EditBody.model_json_schema(ref_template="#/components/schemas/{model}")
+    fields: dict[str, Any] = whole["properties"]
+    file = {"type": "string", "format": "binary"}
+    told = "A picture of its size, transparent where it may change."
+    form = {
+        "type": "object",
+        "required": ["image", "prompt"],
+        "properties": {
+            **{name: {"type": "string"} for name in fields},
+            "image": {**file, "description": "The picture to go on from."},
+            "mask": {**file, "description": told},
+            "prompt": fields["prompt"],
+            "scenewright": {
+                "type": "string",
+                "description": "The extension's fields as JSON, or each as scenewright[FIELD].",
+            },
+        },
+        "patternProperties": {
+            r"^scenewright\[": {"type": "string"},
+            r"^(image|mask)\[\]$": file,
+        },
+        "additionalProperties": False,
+    }
+    plain = {
+        "type": "object",
+        "required": ["images", "prompt"],
+        "properties": {
+            **fields,
+            "images": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 1,
+                "items": _DATA_URL,
+                "description": "The picture as a data: address.",
+            },
+            "mask": {**_DATA_URL, "description": told},
+        },
+        "additionalProperties": False,
+    }
+    content = {
+        "multipart/form-data": {"schema": form},
+        "application/json": {"schema": plain},
+    }
+    return {"required": True, "content": content}
+
+
+SCHEMA = _schema()
+"""The body in the OpenAPI description."""
 
 
 async def read_edit(request: Request, settings: ServiceSettings) -> tuple[EditBody, UploadedImage]:
     """Return the request of an edit, and its picture.
 
-    Raises ``WrongParameter`` or ``TooLarge``.
+    Raises ``UnsupportedMediaType``, ``WrongParameter`` or ``TooLarge``.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = check_type(request, "multipart/form-data", "application/json")
     if kind == "multipart/form-data":
         fields, pictures, masks = await _form(request, settings)
     else:
@@ -275,7 +297,7 @@ async def _json(request: Request) -> tuple[dict[str, Any], list[bytes], list[byt
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
-        raise WrongParameter(None, "the body is neither a form nor a JSON object", "invalid_json")
+        raise WrongParameter(None, "the body is not a JSON object", "invalid_json")
     given = fields.pop("images", None) or fields.pop("image", None) or []
     shown = given if isinstance(given, list) else [given]
     mask = fields.pop("mask", None)
@@ -347,7 +369,7 @@ def unfolded(texts: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for name, value in texts:
-        key = _KEY.fullmatch(name)
+        key = _FIELD.fullmatch(name)
         if key is None:
             raise WrongParameter(name[:100], f"{name[:100]!r} is not the name of a field")
         path = [key[1], *_PARTS.findall(key[2])]

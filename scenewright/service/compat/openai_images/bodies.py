@@ -18,6 +18,19 @@ MOST_CHARACTERS = 32_000
 """Longest prompt that the API takes; as a sentence the parser takes fewer."""
 _SIZE = re.compile(r"([1-9]\d{0,3})x([1-9]\d{0,3})")
 _LEAST_SIDE, _MOST_SIDE = 16, 4096
+
+
+_SIDE = r"(1[6-9]|[2-9]\d|[1-9]\d{2}|[1-3]\d{3}|40[0-8]\d|409[0-6])"
+"""A side within these limits."""
+
+
+def _size_schema(schema: dict[str, Any]) -> None:
+    """Add to the schema of a size what :func:`read_size` demands."""
+    for form in schema["anyOf"]:
+        if form.get("type") == "string":
+            form["pattern"] = f"^(auto|{_SIDE}x{_SIDE})$"
+
+
 _Word = Annotated[str, StringConstraints(max_length=256)]
 
 
@@ -47,7 +60,7 @@ class GenerationBody(BaseModel):
     """Name of a profile; any other name means the service's default."""
     n: int | None = Field(default=None, ge=1, le=MOST)
     """Pictures, 1–10; each is a run of its own with the next seed."""
-    size: str | None = None
+    size: str | None = Field(default=None, json_schema_extra=_size_schema)
     """``auto`` or ``WIDTHxHEIGHT`` with sides of 16–4096 pixels."""
     response_format: Literal["url", "b64_json"] | None = None
     """How pictures come: in the reply (default), or as addresses."""

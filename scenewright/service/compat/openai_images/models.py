@@ -10,9 +10,8 @@ from pydantic import BaseModel
 
 from scenewright.service.api.common import Core, Reader
 from scenewright.service.compat.openai_images.bodies import ErrorReply
-from scenewright.service.core.errors import NotFound
-from scenewright.service.core.requests import profiles_of
-from scenewright.service.core.service import Service
+from scenewright.service.compat.openai_images.errors import ModelNotFound
+from scenewright.service.compat.runnable import lacking_words, runnable_profiles
 
 router = APIRouter(prefix="/v1/models", tags=["openai"])
 
@@ -40,26 +39,25 @@ class ModelList(BaseModel):
     object: Literal["list"] = "list"
     """Always ``list``."""
     data: tuple[ModelInfo, ...]
-    """The profiles."""
+    """The profiles that can run here."""
 
 
 @router.get("", summary="List the profiles as models", response_model=ModelList, responses=_REPLIES)
 async def models(service: Core, identity: Reader) -> ModelList:
-    """Return the profiles that may be asked for, under OpenAI's name for them."""
-    return ModelList(data=tuple(ModelInfo(id=name) for name in await _names(service)))
+    """Return the profiles that can run here, under OpenAI's name for them."""
+    found = await asyncio.to_thread(runnable_profiles, service)
+    return ModelList(data=tuple(ModelInfo(id=name) for name, lost in found.items() if not lost))
 
 
 @router.get(
     "/{model}", summary="See a profile as a model", response_model=ModelInfo, responses=_REPLIES
 )
 async def model(model: str, service: Core, identity: Reader) -> ModelInfo:
-    """One of them."""
-    names = await _names(service)
-    if model not in names:
-        raise NotFound(f"there is no model {model[:100]!r}: there are {', '.join(names)}")
+    """Return a profile that can run here; of another one, what it lacks."""
+    found = await asyncio.to_thread(runnable_profiles, service)
+    if model not in found:
+        there = ", ".join(name for name, lost in found.items() if not lost)
+        raise ModelNotFound(f"there is no model {model[:100]!r}: there are {there}")
+    if found[model]:
+        raise ModelNotFound(lacking_words(model, found[model]))
     return ModelInfo(id=model)
-
-
-async def _names(service: Service) -> tuple[str, ...]:
-    found = await asyncio.to_thread(profiles_of, service.base, service.settings.profiles)
-    return tuple(found)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -32,6 +33,8 @@ from scenewright.service.core.outcomes import Outcome, check_still, give_up, no_
 from scenewright.service.core.pictures import picture_file
 from scenewright.service.core.service import Service
 from scenewright.service.core.store import Run
+
+log = logging.getLogger(__name__)
 
 
 async def outcomes_of(
@@ -116,6 +119,14 @@ def _words(size: tuple[int, int]) -> str:
 Kind = Literal["image_generation", "image_edit"]
 """What the types of the events begin with."""
 _QUALITIES = ("low", "medium", "high", "xhigh", "max", "auto")
+
+
+class Broken(ServiceError):
+    """An error of the service itself in the middle of a stream."""
+
+    status = 500
+
+
 _LEAVING: set[asyncio.Task[None]] = set()
 """Cancellations under way: their clients have left, and nobody else holds them."""
 
@@ -183,10 +194,18 @@ async def _watch(
                 shown += 1
         await told.put(await _completed(service, identity, asked, run, kind, base_url))
     except ServiceError as error:
-        body = {"type": "error", **body_of(error)[1]}
-        await told.put(ServerSentEvent(json.dumps(body), event="error"))
+        await told.put(_error(error))
+    except Exception:
+        # The reply has begun: no other handler can tell the client any more.
+        log.exception("the stream of run %s broke", run.id)
+        await told.put(_error(Broken(f"something went wrong here; the run goes on: {run.id}")))
     finally:
         told.put_nowait(None)
+
+
+def _error(error: ServiceError) -> ServerSentEvent:
+    body = {"type": "error", **body_of(error)[1]}
+    return ServerSentEvent(json.dumps(body), event="error")
 
 
 async def _completed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from sse_starlette import EventSourceResponse
 
 from scenewright.service.api.common import Core, Reader, Refiner, RunId, RunsKey
@@ -23,7 +23,9 @@ from scenewright.service.compat.openai_images.bodies import (
     ImagesReply,
     read_size,
 )
+from scenewright.service.compat.openai_images.errors import json_body
 from scenewright.service.compat.openai_images.replies import Kind, events_of, reply_of
+from scenewright.service.compat.openai_images.retries import RetryCount, is_retry
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.outcomes import ended
@@ -43,19 +45,25 @@ _REPLIES: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.post("/generations", response_model=ImagesReply, responses=_REPLIES)
+@router.post(
+    "/generations",
+    response_model=ImagesReply,
+    responses=_REPLIES,
+    dependencies=[Depends(json_body)],
+)
 async def generations(
     asked: GenerationBody,
     request: Request,
     service: Core,
     identity: Refiner,
     key: RunsKey = None,
+    retries: RetryCount = None,
 ) -> Any:
     """Draw, check and repair pictures, as OpenAI's API does it: `POST /v1/images/generations`.
 
     A client that leaves cancels nothing, unless it streams and asks for it.
     """
-    taken = await ask(service, identity, asked, key)
+    taken = await ask(service, identity, asked, key, retry=is_retry(retries))
     return await _reply(service, identity, taken, "image_generation", request)
 
 
@@ -65,10 +73,16 @@ async def generations(
     responses=_REPLIES,
     openapi_extra={"requestBody": SCHEMA},
 )
-async def edits(request: Request, service: Core, identity: Refiner, key: RunsKey = None) -> Any:
+async def edits(
+    request: Request,
+    service: Core,
+    identity: Refiner,
+    key: RunsKey = None,
+    retries: RetryCount = None,
+) -> Any:
     """Go on from a picture: it is judged, and what is missing in it is repaired."""
     body, uploaded = await read_edit(request, service.settings)
-    taken = await ask(service, identity, body, key, uploaded)
+    taken = await ask(service, identity, body, key, uploaded, retry=is_retry(retries))
     return await _reply(service, identity, taken, "image_edit", request)
 
 
@@ -93,7 +107,8 @@ async def _reply(
         200: {
             "content": {"image/png": {}, "image/jpeg": {}, "image/webp": {}},
             "description": "The picture.",
-        }
+        },
+        "default": _REPLIES["default"],
     },
 )
 async def file(
