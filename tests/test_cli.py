@@ -26,6 +26,7 @@ from scenewright.core.ports.judge import JudgeError, unscored
 from scenewright.miniature.painter import paint
 from scenewright.runs.folder import RunError
 from scenewright.runs.model_factory import profiles
+from scenewright.runs.readiness import memory_needed
 from scenewright.runs.scoring import score
 from tests.doubles import ScriptedBackend, ScriptedJudge
 from tests.isomorphism import isomorphic
@@ -376,11 +377,11 @@ def test_doctor_tells_what_would_run_and_why_not(
 def test_doctor_knows_what_fits_before_it_is_fetched(
     profile: str, main: int, cuda: int, fits: str
 ) -> None:
-    found = doctor.memory_needed(find_profile(profile), main * 2**30, cuda * 2**30)
+    found = memory_needed(find_profile(profile), main * 2**30, cuda * 2**30)
     assert found is not None
     assert found["fits"] == fits
     assert found["device_bytes"] == (cuda or main) * 2**30
-    assert doctor.memory_needed(find_profile("openai"), 2**30) is None
+    assert memory_needed(find_profile("openai"), 2**30) is None
 
 
 def test_doctor_goes_on_where_a_profile_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,6 +110,8 @@ def installed(name: str) -> str | None:
 
 def machine(runs: Path) -> dict[str, Any]:
     """Return platform, processors, devices, and memory and free disk in bytes."""
+    from scenewright.runs.readiness import memory_of_machine
+
     place = runs.absolute()
     while not place.exists():
         place = place.parent
@@ -122,14 +124,6 @@ def machine(runs: Path) -> dict[str, Any]:
         "runs_writable": os.access(place, os.W_OK),
         "devices": _devices(),
     }
-
-
-def memory_of_machine() -> int | None:
-    """Return the bytes of main memory; None where the system does not tell."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):
-        return None
 
 
 def _devices() -> list[str]:
@@ -145,43 +139,6 @@ def _devices() -> list[str]:
     if torch.backends.mps.is_available():
         found.append("mps")
     return found
-
-
-def _cuda_memory() -> int:
-    """Return the bytes of the largest CUDA device; 0 without one, or where torch is not loaded."""
-    # `_devices` imports it; importing it for this alone would take seconds.
-    torch: Any = sys.modules.get("torch")
-    count = torch.cuda.device_count() if torch is not None else 0
-    sizes = [torch.cuda.get_device_properties(index).total_memory for index in range(count)]
-    return max(sizes, default=0)
-
-
-_DRAWING = 1.1
-"""What a picture takes besides the weights, about: SDXL and FLUX.2 klein at 1024×1024 pixels."""
-
-
-def memory_needed(profile: Profile, main: int, cuda: int = 0) -> dict[str, Any] | None:
-    """Return what drawing takes of memory in 16 bits, and how it fits here; None where unknown.
-
-    By the sizes of the built-in table, so that a profile can be chosen before its models are
-    fetched. ``main`` and ``cuda`` are bytes of main memory and of the largest CUDA device.
-    ``fits`` is ``whole``, ``offloaded`` (parts wait in main memory) or ``no``.
-    """
-    from scenewright.providers.hub.needs import needs_of
-    from scenewright.tools.backends.memory import usable
-
-    sizes = [need.known_bytes() for need in needs_of(profile, judges=False, report_judges=False)]
-    if not sizes or None in sizes:
-        return None
-    weights = sum(size for size in sizes if size is not None)
-    needed = round(weights * _DRAWING)
-    fits = "no"
-    if needed <= usable(cuda or main):
-        fits = "whole"
-    elif cuda and weights <= usable(main):
-        fits = "offloaded"
-    device = {"device": "cuda" if cuda else "cpu", "device_bytes": cuda or main}
-    return {"bytes": needed, **device, "fits": fits}
 
 
 def embedded_weights() -> dict[str, int]:
@@ -201,13 +158,20 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
 
     ``models`` are those of the hub, ``accounts`` those that it calls, ``memory`` is how the image
     model would be placed there (None if it is not on this machine), ``memory_needed`` what it needs
-    about (:func:`memory_needed`), ``judges_memory`` the size of the judges' weights, ``ends`` its
-    models that are retired soon and, with ``online``, why a list of models could not be read.
+    about (:func:`~scenewright.runs.readiness.memory_needed`), ``judges_memory`` the size of the
+    judges' weights, ``ends`` its models that are retired soon and, with ``online``, why a list of
+    models could not be read.
     """
     from scenewright.agents.judges.families import JudgeMemory
     from scenewright.cli.models import present_json
     from scenewright.providers.hub.cache import survey
     from scenewright.providers.hub.needs import needs_of
+    from scenewright.runs.readiness import (
+        accounts_of,
+        cuda_memory,
+        memory_needed,
+        memory_of_machine,
+    )
 
     presents = [survey(need) for need in needs_of(profile)]
     absent = {present.need.repository for present in presents if not present.complete}
@@ -243,7 +207,7 @@ def check(profile: Profile, settings: Settings, *, online: bool = False) -> dict
         "models": [present_json(present) for present in presents],
         "accounts": accounts,
         "memory": drawing.describe() if drawing is not None else None,
-        "memory_needed": memory_needed(profile, memory_of_machine() or 0, _cuda_memory()),
+        "memory_needed": memory_needed(profile, memory_of_machine() or 0, cuda_memory()),
         "judges_memory": _judges_memory(judges, drawing.need if drawing is not None else 0),
         "ends": _ends(profile, settings, accounts, online),
     }
@@ -269,8 +233,9 @@ def _ends(
     from scenewright.agents.judges.models import listed_ends
     from scenewright.config.profiles import reached_by
     from scenewright.providers.known_models import ModelEnd, endings
+    from scenewright.runs.readiness import model_names
 
-    specs = _specs(profile)
+    specs = model_names(profile)
     if profile.backend.kind in accounts:
         specs.insert(0, f"{profile.backend.kind}:{profile.backend.model}")
     used: dict[str, list[str]] = {}
@@ -323,28 +288,6 @@ def _parts(
     for judge in (*profile.judges, *profile.report_judges):
         needs = {reached_by(judge)[0], *(need.repository for need in needs_of_spec(judge))}
         yield f"judge {judge}", needs, partial(judge_of, judge, known)
-
-
-def _specs(profile: Profile) -> list[str]:
-    """Return the judges and the language model of a profile."""
-    return [*profile.judges, *profile.report_judges, *filter(None, (profile.chat,))]
-
-
-def accounts_of(profile: Profile, settings: Settings) -> dict[str, Any]:
-    """Return the accounts of a profile: the variables of the key, and whether one is set."""
-    from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS, LOCAL_BACKEND, reached_by
-
-    kinds = [profile.backend.kind, *(reached_by(spec)[0] for spec in _specs(profile))]
-    found = {}
-    for kind in sorted({*kinds} - {LOCAL_BACKEND, *JUDGE_KINDS, *CHAT_KINDS}):
-        account = settings.account(kind)
-        found[kind] = {
-            "provider": account.provider,
-            "base_url": account.base_url,
-            "key_variables": list(account.key_variables),
-            "key": account.key() is not None,
-        }
-    return found
 
 
 def _print(report: dict[str, Any], where: Console) -> None:

@@ -80,10 +80,10 @@ extends = "{profile.name}"
 
 def steps(profile: Profile) -> list[str]:
     """Return what is to be done before the first picture and after it, one command each."""
-    from scenewright.cli.doctor import accounts_of, memory_needed, memory_of_machine
     from scenewright.config.settings import load_settings
     from scenewright.providers.hub.cache import survey
     from scenewright.providers.hub.needs import needs_of
+    from scenewright.runs.readiness import accounts_of, memory_needed, memory_of_machine
 
     found: list[str] = []
     for name, account in accounts_of(profile, load_settings()).items():
@@ -119,7 +119,7 @@ def _built_in() -> dict[str, Profile]:
 
 def _show(profiles: dict[str, Profile]) -> None:
     """Print the profiles with what each needs."""
-    from scenewright.cli.doctor import memory_needed, memory_of_machine
+    from scenewright.runs.readiness import memory_needed, memory_of_machine
 
     main, rows = memory_of_machine() or 0, []
     for name, profile in profiles.items():

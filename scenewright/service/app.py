@@ -13,6 +13,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from scenewright.agents.parsers.unread import Passage
 from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings
 from scenewright.core.facts import FactError
@@ -127,7 +128,7 @@ async def _told(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
     if has_openai_errors(request.url.path, routed=True):
         return error_reply(error)
-    return _problem(request, error.status, error.detail, error.headers)
+    return _problem(request, error.status, error.detail, error.headers, error.unread)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -164,7 +165,11 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 def _problem(
-    request: Request, status: int, detail: str, headers: dict[str, str] | None = None
+    request: Request,
+    status: int,
+    detail: str,
+    headers: dict[str, str] | None = None,
+    unread: tuple[Passage, ...] = (),
 ) -> Response:
     # What was sent may stand in it: of any length, with halves of characters that no JSON holds.
     told = detail[:_MOST_DETAIL].encode(errors="replace").decode()
@@ -173,7 +178,7 @@ def _problem(
     if has_openai_errors(request.url.path, routed=False):
         status = 400 if status == 422 else status
         return JSONResponse(error_body(status, told), status, headers)
-    return problem_reply(status, told, headers)
+    return problem_reply(status, told, headers, unread)
 
 
 def _refused(path: str, error: ServiceError) -> Response:

@@ -169,7 +169,7 @@ class Service:
         run, new = await self.store.create(
             identity.tenant,
             taken.model_dump(mode="json"),
-            title=title_of(scene),
+            title=title_of(taken),
             door=door,
             key_id=identity.key_id,
             idempotency_key=request.idempotency_key,

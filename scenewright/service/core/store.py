@@ -83,7 +83,9 @@ class RunStore:
         request, ``Busy`` if the queue is full or the key has its runs, ``Forbidden`` if all that
         the key may spend is spent.
         """
-        digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+        # The same scene in other words is the same request.
+        told = {name: value for name, value in request.items() if name != "sentence"}
+        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
         now = self._clock()
         values: dict[str, Any] = {
             "id": f"run_{secrets.token_hex(16)}",
