@@ -66,11 +66,20 @@ async function read(input) {
   }
 }
 
-const quoted = (passages) => passages.map(({ text: said }) => `“${said}”`).join(", ");
-const REMEDIES = {
-  "a negation": "A picture shows what is there: leave it out, or say what is there instead.",
-  "not English": "Write the sentence in English.",
-};
+const NOT_ENGLISH = "not English";
+const MOST_QUOTED = 6;
+
+/** Passages as they are quoted, by the reason for which they were not read. */
+function byReason(passages) {
+  const found = new Map();
+  for (const { text: said, reason } of passages) {
+    found.set(reason, [...(found.get(reason) ?? []), `“${said}”`]);
+  }
+  return [...found].map(([reason, said]) => {
+    const more = said.length > MOST_QUOTED ? ` and ${said.length - MOST_QUOTED} more` : "";
+    return [reason, `${said.slice(0, MOST_QUOTED).join(", ")}${more}`];
+  });
+}
 
 /** Underline what the scene does not hold; places count characters, not halves of them. */
 function underline(passages) {
@@ -105,12 +114,9 @@ function warn(words, refused = false) {
 
 /** Say before anything is drawn what no scene can hold. */
 function refuse(passages) {
-  const reasons = [...new Set(passages.map(({ reason }) => reason))];
-  warn(reasons.map((reason) => {
-    const said = quoted(passages.filter((passage) => passage.reason === reason));
-    const remedy = REMEDIES[reason] ?? REMEDIES["a negation"];
-    return reason === "not English" ? `${said}: not English. ${remedy}` : `${said}: this says what is not there. ${remedy}`;
-  }).join(" "), true);
+  warn(byReason(passages).map(([reason, said]) => (reason === NOT_ENGLISH
+    ? `${said} is not English: write the sentence in English.`
+    : `${said} says what is not there, and a picture shows what is: leave it out, or say what is there instead.`)).join(" "), true);
 }
 
 function show(found) {
@@ -118,11 +124,8 @@ function show(found) {
   const passages = found?.unread ?? [];
   // The first warning names the passages by their places, which are underlined here.
   const warnings = (found?.warnings ?? []).slice(passages.length ? 1 : 0);
-  const reasons = [...new Set(passages.map(({ reason }) => reason))];
-  warn([
-    ...reasons.map((reason) => `Not part of the scene, ${reason}: ${quoted(passages.filter((passage) => passage.reason === reason))}.`),
-    ...warnings.map(sentenceCase),
-  ].join(" "));
+  const left = byReason(passages).map(([reason, said]) => `Not part of the scene, ${reason}: ${said}.`);
+  warn([...left, ...warnings.map(sentenceCase)].join(" "));
   underline(passages);
   $("facts").replaceChildren(...facts.map((fact) => {
     const line = document.createElement("li");
@@ -169,8 +172,10 @@ async function readSentence() {
     $("read").textContent = `Recognised: ${counted(objects.length, "object")}, ${counted(relations.length, "relation")}; ${counted(found.facts.length, "fact")} will be checked (a ${found.level} scene).`;
     show(found);
   } catch (error) {
-    editor.load({ objects: [], relations: [] });
-    show(null);
+    if (error.status === 422) {
+      editor.load({ objects: [], relations: [] });
+      show(null);
+    }
     const passages = error.unread ?? [];
     underline(passages);
     if (passages.length) refuse(passages);
