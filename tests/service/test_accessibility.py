@@ -1,4 +1,4 @@
-"""Start page, gallery and pages of runs against the rules of accessibility, in each colour and width."""
+"""Start page, gallery and pages of runs against the rules of accessibility."""
 
 from __future__ import annotations
 

@@ -95,11 +95,11 @@ async def test_a_card_tells_how_the_run_stands(place: Place) -> None:
     text = await place.html()
     assert cards(text) == [bad, good]
     worse, better = text.split('<li class="card run-card"')[1:]
-    assert "All 3 facts hold" in better
+    assert "All 4 facts hold" in better
     assert "1.00" in better
     assert "1 round" in better
     assert "free" in better
-    assert "0 of 3. Missing: red ball on table" in worse
+    assert "0 of 4. Missing: red ball on table" in worse
     assert "0.00" in worse
     source = re.search(r'<img src="([^"]+)" alt="Round 0 of: red ball on table"', better)
     assert source

@@ -109,8 +109,10 @@ async def test_the_fragment_is_the_main_part_of_the_page(settings: ServiceSettin
     async with talking(settings, scripted()) as client:
         run = await begun(client)
         await still(client, run)
-        page = (await client.get(f"/runs/{run}")).text
-        fragment = (await client.get(f"/runs/{run}/main")).text
+        # What a form sends under a key of its own is another run each time.
+        own = re.compile(r'name="(key|seed)" value="\w*"')
+        page = own.sub("", (await client.get(f"/runs/{run}")).text)
+        fragment = own.sub("", (await client.get(f"/runs/{run}/main")).text)
         assert fragment.strip().startswith("<main")
         assert fragment.strip() in page
 
@@ -217,16 +219,17 @@ async def test_the_persons_sentence_is_the_title_everywhere(settings: ServiceSet
         run = await begun(client, triplets=None, text=SENTENCE)
         found = await still(client, run)
         assert found["title"] == SENTENCE
-        assert found["summary"]["verdict"].startswith(("All ", "4 of 5", "3 of 5"))
+        verdict = found["summary"]["verdict"]
+        assert re.fullmatch(r"All 5 facts hold|[0-4] of 5\. Missing: .*red ball.*", verdict)
         underlined = '<u class="unread" title="not understood">furtively</u>'
         heading = re.compile(r"<h1[^>]*>A red ball is on a purple table, " + underlined)
         page = (await client.get(f"/runs/{run}")).text
         assert heading.search(page)
         kept = await client.get(f"/runs/{run}/page.html")
         assert heading.search(kept.text)
-        assert "a-red-ball-is-on-a-purple-table-furtively.html" in kept.headers[
-            "content-disposition"
-        ]
+        assert (
+            "a-red-ball-is-on-a-purple-table-furtively.html" in kept.headers["content-disposition"]
+        )
         name = 'download="a-red-ball-is-on-a-purple-table-furtively.png"'
         assert re.search(rf'href="{found["image"]["url"]}" {name}', page)
         assert f">{SENTENCE}</a>" in (await client.get("/runs")).text

@@ -296,7 +296,7 @@ async def test_profiles_that_cannot_run_here_are_told_and_not_offered(
         asked = (await client.get("/?text=a+dog")).text
         form = {"text": "", "profile": "openai"}
         given = (await client.post("/runs", data=form)).text
-    offered = re.findall(r'<option value="([^"]+)" data-about=', page)
+    offered = re.findall(r'<option value="([^"]+)" data-about="[^"]*" data-strategy', page)
     assert offered[:2] == ["miniature", "miniature-edit"]
     assert "openai" not in offered
     told = {one["name"]: one["obstacle"] for one in listed}

@@ -51,13 +51,13 @@ addEventListener("load", () => {
       const picture = document.querySelector(".hero-shot .zoom");
       picture.focus();
       picture.click();
-      const box = document.querySelector("dialog[open]");
-      const large = box.querySelector("img").getBoundingClientRect();
+      const dialog = document.querySelector("dialog[open]");
+      const large = dialog.querySelector("img").getBoundingClientRect();
       out.enlarged = [Math.round(large.width), Math.round(large.height)];
-      out.download = box.querySelector("a").download;
-      out.same = box.querySelector("a").href === picture.querySelector("img").src;
+      out.download = dialog.querySelector("a").download;
+      out.same = dialog.querySelector("a").href === picture.querySelector("img").src;
       out.offered = document.querySelector("a[data-download]").download;
-      box.close();
+      dialog.close();
       out.back = document.activeElement === picture;
       parent.postMessage(out, "*");
     }, 300);
