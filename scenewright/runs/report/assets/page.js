@@ -46,7 +46,7 @@
     if (!box) {
       box = document.createElement("dialog");
       box.className = "lightbox";
-      box.innerHTML = '<img><p class="actions"><a class="button">Download picture</a><button type="button" class="button" autofocus>Close</button></p>';
+      box.innerHTML = '<img><p class="actions"><a class="button">Download picture</a><button type="button" class="button">Close</button></p>';
       box.addEventListener("click", (event) => { if (!event.target.closest("a")) box.close(); });
       document.body.append(box);
     }
@@ -56,6 +56,7 @@
     box.setAttribute("aria-label", picture.alt);
     link.download = nameOf(button.dataset.name, picture.src);
     box.showModal();
+    box.querySelector("button").focus();
   };
   addEventListener("click", (event) => {
     const button = event.target.closest?.(".zoom");
