@@ -193,7 +193,7 @@ export class GraphDrawing {
     const knob = h("span", { class: "ge-handle", "aria-hidden": "true" }, h("span", { class: "ge-knob" }));
     const node = h("div", { class: "ge-node", tabIndex: 0, role: "button", "data-id": id,
       onfocus: () => this.select(id),
-      onkeydown: (event) => this.#nodeKey(event, id) }, h("div", { class: "plate", "aria-hidden": "true" }), knob);
+      onkeydown: (event) => this.#nodeKey(event, id) }, h("div", { class: "plate" }), knob);
     knob.addEventListener("pointerdown", (event) => this.#pull(event, id));
     for (const kind of ["mousedown", "touchstart"]) knob.addEventListener(kind, (event) => event.stopPropagation());
     return node;
