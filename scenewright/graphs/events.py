@@ -131,6 +131,8 @@ class RunStarted(_Event):
     """What will be checked."""
     config: dict[str, Any]
     """Profile and options as in the manifest."""
+    sentence: str = Field(default="", exclude_if=lambda said: not said)
+    """Words that the scene was read from; empty where it was given as a graph."""
 
 
 class Warned(_Event):

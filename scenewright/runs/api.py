@@ -370,6 +370,7 @@ def _first_event(plan: RunPlan, log: EventLog) -> Event:
             scene=plan.scene,
             facts=plan.options.form.facts(plan.scene),
             config=plan.config,
+            sentence=plan.sentence,
         )
     times = sum(isinstance(event, Resumed) for event in log.events)
     return Resumed(key=f"resumed:{times + 1}", at=log.now(), after=log.events[-1].key)

@@ -73,6 +73,8 @@ class RunOptions(ModelOverrides, PersonOptions, total=False):
     """Seed of the run (default 0)."""
     size: tuple[int, int] | None
     """Width and height of the drawn pictures in pixels (default: the profile's)."""
+    sentence: str
+    """Words that the scene was read from, for the title of the run's page (default: none)."""
     strategy: str | None
     """Repair strategy (``scenewright strategies``) or ``director`` (default: the profile's)."""
     realism: bool

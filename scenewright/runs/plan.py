@@ -94,6 +94,8 @@ class RunPlan:
     nonce: str = ""
     """Names it among all runs of all folders, so that its requests have the same keys when it
     begins anew because its folder was lost; empty: a random one."""
+    sentence: str = ""
+    """Words that the scene was read from; empty where it was given as a graph."""
     on_model_change: OnModelChange = "accept"
     """Whether it goes on where a model is served by another version than before."""
     page: bool = True
@@ -195,6 +197,7 @@ def plan_run(
         resume=resume,
         named=out is not None,
         pictures=pictures,
+        sentence=chosen.get("sentence") or "",
         on_model_change=chosen["on_model_change"],
         page=chosen["page"],
         **_person(profile, chosen),

@@ -1,6 +1,7 @@
 """Whether a profile can run on this machine, told without loading a model or its libraries.
 
-What it needs of memory by the table of known models, and which accounts lack a key.
+What it needs of memory by the table of known models, which accounts lack a key, and which models
+are not here yet. ``scenewright doctor --profile`` builds every part besides.
 """
 
 from __future__ import annotations
@@ -8,17 +9,39 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any
 
-from scenewright.config.profiles import Profile
+from scenewright.config.profiles import JUDGE_KINDS, LOCAL_BACKEND, Profile, reached_by
 from scenewright.config.settings import Settings
+from scenewright.providers.hub.cache import PULL, survey
 from scenewright.providers.hub.needs import needs_of, size_words
+from scenewright.runs.model_factory.local_models import LIBRARIES
 
 _DRAWING = 1.1
 """What a picture takes besides the weights, about: SDXL and FLUX.2 klein at 1024×1024 pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a machine has for models."""
+
+    main: int
+    """Bytes of main memory; 0 where the system does not tell."""
+    cuda: int = 0
+    """Bytes of the largest CUDA device; 0 without one."""
+    local: bool = True
+    """Whether the libraries for models on this machine are installed."""
+
+
+def this_machine() -> Machine:
+    """Return what this machine has."""
+    local = all(find_spec(name) is not None for name in LIBRARIES)
+    return Machine(memory_of_machine() or 0, cuda_memory(), local)
 
 
 def installed(name: str) -> str | None:
@@ -113,3 +136,66 @@ def accounts_of(profile: Profile, settings: Settings) -> dict[str, Any]:
             "key": account.key() is not None,
         }
     return found
+
+
+def obstacle(profile: Profile, settings: Settings, machine: Machine) -> str:
+    """Return why ``profile`` cannot run on ``machine`` and what to do; empty where it can.
+
+    One line, with a command in backticks where one helps. What only building the models shows is
+    not found.
+    """
+    found = (find(profile, settings, machine) for find in _OBSTACLES)
+    try:
+        needed = next(filter(None, found), "")
+    except (ValueError, OSError):
+        # A wrong account or an unreadable file of keys; its words name places of this machine.
+        needed = "settings that can be read: `scenewright doctor`"
+    return f"needs {needed}" if needed else ""
+
+
+def _libraries(profile: Profile, settings: Settings, machine: Machine) -> str:
+    local = profile.backend.kind == LOCAL_BACKEND
+    local = local or any(reached_by(spec)[0] in JUDGE_KINDS for spec in profile.judges)
+    if machine.local or not local:
+        return ""
+    return "the libraries for models on this machine: `pip install 'scenewright[local]'`"
+
+
+def _memory(profile: Profile, settings: Settings, machine: Machine) -> str:
+    needed = memory_needed(profile, machine.main, machine.cuda) if machine.main else None
+    if needed is None or needed["fits"] != "no":
+        return ""
+    return (
+        f"about {size_words(needed['bytes'])} of memory to draw, and this machine has "
+        f"{size_words(needed['device_bytes'])}: use a larger machine, or a smaller model"
+    )
+
+
+def _keys(profile: Profile, settings: Settings, machine: Machine) -> str:
+    keyless = [name for name, one in accounts_of(profile, settings).items() if not one["key"]]
+    if not keyless:
+        return ""
+    named = f"{', '.join(keyless[:-1])} and {keyless[-1]}" if len(keyless) > 1 else keyless[0]
+    kind = "keys" if len(keyless) > 1 else "a key"
+    return f"{kind} for {named}: `scenewright keys set {keyless[0]}`"
+
+
+def _models(profile: Profile, settings: Settings, machine: Machine) -> str:
+    absent = [found for need in needs_of(profile) if not (found := survey(need)).complete]
+    if not absent:
+        return ""
+    sizes = [found.need.known_bytes() for found in absent]
+    known = sum(size for size in sizes if size is not None)
+    more = "more than " if None in sizes else "about "
+    size = f" ({more}{size_words(known)})" if known else ""
+    rest = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+    return f"{absent[0].need.repository}{rest}{size}: `{PULL} {profile.name}`"
+
+
+_OBSTACLES: tuple[Callable[[Profile, Settings, Machine], str], ...] = (
+    _libraries,
+    _memory,
+    _keys,
+    _models,
+)
+"""Asked in this order: what is not on the disk yet comes after what no download mends."""

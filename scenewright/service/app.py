@@ -17,6 +17,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.routing import Match
 
+from scenewright.agents.parsers.unread import Passage
 from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings
 from scenewright.core.facts import FactError
@@ -151,7 +152,9 @@ async def _told(request: Request, error: Exception) -> Response:
     if has_openai_errors(request.url.path) and not for_people(request):
         return error_reply(error)
     like = error.run if isinstance(error, DamagedRun) else None
-    return _problem(request, error.status, error.detail, error.headers, like=like)
+    return _problem(
+        request, error.status, error.detail, error.headers, like=like, unread=error.unread
+    )
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -254,6 +257,7 @@ def _problem(
     headers: dict[str, str] | None = None,
     *,
     like: str | None = None,
+    unread: tuple[Passage, ...] = (),
 ) -> Response:
     # What was sent may stand in it: of any length, with halves of characters that no JSON holds.
     told = detail[:MOST_DETAIL].encode(errors="replace").decode()
@@ -265,7 +269,7 @@ def _problem(
         return automatic1111_errors.reply(status, told, headers)
     if mcp_transport.owns(request.url.path):
         return mcp_transport.error_reply(status, told, headers)
-    return problem_reply(status, told, headers)
+    return problem_reply(status, told, headers, unread)
 
 
 def _refused(path: str, error: ServiceError) -> Response:

@@ -21,11 +21,13 @@ from scenewright.config.profiles import BUILT_IN, SettingsError
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.backend import BackendError, GenerationRequest
+from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Event, Finished, Generated, Resumed, RunStarted
 from scenewright.graphs.state import LoopOptions
 from scenewright.runs.folder import choose_folder, differences
 from scenewright.runs.plan import loop_options
 from scenewright.runs.records import PageWarning
+from scenewright.runs.report.record import read_run
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"
@@ -102,6 +104,17 @@ async def test_the_same_call_again_returns_the_result_and_calls_nothing() -> Non
     (first.folder / "result.json").unlink()
     await refine(SCENE, **run_models(book))
     assert (first.folder / "result.json").exists()
+
+
+async def test_a_sentence_is_kept_with_the_run_and_makes_no_other_one() -> None:
+    said = "There is a red ball on a table, and a dog."
+    first = await refine(SCENE, sentence=said, **run_models())
+    events = read_events(first.folder / "events.jsonl")
+    assert [event.sentence for event in events if isinstance(event, RunStarted)] == [said]
+    assert read_run(first.folder).sentence == said
+    book = CallBook()
+    assert (await refine(SCENE, **run_models(book))).folder == first.folder
+    assert book.lines == []
 
 
 async def test_other_options_or_models_get_another_folder_and_resume_false_too() -> None:

@@ -95,11 +95,11 @@ async def test_a_card_tells_how_the_run_stands(place: Place) -> None:
     text = await place.html()
     assert cards(text) == [bad, good]
     worse, better = text.split('<li class="card run-card"')[1:]
-    assert "Every fact found" in better
+    assert "All 4 facts hold" in better
     assert "1.00" in better
     assert "1 round" in better
     assert "free" in better
-    assert "Some facts are missing" in worse
+    assert "0 of 4. Missing: red ball on table" in worse
     assert "0.00" in worse
     source = re.search(r'<img src="([^"]+)" alt="Round 0 of: red ball on table"', better)
     assert source
@@ -178,8 +178,47 @@ async def test_cards_change_while_the_page_is_open(place: Place, tmp_path: Path)
         place.opened.set()
         await place.ended(run)
         await tab.until("document.querySelector('.run-card').dataset.status === 'finished'")
-        assert "Every fact found" in await tab.js("document.querySelector('.said').textContent")
+        assert "facts hold" in await tab.js("document.querySelector('.said').textContent")
         assert await tab.js("document.activeElement === document.querySelector('h2 a')")
         assert "finished" in await tab.js("document.getElementById('news').textContent")
         assert await tab.js("document.documentElement.scrollWidth") <= 375
+        assert tab.console == []
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+async def test_new_runs_come_by_themselves_and_leave_the_reader_where_they_are(
+    place: Place, tmp_path: Path
+) -> None:
+    place.opened.set()
+    async with browsing(tmp_path / "profile") as tab:
+        await tab.size(375, 600)
+        await tab.open(f"{place.url}/runs")
+        assert await tab.js("document.getElementById('cards')") is None
+        first = await place.ask("red ball on table")
+        await tab.until(f"document.getElementById('{first}')")
+        old = [await place.ask(f"thing{i} on table") for i in range(7)]
+        await tab.until(f"document.getElementById('{old[-1]}')")
+        for run in old:
+            await place.ended(run)
+        await tab.until("!document.querySelector('[data-status=queued], [data-status=running]')")
+        await tab.js(f"window.read = document.getElementById('{first}')")
+        await tab.js("window.read.scrollIntoView({block: 'center'})")
+        before = await tab.js("[scrollY, window.read.getBoundingClientRect().top]")
+        assert before[0] > 100
+        new = await place.ask("dog left of tree")
+        await tab.until(f"document.getElementById('{new}')")
+        after = await tab.js("[scrollY, window.read.getBoundingClientRect().top]")
+        assert after[0] > before[0]
+        assert after[1] == pytest.approx(before[1], abs=2)
+        order = await tab.js("[...document.querySelectorAll('.run-card')].map(card => card.id)")
+        assert order == [new, *reversed(old), first]
+        await place.ended(new)
+        assert "dog left of tree" in await tab.js("document.getElementById('news').textContent")
+        # At the top, a new run is seen at once.
+        await tab.js("scrollTo(0, 0)")
+        newest = await place.ask("hat on dog")
+        await tab.until(f"document.getElementById('{newest}')")
+        assert await tab.js("scrollY") == 0
         assert tab.console == []

@@ -16,6 +16,7 @@ import httpx2
 from scenewright.config.settings import Settings, find_profile
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import BackendError
+from scenewright.miniature.world import JUDGE_VOCABULARY
 from scenewright.service.app import create_app
 from scenewright.service.core.aside import Aside
 from scenewright.service.core.schemas import RefinementRequest
@@ -109,8 +110,10 @@ async def test_the_fragment_is_the_main_part_of_the_page(settings: ServiceSettin
     async with talking(settings, scripted()) as client:
         run = await begun(client)
         await still(client, run)
-        page = (await client.get(f"/runs/{run}")).text
-        fragment = (await client.get(f"/runs/{run}/main")).text
+        # What a form sends under a key of its own is another run each time.
+        own = re.compile(r'name="(key|seed)" value="\w*"')
+        page = own.sub("", (await client.get(f"/runs/{run}")).text)
+        fragment = own.sub("", (await client.get(f"/runs/{run}/main")).text)
         assert fragment.strip().startswith("<main")
         assert fragment.strip() in page
 
@@ -155,8 +158,133 @@ async def test_a_failed_run_tells_the_error_and_offers_to_resume(
         assert (await still(client, run))["status"] == "failed"
         page = (await client.get(f"/runs/{run}")).text
         assert "Failed" in plain(page)
-        assert "the &lt;b&gt;card&lt;/b&gt; is on fire" in page
+        assert "The &lt;b&gt;card&lt;/b&gt; is on fire" in page
         assert 'data-act="resume"' in page
+
+
+async def test_an_error_keeps_its_lines_and_its_commands_are_blocks(
+    settings: ServiceSettings,
+) -> None:
+    message = "no models:\n  sdxl  6.9 GB\nGet them with `scenewright models pull sdxl` (6.9 GB)."
+
+    def models(request: RefinementRequest) -> Mapping[str, Any]:
+        given = dict(scripted()(request))
+        if request.profile == "sdxl":
+            given["backend"].failing = lambda request: RuntimeError(message)
+        return given
+
+    async with talking(settings, models) as client:
+        run = await begun(client, profile="sdxl", seed=5, strategy="feedback", rounds=1)
+        await still(client, run)
+        page = (await client.get(f"/runs/{run}")).text
+        assert f'<p class="failure-text columns">N{message[1:]}</p>' in page
+        assert re.findall(r'<div class="command"><code>([^<]*)</code>', page) == [
+            "scenewright models pull sdxl"
+        ]
+        assert "Draw with the miniature instead" in page
+        form = {"key": "k", "profile": "miniature"}
+        made = await client.post(f"/runs/{run}/again", data=form)
+        assert made.status_code == 303
+        other = made.headers["location"].removeprefix("/runs/")
+        found = await still(client, other)
+        assert found["status"] == "finished"
+        asked = found["request"]
+        assert (asked["profile"], asked["seed"], asked["strategy"]) == ("miniature", 5, None)
+        assert asked["scene"] == (await still(client, run))["request"]["scene"]
+        assert "instead" not in plain((await client.get(f"/runs/{other}")).text)
+
+
+async def test_a_scene_that_the_miniature_cannot_draw_is_not_offered_to_it(
+    settings: ServiceSettings,
+) -> None:
+    def models(request: RefinementRequest) -> Mapping[str, Any]:
+        small = request.profile == "miniature"
+        given = dict(scripted(words=JUDGE_VOCABULARY if small else None)(request))
+        given["backend"].failing = lambda request: RuntimeError("no weights")
+        return given
+
+    async with talking(settings, models) as client:
+        for scene, offered in (("dog left of table", True), ("astronaut riding unicorn", False)):
+            run = await begun(client, profile="sdxl", triplets=scene)
+            await still(client, run)
+            page = (await client.get(f"/runs/{run}")).text
+            assert ("miniature instead" in page) is offered, scene
+            assert "New seed" in page
+
+
+SENTENCE = "A red ball is on a purple table, furtively."
+
+
+async def test_the_persons_sentence_is_the_title_everywhere(settings: ServiceSettings) -> None:
+    async with talking(settings, scripted()) as client:
+        run = await begun(client, triplets=None, text=SENTENCE)
+        found = await still(client, run)
+        assert found["title"] == SENTENCE
+        verdict = found["summary"]["verdict"]
+        assert re.fullmatch(r"All 5 facts hold|[0-4] of 5\. Missing: .*red ball.*", verdict)
+        underlined = '<u class="unread" title="not understood">furtively</u>'
+        heading = re.compile(r"<h1[^>]*>A red ball is on a purple table, " + underlined)
+        page = (await client.get(f"/runs/{run}")).text
+        assert heading.search(page)
+        kept = await client.get(f"/runs/{run}/page.html")
+        assert heading.search(kept.text)
+        assert (
+            "a-red-ball-is-on-a-purple-table-furtively.html" in kept.headers["content-disposition"]
+        )
+        name = 'download="a-red-ball-is-on-a-purple-table-furtively.png"'
+        assert re.search(rf'href="{found["image"]["url"]}" {name}', page)
+        assert f">{SENTENCE}</a>" in (await client.get("/runs")).text
+        # An edit of the scene makes another one of it.
+        edit = {"add": "hat on ball", "rounds": 1}
+        assert (await client.post(f"/v1/refinements/{run}/edits", json=edit)).status_code == 202
+        await still(client, run)
+        page = (await client.get(f"/runs/{run}")).text
+        assert not heading.search(page)
+        assert re.search(r"<h1[^>]*>hat on red ball|<h1[^>]*>red ball on purple table", page)
+
+
+async def test_another_run_is_asked_for_from_every_run(settings: ServiceSettings) -> None:
+    gate = Gate()
+    async with talking(settings, gated(gate)) as client:
+        run = await begun(client, triplets=None, text=SENTENCE, seed=7, rounds=2)
+        await gate.waiting(1)
+        page = (await client.get(f"/runs/{run}")).text
+        assert f"/runs/{run}/again" not in page
+        assert (await client.post(f"/v1/refinements/{run}/cancel")).status_code == 202
+        found = await still(client, run)
+        assert found["status"] == "cancelled"
+        gate.open()
+        page = (await client.get(f"/runs/{run}")).text
+        assert f'href="/?like={run}"' in page
+        key = re.search(r'name="key" value="([^"]+)"', page)
+        seed = re.search(r'name="seed" value="(\d+)"', page)
+        assert key
+        assert seed
+        assert seed[1] != "7"
+        for given, wanted in (("", 7), (seed[1], int(seed[1]))):
+            form = {"key": key[1], "seed": given}
+            replies = [await client.post(f"/runs/{run}/again", data=form) for _ in range(2)]
+            assert [reply.status_code for reply in replies] == [303, 303]
+            places = {reply.headers["location"].removeprefix("/runs/") for reply in replies}
+            assert run not in places
+            (other,) = places
+            again = await still(client, other)
+            assert again["status"] == "finished"
+            assert again["title"] == SENTENCE
+            assert again["door"] == "page"
+            assert again["request"] == found["request"] | {"seed": wanted}
+        # What was edited is drawn as it was left.
+        edit = {"add": "hat on ball", "rounds": 1}
+        await client.post(f"/v1/refinements/{other}/edits", json=edit)
+        changed = await still(client, other)
+        reply = await client.post(f"/runs/{other}/again", data={"key": "another"})
+        last = await still(client, reply.headers["location"].removeprefix("/runs/"))
+        assert last["scene"] == changed["scene"] != found["scene"]
+        assert "hat" in last["title"]
+        wrong = await client.post(f"/runs/{other}/again", data={"seed": "many"})
+        assert wrong.status_code == 422
+        nobody = await client.post(f"/runs/run_{'0' * 32}/again")
+        assert nobody.status_code == 404
 
 
 async def test_what_people_write_is_text(settings: ServiceSettings) -> None:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import httpx2
 import pytest
 
+from scenewright.config.settings import Settings
 from scenewright.core.formats.phrases import ADJECTIVES
+from scenewright.service.api.profiles import profiles_here
+from scenewright.service.app import create_app
+from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.web.rendering import assets
 from tests.service.conftest import scripted, serving
@@ -259,3 +265,56 @@ async def test_the_page_is_for_who_may_read_and_the_form_for_who_may_refine(
         state["scopes"] = ()
         assert (await client.get("/")).status_code == 403
         assert (await client.get("/runs", headers=HTML)).status_code == 403
+
+
+async def test_a_sentence_comes_back_with_its_run(url: str) -> None:
+    async with httpx2.AsyncClient(base_url=url, headers=HTML) as client:
+        made = await client.post("/v1/refinements", json={"text": SENTENCE, "seed": 4})
+        drawn = await client.post("/v1/refinements", json={"triplets": "hat on dog"})
+        page = (await client.get(f"/?like={made.json()['id']}")).text
+        other = (await client.get(f"/?like={drawn.json()['id']}")).text
+    fields = Page(page).fields
+    assert (fields["text"], fields["seed"]) == (SENTENCE, "4")
+    # The graph is what the sentence says, so it follows the sentence.
+    assert 'data-detached=""' in page
+    assert Page(other).fields["text"] == ""
+    assert 'data-detached="yes"' in other
+
+
+async def test_profiles_that_cannot_run_here_are_told_and_not_offered(
+    settings: ServiceSettings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("GEMINI_API_KEY", "any")
+    async with (
+        serving(create_app(settings)) as url,
+        httpx2.AsyncClient(base_url=url, headers=HTML) as client,
+    ):
+        page = (await client.get("/")).text
+        listed = (await client.get("/v1/profiles")).json()["profiles"]
+        asked = (await client.get("/?text=a+dog")).text
+        form = {"text": "", "profile": "openai"}
+        given = (await client.post("/runs", data=form)).text
+    offered = re.findall(r'<option value="([^"]+)" data-about="[^"]*" data-strategy', page)
+    assert offered[:2] == ["miniature", "miniature-edit"]
+    assert "openai" not in offered
+    told = {one["name"]: one["obstacle"] for one in listed}
+    assert told["miniature"] == ""
+    assert told["openai"] == "needs a key for openai: `scenewright keys set openai`"
+    assert [name for name, obstacle in told.items() if not obstacle] == offered
+    assert "<b>openai</b> needs a key for openai: <code>scenewright keys set openai</code>" in page
+    assert '<option value="miniature"' in asked
+    # Who has asked for one by name sees it, and why it does not run.
+    assert re.search(r'<option value="openai"[^>]* selected>openai \(cannot run here yet\)', given)
+
+
+def test_where_workers_draw_elsewhere_every_profile_is_offered(
+    settings: ServiceSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    shared = settings.model_copy(update={"database": "postgresql://user@host/name"})
+    for given, told in ((shared, False), (settings, True)):
+        service = SimpleNamespace(settings=given, base=Settings(), models=None)
+        obstacles = profiles_here(cast(Service, service))[1]
+        assert any(obstacles.values()) is told

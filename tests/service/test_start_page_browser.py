@@ -101,6 +101,64 @@ async def test_a_sentence_is_read_as_it_is_written_and_drawn(tab: Tab, url: str)
     assert found["request"]["rounds"] == 3
 
 
+UNDERLINED = "[...document.querySelectorAll('#underlay u')].map(u => u.textContent)"
+WARNED = "document.querySelector('#warned').textContent"
+
+
+async def test_what_no_scene_holds_is_underlined_as_it_is_written(tab: Tab, url: str) -> None:
+    await focus(tab, "#text")
+    # A character outside the first plane is one character to the service and two to the browser.
+    await tab.type("😀 A red ball is furtively on a table. Ein Hund mit dem Ball.")
+    await tab.until(f"{UNDERLINED}.length === 2")
+    assert await tab.js(UNDERLINED) == ["furtively", "Ein Hund mit dem Ball"]
+    warned = await tab.js(WARNED)
+    assert "not understood: “furtively”" in warned
+    assert "not English: “Ein Hund mit dem Ball”" in warned
+    assert "characters" not in warned
+    # The underlined words lie under the written ones.
+    places = await tab.js(
+        "['#text', '#underlay'].map(id => { const b = document.querySelector(id)"
+        ".getBoundingClientRect(), s = getComputedStyle(document.querySelector(id));"
+        "return [b.left, b.top, b.width, s.font, s.padding, s.letterSpacing]; })"
+    )
+    assert places[0] == places[1]
+    assert await tab.js("document.querySelector('#underlay').textContent.trim().startsWith('😀')")
+    # It is a run by that sentence, with what was not read of it.
+    found = await draw(tab, url)
+    assert found["title"].startswith("😀 A red ball is furtively")
+    assert [passage["text"] for passage in found["request"]["unread"]] == [
+        "furtively",
+        "Ein Hund mit dem Ball",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "passage", "remedy"),
+    [
+        ("a red dog and a tree with no cat", "no cat", "leave it out"),
+        ("ein roter Hund auf dem Tisch", "ein roter Hund auf dem Tisch", "in English"),
+    ],
+)
+async def test_what_cannot_be_drawn_is_warned_of_before_it_is(
+    tab: Tab, said: str, passage: str, remedy: str
+) -> None:
+    await write(tab)
+    await tab.js("document.querySelector('#text').value = ''")
+    await focus(tab, "#text")
+    await tab.type(said)
+    await tab.until(f"{UNDERLINED}.join() === {json.dumps(passage)}")
+    assert remedy in await tab.js(WARNED)
+    assert await tab.js("document.querySelector('#warned').classList.contains('refused')")
+    assert await tab.js(NODES) == []
+    await focus(tab, "#text")
+    await tab.js("document.querySelector('#text').select()")
+    await tab.type("a red dog and a tree")
+    await tab.until(f"{NODES}.length === 2")
+    assert await tab.js("document.querySelector('#warned').hidden")
+    assert await tab.js("document.querySelector('#underlay').hidden")
+    assert [line for line in tab.console if "422" not in line] == []
+
+
 async def test_the_graph_is_changed_by_keyboard_alone(tab: Tab, url: str) -> None:
     await write(tab)
     await focus(tab, ".ge-add input")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from markupsafe import Markup
 
+from scenewright.agents.parsers.unread import Passage
 from scenewright.core.facts import Answer, Fact, FactKind, ScoreCard, assign_verdicts
 from scenewright.core.ports.backend import Reference, Start
 from scenewright.core.scene import SceneGraph
@@ -17,6 +19,7 @@ from scenewright.runs.report import words
 from scenewright.runs.report.graph import Mark, draw_graph
 from scenewright.runs.report.parts import (
     INLINE_SIDE,
+    LARGE_SIDE,
     SOURCE_SIDE,
     Cell,
     Group,
@@ -46,10 +49,17 @@ _RECALLS: dict[FactKind, str] = {
 }
 
 
-def page_content(view: RunView, show: Show = inline, live: bool = False) -> PageContent:
+MOST_TITLE = 300
+"""Characters of a title."""
+
+
+def page_content(
+    view: RunView, show: Show = inline, live: bool = False, unread: Sequence[Passage] = ()
+) -> PageContent:
     """Everything on the run page of ``view``.
 
     ``show`` makes pictures of files; a ``live`` page tells elsewhere where the run stands.
+    ``unread`` are the passages of its sentence that the scene does not hold.
     """
     groups = tuple(g for kind in KIND_NAMES if (g := _group(view, kind)).rows)
     cells = {
@@ -60,7 +70,7 @@ def page_content(view: RunView, show: Show = inline, live: bool = False) -> Page
     }
     rounds = tuple(_round(view, r, cells, show) for r in view.rounds)
     return PageContent(
-        summary=_summary(view, "", rounds, live),
+        summary=_summary(view, rounds, live=live, show=show, unread=unread),
         view=view,
         rounds=rounds,
         chosen=view.best.index if view.best is not None else 0,
@@ -76,7 +86,7 @@ def page_content(view: RunView, show: Show = inline, live: bool = False) -> Page
 
 def summary_of(view: RunView, link: str) -> Summary:
     """Return a run at a glance, for the page that leads to several."""
-    return _summary(view, link, tuple(_round(view, r, {}, inline) for r in view.rounds))
+    return _summary(view, tuple(_round(view, r, {}, inline) for r in view.rounds), link=link)
 
 
 def _tip(fact_at: int, round_index: int) -> str:
@@ -288,7 +298,14 @@ def _use_of(reference: Reference, start: Start | None) -> str:
     return f"kept elsewhere, {weight}" if reference.weight else "kept elsewhere"
 
 
-def _shot(view: RunView, made: Generated | None, prompt: str, alt: str, show: Show) -> Shot | None:
+def _shot(
+    view: RunView,
+    made: Generated | None,
+    prompt: str,
+    alt: str,
+    show: Show,
+    side: int = INLINE_SIDE,
+) -> Shot | None:
     if made is None:
         return None
     request = made.request
@@ -318,7 +335,7 @@ def _shot(view: RunView, made: Generated | None, prompt: str, alt: str, show: Sh
     if request.negative_prompt:
         settings.append(f"without: {request.negative_prompt}")
     return Shot(
-        picture=show(view.image_path(made.image), INLINE_SIDE),
+        picture=show(view.image_path(made.image), side),
         digest=made.image,
         alt=alt,
         prompt=prompt,
@@ -330,23 +347,53 @@ def _shot(view: RunView, made: Generated | None, prompt: str, alt: str, show: Sh
 
 
 def _summary(
-    view: RunView, link: str, rounds: tuple[RoundContent, ...], live: bool = False
+    view: RunView,
+    rounds: tuple[RoundContent, ...],
+    *,
+    link: str = "",
+    live: bool = False,
+    show: Show | None = None,
+    unread: Sequence[Passage] = (),
 ) -> Summary:
     card = view.card("loop")
     kept = next((r for r in rounds if r.kept), None)
     complexity = f"{words.count(len(view.scene.objects), 'object')}, "
     complexity += f"{words.count(len(view.scene.relations), 'relation')}, {view.scene.level()}"
+    # Once an edit has changed the scene, the sentence no longer says what is asked.
+    said = view.sentence if len(view.scenes) == 1 else ""
+    parts = words.marked(said or words.scene_words(view.scene), unread if said else (), MOST_TITLE)
+    title = " ".join("".join(text for text, _ in parts).split())
+    asked = view.asked(kept.index) if kept is not None else view.scenes[-1]
+    picture = kept.candidate if kept is not None else None
+    if show is not None and kept is not None and picture is not None:
+        made = kept.view.candidate
+        picture = _shot(view, made, picture.prompt, picture.alt, show, LARGE_SIDE)
     return Summary(
-        title=words.scene_words(view.scene),
+        title=title,
+        parts=parts,
+        stem=words.file_stem(title),
         run_id=view.run_id,
         link=link,
-        line=words.verdict_line(card),
+        line=words.outcome_line(card, asked.scene, asked.facts),
         state=_overall(card),
-        picture=kept.candidate if kept else None,
+        picture=picture,
+        score=_plain_score(view),
         stats=_stats(view, live),
         shots=tuple((r.index, r.kept, r.candidate, r.loop) for r in rounds if r.candidate),
         complexity=complexity,
     )
+
+
+def _plain_score(view: RunView) -> Stat | None:
+    """Return the one figure that stands first."""
+    if (card := view.card("report")) is not None:
+        own = view.reporting.kind == "self"
+        note = view.reporting.line if own else "by judges that did not steer the drawing"
+    elif (card := view.card("loop")) is not None:
+        note = "by the judges that steered the drawing"
+    else:
+        return None
+    return Stat("Score", words.score(card.sgscore), note)
 
 
 def _overall(card: ScoreCard | None) -> Shown:

@@ -32,6 +32,8 @@ from scenewright.runs.report.words import score
 
 SHOWN_SIDE = 256
 """Longest side in CSS pixels at which the page shows a picture."""
+LARGE_SIDE = 1536
+"""Most pixels of the longest side of the kept picture, which the page shows large."""
 INLINE_SIDE = 512
 """Longest side in pixels of an inlined picture: twice the shown one, for dense screens."""
 SOURCE_SIDE = 192
@@ -64,7 +66,8 @@ def fit(image: Image.Image, side: int) -> Image.Image:
 def inline(path: Path | None, side: int = INLINE_SIDE) -> Picture | None:
     """Return the picture at ``path`` as a ``data:`` URI; none if it is missing or damaged.
 
-    A page must be written for a damaged run too: it says what is missing in its place.
+    A side of more than :data:`INLINE_SIDE` is that of the file, if it is smaller. A page must be
+    written for a damaged run too: it says what is missing in its place.
     """
     if path is None:
         return None
@@ -72,6 +75,8 @@ def inline(path: Path | None, side: int = INLINE_SIDE) -> Picture | None:
         image = load_image(path)
     except ImageError:
         return None
+    if side > INLINE_SIDE:
+        side = min(side, max(INLINE_SIDE, *image.size))
     buffer = io.BytesIO()
     fit(image, side).save(buffer, "WEBP", quality=90, method=4)
     encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
@@ -272,19 +277,25 @@ class Summary:
     """A run at a glance."""
 
     title: str
-    """The scene in words."""
+    """The person's own sentence, else the scene in words."""
+    parts: tuple[tuple[str, str], ...]
+    """The title in parts, each with why it was not read; empty where it was."""
+    stem: str
+    """Name of a file with its picture, without the ending."""
     run_id: str
     """Name of the run."""
     link: str
     """Address of its page, relative to the page that shows the summary."""
     line: str
-    """The verdict in words."""
+    """How many facts hold, and which are missing, in words."""
     state: Shown
     """The verdict as one state, for its icon."""
     picture: Shot | None
     """The kept candidate."""
+    score: Stat | None
+    """SGScore by the judges of the report, else by those of the loop; none before either."""
     stats: tuple[Stat, ...]
-    """Figures."""
+    """All figures."""
     shots: tuple[tuple[int, bool, Shot, float | None], ...]
     """(round, kept, candidate, loop score) of every round."""
     complexity: str

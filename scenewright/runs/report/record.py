@@ -240,6 +240,8 @@ class RunView:
     """Seconds in which a process drove the run; the time between two processes is left out."""
     paused: bool = False
     """Whether the run waits for a person."""
+    sentence: str = ""
+    """Words that the first scene was read from; empty where it was given as a graph."""
     edits: list[Edited] = field(default_factory=list)
     """What a person said of the run, oldest first."""
     warnings: tuple[str, ...] = ()
@@ -391,6 +393,7 @@ def view_of(
                 resumed=0,
                 active_seconds=active_seconds(events),
                 paused=is_paused(events),
+                sentence=event.sentence,
                 warnings=warnings_of(events),
                 reporting=reporting_of(events),
             )

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from scenewright.core.facts import Answer, ProbabilityMethod, ScoreCard, is_realism
+from scenewright.agents.parsers.unread import Passage
+from scenewright.core.facts import (
+    Answer,
+    Fact,
+    ProbabilityMethod,
+    ScoreCard,
+    is_realism,
+    missing_graph,
+)
 from scenewright.core.questions import noun_phrase
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import (
@@ -22,6 +31,8 @@ from scenewright.runs.report.record import RoundView, RunView, Shown
 
 _MOST_DROPPED = 8
 """Dropped facts that are named."""
+_MOST_MISSING = 160
+"""Characters in which missing parts are named."""
 SYMBOLS: Mapping[str, str] = {
     "yes": "✓",
     "no": "✗",
@@ -73,6 +84,12 @@ def text_width(text: str, size: float) -> float:
 def shorten(text: str, limit: int) -> str:
     """``text`` cut to ``limit`` characters with an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def file_stem(title: str) -> str:
+    """Return a title as the name of a file without its ending: ``red-ball-on-table``."""
+    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60].strip("-") or "scene"
 
 
 def scene_phrases(scene: SceneGraph) -> list[str]:
@@ -262,6 +279,55 @@ def _stated_line(card: ScoreCard) -> str:
     verb = "holds" if holding == 1 else "hold"
     line = f"{holding} of {count(total, 'fact')} {verb}"
     return f"{line}, {unknown} could not be judged" if unknown else line
+
+
+def outcome_line(card: ScoreCard | None, scene: SceneGraph, facts: Sequence[Fact]) -> str:
+    """Return ``10 of 11. Missing: green cat under blue car``: how many facts hold, which do not.
+
+    ``card`` is that of a picture of ``scene``, with the verdicts on its ``facts``.
+    """
+    line = verdict_line(card)
+    if card is None or not card.stated or card.satisfied:
+        return line
+    missing = missing_graph(scene, facts, card.verdicts)
+    if not missing:
+        return line
+    states = [verdict.state for verdict in card.stated]
+    said = f"{states.count('yes')} of {len(states)}"
+    if unknown := states.count("unscored"):
+        said += f", {unknown} could not be judged"
+    said += f". Missing: {scene_words(missing, _MOST_MISSING)}"
+    return f"{said}; realism {score(card.ocr)}" if card.realism.total else said
+
+
+def commands_in(message: str) -> tuple[str, ...]:
+    """Return the commands for a shell that an error message names, each once and in its order."""
+    found: dict[str, None] = {}
+    for quoted, bare in _COMMAND.findall(message):
+        found[(quoted or bare).strip()] = None
+    return tuple(found)
+
+
+_PROGRAMS = r"(?:scenewright|pip|pipx|uv|hf|python|docker|make|export)"
+_COMMAND = re.compile(rf"`({_PROGRAMS} [^`\n]+)`|(?<![\w`'\"-])(pip install '[^'\n]+')")
+"""Commands in backticks, and an installation as messages write it without."""
+
+
+def marked(text: str, passages: Sequence[Passage], limit: int) -> tuple[tuple[str, str], ...]:
+    """Return ``text`` in parts, each with why it was not read, empty where it was.
+
+    ``passages`` are in order; what lies after ``limit`` characters is cut off with an ellipsis.
+    """
+    shown = shorten(text, limit)
+    parts: list[tuple[str, str]] = []
+    at = 0
+    for passage in passages:
+        start, end = max(at, passage.start), min(passage.end, len(shown))
+        if start >= end:
+            continue
+        parts += [(shown[at:start], ""), (shown[start:end], passage.reason)]
+        at = end
+    return tuple(part for part in (*parts, (shown[at:], "")) if part[0])
 
 
 SETTLED = "the first judges of the cascade were sure: no other judge of the loop was asked"

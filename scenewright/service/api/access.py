@@ -18,7 +18,7 @@ import binascii
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes
 
@@ -28,6 +28,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from scenewright.agents.parsers.unread import Passage
 from scenewright.core.sockets import host_of, is_loopback
 from scenewright.service.core.errors import (
     Forbidden,
@@ -434,9 +435,12 @@ def _problem(path: str, error: ServiceError) -> Response:
 
 
 def problem_reply(
-    status: int, detail: str, headers: Mapping[str, str] | None = None
+    status: int,
+    detail: str,
+    headers: Mapping[str, str] | None = None,
+    unread: Sequence[Passage] = (),
 ) -> JSONResponse:
     """Return an error as ``application/problem+json``."""
     return JSONResponse(
-        problem(status, detail), status, headers, media_type="application/problem+json"
+        problem(status, detail, unread), status, headers, media_type="application/problem+json"
     )

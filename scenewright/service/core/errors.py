@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import http
 import math
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from scenewright.agents.parsers.unread import Passage
 
 
 class ServiceError(Exception):
@@ -11,11 +15,21 @@ class ServiceError(Exception):
 
     status = 400
 
-    def __init__(self, detail: str, *, retry_after: float | None = None) -> None:
-        """``retry_after``: seconds after which the same request may succeed."""
+    def __init__(
+        self,
+        detail: str,
+        *,
+        retry_after: float | None = None,
+        unread: Sequence[Passage] = (),
+    ) -> None:
+        """``retry_after``: seconds after which the same request may succeed.
+
+        ``unread``: passages of its text that no scene can hold.
+        """
         super().__init__(detail)
         self.detail = detail
         self.retry_after = retry_after
+        self.unread = tuple(unread)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -116,10 +130,16 @@ class Unavailable(ServiceError):
     status = 503
 
 
-def problem(status: int, detail: str) -> dict[str, object]:
-    """Return the body of an error."""
+def problem(status: int, detail: str, unread: Sequence[Passage] = ()) -> dict[str, object]:
+    """Return the body of an error, with the passages of a text that it is about."""
     try:
         title = http.HTTPStatus(status).phrase
     except ValueError:
         title = "Error"
-    return {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    body: dict[str, object] = {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail,
+    }
+    return body | ({"unread": [asdict(passage) for passage in unread]} if unread else {})

@@ -5,14 +5,16 @@ From what a request says of a scene to its graph. No text is ever taken as a fil
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from scenewright.agents.parsers.rules import Reading, read_caption
+from scenewright.agents.parsers.rules import CaptionError, Reading, read_caption
 from scenewright.config.model_identity import apart_problem, identity_of_spec
-from scenewright.config.profiles import DIRECTOR, Profile, SettingsError
+from scenewright.config.profiles import DIRECTOR, LOCAL_BACKEND, Profile, SettingsError
 from scenewright.config.settings import (
     Settings,
     changed_profile,
@@ -25,11 +27,14 @@ from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.runs.coverage import Coverage, coverage_of
-from scenewright.runs.report.words import scene_words
+from scenewright.runs.report.words import scene_words, shorten
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.schemas import RefinementRequest, SceneInput
 
 MAX_TITLE = 300
+PARTIAL_IMAGES = 2
+"""Pictures that a model on this machine shows of each drawing while it is drawn, where its profile
+does not say how many."""
 
 
 def reading_of(given: SceneInput) -> Reading:
@@ -57,7 +62,7 @@ def taken_in(request: RefinementRequest) -> RefinementRequest:
     found = reading_of(request)
     update: dict[str, Any] = {"scene": found.scene, "text": None, "triplets": None}
     if request.text is not None:
-        update["unread"] = found.unread
+        update |= {"sentence": request.text, "unread": found.unread}
     return request.model_copy(update=update)
 
 
@@ -83,14 +88,53 @@ def sentence(text: str) -> Reading:
     """
     try:
         return read_caption(text)
+    except CaptionError as error:
+        raise Unprocessable(f"the text cannot be read: {error}", unread=error.passages) from error
     except (SceneError, ValueError) as error:
         raise Unprocessable(f"the text cannot be read: {error}") from error
 
 
-def title_of(scene: SceneGraph) -> str:
-    """Return the scene in words, for lists."""
-    words = scene_words(scene)
-    return words if len(words) <= MAX_TITLE else f"{words[: MAX_TITLE - 1]}…"
+def title_of(request: RefinementRequest) -> str:
+    """Return the sentence of a request, else its scene in words, for lists."""
+    assert isinstance(request.scene, SceneGraph)
+    said = " ".join((request.sentence or "").split())
+    return shorten(said or scene_words(request.scene), MAX_TITLE)
+
+
+def form_key(key: str, values: Mapping[str, str]) -> str:
+    """Return the idempotency key of what a page's form sends under its own ``key``.
+
+    The browser's Back leads to the same form: with other ``values`` it is another request.
+    """
+    rest = json.dumps(values, sort_keys=True).encode("utf-8", "replace")
+    return f"{key[:60]}-{hashlib.sha256(rest).hexdigest()[:16]}"
+
+
+def request_again(
+    request: RefinementRequest,
+    scene: SceneGraph,
+    *,
+    seed: int | None = None,
+    profile: str | None = None,
+) -> RefinementRequest:
+    """Return the request for a new run like an earlier one whose ``request`` was taken in.
+
+    ``scene`` is what that one draws after its edits: the sentence goes with the scene that was read
+    from it. With another ``profile``, models and their options are those of that profile. A run
+    that an agent directed is drawn by its profile's strategy.
+    """
+    update: dict[str, Any] = {"scene": scene, "director": None, "idempotency_key": None}
+    if scene != request.scene:
+        update |= {"sentence": None, "unread": ()}
+    if request.strategy == AGENT:
+        update["strategy"] = None
+    if seed is not None:
+        update["seed"] = seed
+    if profile is not None and profile != request.profile:
+        own = ("judges", "report_judges", "strategy", "steps", "guidance", "negative_prompt")
+        own += ("width", "height", "start", "mask")
+        update |= {**dict.fromkeys(own), "self_report": False, "profile": profile}
+    return request.model_copy(update=update)
 
 
 AGENT = "agent"
@@ -182,9 +226,21 @@ def named_profile(name: str | None, settings: Settings, allowed: tuple[str, ...]
     if allowed and name not in allowed:
         raise Unprocessable(f"no profile {name!r} here: there are {', '.join(allowed)}")
     try:
-        return find_profile(name, settings)
+        return _emerging(find_profile(name, settings))
     except SettingsError as error:
         raise Unprocessable(str(error)) from error
+
+
+def _emerging(profile: Profile) -> Profile:
+    """Return ``profile`` with pictures that are shown while they are drawn.
+
+    Of models on this machine only: an API bills them.
+    """
+    backend = profile.backend
+    if backend.kind != LOCAL_BACKEND or "partial_images" in backend.model_fields_set:
+        return profile
+    shown = backend.model_copy(update={"partial_images": PARTIAL_IMAGES})
+    return profile.model_copy(update={"backend": shown})
 
 
 def profiles_of(settings: Settings, allowed: tuple[str, ...] = ()) -> dict[str, Profile]:
@@ -236,4 +292,5 @@ def run_arguments(request: RefinementRequest, settings: Settings) -> dict[str, A
         "realism": request.realism,
         "size": request.size,
         "budget": request.budget,
+        "sentence": request.sentence or "",
     }

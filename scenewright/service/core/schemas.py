@@ -125,6 +125,11 @@ class RefinementRequest(SceneInput):
     """Content hash of a mask that you have sent likewise: white where the picture may change."""
     budget: Budget = Budget()
     """Limits of cost and time."""
+    sentence: str | None = Field(
+        default=None, max_length=MAX_TEXT, exclude_if=lambda said: not said
+    )
+    """Words that ``scene`` was read from, as they were written: the title of the run. Of a run that
+    is asked for by ``text``, that text."""
     unread: tuple[Passage, ...] = Field(default=(), exclude_if=lambda passages: not passages)
     """Of a run that was asked for by a text: its passages that the scene does not hold, by the
     characters of the text from 0. They are told with the run's ``warnings``."""
@@ -201,6 +206,8 @@ class Summary(BaseModel):
     """Why the loop stopped."""
     satisfied: bool | None = None
     """Whether the loop's judges found every fact in the kept image."""
+    verdict: str = ""
+    """How many facts these found in it and which are missing, in words; empty in runs of before."""
     loop_score: float | None = None
     """SGScore of the kept image by the judges of the loop, 0–1."""
     report_score: float | None = None
@@ -224,7 +231,7 @@ class RefinementBrief(BaseModel):
     id: str
     """Names the run; cannot be guessed."""
     title: str
-    """The scene in words."""
+    """The sentence that the scene was read from, else the scene in words."""
     status: Status
     """Where it stands."""
     door: Door
@@ -383,6 +390,9 @@ class Problem(BaseModel):
     """The HTTP status."""
     detail: str
     """What is wrong, and how to mend it."""
+    unread: tuple[Passage, ...] = Field(default=(), exclude_if=lambda passages: not passages)
+    """Of a text that says what no scene can hold: the passages at fault, by its characters from
+    0."""
 
 
 __all__ = [

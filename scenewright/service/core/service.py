@@ -200,7 +200,7 @@ class Service:
         run, new = await self.store.create(
             identity.tenant,
             await self.aside.compute(size_of(scene), taken.model_dump, mode="json"),
-            title=title_of(scene),
+            title=title_of(taken),
             door=door,
             key_id=identity.key_id,
             idempotency_key=request.idempotency_key,

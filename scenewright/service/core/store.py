@@ -415,7 +415,9 @@ class RunStore:
 
 
 def _digest_of(request: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+    # The same scene in other words is the same request.
+    told = {name: value for name, value in request.items() if name != "sentence"}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def _kept(text: str | None) -> str | None:

@@ -42,11 +42,13 @@ class Card:
     line: str
     """How it stands with what was asked, in words."""
     mark: str
-    """``yes``, ``no`` or ``pending``: whether every fact was found."""
+    """``yes``, ``no``, ``unscored`` or ``pending``: whether every fact was found."""
     score: str
-    """SGScore of the kept image by the judges of the loop; a dash for none."""
+    """SGScore of the kept image by the judges of the report, else of the loop; a dash for none."""
+    judged: str
+    """Which judges these are."""
     figures: str
-    """Profile, rounds, cost and the score by judges that the loop never saw."""
+    """Profile, rounds and cost."""
     alt: str
     """What the picture shows."""
     when: str
@@ -104,15 +106,17 @@ def card_of(run: RefinementBrief) -> Card:
     figures = [run.profile] if run.profile else []
     if summary.rounds:
         figures += [count(summary.rounds, "round"), money(summary.usd)]
-    if summary.report_score is not None:
-        label = "self-report" if summary.reporting == "self" else "report"
-        figures.append(f"{label} {score(summary.report_score)}")
+    reported = summary.report_score is not None
+    judged = "by judges that did not steer the drawing" if reported else "by the judges of the loop"
+    if summary.reporting == "self":
+        judged = "by the judges of the loop, a self-report"
     line, mark = _standing(run)
     return Card(
         run=run,
         line=line,
         mark=mark,
-        score=score(summary.loop_score),
+        score=score(summary.report_score if reported else summary.loop_score),
+        judged=judged,
         figures=" · ".join(figures),
         alt=_alt(run),
         when=f"{created:%Y-%m-%d %H:%M} UTC",
@@ -123,12 +127,14 @@ def card_of(run: RefinementBrief) -> Card:
 
 def _standing(run: RefinementBrief) -> tuple[str, str]:
     if run.status == "failed":
-        return run.error or "An error stopped it", "no"
+        return (run.error or "An error stopped it").partition("\n")[0].rstrip(":"), "no"
     if run.summary.satisfied is None:
         return ("Nothing judged yet" if run.summary.rounds else "Nothing drawn yet"), "pending"
     if run.summary.satisfied:
-        return "Every fact found", "yes"
-    return "Some facts are missing", "no"
+        return run.summary.verdict or "Every fact found", "yes"
+    # Nothing is known to be missing, but not all could be judged.
+    mark = "unscored" if run.summary.stop_reason == "unscored" else "no"
+    return run.summary.verdict or "Some facts are missing", mark
 
 
 def _alt(run: RefinementBrief) -> str:

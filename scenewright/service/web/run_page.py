@@ -3,41 +3,45 @@
 from __future__ import annotations
 
 import json
-import re
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from markupsafe import Markup
 
 from scenewright.config.profiles import DIRECTOR
 from scenewright.config.settings import Settings
 from scenewright.core.facts import Fact, assign_verdicts
 from scenewright.core.questions import QuestionForm
+from scenewright.graphs.eventlog import LogError
 from scenewright.graphs.events import RunStarted
-from scenewright.runs.folder import EVENTS
+from scenewright.runs.folder import EVENTS, RunError
 from scenewright.runs.report import words
 from scenewright.runs.report.content import page_content
 from scenewright.runs.report.graph import Mark, draw_graph
 from scenewright.runs.report.parts import Picture, draw_chart, linked
 from scenewright.runs.report.record import RoundView, RunView, Shown, read_run, view_of
 from scenewright.runs.report.render import render_run
-from scenewright.service.api.common import Core, Reader, RunId
+from scenewright.service.api.common import Core, Reader, Refiner, RunId
 from scenewright.service.core.aside import size_of_request
-from scenewright.service.core.errors import Conflict, NotFound, Unprocessable
+from scenewright.service.core.errors import Conflict, NotFound, ServiceError, Unprocessable
 from scenewright.service.core.event_broadcast import read_lines
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.requests import AGENT, profile_of
-from scenewright.service.core.schemas import RefinementRequest, Status
+from scenewright.service.core.requests import AGENT, form_key, profile_of, request_again
+from scenewright.service.core.schemas import ENDED, RefinementRequest, Status
 from scenewright.service.core.service import STANDS_STILL, Service, reading
 from scenewright.service.core.store import Run
 from scenewright.service.web.rendering import page
 
 router = APIRouter(include_in_schema=False)
 T = TypeVar("T")
+
+MINIATURE = "miniature"
+"""The profile that needs nothing but the package."""
 
 STATUS_NAMES: dict[Status, str] = {
     "queued": "Waiting",
@@ -75,6 +79,21 @@ class RunStatusView:
     """What the person may do: ``pause``, ``edit``, ``resume``, ``cancel``."""
     edits: bool
     """Whether the run takes edits at all: the director's does not."""
+    ended: bool
+    """Whether it is finished, failed or cancelled."""
+    again: bool
+    """Whether the person may ask for a new run like it."""
+    instead: str
+    """Of a failed run: the profile that can draw its scene here; empty where none can."""
+    key: str
+    """Names what is asked for from this page, so that a form sent twice is one run."""
+    seed: int
+    """Another seed than the run's."""
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Commands that the error names."""
+        return words.commands_in(self.error or "")
 
 
 @router.get("/runs/{run_id}")
@@ -97,17 +116,49 @@ async def frozen(run_id: RunId, service: Core, identity: Reader) -> Response:
     def written(view: RunView, _: int) -> str:
         if not view.rounds:
             raise Conflict("the run has drawn nothing yet: wait for its first picture")
-        return render_run(view)
+        return render_run(view, RefinementRequest.model_validate(run.request).unread)
 
     text = await seen(service, run, written)
-    name = re.sub(r"[^a-z0-9]+", "-", run.title.lower()).strip("-")[:60].strip("-") or "scene"
     return HTMLResponse(
         text,
         headers={
-            "Content-Disposition": f'attachment; filename="{name}.html"',
+            "Content-Disposition": f'attachment; filename="{words.file_stem(run.title)}.html"',
             "Cache-Control": "no-store",
         },
     )
+
+
+@router.post("/runs/{run_id}/again")
+async def again(request: Request, run_id: RunId, service: Core, identity: Refiner) -> Response:
+    """Ask for a new run like this one: with its seed or another, or by another profile."""
+    form = await request.form()
+    given = {name: str(form.get(name) or "").strip()[:200] for name in ("key", "seed", "profile")}
+    wanted = await asked_again(service, await service.run(identity, run_id), **given)
+    made, _ = await service.submit(identity, wanted, door="page")
+    return RedirectResponse(f"/runs/{made.id}", 303)
+
+
+async def asked_again(
+    service: Service, run: Run, *, key: str = "", seed: str = "", profile: str = ""
+) -> RefinementRequest:
+    """Return the request for a new run like ``run``, whose scene is as its edits left it.
+
+    Raises ``Unprocessable`` for a seed that is no number.
+    """
+    asked = RefinementRequest.model_validate(run.request)
+    try:
+        result = await service.result(run)
+    except (RunError, LogError):
+        # A damaged log: what was asked for is in the row.
+        result = None
+    scene = asked.scene if result is None else result.scene
+    assert scene is not None
+    if seed and not (seed.isdecimal() and len(seed) < 19):
+        raise Unprocessable(f"the seed is {seed[:40]!r}: write a whole number from 0")
+    wanted = request_again(asked, scene, seed=int(seed) if seed else None, profile=profile or None)
+    if key:
+        wanted.idempotency_key = form_key(key, {"seed": seed, "profile": profile})
+    return wanted
 
 
 @router.get("/runs/{run_id}/edit")
@@ -154,17 +205,35 @@ async def _live(
     run = await service.run(identity, run_id)
     position = await service.store.position(run)
     show = linked(f"/v1/refinements/{run.id}/images")
+    refines = "refine" in identity.scopes
+    instead = await _instead(service, run) if refines and run.status == "failed" else ""
+    unread = RefinementRequest.model_validate(run.request).unread
 
     def written(view: RunView, events: int) -> HTMLResponse:
         return page(
             request,
             template,
-            page=page_content(view, show, True),
+            page=page_content(view, show, True, unread),
             chart=Markup(draw_chart(view)),
-            live=run_status_view(run, view, events, position, "refine" in identity.scopes),
+            live=run_status_view(run, view, events, position, refines, instead),
         )
 
     return await seen(service, run, written)
+
+
+async def _instead(service: Service, run: Run) -> str:
+    """Return the profile that runs everywhere, where it can draw the scene of ``run``."""
+    used = run.request.get("profile") or service.base.profile
+    allowed = service.settings.profiles
+    if used == MINIATURE or (allowed and MINIATURE not in allowed):
+        return ""
+    try:
+        asked = await asked_again(service, run, profile=MINIATURE)
+        covered = await service.covered(asked, taken=True)
+    except ServiceError:
+        # What it was asked for fits no other profile: its own page tells the error all the same.
+        return ""
+    return "" if covered.nothing else MINIATURE
 
 
 async def seen(service: Service, run: Run, tell: Callable[[RunView, int], T]) -> T:
@@ -200,15 +269,26 @@ def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunView, int]:
         run_id=run.id,
         scene=request.scene,
         facts=form.facts(request.scene),
-        config=request.model_dump(mode="json", exclude={"scene"}, exclude_none=True),
+        config=request.model_dump(
+            mode="json", exclude={"scene", "sentence", "unread"}, exclude_none=True
+        ),
+        sentence=request.sentence or "",
     )
     return view_of([begun], folder), events
 
 
 def run_status_view(
-    run: Run, view: RunView, events: int, position: int | None, refines: bool
+    run: Run,
+    view: RunView,
+    events: int,
+    position: int | None,
+    refines: bool,
+    instead: str = "",
 ) -> RunStatusView:
-    """Where ``run`` stands; ``refines``: whether who looks may do something with it."""
+    """Where ``run`` stands; ``refines``: whether who looks may do something with it.
+
+    ``instead`` is the profile that is offered in place of its own.
+    """
     edits = not {DIRECTOR, AGENT}.intersection((run.request.get("strategy"), _strategy(view)))
     judged = any("loop" in r.cards for r in view.rounds)
     possible: dict[Status, tuple[str, ...]] = {
@@ -238,6 +318,11 @@ def run_status_view(
         rounds=sum(r.candidate is not None for r in view.rounds),
         actions=tuple(actions),
         edits=edits,
+        ended=run.status in ENDED,
+        again=refines and run.status in STANDS_STILL,
+        instead=instead,
+        key=secrets.token_hex(12),
+        seed=secrets.randbelow(10**6) + 1,
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -21,10 +19,11 @@ from scenewright.service.api.profiles import choices
 from scenewright.service.core.aside import size_of
 from scenewright.service.core.errors import ServiceError, Unprocessable
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.requests import sentence
+from scenewright.service.core.requests import form_key, sentence
 from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.web.rendering import page
+from scenewright.service.web.run_page import asked_again
 
 router = APIRouter()
 
@@ -53,9 +52,9 @@ async def start(
     given: dict[str, str] = {"text": text}
     scene = None
     if like is not None:
-        asked = RefinementRequest.model_validate((await service.run(identity, like)).request)
+        asked = await asked_again(service, await service.run(identity, like))
         scene = asked.scene
-        given |= _given_by(asked)
+        given |= {"text": asked.sentence or "", **_given_by(asked)}
     return await _shown(request, service, identity, given, scene=scene)
 
 
@@ -94,11 +93,7 @@ def _request_of(given: Mapping[str, str]) -> RefinementRequest:
     values["budget"] = {name: numbers[name] for name in ("usd", "images") if name in numbers}
     values |= {name: given[name] for name in ("profile", "strategy") if given.get(name)}
     if key := given.get("key"):
-        # The browser's Back leads to the same form: changed, it is another request.
-        rest = json.dumps({name: given.get(name) for name in _FIELDS}, sort_keys=True)
-        values["idempotency_key"] = (
-            f"{key[:60]}-{hashlib.sha256(rest.encode('utf-8', 'replace')).hexdigest()[:16]}"
-        )
+        values["idempotency_key"] = form_key(key, given)
     try:
         return RefinementRequest.model_validate(values)
     except ValidationError as error:
@@ -128,15 +123,15 @@ async def _shown(
     problem: str = "",
     status: int = 200,
 ) -> Response:
-    read = scene
-    unread = ""
-    if read is None and given.get("text"):
+    read, unread, detached = scene, "", scene is not None
+    if given.get("text"):
         try:
             found = await service.aside.compute(0, sentence, given["text"])
         except ServiceError as error:
-            problem = problem or error.detail
+            problem = problem or ("" if detached else error.detail)
         else:
-            read, unread = found.scene, found.warning
+            if not detached or found.scene == scene:
+                read, unread, detached = found.scene, found.warning, False
     warned = ""
     if read and not problem:
         asked = RefinementRequest(scene=read, profile=given.get("profile") or None)
@@ -146,6 +141,9 @@ async def _shown(
             # An unknown profile is told when the run is asked for.
             warned = ""
     offered = await choices(service, identity)
+    usable = [one for one in offered.profiles if not one.obstacle] or offered.profiles
+    default = next((one for one in usable if one.default), usable[0] if usable else None)
+    chosen = given.get("profile") or (default.name if default is not None else "")
 
     def written() -> Response:
         return page(
@@ -154,10 +152,13 @@ async def _shown(
             status_code=status,
             given={**dict.fromkeys(_FIELDS, ""), **given},
             key=given.get("key") or secrets.token_hex(12),
-            choices=offered,
+            usable=[one for one in offered.profiles if one in usable or one.name == chosen],
+            unusable=[one for one in offered.profiles if one.obstacle],
+            chosen=chosen,
+            strategies=offered.strategies,
             examples=EXAMPLES,
             scene="" if read is None else read.model_dump_json(),
-            detached=scene is not None,
+            detached=detached,
             facts=() if read is None else facts_of(read),
             problem=problem,
             warned=" ".join(f"{said[:1].upper()}{said[1:]}." for said in (unread, warned) if said),

@@ -32,6 +32,8 @@ addEventListener("load", () => {
   out.dark = getComputedStyle(document.body).backgroundColor;
   out.broken = [...document.images].filter((i) => !i.complete || !i.naturalWidth).length;
   const cell = document.querySelector(".cell");
+  for (const part of document.querySelectorAll("details")) part.open = true;
+  out.page = Math.max(out.page, document.documentElement.scrollWidth);
   if (cell) {
     cell.focus();
     // The page follows the scrolling that the focus causes, one event later.
@@ -46,6 +48,17 @@ addEventListener("load", () => {
       out.before = shown();
       document.querySelector(".tablist label").click();
       out.after = shown();
+      const picture = document.querySelector(".hero-shot .zoom");
+      picture.focus();
+      picture.click();
+      const dialog = document.querySelector("dialog[open]");
+      const large = dialog.querySelector("img").getBoundingClientRect();
+      out.enlarged = [Math.round(large.width), Math.round(large.height)];
+      out.download = dialog.querySelector("a").download;
+      out.same = dialog.querySelector("a").href === picture.querySelector("img").src;
+      out.offered = document.querySelector("a[data-download]").download;
+      dialog.close();
+      out.back = document.activeElement === picture;
       parent.postMessage(out, "*");
     }, 300);
     return;
@@ -134,6 +147,12 @@ def test_nothing_sticks_out_and_the_console_is_silent(
     assert found["hidden"]
     assert len(found["before"]) == 1
     assert found["after"] == ["p0"]
+    assert found["enlarged"][0] >= 0.85 * width
+    assert found["enlarged"][1] > 600
+    assert re.fullmatch(r"[a-z0-9-]{4,60}\.webp", found["download"])
+    assert found["offered"] == found["download"]
+    assert found["same"]
+    assert found["back"]
 
 
 def test_dark_and_light_differ(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
@@ -9,16 +10,29 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 from PIL import Image
 from rich.console import Console
 
+from scenewright.agents.parsers.unread import Passage
 from scenewright.cli.run_display import Lines
+from scenewright.core.facts import missing_graph
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Generated, Resumed, ToolCalled
 from scenewright.runs.report.record import PageError, read_run
-from scenewright.runs.report.render import contact_sheet, write_index, write_page
-from scenewright.runs.report.words import dropped_line, percent, scene_words, signed, verdict_line
+from scenewright.runs.report.render import contact_sheet, render_run, write_index, write_page
+from scenewright.runs.report.words import (
+    commands_in,
+    dropped_line,
+    file_stem,
+    marked,
+    outcome_line,
+    percent,
+    scene_words,
+    signed,
+    verdict_line,
+)
 from tests.runs.report.sample import LOOP, REPORT, START, kitchen, write_sample
 
 VOID_TAGS = frozenset({"meta", "img", "br", "input", "link", "hr"})
@@ -197,7 +211,7 @@ def test_every_round_has_its_drawing_its_image_and_its_references(run: Path) -> 
     assert page.count("data:image/webp") == 1 + 3 + 4
     graphs = re.findall(r'<svg class="graph".*?</svg>', page, re.DOTALL)
     assert len(graphs) == 3 + 2
-    last = graphs[-1]
+    last = graphs[2]
     for state in ("yes", "no", "void"):
         assert f"s-{state}" in "".join(graphs)
     assert last.count('class="node') == 6
@@ -381,3 +395,104 @@ def test_words_that_were_not_read_are_told_on_the_page_and_the_terminal(run: Pat
     shorter = made.model_copy(update={"tokens_dropped": 0})
     assert "it leaves out 1 fact" in dropped_line(shorter, {})
     assert dropped_line(shorter.model_copy(update={"facts_dropped": ()}), {}) == ""
+
+
+def test_the_failure_stands_in_the_hero(tmp_path: Path) -> None:
+    write_sample(tmp_path, rounds=1)
+    view = read_run(tmp_path)
+    card = view.card("loop")
+    assert card is not None
+    yes = sum(verdict.state == "yes" for verdict in card.verdicts)
+    missing = missing_graph(view.scene, view.facts, card.verdicts)
+    assert 0 < yes < 16
+    line = outcome_line(card, view.scene, view.facts)
+    assert line == f"{yes} of 16. Missing: {scene_words(missing)}"
+    page = render_run(view)
+    hero = page.partition("<header")[2].partition("</header>")[0]
+    assert hero.count(str(escape(line))) == 1
+    assert page.count(str(escape(line))) == 1
+    # The one figure of the hero is that of the report's judges.
+    report = view.card("report")
+    assert report is not None
+    assert re.findall(r"\d\.\d\d", re.sub(r"<[^>]+>|data:\S+", "", hero)) == [
+        f"{report.sgscore:.2f}"
+    ]
+    closed = re.findall(r'<details class="chapter"[^>]*>', page)
+    assert len(closed) == 5
+    assert not any(" open" in tag for tag in closed)
+
+
+def test_facts_that_could_not_be_judged_are_not_called_missing(tmp_path: Path) -> None:
+    hard = "a:dog.1:size"
+    write_sample(tmp_path, rounds=3, hard=hard)
+    view = read_run(tmp_path)
+    line = outcome_line(view.card("loop"), view.scene, view.facts)
+    assert line == "15 of 16 facts hold, 1 could not be judged"
+    assert outcome_line(None, view.scene, view.facts) == "Not judged yet"
+
+
+def test_a_sentence_is_the_title_and_what_was_not_read_is_underlined(run: Path) -> None:
+    said = "A ball & a table,\n furtively lit. Ein Hund."
+    log = run / "events.jsonl"
+    first, *rest = log.read_text(encoding="utf-8").splitlines(keepends=True)
+    told = json.loads(first) | {"sentence": said}
+    log.write_text(json.dumps(told) + "\n" + "".join(rest), encoding="utf-8")
+    view = read_run(run)
+    unread = [
+        Passage(start, start + len(words), words, reason)
+        for words, reason in (("furtively", "not understood"), ("Ein Hund", "not English"))
+        if (start := said.index(words)) > 0
+    ]
+    page = render_run(view, unread)
+    assert "<title>A ball &amp; a table, furtively lit. Ein Hund. · scenewright</title>" in page
+    heading = page.partition("<h1")[2].partition(">")[2].partition("</h1>")[0]
+    assert heading == (
+        'A ball &amp; a table,\n <u class="unread" title="not understood">furtively</u> lit. '
+        '<u class="unread" title="not English">Ein Hund</u>.'
+    )
+    assert "not part of the scene: not understood, not English." in page
+    assert 'data-download="a-ball-a-table-furtively-lit-ein-hund"' in page
+    # What is cut off is not underlined.
+    assert marked("abcdef", [Passage(1, 3, "bc", "x"), Passage(4, 6, "ef", "y")], 4) == (
+        ("a", ""),
+        ("bc", "x"),
+        ("…", ""),
+    )
+
+
+def test_the_kept_picture_is_inlined_as_large_as_it_is(tmp_path: Path) -> None:
+    def draw(scene: SceneGraph, round: int, purpose: str) -> Image.Image:
+        return Image.new("RGB", (1100, 800), "teal")
+
+    write_sample(tmp_path, rounds=1, draw=draw)
+    page = write_page(tmp_path).read_text(encoding="utf-8")
+    found = re.findall(r"data:image/webp;base64,([^\"]+)", page)
+    sizes = [Image.open(io.BytesIO(base64.b64decode(data))).size for data in found]
+    assert sizes == [(1100, 800), (512, 372)]
+
+
+def test_commands_of_a_message_are_found() -> None:
+    message = (
+        "the profile 'x' needs models:\n  a  b\nGet them with `scenewright models pull x` (9 GB).\n"
+        "need the extra `local`: pip install 'scenewright[local]'; `dog` is no command, and "
+        "`scenewright models pull x` is told once"
+    )
+    assert commands_in(message) == (
+        "scenewright models pull x",
+        "pip install 'scenewright[local]'",
+    )
+    assert commands_in("the judges could not judge") == ()
+
+
+@pytest.mark.parametrize(
+    ("title", "stem"),
+    [
+        ("A red ball is on a table.", "a-red-ball-is-on-a-table"),
+        ("Café, über alles!", "cafe-uber-alles"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("猫", "scene"),
+        ("x" * 99, "x" * 60),
+    ],
+)
+def test_files_are_named_after_the_title(title: str, stem: str) -> None:
+    assert file_stem(title) == stem

@@ -37,5 +37,35 @@
   });
   addEventListener("focusout", hide);
   addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+  // A dialog is closed by Escape and gives the focus back by itself.
+  let box = null;
+  const nameOf = (stem, address) => `${stem}.${address.startsWith("data:") ? "webp" : "png"}`;
+  const enlarge = (button) => {
+    const picture = button.querySelector("img");
+    if (!picture) return;
+    if (!box) {
+      box = document.createElement("dialog");
+      box.className = "lightbox";
+      box.innerHTML = '<img><p class="actions"><a class="button">Download picture</a><button type="button" class="button">Close</button></p>';
+      box.addEventListener("click", (event) => { if (!event.target.closest("a")) box.close(); });
+      document.body.append(box);
+    }
+    const [shown, link] = [box.querySelector("img"), box.querySelector("a")];
+    shown.src = link.href = picture.src;
+    shown.alt = picture.alt;
+    box.setAttribute("aria-label", picture.alt);
+    link.download = nameOf(button.dataset.name, picture.src);
+    box.showModal();
+    box.querySelector("button").focus();
+  };
+  addEventListener("click", (event) => {
+    const button = event.target.closest?.(".zoom");
+    if (button) enlarge(button);
+  });
+  for (const link of document.querySelectorAll("a[data-download]")) {
+    link.href = document.querySelector(".hero-shot img").src;
+    link.download = nameOf(link.dataset.download, link.href);
+    link.hidden = false;
+  }
   addEventListener("scroll", () => { if (shown) show(shown.tip, shown.near); }, { passive: true, capture: true });
 })();

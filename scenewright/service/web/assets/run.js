@@ -9,6 +9,7 @@ const NAMES = { queued: "Waiting", running: "At work", paused: "Paused", finishe
   failed: "Failed", cancelled: "Cancelled" };
 const PAUSE_MS = 330;
 const TELL_MS = 700;
+const COPIED_MS = 2500;
 
 const byId = (id) => document.getElementById(id);
 const main = byId("main");
@@ -71,10 +72,11 @@ function showStep() {
   byId("now").textContent = `Round ${step.round}: drawing ${what} ${step.step}/${step.of}${wish}`;
 }
 
-// The picture as it stands, where the round's candidate will be.
+// The picture as it stands: large while there is no other one, else where the round's will be.
 function showPartial() {
   const drawing = partial && status === "running";
-  const place = byId(`round-${partial?.round}`)?.querySelector("[data-emerging]");
+  const place = main.querySelector(".hero-shot [data-emerging]")
+    ?? byId(`round-${partial?.round}`)?.querySelector("[data-emerging]");
   for (const old of main.querySelectorAll(".emerging")) if (!drawing || !place?.contains(old)) old.remove();
   if (!drawing || !place) return;
   const picture = place.querySelector(".emerging") ?? place.appendChild(document.createElement("img"));
@@ -235,9 +237,24 @@ async function act(button) {
   }
 }
 
+async function copy(button) {
+  const code = button.parentElement.querySelector("code");
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+    button.textContent = "Copied";
+  } catch {
+    // Browsers give the clipboard to secure pages only: what is chosen is copied by the keyboard.
+    getSelection().selectAllChildren(code);
+    button.textContent = "Press Ctrl+C";
+  }
+  setTimeout(() => { button.textContent = "Copy"; }, COPIED_MS);
+}
+
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-act]");
   if (button) act(button);
+  const command = event.target.closest("[data-copy]");
+  if (command) copy(command);
   const tab = event.target.closest(".tablist label");
   if (tab) chosenTab = tab.htmlFor;
 });

@@ -9,8 +9,6 @@ const form = $("start");
 const text = $("text");
 const key = form.elements.key.value;
 let detached = false;
-let readText = null;
-let problemOfText = "";
 let waiting = null;
 let asking = null;
 let sent = { body: "", times: 0 };
@@ -51,7 +49,7 @@ async function asked(url, body, signal) {
   const found = await reply.json().catch(() => ({}));
   if (!reply.ok) {
     throw Object.assign(new Error(found.detail || `The service answered ${reply.status}: try again.`),
-      { status: reply.status });
+      { status: reply.status, unread: found.unread ?? [] });
   }
   return found;
 }
@@ -68,11 +66,67 @@ async function read(input) {
   }
 }
 
+const NOT_ENGLISH = "not English";
+const MOST_QUOTED = 6;
+
+/** Passages as they are quoted, by the reason for which they were not read. */
+function byReason(passages) {
+  const found = new Map();
+  for (const { text: said, reason } of passages) {
+    found.set(reason, [...(found.get(reason) ?? []), `“${said}”`]);
+  }
+  return [...found].map(([reason, said]) => {
+    const more = said.length > MOST_QUOTED ? ` and ${said.length - MOST_QUOTED} more` : "";
+    return [reason, `${said.slice(0, MOST_QUOTED).join(", ")}${more}`];
+  });
+}
+
+/** Underline what the scene does not hold; places count characters, not halves of them. */
+function underline(passages) {
+  const characters = [...text.value];
+  const parts = [];
+  let at = 0;
+  for (const { start, end, reason } of passages) {
+    const mark = document.createElement("u");
+    mark.title = reason;
+    mark.textContent = characters.slice(start, end).join("");
+    parts.push(characters.slice(at, start).join(""), mark);
+    at = end;
+  }
+  // A last line without a letter has no height.
+  $("underlay").replaceChildren(...parts, `${characters.slice(at).join("")}\u200b`);
+  $("underlay").hidden = !passages.length;
+  follow();
+}
+
+function follow() {
+  const under = $("underlay");
+  under.style.width = `${text.clientWidth + 2}px`;
+  under.style.height = `${text.offsetHeight}px`;
+  under.scrollTop = text.scrollTop;
+}
+
+function warn(words, refused = false) {
+  $("warned").textContent = words;
+  $("warned").hidden = !words;
+  $("warned").classList.toggle("refused", refused);
+}
+
+/** Say before anything is drawn what no scene can hold. */
+function refuse(passages) {
+  warn(byReason(passages).map(([reason, said]) => (reason === NOT_ENGLISH
+    ? `${said} is not English: write the sentence in English.`
+    : `${said} says what is not there, and a picture shows what is: leave it out, or say what is there instead.`)).join(" "), true);
+}
+
 function show(found) {
   const facts = found?.facts ?? [];
-  const warnings = found?.warnings ?? [];
-  $("warned").textContent = warnings.map(sentenceCase).join(" ");
-  $("warned").hidden = !warnings.length;
+  const passages = found?.unread ?? [];
+  // The first warning names the passages by their places, which are underlined here.
+  const warnings = (found?.warnings ?? []).slice(passages.length ? 1 : 0);
+  const left = byReason(passages).map(([reason, said]) => `Not part of the scene, ${reason}: ${said}.`);
+  warn([...left, ...warnings.map(sentenceCase)].join(" "));
+  underline(passages);
   $("facts").replaceChildren(...facts.map((fact) => {
     const line = document.createElement("li");
     line.textContent = fact.statement;
@@ -105,8 +159,6 @@ async function readSentence() {
   if (!now.trim()) {
     asking?.abort();
     editor.load({ objects: [], relations: [] });
-    readText = null;
-    problemOfText = "";
     $("read").textContent = "The things, their attributes and how they stand to each other are recognised as you write.";
     show(null);
     remember();
@@ -116,15 +168,18 @@ async function readSentence() {
     const found = await read({ text: now });
     if (found === null || detached) return;
     editor.load(found.scene);
-    readText = now;
-    problemOfText = "";
     const { objects, relations } = found.scene;
     $("read").textContent = `Recognised: ${counted(objects.length, "object")}, ${counted(relations.length, "relation")}; ${counted(found.facts.length, "fact")} will be checked (a ${found.level} scene).`;
     show(found);
   } catch (error) {
-    readText = null;
-    problemOfText = error.message;
-    $("read").textContent = sentenceCase(error.message);
+    if (error.status === 422) {
+      editor.load({ objects: [], relations: [] });
+      show(null);
+    }
+    const passages = error.unread ?? [];
+    underline(passages);
+    if (passages.length) refuse(passages);
+    $("read").textContent = passages.length ? "Nothing is drawn of this sentence as it stands." : sentenceCase(error.message);
   }
   remember();
 }
@@ -160,7 +215,11 @@ function fail(message) {
   if (message) $("problem").scrollIntoView({ block: "nearest" });
 }
 
+text.addEventListener("scroll", follow, { passive: true });
+new ResizeObserver(follow).observe(text);
 text.addEventListener("input", () => {
+  // What was underlined has moved; the next reading underlines it anew.
+  $("underlay").hidden = true;
   if (detached) {
     $("reread").hidden = !text.value.trim();
     remember();
@@ -230,8 +289,8 @@ function request() {
   if ($("strategy").value) body.strategy = $("strategy").value;
   if ($("usd").value) body.budget.usd = Number($("usd").value);
   if ($("images").value) body.budget.images = Number($("images").value);
-  // A sentence that was not read yet goes as it is: the service reads it, or says what is wrong.
-  if (!detached && readText !== text.value) body.text = text.value;
+  // The sentence goes as it was written: the service reads it as it did here.
+  if (!detached) body.text = text.value;
   else body.scene = editor.scene;
   return body;
 }
@@ -272,7 +331,10 @@ if (draft) text.value = draft.text;
 attach(draft ? draft.detached : $("editor").dataset.detached === "yes");
 about();
 if (detached) changedByHand(editor.scene);
-else if (text.value.trim()) readSentence();
-else show(null);
+else if (text.value.trim()) {
+  // The sentence is read here as it was by the service, which told its problem above.
+  fail("");
+  readSentence();
+} else show(null);
 // A phone's keyboard would cover the page.
 if (!text.value && matchMedia("(pointer: fine)").matches) text.focus({ preventScroll: true });
