@@ -156,6 +156,12 @@ def difference_answer(contrast: Contrast) -> PlainAnswer:
             f"{shown} "
             f"(95 %, {counted}{less})."
         )
+    elif verdict == "no difference" and found.low == found.high:
+        # Of items that are all alike a bootstrap cannot know what is rare: nothing is ruled out.
+        sentence = (
+            f"No difference between {contrast.after} and {contrast.before}{contrast.inside} on any "
+            f"of {counted}."
+        )
     elif verdict == "no difference":
         edge = f"{contrast.margin:.{_places(contrast.margin)}f}"
         sentence = (
@@ -295,8 +301,11 @@ def highest_answer(
     stricter than a paired test. A single figure is told as :func:`level_answer` does.
     """
     known = {name: one for name, one in figures.items() if one.value is not None}
-    if len(known) < 2:
-        name, one = next(iter((known or figures).items()))
+    if not known:
+        lost = f"Not measured: which {noun} has the highest {measure}."
+        return PlainAnswer(verdict="not measured", sentence=lost)
+    if len(known) == 1:
+        ((name, one),) = known.items()
         return level_answer(name, one, measure, n=n, unit=unit, digits=digits)
     order = sorted(known, key=lambda name: -(known[name].value or 0.0))
     best = order[0]
@@ -409,7 +418,9 @@ def _text(figure: Measured, digits: int) -> str:
 
 
 def _counted(n: int, unit: str) -> str:
-    return f"{n:,} {unit}" if n == 1 else f"{n:,} {unit}s"
+    """Return ``1 item``, ``2,000 items``, ``3 pairs of ratings``."""
+    first, of, rest = unit.partition(" of ")
+    return f"{n:,} {unit}" if n == 1 else f"{n:,} {first}s{of}{rest}"
 
 
 def _places(margin: float) -> int:

@@ -88,6 +88,12 @@ def test_a_difference_in_words(found: Contrast, verdict: str, sentence: str) -> 
     assert (answer.verdict, answer.sentence) == (verdict, sentence)
 
 
+def test_items_that_are_all_alike_rule_nothing_out() -> None:
+    answer = difference_answer(contrast(0.0, 0.0, 0.0, n=40))
+    assert answer.verdict == "no difference"
+    assert answer.sentence == "No difference between B and A in SGScore on any of 40 items."
+
+
 def test_an_end_that_is_shown_as_zero_decides_nothing() -> None:
     assert contrast(0.02, 0.0004, 0.045).verdict == "no difference"
     assert contrast(0.02, 0.0006, 0.045).verdict == "better"
