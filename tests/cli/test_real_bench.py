@@ -113,9 +113,7 @@ def test_schemas_of_annotations(tmp_path: Path) -> None:
 
 def test_judges_with_few_words_are_asked_in_words_that_they_know(folder: Path) -> None:
     # The published question, of animals and plants, is not in their words.
-    (folder / "s.toml").write_text(
-        SCHEMA.replace(EXISTENCE, "")
-    )
+    (folder / "s.toml").write_text(SCHEMA.replace(EXISTENCE, ""))
     out = folder / "rows.jsonl"
     asked = (
         *("score", folder / "red dog", "--schema", folder / "s.toml", "--out", out),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -579,8 +580,12 @@ def _plot(comparison: Comparison) -> Plot:
     """Return the leading differences with their intervals, beside 0."""
     found = comparison.leading
     befores = {d.before for d in found}
-    places = [d.after if len(befores) == 1 else f"{d.after} − {d.before}" for d in found]
-    minus = f" minus {found[0].before}" if len(befores) == 1 else ""
+    # What all sides share would leave no room for what tells them apart.
+    shared = os.path.commonprefix([side for d in found for side in (d.before, d.after)])
+    cut = shared.rfind("/") + 1
+    sides = [(d.after[cut:], d.before[cut:]) for d in found]
+    places = [after if len(befores) == 1 else f"{after} − {before}" for after, before in sides]
+    minus = f" minus {sides[0][1]}" if len(befores) == 1 else ""
     figures = tuple(
         Figure(value=r.mean, low=r.low, high=r.high, n=r.n) for r in (d.result for d in found)
     )

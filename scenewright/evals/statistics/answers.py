@@ -400,7 +400,7 @@ def agreement_answer(
 
 def _begun(name: str) -> str:
     """Return ``name`` as the beginning of a sentence; names of arms and models stay as they are."""
-    return f"The {name[4:]}" if name.startswith("the ") else name
+    return name[0].upper() + name[1:] if name.startswith(("the ", "raters")) else name
 
 
 def _degree(value: float) -> str:
