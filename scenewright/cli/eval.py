@@ -125,6 +125,7 @@ def metrics(as_json: options.Json = False) -> None:
 def _summary(results: Results) -> dict[str, Any]:
     """Return the means of every metric by arm, and counts of failures."""
     from scenewright.evals.reporting.blind import blind_of
+    from scenewright.evals.reporting.report import answer_of
     from scenewright.evals.runner.dataset_predicates import told_of
     from scenewright.evals.runner.independence import told_self_reports
     from scenewright.evals.runner.served_versions import SERVED, version_notes
@@ -150,9 +151,10 @@ def _summary(results: Results) -> dict[str, Any]:
         known = [r[column] for r in kept if r["arm"] == arm and r[column] is not None]
         return sum(known) if known else None
 
-    blind = blind_of(results)
+    blind, answer = blind_of(results), answer_of(results)
     return {
         "folder": str(results.folder),
+        "answer": None if answer is None else answer.model_dump(),
         "scores": [
             {
                 "arm": arm,
@@ -192,6 +194,8 @@ def _dropped(row: dict[str, Any]) -> str:
 def _show_summary(results: Results, summary: dict[str, Any]) -> None:
     from scenewright.evals.runner.independence import reporter
 
+    if summary["answer"] is not None:
+        say(summary["answer"]["sentence"], "bold")
     print_table(
         ("arm", "panel", "metric", ">value", ">items", ">dropped"),
         [

@@ -51,8 +51,18 @@ def report(
             progress=show,
         )  # fmt: skip
     if as_json:
-        print_json({"page": str(built.page), "items": built.items, "lost": built.lost})
+        answer = built.answer
+        print_json(
+            {
+                "page": str(built.page),
+                "items": built.items,
+                "lost": built.lost,
+                "answer": None if answer is None else answer.model_dump(),
+            }
+        )
         return
+    if built.answer is not None and not quiet:
+        note(built.answer.sentence)
     say(str(built.page))
     if built.lost:
         note(f"{built.lost} pictures of the tables could not be read.", "yellow")
@@ -121,9 +131,16 @@ def compare(
 
 
 def _as_json(found: Comparison) -> dict[str, object]:
-    data: dict[str, object] = found.model_dump(mode="json")
+    from scenewright.evals.statistics.answers import difference_answer
+
+    data: dict[str, object] = {"answer": found.answer.model_dump(), **found.model_dump(mode="json")}
     data["differences"] = [
-        {**each.model_dump(mode="json"), "significant": each.significant, "better": each.better}
+        {
+            **each.model_dump(mode="json"),
+            "significant": each.significant,
+            "better": each.better,
+            "answer": difference_answer(found.contrast(each)).model_dump(),
+        }
         for each in found.differences
     ]
     return data
@@ -134,6 +151,8 @@ def _show(found: Comparison) -> None:
 
     for warning in found.warnings:
         note(f"measured differently: {warning}", "yellow")
+    say(found.answer.sentence, "bold")
+    say("")
     heads = (
         *("score", "items", "n", "before", "after", "difference", "95% interval", "d_z", "p"),
         *("Holm", "BH", "better"),

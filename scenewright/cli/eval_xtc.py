@@ -222,15 +222,21 @@ def _plan_data(plan: XtcPlan) -> dict[str, Any]:
 
 
 def _results_data(results: XtcResults, scores: dict[str, XtcScores]) -> dict[str, Any]:
+    from scenewright.evals.studies.xtc.report import answer_of
+
     told: dict[str, Any] = {"totals": {}, "left_out": {}, "model_changes": []}
     return {
         "folder": results.folder,
+        "answer": answer_of(results, scores),
         "models": scores,
         **{name: results.manifest.get(name, empty) for name, empty in told.items()},
     }
 
 
 def _show(results: XtcResults, scores: dict[str, XtcScores]) -> None:
+    from scenewright.evals.studies.xtc.report import answer_of
+
+    say(answer_of(results, scores).sentence, "bold")
     rows = []
     for model, found in scores.items():
         whole = found.overall

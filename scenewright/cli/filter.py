@@ -62,7 +62,7 @@ def filter_pictures(
     ] = None,
     profile: options.ProfileName = None,
     judges: options.Judges = None,
-    wording: WordingOption = "published",
+    wording: WordingOption = None,
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,
     pictures: Annotated[

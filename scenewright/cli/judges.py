@@ -507,6 +507,8 @@ def _print_report(report: JudgeReport) -> None:
     """Print the tables of a report; the interval is below its figure."""
     from scenewright.evals.judge_reports.judge_card import sections, summary
 
+    if report.answer is not None:
+        say(report.answer.sentence, "bold")
     say(summary(report))
     say("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim")
     for section in sections(report):

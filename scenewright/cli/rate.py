@@ -470,6 +470,8 @@ def report(
     if as_json:
         print_json(made)
         return
+    for answer in made.answers:
+        say(answer.sentence, "bold")
     say(_summary(made))
     for heads, rows in tables:
         if rows:

@@ -42,10 +42,10 @@ app.add_typer(schema, name="schema")
 app.add_typer(style, name="style")
 Wording = Literal["published", "plain"]
 WordingOption = Annotated[
-    Wording,
+    Wording | None,
     typer.Option(
         help="Wording of the questions: published (REAL's), or plain (for judges with a small "
-        "vocabulary)."
+        "vocabulary); default: what the judges know."
     ),
 ]
 _SHOWN = 40
@@ -76,7 +76,7 @@ def score(
     ] = None,
     profile: options.ProfileName = None,
     judges: options.Judges = None,
-    wording: WordingOption = "published",
+    wording: WordingOption = None,
     asking: Annotated[
         Literal["waves", "together"] | None,
         typer.Option(
@@ -128,7 +128,7 @@ def score(
 
       scenewright real-bench score a.png b.png --schema birds.json --class "Laysan Albatross"
 
-      scenewright real-bench score painted/ --schema kinds.toml --profile miniature --wording plain
+      scenewright real-bench score painted/ --schema kinds.toml --profile miniature
 
     Exit codes: 0 scored; 2 wrong input; 3 could not run; 4 some pictures have no score.
     """
@@ -161,7 +161,7 @@ def scored_rows(
     label: str | None = None,
     profile: str | None = None,
     judges: Sequence[str] = (),
-    wording: Wording = "published",
+    wording: Wording | None = None,
     asking: Literal["waves", "together"] | None = None,
     weighting: Literal["probability", "hard"] = "probability",
     style: Path | None = None,
@@ -206,6 +206,8 @@ def scored_rows(
                 weighting=weighting,
                 limit=settings.judge_timeout,
             )
+            for label in dict.fromkeys(picture.label for picture in found):
+                scorer.check(schemas[label])
             confirm(_forecast(scorer, found, schemas, place, quiet))
             with show_progress("scoring", quiet, lines=False) as show:
                 done, spent = 0, 0.0

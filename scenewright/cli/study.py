@@ -380,6 +380,7 @@ def _run_panel(
     if as_json:
         print_json(summary(study))
     else:
+        say(study.answer, "bold")
         print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)
         for line in study.loaded.notes:
             say(line, "yellow")
@@ -597,6 +598,7 @@ def _study_json(one: Finished) -> dict[str, Any]:
     return {
         "study": one.study.name,
         "of": one.study.number,
+        "answer": None if one.outcome.answer is None else one.outcome.answer.model_dump(),
         "verdicts": _counts(one),
         "files": [str(file) for file in one.files],
     }
@@ -606,6 +608,9 @@ def _show(done: tuple[Finished, ...], folder: Path) -> None:
     from scenewright.evals.studies.paper import VERDICTS
     from scenewright.evals.studies.running import INDEX
 
+    for one in done:
+        if one.outcome.answer is not None:
+            say(Text.assemble((f"{one.study.number}  ", "bold"), one.outcome.answer.sentence))
     rows = [(one.study.name, one.study.number, *map(str, _counts(one).values())) for one in done]
     print_table(("study", "in the paper", *(f">{verdict}" for verdict in VERDICTS)), rows)
     say(f"written to {folder / INDEX}")

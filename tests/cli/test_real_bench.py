@@ -24,6 +24,7 @@ description = "red"
 part = "ball"
 description = "blue"
 """
+EXISTENCE = 'existence = "Is there a dog in the image?"\n'
 
 
 def scene(color: str) -> SceneGraph:
@@ -54,7 +55,7 @@ def run(*arguments: object) -> tuple[int, str]:
 def test_pictures_are_scored_and_compared(folder: Path) -> None:
     out = folder / "rows.jsonl"
     asked = (
-        *("score", folder / "red dog", "--schema", folder / "s.toml", "--wording", "plain"),
+        *("score", folder / "red dog", "--schema", folder / "s.toml"),
         *("--weighting", "hard"),
         *("--judges", "local:miniature/judge-a", "--out", out, "--store", folder / "a.db"),
     )
@@ -108,3 +109,36 @@ def test_schemas_of_annotations(tmp_path: Path) -> None:
     code, said = run("schema", "cub", tmp_path, "--out", tmp_path / "s.json")
     assert code == 0, said
     assert "1 classes, 1 attributes" in said
+
+
+def test_judges_with_few_words_are_asked_in_words_that_they_know(folder: Path) -> None:
+    # The published question, of animals and plants, is not in their words.
+    (folder / "s.toml").write_text(SCHEMA.replace(EXISTENCE, ""))
+    out = folder / "rows.jsonl"
+    asked = (
+        *("score", folder / "red dog", "--schema", folder / "s.toml", "--out", out),
+        *("--judges", "local:miniature/judge-a", "--store", folder / "a.db"),
+    )
+    code, output = run(*asked)
+    assert code == 0, output
+    assert all(row.s_att is not None and not row.unscored for row in read_rows(out))
+    code, output = run(*asked, "--wording", "published")
+    assert code == 2
+    assert "no judge can be asked about the class 'red dog'" in output
+    assert "'plant'" in output
+    assert "take --wording plain" in output
+
+
+def test_a_class_that_no_judge_knows_is_refused(folder: Path) -> None:
+    (folder / "s.toml").write_text(
+        SCHEMA.replace('"red dog"', '"heron"').replace(
+            'existence = "Is there a dog in the image?"\n', ""
+        )
+    )
+    code, output = run(
+        *("score", folder / "red dog", "--schema", folder / "s.toml", "--class", "heron"),
+        *("--judges", "local:miniature/judge-a", "--store", folder / "a.db"),
+    )
+    assert code == 2
+    assert "do not know the word 'heron'; name judges that know any words" in output
+    assert "--wording" not in output

@@ -357,6 +357,9 @@ async def test_two_rounds_are_compared_without_a_script(settings: ServiceSetting
         assert changed
         told = re.findall(r'<span class="statement">([^<]*)</span>', page)
         assert told == [f["statement"] for f in changed]
+        folded = page.partition('<details class="same">')[2]
+        alike = [f["statement"] for f in found["facts"] if f not in changed]
+        assert sorted(re.findall(r"<li>([^<]*)</li>", folded)) == sorted(alike)
         refused = await client.get(f"/runs/{run}/compare", params={"a": 0, "b": 9})
         assert refused.status_code == 404
 

@@ -400,6 +400,24 @@ async def test_the_slider_follows_keys_and_pointer(
     await still(client, run)
     await tab.size(1280, 1300)
     await tab.open(f"{client.base_url}/runs/{run}/compare?a=0&b=2")
+    # Side by side the pictures share the width of the page; differences come before what is alike.
+    wide = (
+        "(() => { const [a, b] = [...document.querySelectorAll('#compare img')]"
+        ".map((i) => i.getBoundingClientRect());"
+        "return [a.width, b.width, b.left - a.right, a.top - b.top]; })()"
+    )
+    one, other, gap, apart = await tab.js(wide)
+    assert one == other > 560
+    assert 0 < gap < 40
+    assert apart == 0
+    assert await tab.js("document.querySelector('details.same').open") is False
+    order = (
+        "[...document.querySelectorAll('.answer, #compare, #h-changes, .same')]"
+        ".map((e) => e.id || e.className)"
+    )
+    assert await tab.js(order) == ["answer", "compare", "h-changes", "same"]
+    await tab.click("#one-over-the-other")
+    await tab.until("document.documentElement.classList.contains('sliding')")
     cut = "document.querySelector('#compare').style.getPropertyValue('--cut')"
     assert await tab.js(cut) == "50%"
     await tab.js("document.querySelector('#cut').focus()")

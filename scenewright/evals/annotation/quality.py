@@ -34,6 +34,7 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.core.images import ImageError, load_image
+from scenewright.core.sentences import relation_parts
 from scenewright.evals.annotation.graph_sets import BuiltGraph, unwritable
 from scenewright.evals.annotation.panel_queries import Triple, plain
 from scenewright.evals.datasets.registry import reservoir
@@ -309,6 +310,7 @@ def _shown(graph: BuiltGraph, photo: str, size: tuple[int, int]) -> dict[str, An
         "relations": [
             {
                 "source": r.source, "relation": r.predicate, "target": r.target,
+                "words": relation_parts(graph.scene, r),
                 "score": score, "votes": said,
             }
             for r, score, said in zip(graph.scene.relations, graph.scores, votes, strict=True)

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from scenewright.core.facts import Fact
 from scenewright.core.images import ImageError, load_image, png_bytes
 from scenewright.core.ports.vision import Box, Detection
+from scenewright.core.sentences import scene_sentences, worded_facts
 from scenewright.core.validation import first_problem
 from scenewright.evals.human_ratings.sources import (
     Entry,
@@ -43,7 +44,6 @@ from scenewright.evals.human_ratings.study import (
 )
 from scenewright.evals.human_ratings.view import ANCHORS
 from scenewright.runs.report.parts import fit
-from scenewright.runs.report.words import scene_phrases
 from scenewright.tools.vision.detection.boxes import clipped
 from scenewright.tools.vision.realism.pictures import (
     LEAST_SCORE,
@@ -223,11 +223,13 @@ def _tasks(
     if kind == "choice" and len({c.image for c in candidates}) < len(candidates):
         raise _Unfit("two arms give the same picture")
     groups = [candidates] if kind == "choice" else [[c] for c in candidates]
-    phrases = _phrases(entry)
+    phrases = () if entry.scene is None else scene_sentences(entry.scene)
     worded = bool(entry.prompt or phrases)
     if not worded and (kind == "score" or (kind == "choice" and original is None)):
         raise _Unfit("there is nothing to compare it with")
-    facts: tuple[Fact, ...] = entry.facts if kind == "facts" else ()
+    facts: tuple[Fact, ...] = ()
+    if kind == "facts":
+        facts = worded_facts(entry.facts, entry.scene)
     for at, group in enumerate(groups):
         yield Task(
             id=f"t{number + at}",
@@ -239,12 +241,6 @@ def _tasks(
             phrases=phrases,
             facts=facts,
         )
-
-
-def _phrases(entry: Entry) -> tuple[str, ...]:
-    if entry.scene is None:
-        return ()
-    return tuple(scene_phrases(entry.scene))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ from scenewright.evals.human_ratings.study import (
 )
 from scenewright.evals.human_ratings.table import Rating, ratings_of
 from scenewright.evals.human_ratings.view import TITLES
+from scenewright.evals.statistics.answers import PlainAnswer, agreement_answer, highest_answer
 from scenewright.evals.statistics.figures import RESAMPLES, Bootstrap, Figure
 
 
@@ -220,6 +221,8 @@ class ObjectReport(FrozenModel):
     object_and_image: Figure
     """Spearman's of a picture's own score and the mean OcR of its five largest rated objects
     (Sec. 3.3.3); ``n`` counts pictures."""
+    answers: tuple[PlainAnswer, ...]
+    """What the ratings say in sentences, the most important first."""
     paper: dict[str, float]
     """The paper's own figures, :data:`PAPER`."""
     resamples: int
@@ -263,11 +266,13 @@ def object_report(
     first, apart = study.rule.raters, study.rule.apart
     overall = group_of(boot, items, things, "all objects")
     tell("agreement of raters")
+    sides = groups_of(boot, items, things, lambda one: sources[one.id])
+    agreed = agreement(boot, items, things, first)
     return ObjectReport(
         about=about,
         rule=study.rule,
         counts=_counts(objects, rated, wholes),
-        agreement=agreement(boot, items, things, first),
+        agreement=agreed,
         reevaluation=reevaluation(boot, items, things, first, apart),
         pairs=rater_pairs(boot, items, things, first),
         # Who takes objects out is a matter of the rater too.
@@ -276,14 +281,38 @@ def object_report(
         ),
         histogram={aspect: histogram(rated, at) for at, aspect in enumerate(ASPECTS)},
         overall=overall,
-        sources=groups_of(boot, items, things, lambda one: sources[one.id]),
+        sources=sides,
         categories=groups_of(boot, items, things, lambda one: one.category),
         shape_and_texture=overall.correlation,
         object_and_image=_images(things, resamples, seed),
+        answers=_answers(sides, overall, agreed),
         paper=dict(PAPER),
         resamples=resamples,
         seed=seed,
     )
+
+
+def _answers(
+    sources: Sequence[Group], overall: Group, agreed: Mapping[Aspect, AspectAgreement]
+) -> tuple[PlainAnswer, ...]:
+    """Return whose objects look most real, and whether raters agree on it."""
+    return (
+        highest_answer(
+            {group.name: group.ocr for group in sources},
+            "realism of objects (OcR, 1 to 5)",
+            noun="source",
+            n=overall.ocr.n,
+            unit="object",
+            digits=2,
+        ),
+        *(
+            agreement_answer(
+                f"raters of {aspect}", "agree with each other", found.weighted, "weighted κ",
+                n=found.kappa.n, unit="pair of ratings",
+            )
+            for aspect, found in agreed.items()
+        ),
+    )  # fmt: skip
 
 
 def _picture(one: RatedUnit) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -20,23 +20,36 @@ from scenewright.evals.human_ratings.comparison import (
     panel_agreement,
 )
 from scenewright.evals.human_ratings.plots import Plot, bars, heat, short_names, write_files
-from scenewright.evals.human_ratings.study import Kind, RatingError, RatingStudy
+from scenewright.evals.human_ratings.study import POINTS, Kind, RatingError, RatingStudy
 from scenewright.evals.human_ratings.table import (
     Rating,
     Units,
     again_of,
     code_of,
+    first_of,
     human_values,
     units_of,
 )
+from scenewright.evals.statistics.answers import (
+    MARGIN,
+    Contrast,
+    PlainAnswer,
+    agreement_answer,
+    best_answer,
+)
+from scenewright.evals.statistics.estimates import Estimate, holm, paired
 from scenewright.evals.statistics.figures import (
     RESAMPLES,
     Array,
     Bootstrap,
     Correlation,
     Figure,
+    Pictured,
     correlate,
 )
+
+SIGNIFICANT = 0.05
+"""Level of p-values after Holm's correction."""
 
 Tick = Callable[[str], None]
 """Told what is worked out next."""
@@ -120,14 +133,18 @@ class RatingReport(FrozenModel):
     arms: tuple[ArmFigure, ...]
     """The arms, as people see them."""
     positions: tuple[Figure, ...]
-    """For choices: how often each position was chosen; far from even means a preference.
-    Empty for others, and where arms differ in number."""
+    """For choices: how often each position was chosen, ties left out; far from even means a
+    preference. Empty for others, and where arms differ in number."""
+    ties: Figure
+    """For choices: share of the ratings that say "no difference"; none for others."""
     confusions: tuple[Confusion, ...]
     """For choices: people compared with each metric."""
     panels: tuple[PanelAgreement, ...]
     """For facts: people compared with each panel."""
     correlations: tuple[Correlation, ...]
     """People beside each metric."""
+    answers: tuple[PlainAnswer, ...]
+    """What the ratings say in sentences, the most important first."""
     negated: tuple[str, ...]
     """Metrics of which less is better: their values were turned round."""
     resamples: int
@@ -188,9 +205,11 @@ def rating_report(
         agreement=agreement,
         arms=_arms(units, people, boot),
         positions=_positions(ratings, units, boot),
+        ties=_ties(ratings, units, boot),
         confusions=tuple(c for c in confusions if c.items),
         panels=tuple(p for p in panels if p.same.n),
         correlations=tuple(correlations),
+        answers=_answers(units, people, agreement, panels, correlations),
         negated=() if machine is None else tuple(sorted(machine.lower)),
         resamples=resamples,
         seed=seed,
@@ -285,19 +304,97 @@ def _arms(
 
 def _positions(ratings: Sequence[Rating], units: Units, boot: Bootstrap) -> tuple[Figure, ...]:
     sizes = {len(rating.shown) for rating in ratings}
-    if units.kind != "choice" or len(sizes) != 1 or 0 in sizes:
+    decided = [rating for rating in ratings if not rating.tie]
+    if units.kind != "choice" or len(sizes) != 1 or 0 in sizes or not decided:
         return ()
     number = {name: at for at, name in enumerate(units.names)}
-    at = [number[rating.item] for rating in ratings]
-    chosen = [rating.shown.index(rating.arm) for rating in ratings]
+    at = [number[rating.item] for rating in decided]
+    chosen = [rating.shown.index(rating.arm) for rating in decided]
     return tuple(
         boot.share(at, [float(place == n) for place in chosen]) for n in range(sizes.pop())
     )
 
 
+def _ties(ratings: Sequence[Rating], units: Units, boot: Bootstrap) -> Figure:
+    """Return the share of "no difference" among first ratings of a choice between two."""
+    first = [r for r in first_of(ratings) if r.kind == "choice" and len(r.shown) == 2]
+    number = {name: at for at, name in enumerate(units.names)}
+    return boot.share([number[r.item] for r in first], [float(r.tie) for r in first])
+
+
+def _answers(
+    units: Units,
+    people: Mapping[Pictured, float],
+    agreement: Agreement,
+    panels: Sequence[PanelAgreement],
+    correlations: Sequence[Correlation],
+) -> tuple[PlainAnswer, ...]:
+    """Return how far machines agree with people, which arm people prefer, and if they agree."""
+    found = [
+        agreement_answer(
+            f"the panel {one.panel}", "agrees with people", one.kappa, "κ", n=one.kappa.n,
+            unit="fact",
+        )
+        for one in panels
+    ]  # fmt: skip
+    if not found and correlations:
+        best = max(correlations, key=lambda one: one.spearman.value or -1.0)
+        found = [
+            agreement_answer(
+                best.metric, "orders pictures as people do", best.spearman, "Spearman's rank "
+                "correlation", n=best.spearman.n, unit="picture",
+            )
+        ]  # fmt: skip
+    contrasts = _preferences(units, people)
+    if contrasts:
+        found.append(best_answer(contrasts))
+    found.append(
+        agreement_answer(
+            "raters", "agree with each other", agreement.alpha, "α", n=agreement.alpha.n,
+            unit={"choice": "item", "facts": "fact", "score": "picture"}[units.kind],
+        )
+    )  # fmt: skip
+    return tuple(found)
+
+
+def _preferences(units: Units, people: Mapping[Pictured, float]) -> list[Contrast]:
+    """Return the paired differences of all pairs of arms in people's value, over items."""
+    values: dict[str, dict[str, float]] = {arm: {} for arm in units.arms}
+    for (item, arm), value in people.items():
+        values[arm][item] = value
+    names = dict(zip(units.arms, short_names(units.arms), strict=True))
+    tests = []
+    for before, after in combinations(units.arms, 2):
+        shared = sorted(values[before].keys() & values[after].keys())
+        gaps = [values[after][item] - values[before][item] for item in shared]
+        tests.append((names[before], names[after], paired(gaps)))
+    known = [result.p for *_, result in tests if result.p is not None]
+    corrected = iter(holm(np.array(known)))
+    # A score from 1 to 5 matters from the same share of its range on as one from 0 to 1.
+    margin = MARGIN * (POINTS - 1 if units.kind == "score" else 1)
+    return [
+        Contrast(
+            after=after,
+            before=before,
+            difference=Estimate(value=found.mean, low=found.low, high=found.high, n=found.n),
+            measure=MEASURED[units.kind],
+            margin=margin,
+            significant=None if found.p is None else bool(next(corrected) <= SIGNIFICANT),
+            tests=len(tests),
+        )
+        for before, after, found in tests
+    ]
+
+
+MEASURED = {
+    "choice": "people's choices",
+    "facts": "the share of facts that hold for people",
+    "score": "people's mean score",
+}
+"""How sentences call people's value of an arm."""
 _MOST_CONFUSIONS = 4
 MEANS = {
-    "choice": "share of raters who chose it",
+    "choice": "share of raters who chose it (a tie is half a choice)",
     "facts": "share of facts that hold, by people",
     "score": "mean score",
 }

@@ -29,14 +29,16 @@ from scenewright.core.ports.vision import Box
 from scenewright.core.validation import FrozenModel
 
 Kind = Literal["choice", "facts", "score", "objects"]
-"""``choice``: one of several candidates; ``facts``: yes, no or cannot tell for each fact of a
-picture; ``score``: 1 to 5 for a picture; ``objects``: 1 to 5 for the shape and for the texture of
-one object of a picture."""
+"""``choice``: one of several candidates, of two also neither; ``facts``: yes, no or cannot tell for
+each fact of a picture; ``score``: 1 to 5 for a picture; ``objects``: 1 to 5 for the shape and for
+the texture of one object of a picture."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 POINTS = 5
 """The best score; the worst is 1."""
 FACT_VALUES = ("yes", "no", "cannot tell")
 """What a rater may say of a fact."""
+TIE = "no difference"
+"""What a rater may say of two candidates instead of choosing one."""
 Aspect = Literal["shape", "texture"]
 """What is rated of an object (Liang et al., Sec. 3.2)."""
 ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
@@ -130,7 +132,7 @@ class Task(FrozenModel):
     prompt: str = ""
     """The item's own text."""
     phrases: tuple[str, ...] = ()
-    """The scene in words, a relation or a lone object each."""
+    """The scene in sentences, a relation or a lone object each."""
     facts: tuple[Fact, ...] = ()
     """Questions about each picture, parents before children; for ``facts`` only."""
     thing: Thing | None = None
@@ -189,6 +191,10 @@ class RatingStudy(FrozenModel):
         if self.kind == "objects" and task.thing is None:
             return WHOLE_QUESTION
         return self.question or QUESTIONS[self.kind][task.original is None]
+
+    def may_tie(self, task: Task) -> bool:
+        """Return whether :data:`TIE` is an answer to ``task``: a choice between two pictures."""
+        return self.kind == "choice" and len(task.candidates) == 2
 
     def kind_of(self, task: Task) -> Kind:
         """Return how ``task`` is asked: whole pictures are scored, in a study of objects too."""
@@ -321,6 +327,8 @@ def checked_value(kind: Kind, task: Task, fact: str, value: str) -> str:
         if fact != WHOLE:
             raise RatingError("this task has no statements: reload the page")
         choices = [str(number) for number in range(1, len(task.candidates) + 1)]
+        if len(choices) == 2:
+            choices.append(TIE)
         allowed = scores if kind == "score" else choices
     if value not in allowed:
         raise RatingError(

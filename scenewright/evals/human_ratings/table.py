@@ -5,7 +5,7 @@ A unit is what raters are compared on: an item for a choice, a fact of a picture
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from scenewright.evals.human_ratings.study import (
     ASPECTS,
     FACT_VALUES,
     KINDS,
+    TIE,
     UNFIT,
     WHOLE,
     Kind,
@@ -52,12 +53,13 @@ class Rating:
     shown: tuple[str, ...]
     """The arms on the page, from the first position on."""
     arm: str
-    """The arm that was chosen, or the one whose picture was rated."""
+    """The arm that was chosen, or the one whose picture was rated; empty for a tie."""
     fact: str
     """Id of the fact, or aspect of the object; empty where the whole picture was rated, or the
     object was taken out."""
     value: str
-    """The position that was chosen (from 1), yes / no / cannot tell, or the score."""
+    """The position that was chosen (from 1) or :data:`~.study.TIE`, yes / no / cannot tell, or the
+    score."""
     seconds: float | None = None
     """From the showing of the page to the first answer."""
     shown_at: str = ""
@@ -68,6 +70,11 @@ class Rating:
     """Whether the rater had met the task before."""
     changes: int = 0
     """How often the answer was changed."""
+
+    @property
+    def tie(self) -> bool:
+        """Return whether it says that the two candidates do not differ."""
+        return self.kind == "choice" and self.value == TIE
 
 
 def ratings_of(folder: StudyFolder) -> tuple[Rating, ...]:
@@ -102,7 +109,7 @@ def _rows(study: RatingStudy, kept: Iterable[Kept]) -> Iterator[Rating]:
                 kind=study.kind,
                 item=task.item,
                 shown=shown,
-                arm=shown[int(one.value) - 1] if study.kind == "choice" else shown[0],
+                arm=_arm(study.kind, shown, one.value),
                 fact=one.fact,
                 value=one.value,
                 seconds=one.seconds,
@@ -111,6 +118,13 @@ def _rows(study: RatingStudy, kept: Iterable[Kept]) -> Iterator[Rating]:
                 repeat=showing.repeat,
                 changes=one.changes,
             )
+
+
+def _arm(kind: Kind, shown: Sequence[str], value: str) -> str:
+    """Return the arm that a stored answer is about; empty for a tie."""
+    if kind != "choice":
+        return shown[0]
+    return "" if value == TIE else shown[int(value) - 1]
 
 
 def write_csv(ratings: Iterable[Rating], path: Path) -> int:
@@ -136,7 +150,8 @@ def read_csv(
 
     ``columns`` maps the names here to those of a table from elsewhere (``{"rater": "worker_id"}``),
     ``kind`` is the kind where no column has it. Required are rater, item and value; a choice needs
-    arm instead of value. Raises ``RatingError`` with the line of an invalid rating.
+    arm instead of value, or of two arms the value "no difference". Raises ``RatingError`` with the
+    line of an invalid rating.
     """
     names = {name: name for name in COLUMNS} | dict(columns or {})
     unknown = sorted(set(names) - set(COLUMNS))
@@ -171,7 +186,15 @@ def _rating(table: Table, row: Row, wanted: Mapping[str, str], kind: Kind | None
             raise _wrong(table, row, f"{wanted[name]} is empty")
     shown = tuple(filter(None, cells["shown"].split(ARM_SEPARATOR)))
     value = cells["value"]
-    if found == "choice":
+    if found == "choice" and value.lower() == TIE:
+        value = TIE
+        if cells["arm"] or len(shown) != 2:
+            raise _wrong(
+                table,
+                row,
+                f"{TIE!r} needs the two arms that were shown in {wanted['shown']}, and no arm",
+            )
+    elif found == "choice":
         if not cells["arm"] or (shown and cells["arm"] not in shown):
             raise _wrong(table, row, f"the chosen arm {cells['arm']!r} is not among those shown")
     elif found == "facts":
@@ -228,8 +251,9 @@ class Units:
     raters: tuple[str, ...]
     """Rater of each column."""
     values: Array
-    """(units, raters): number of the arm chosen, 1 or 0 of a fact, or the score; NaN where a
-    rater did not rate or could not tell."""
+    """(units, raters): number of the arm chosen (one more than the last for a tie, which is an
+    answer of its own), 1 or 0 of a fact, or the score; NaN where a rater did not rate or could not
+    tell."""
     arms: tuple[str, ...]
 
 
@@ -307,7 +331,7 @@ def unit_of(rating: Rating) -> Unit:
 def code_of(rating: Rating, arms: Sequence[str]) -> float:
     """Return ``rating`` as a number; NaN for "cannot tell"."""
     if rating.kind == "choice":
-        return float(arms.index(rating.arm))
+        return float(len(arms) if rating.tie else arms.index(rating.arm))
     if rating.kind == "facts":
         return {"yes": 1.0, "no": 0.0}.get(rating.value, np.nan)
     return float(rating.value)
@@ -329,9 +353,10 @@ def human_values(
 ) -> dict[Pictured, float]:
     """Return people's value of each picture, over raters.
 
-    It is the share of raters who chose it, the mean score, or the mean share of its facts that
-    hold. A fact whose parent a rater denied counts as not satisfied, as in the score card; facts
-    that a rater could not tell are left out, and so are raters who did not finish the picture.
+    It is the share of raters who chose it (a tie is half a choice of each), the mean score, or the
+    mean share of its facts that hold. A fact whose parent a rater denied counts as not satisfied,
+    as in the score card; facts that a rater could not tell are left out, and so are raters who did
+    not finish the picture.
     """
     kind = kind_of(ratings)
     first = first_of(ratings)
@@ -350,13 +375,15 @@ def human_values(
 
 
 def _chosen(ratings: Iterable[Rating]) -> dict[Pictured, float]:
-    votes: dict[str, Counter[str]] = {}
+    votes: dict[str, defaultdict[str, float]] = {}
     shown: dict[str, set[str]] = {}
     for rating in ratings:
-        votes.setdefault(rating.item, Counter())[rating.arm] += 1
-        shown.setdefault(rating.item, set()).update((*rating.shown, rating.arm))
+        count = votes.setdefault(rating.item, defaultdict(float))
+        for arm in rating.shown if rating.tie else (rating.arm,):
+            count[arm] += 0.5 if rating.tie else 1.0
+        shown.setdefault(rating.item, set()).update(filter(None, (*rating.shown, rating.arm)))
     return {
-        (item, arm): votes[item][arm] / votes[item].total()
+        (item, arm): votes[item][arm] / sum(votes[item].values())
         for item, arms in shown.items()
         for arm in sorted(arms)
     }

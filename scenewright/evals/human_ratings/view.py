@@ -10,6 +10,7 @@ from scenewright.evals.human_ratings.study import (
     ASPECTS,
     FACT_VALUES,
     POINTS,
+    TIE,
     UNFIT,
     WHOLE,
     Aspect,
@@ -19,6 +20,8 @@ from scenewright.evals.human_ratings.study import (
 
 FactState = Literal["open", "answered", "void"]
 ORIGINAL, CROP = "original", "crop"
+TIE_KEYS = ("0", "=")
+"""Keys that say that two pictures do not differ; the first is shown."""
 FACT_KEYS = {"yes": ("y", "1"), "no": ("n", "2"), "cannot tell": ("?", "c", "3")}
 """What a rater may say of a fact → keys that say it, the one that the page shows first."""
 
@@ -96,6 +99,7 @@ def task_view(
         "prompt": task.prompt if worded else "",
         "phrases": task.phrases if worded and not task.prompt else (),
         "choices": _choices(study, showing, values.get(WHOLE)),
+        "tie": _tie(values.get(WHOLE)) if study.may_tie(task) else None,
         "facts": _facts(study, showing, values, current),
         "scale": study.scale,
         "preload": () if following is None else pictures_of(following),
@@ -119,6 +123,10 @@ def _choices(study: RatingStudy, showing: Showing, said: str | None) -> tuple[Vi
         }
         for n in range(1, most + 1)
     )
+
+
+def _tie(said: str | None) -> View:
+    return {"value": TIE, "label": "No difference", "shortcuts": TIE_KEYS, "chosen": said == TIE}
 
 
 def _facts(

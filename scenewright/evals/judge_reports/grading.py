@@ -33,6 +33,7 @@ from scenewright.evals.judge_reports.judge_card import (
     Quality,
     Silence,
     Stability,
+    right_answer,
 )
 from scenewright.evals.judge_reports.judge_runs import Form, JudgeRun, keeps_last
 from scenewright.evals.judge_reports.labelled_facts import ABSENT, LabelledFact
@@ -283,6 +284,7 @@ class Grading:
             whole, kinds = self.qualities(verdicts, mean)
             panel = PanelCard(quality=whole, kinds=kinds)
             agreement = self._agreement([i.judge_id for i in judge_runs], votes)
+        cards = tuple(self._card(i, votes[:, at], said[:, at]) for at, i in enumerate(judge_runs))
         return JudgeReport(
             version=VERSION,
             about=about,
@@ -292,12 +294,11 @@ class Grading:
             groups=dict(sorted(Counter(f.group for f in self.facts if f.group).items())),
             kinds={kind: int((self.kinds == kind).sum()) for kind in FACT_KINDS},
             seed=self.seed,
-            cards=tuple(
-                self._card(i, votes[:, at], said[:, at]) for at, i in enumerate(judge_runs)
-            ),
+            cards=cards,
             panel=panel,
             agreement=agreement,
             cascade=None if cascade is None else self._cascade(judge_runs, cascade),
+            answer=right_answer({c.judge_id: c.quality for c in cards}, self.n_pictures),
         )
 
     def _pooled(self, judge_runs: Sequence[JudgeRun]) -> tuple[Array, Array]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.core.facts import FactKind, ProbabilityMethod
+from scenewright.evals.statistics.answers import PlainAnswer, highest_answer
 from scenewright.evals.statistics.figures import Figure
 
 SCHEMA = 1
@@ -252,6 +253,8 @@ class JudgeReport(_Part):
     """Of two judges or more."""
     cascade: CascadeCard | None = None
     """Where it was asked for."""
+    answer: PlainAnswer | None = None
+    """Which judge is right most often; None in reports of earlier versions."""
 
 
 Cell = str | Figure
@@ -489,11 +492,23 @@ def _percent(value: float | None) -> str:
     return DASH if value is None else f"{100 * value:.1f} %"
 
 
+def right_answer(qualities: Mapping[str, Quality], pictures: int) -> PlainAnswer:
+    """Return which judge of those named is right most often, by balanced accuracy."""
+    return highest_answer(
+        {judge: quality.balanced_accuracy for judge, quality in qualities.items()},
+        "balanced accuracy",
+        noun="judge",
+        n=pictures,
+        unit="picture",
+    )
+
+
 def markdown(report: JudgeReport, cell: Callable[[Figure], str] = Figure.text) -> str:
     """Return the report as a page of Markdown."""
     lines = [
         "# Report card of judges",
         "",
+        *([f"**{report.answer.sentence}**", ""] if report.answer is not None else []),
         summary(report),
         "Intervals in brackets: 95 %, bootstrap over pictures.",
         "",

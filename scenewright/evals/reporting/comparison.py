@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,16 +16,27 @@ from pydantic import BaseModel, ConfigDict, Field
 from scenewright.agents.panel.agreement import JudgeWeights
 from scenewright.evals.reporting.evaluations import About, Opened, Side
 from scenewright.evals.reporting.pages import ChoiceError, asset, render
-from scenewright.evals.reporting.score_matrix import Column, Facet, higher_is_better, in_order
+from scenewright.evals.reporting.plots import Plot, Series, dot_plot
+from scenewright.evals.reporting.score_matrix import (
+    Column,
+    Facet,
+    higher_is_better,
+    in_order,
+    main_columns,
+    shown_name,
+)
+from scenewright.evals.statistics.answers import MARGIN, Contrast, PlainAnswer, best_answer
 from scenewright.evals.statistics.estimates import (
     PAIRED_RESAMPLES,
     Array,
+    Estimate,
     Paired,
     benjamini_hochberg,
     holm,
     item_means,
     paired_many,
 )
+from scenewright.evals.statistics.figures import Figure
 
 _ASKED = {
     "protocol": "how facts are asked",
@@ -296,6 +308,31 @@ class Difference(BaseModel):
             return ""
         return "after" if (self.result.mean > 0) == self.higher_is_better else "before"
 
+    @property
+    def column(self) -> Column:
+        """Return the column of scores."""
+        return Column(self.metric, self.part, self.panel)
+
+    def contrast(self, tests: int, panels: int = 1) -> Contrast:
+        """Return the difference for sentences.
+
+        ``tests``: all differences that p is corrected for; with several ``panels`` the panel is
+        named. Scores that are not between 0 and 1 matter from the same share of their size on.
+        """
+        found = self.result
+        size = max(abs(self.score_before or 0.0), abs(self.score_after or 0.0))
+        by = f" by {self.panel}" if self.panel and panels > 1 else ""
+        return Contrast(
+            after=self.after,
+            before=self.before,
+            difference=Estimate(value=found.mean, low=found.low, high=found.high, n=found.n),
+            measure=" ".join(filter(None, (shown_name(self.metric), self.part))) + by,
+            higher_is_better=self.higher_is_better,
+            margin=MARGIN * max(1.0, size),
+            significant=None if self.p_holm is None else self.significant,
+            tests=tests,
+        )
+
 
 class Comparison(BaseModel):
     """A table of differences, with warnings and notes."""
@@ -314,6 +351,26 @@ class Comparison(BaseModel):
     """Most sign patterns of the test: more than resamples where there are many differences."""
     seed: int = 0
     """Seed of both."""
+
+    @property
+    def panels(self) -> int:
+        """Return how many panels of judges there are."""
+        return len({each.panel for each in self.differences if each.panel})
+
+    @property
+    def leading(self) -> tuple[Difference, ...]:
+        """Return the differences over all items in the score that leads."""
+        (column,) = main_columns([each.column for each in self.differences])[:1]
+        return tuple(d for d in self.differences if d.column == column and not d.scope)
+
+    @property
+    def answer(self) -> PlainAnswer:
+        """Return which side is the better one in the score that leads, over all items."""
+        return best_answer([self.contrast(each) for each in self.leading])
+
+    def contrast(self, difference: Difference) -> Contrast:
+        """Return one of the differences for sentences."""
+        return difference.contrast(len(self.differences), self.panels)
 
 
 def compare(
@@ -501,7 +558,8 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 def comparison_page(comparison: Comparison) -> str:
     """Return a comparison as one HTML file that needs nothing else.
 
-    It has differences over all items, then by class, and the warnings.
+    It has the answer, a plot of the differences behind it, then differences over all items and by
+    class, and the warnings.
     """
     sides = dict.fromkeys(side for d in comparison.differences for side in (d.before, d.after))
     names = list(sides)
@@ -512,6 +570,25 @@ def comparison_page(comparison: Comparison) -> str:
         title=title,
         styles=Markup(asset("style.css") + asset("report.css")),
         comparison=comparison,
+        plot=_plot(comparison),
         overall=[d for d in comparison.differences if not d.scope],
         classes=[d for d in comparison.differences if d.scope],
     )
+
+
+def _plot(comparison: Comparison) -> Plot:
+    """Return the leading differences with their intervals, beside 0."""
+    found = comparison.leading
+    befores = {d.before for d in found}
+    # What all sides share would leave no room for what tells them apart.
+    shared = os.path.commonprefix([side for d in found for side in (d.before, d.after)])
+    cut = shared.rfind("/") + 1
+    sides = [(d.after[cut:], d.before[cut:]) for d in found]
+    places = [after if len(befores) == 1 else f"{after} − {before}" for after, before in sides]
+    minus = f" minus {sides[0][1]}" if len(befores) == 1 else ""
+    figures = tuple(
+        Figure(value=r.mean, low=r.low, high=r.high, n=r.n) for r in (d.result for d in found)
+    )
+    measure = comparison.contrast(found[0]).measure
+    title = f"Difference in {measure}{minus}"
+    return dot_plot("differences", title, places, [Series(title, figures)], title, zero=True)

@@ -23,6 +23,8 @@ from scenewright.evals.reporting.score_matrix import (
     ScoreMatrix,
     SetScore,
     in_order,
+    main_columns,
+    shown_name,
 )
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 
@@ -231,15 +233,8 @@ def set_grids(sets: Sequence[SetScore], order: Sequence[str]) -> list[Grid]:
     return found
 
 
-MAIN = "sgscore"
 MOST_WAYS = 8
 """Ways of drawing in a plot of several series: as many as there are markers."""
-
-
-def main_columns(columns: list[Column]) -> list[Column]:
-    """Return the scores in the plots: SGScore by each panel, else the first score."""
-    found = [column for column in columns if column.metric == MAIN and not column.part]
-    return found or columns[:1]
 
 
 def plots_of(grids: Grids) -> tuple[list[Plot], list[str]]:
@@ -249,7 +244,7 @@ def plots_of(grids: Grids) -> tuple[list[Plot], list[str]]:
     if not chosen or not score_matrix.arms:
         return [], []
     column, ways = chosen[0], list(score_matrix.ways)
-    name = "SGScore" if column.metric == MAIN else column.metric
+    name = shown_name(column.metric)
     by = f" by {column.panel}" if len(chosen) > 1 else ""
     notes = []
     found = [

@@ -351,9 +351,18 @@ class Plot:
 
 
 def dot_plot(
-    name: str, title: str, places: Sequence[str], series: Sequence[Series], axis: str
+    name: str,
+    title: str,
+    places: Sequence[str],
+    series: Sequence[Series],
+    axis: str,
+    *,
+    zero: bool = False,
 ) -> Plot:
-    """Draw means as dots with their 95 % intervals, one line a place, series side by side."""
+    """Draw means as dots with their 95 % intervals, one line a place, series side by side.
+
+    ``zero`` draws a line at 0, for differences.
+    """
     height = 0.9 + len(places) * max(0.36, 0.2 * len(series)) + (0.3 if len(series) > 1 else 0.0)
     with _themed(name):
         made, axes = _paper(height)
@@ -366,6 +375,8 @@ def dot_plot(
                     xerr=errors([f for _, f in known]), label=_label(one.name), markersize=7,
                     elinewidth=2.0, **looks(at) | {"linestyle": "none"},
                 )  # fmt: skip
+        if zero:
+            axes.axvline(0.0, color=_TEXT, linewidth=1.0)
         axes.set_yticks(range(len(places)), [_short(place) for place in places])
         axes.set_ylim(len(places) - 0.5, -0.5)
         axes.set_xlabel(axis)

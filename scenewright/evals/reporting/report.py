@@ -18,7 +18,6 @@ from scenewright.evals.reporting.grids import (
     Grid,
     Grids,
     column_title,
-    main_columns,
     plots_of,
     set_grids,
     write_tables,
@@ -49,9 +48,12 @@ from scenewright.evals.reporting.score_matrix import (
     higher_is_better,
     item_ids,
     load_score_matrix,
+    main_columns,
+    shown_name,
 )
 from scenewright.evals.reporting.words import count, dollars, whole
 from scenewright.evals.runner.independence import reporter
+from scenewright.evals.statistics.answers import PlainAnswer, level_answer
 from scenewright.evals.statistics.estimates import PAIRED_RESAMPLES
 from scenewright.evals.store.results import IMAGES, Results
 
@@ -187,6 +189,8 @@ class Built:
     """Items that its browser shows."""
     lost: int
     """Pictures that the tables name and that could not be read."""
+    answer: PlainAnswer | None
+    """Which arm is the best; None without a score of single pictures."""
 
 
 def build_report(
@@ -214,8 +218,37 @@ def build_report(
         tally, labels, lost = _items(
             results, score_matrix, said, folder, place, copy_pictures, progress
         )
-        _pages(results, score_matrix, said, comparison, tally, labels, lost, folder)
-    return Built(place / "index.html", len(score_matrix.items), lost)
+        answer = _pages(results, score_matrix, said, comparison, tally, labels, lost, folder)
+    return Built(place / "index.html", len(score_matrix.items), lost, answer)
+
+
+def answer_of(results: Results, resamples: int = PAIRED_RESAMPLES) -> PlainAnswer | None:
+    """Return the sentence that leads the report of an evaluation.
+
+    None without a score of single pictures. Raises ``EvalError`` for tables that cannot be read.
+    """
+    score_matrix = load_score_matrix(results)
+    comparison = _compared(results, about(results), score_matrix, resamples)
+    return _answer(score_matrix, comparison, _grids(results, score_matrix, comparison))
+
+
+def _answer(
+    score_matrix: ScoreMatrix, comparison: Comparison | None, grids: Grids
+) -> PlainAnswer | None:
+    """Return which arm is the best or, of a single arm, how good it is."""
+    if comparison is not None:
+        return comparison.answer
+    for column in main_columns(score_matrix.columns()):
+        for way, figure in zip(score_matrix.ways, grids.figures(column), strict=True):
+            return level_answer(way, figure, shown_name(column.metric), n=figure.n)
+    return None
+
+
+def _grids(results: Results, score_matrix: ScoreMatrix, comparison: Comparison | None) -> Grids:
+    def better(metric: str) -> bool:
+        return higher_is_better(metric, results.manifest)
+
+    return Grids(score_matrix, better, comparison.differences if comparison is not None else ())
 
 
 def _compared(
@@ -300,14 +333,13 @@ def _pages(
     labels: Labels,
     lost: int,
     folder: Path,
-) -> None:
-    differences = comparison.differences if comparison is not None else ()
-
-    def better(metric: str) -> bool:
-        return higher_is_better(metric, results.manifest)
-
-    grids = Grids(score_matrix, better, differences)
+) -> PlainAnswer | None:
+    """Write the pages, plots and tables; return the sentence that leads them."""
+    grids = _grids(results, score_matrix, comparison)
+    answer = _answer(score_matrix, comparison, grids)
     plots, notes = plots_of(grids)
+    # A single arm has nothing beside it in the first plot.
+    first = 1 if len(score_matrix.ways) == 1 and len(plots) > 1 else 0
     (folder / "plots").mkdir()
     for plot in plots:
         (folder / "plots" / f"{plot.name}.svg").write_text(plot.svg, encoding="utf-8")
@@ -317,7 +349,6 @@ def _pages(
         (folder / name).write_text(asset(name), encoding="utf-8")
     write_tables(folder / "tables", score_matrix, grids, comparison, tally)
     panels = _panels(score_matrix, said)
-    chosen = main_columns(score_matrix.columns())
     page = render(
         "report.html.j2",
         policy=POLICY,
@@ -331,10 +362,11 @@ def _pages(
         worst=worst(score_matrix, labels, panels[0]) if panels else [],
         judging=judging_costs(tally),
         drawing={arm: (each, _dropped(each)) for arm, each in tally.drawings.items()},
-        plots=plots,
+        answer=answer,
+        lead=plots[first] if plots else None,
+        plots=[*plots[:first], *plots[first + 1 :]],
         notes=notes,
         comparison=comparison,
-        main=chosen[0].metric if chosen else "",
     )
     (folder / "index.html").write_text(page, encoding="utf-8", errors="replace")
     items = render(
@@ -342,3 +374,4 @@ def _pages(
         scripts=_SCRIPTS,
     )  # fmt: skip
     (folder / "items.html").write_text(items, encoding="utf-8", errors="replace")
+    return answer

@@ -77,6 +77,20 @@ class Column(NamedTuple):
     """Panel of judges; empty where no judge is needed."""
 
 
+MAIN = "sgscore"
+
+
+def main_columns(columns: Sequence[Column]) -> list[Column]:
+    """Return the scores that lead: SGScore by each panel, else the first score."""
+    found = [column for column in columns if column.metric == MAIN and not column.part]
+    return found or list(columns[:1])
+
+
+def shown_name(metric: str) -> str:
+    """Return the name of ``metric`` in texts: ``SGScore``, others as they are called."""
+    return "SGScore" if metric == MAIN else metric
+
+
 @dataclass(frozen=True, slots=True)
 class Arm:
     """One backend and condition with one seed."""

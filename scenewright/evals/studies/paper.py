@@ -17,12 +17,15 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from scenewright.evals.statistics.answers import FEWEST, AnswerVerdict, PlainAnswer
 from scenewright.evals.statistics.estimates import Estimate, number
 
 _SCENE_BENCH = "paper.toml"
@@ -228,14 +231,19 @@ def models_beside(profile: str) -> tuple[str, ...]:
 Side = Literal["above", "below", "within"]
 Verdict = Literal["agrees", "disagrees", "open", "not measured"]
 
-FEWEST = 10
-"""Items below which a bootstrap interval is too narrow to decide anything."""
 VERDICTS: dict[Verdict, str] = {
     "agrees": "Agrees",
     "disagrees": "Disagrees",
     "open": "Open",
     "not measured": "Not measured",
 }
+COUNTED: dict[Verdict, str] = {
+    "agrees": "agree in direction",
+    "disagrees": "disagree",
+    "open": "are open",
+    "not measured": "were not measured",
+}
+"""Verdict → what several statements do."""
 
 
 class Claim(BaseModel):
@@ -309,3 +317,35 @@ class Claim(BaseModel):
     def _figure(self) -> str:
         shown = self.measured.model_copy(update={"sd": None}).text(self.digits, sign=True)
         return f"{shown}{self.unit and ' '}{self.unit}, n = {self.measured.n}"
+
+
+_AS_ANSWER: dict[Verdict, AnswerVerdict] = {
+    "agrees": "agrees",
+    "disagrees": "no agreement",
+    "open": "too little data",
+    "not measured": "not measured",
+}
+
+
+def replication_answer(claims: Sequence[Claim]) -> PlainAnswer:
+    """Return whether the first of ``claims`` holds here, and how many of all do.
+
+    The first statement of a study is its main one. Raises ``ValueError`` without claims.
+    """
+    if not claims:
+        raise ValueError("no claim of a paper: nothing can be held against it")
+    main, verdict = claims[0], claims[0].verdict
+    said = main.says[0].upper() + main.says[1:]
+    told = {
+        "agrees": f"{said}, as the paper says: {main._figure()}",
+        "disagrees": f"Unlike in the paper it does not hold that {main.says}: {main._figure()}",
+        "open": f"Too little data to tell whether {main.says}: {main._figure()}",
+        "not measured": f"Not measured, whether {main.says}",
+    }[verdict]
+    if len(claims) > 1:
+        counts = Counter(claim.verdict for claim in claims)
+        rest = ", ".join(
+            f"{counts[name]} {words}" for name, words in COUNTED.items() if counts[name]
+        )
+        told += f". Of all {len(claims)} statements, {rest}"
+    return PlainAnswer(verdict=_AS_ANSWER[verdict], sentence=f"{told}.")

@@ -33,7 +33,7 @@ from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.runner.served_versions import version_notes
 from scenewright.evals.store.results import Results
 from scenewright.evals.studies.layout import Layout, as_csv
-from scenewright.evals.studies.paper import VERDICTS, Claim
+from scenewright.evals.studies.paper import COUNTED, VERDICTS, Claim
 from scenewright.evals.studies.readings import COLUMNS as PROMPT_COLUMNS
 from scenewright.evals.studies.readings import PromptsRead, Readings, lost_notes, read
 from scenewright.evals.studies.readings import layout as prompts_layout
@@ -182,6 +182,7 @@ def write_study(
         "study": study.name,
         "number": study.number,
         "title": study.title,
+        "answer": None if outcome.answer is None else outcome.answer.model_dump(),
         "profile": setup.profile,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "paper": {"name": paper.paper, "mark": paper.mark},
@@ -228,20 +229,12 @@ def write_index(folder: Path) -> Path:
         profiles=sorted({data["profile"] for data in found}),
         papers=dict.fromkeys(f"*{d['paper']['name']}* ({d['paper']['mark']})" for d in found),
         total=counts.total(),
-        counted=[f"{counts[name]} {words}" for name, words in _COUNTED.items() if counts[name]],
+        counted=[f"{counts[name]} {words}" for name, words in COUNTED.items() if counts[name]],
         studies=found,
     )
     target = folder / INDEX
     _whole(target, lambda draft: draft.write_text(text, encoding="utf-8"))
     return target
-
-
-_COUNTED = {
-    "agrees": "agree in direction",
-    "disagrees": "disagree",
-    "open": "are open (the interval decides nothing, or there is none)",
-    "not measured": "were not measured",
-}
 
 
 def _page(template: str, **values: Any) -> str:
@@ -261,7 +254,8 @@ def _studies(folder: Path) -> list[dict[str, Any]]:
             data = json.loads(file.read_text(encoding="utf-8"))
             if data["format"] != _FORMAT:
                 raise ValueError(f"format {data['format']}")
-            found.append({**data, "file": study.file})
+            # Files of earlier versions have no answer.
+            found.append({"answer": None, **data, "file": study.file})
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise EvalError(
                 f"{file} is not a result of a study ({error}): delete it, or run the study again"

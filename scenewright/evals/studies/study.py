@@ -18,8 +18,9 @@ from scenewright.config.settings import Settings, find_profile
 from scenewright.evals.datasets.base import Dataset, DatasetSpec, SampleSpec
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.config import CONDITIONS, Condition, EvalConfig, MetricSpec, PanelSpec
+from scenewright.evals.statistics.answers import PlainAnswer
 from scenewright.evals.studies.layout import Layout
-from scenewright.evals.studies.paper import Claim, Paper, paper
+from scenewright.evals.studies.paper import Claim, Paper, paper, replication_answer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -385,6 +386,15 @@ class Outcome:
     """What is to be known beside the tables, as whole sentences."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """What else goes into the JSON file."""
+    own_answer: PlainAnswer | None = None
+    """Answer to the study's question, where no paper's statement is held against it."""
+
+    @property
+    def answer(self) -> PlainAnswer | None:
+        """Return the sentence that leads the study's page; None if there is nothing to say."""
+        if self.own_answer is not None or not self.claims:
+            return self.own_answer
+        return replication_answer(self.claims)
 
 
 def _nothing(setup: Setup) -> str:

@@ -49,6 +49,16 @@ class Change:
     """Its state in the second."""
 
 
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Facts that stand alike in both rounds."""
+
+    state: Shown
+    """Their state."""
+    facts: tuple[Fact, ...]
+    """In their order."""
+
+
 @router.get("/runs/{run_id}/compare")
 async def compared(
     request: Request,
@@ -80,6 +90,7 @@ def _page(request: Request, run: Run, view: RunView, a: int | None, b: int | Non
         kept=view.best,
         sides=(_side(view, first), _side(view, second)),
         changes=changes,
+        same=same_of(view, first, second),
         line=_line(changes, first, second),
     )
 
@@ -88,6 +99,17 @@ def changes_of(view: RunView, first: RoundView, second: RoundView) -> tuple[Chan
     """Return the facts that stand otherwise in ``second`` than in ``first``, in their order."""
     found = (Change(f, first.state(f.id), second.state(f.id)) for f in view.facts)
     return tuple(change for change in found if change.before != change.after)
+
+
+def same_of(view: RunView, first: RoundView, second: RoundView) -> tuple[Same, ...]:
+    """Return the facts that stand alike in both rounds, by state, those that fail first."""
+    found: dict[Shown, list[Fact]] = {}
+    for fact in view.facts:
+        state = first.state(fact.id)
+        if state == second.state(fact.id):
+            found.setdefault(state, []).append(fact)
+    order = sorted(found, key=lambda state: (state == "yes", list(words.MEANINGS).index(state)))
+    return tuple(Same(state, tuple(found[state])) for state in order)
 
 
 def _chosen(drawn: list[RoundView], index: int | None, default: RoundView | None) -> RoundView:

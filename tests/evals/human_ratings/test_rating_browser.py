@@ -107,6 +107,31 @@ async def test_choices_with_the_keyboard_and_a_reload(tab: Tab, tmp_path: Path) 
     assert all(row.seconds is not None and 0 < row.seconds < 20 for row in rows)
 
 
+async def test_two_pictures_may_be_no_different(tab: Tab, tmp_path: Path) -> None:
+    source = evaluation(tmp_path / "e", 3)
+    folder = study_in(tmp_path / "s", source, kind="choice", arms=("triplets", "feedback"))
+    async with serving(folder) as url:
+        await begin(tab, url)
+        await press(tab, "0")
+        await at(tab, 2, 1)
+        await tab.click(".tie button")
+        await at(tab, 3, 2)
+        await press(tab, "ArrowLeft")
+        await at(tab, 2, 2)
+        assert (
+            await tab.js("document.querySelector('[aria-pressed=true]').value") == "no difference"
+        )
+        await press(tab, "1")
+        await at(tab, 3, 2)
+        await press(tab, "2")
+        await tab.until("document.title.startsWith('All done')")
+        assert tab.console == []
+    rows = ratings_of(folder)
+    assert [(row.value, row.tie) for row in rows] == [
+        ("no difference", True), ("1", False), ("2", False),
+    ]  # fmt: skip
+
+
 async def test_the_next_pictures_are_there_before_they_are_shown(tab: Tab, tmp_path: Path) -> None:
     folder = study_in(tmp_path / "s", evaluation(tmp_path / "e", 3), kind="choice")
     async with serving(folder) as url:
@@ -123,15 +148,15 @@ async def test_facts_with_the_keyboard(tab: Tab, tmp_path: Path) -> None:
     current = "document.querySelector('.fact.current .statement').innerText"
     async with serving(folder) as url:
         await begin(tab, url)
-        assert await tab.js(current) == "dog"
+        assert await tab.js(current) == "There is a dog."
         await press(tab, "y")
-        await tab.until(f"{current} === 'ball'")
+        await tab.until(f"{current} === 'There is a ball.'")
         await press(tab, "ArrowDown")
-        await tab.until(f"{current} === 'dog is red'")
+        await tab.until(f"{current} === 'The dog is red.'")
         await press(tab, "?")
-        await tab.until(f"{current} === 'red dog left of ball'")
+        await tab.until(f"{current} === 'The dog is left of the ball.'")
         await press(tab, "n")
-        await tab.until(f"{current} === 'ball'")
+        await tab.until(f"{current} === 'There is a ball.'")
         await press(tab, "y")
         await at(tab, 2, 1)
         assert tab.console == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from scipy.stats import kendalltau, spearmanr
 from scenewright.agents.panel.aggregation import krippendorff_alpha
 from scenewright.evals.human_ratings.comparison import confusion, machine_of
 from scenewright.evals.human_ratings.report import RatingReport, rating_report, write_report
-from scenewright.evals.human_ratings.study import RatingError, StudyFolder
+from scenewright.evals.human_ratings.study import TIE, RatingError, StudyFolder
 from scenewright.evals.human_ratings.table import (
     Rating,
     human_values,
     ratings_of,
     read_csv,
     units_of,
+    write_csv,
 )
 from scenewright.evals.statistics.figures import Bootstrap, correlate
 from scenewright.evals.store.results import Results
@@ -96,6 +98,91 @@ def test_shares_of_arms_and_positions() -> None:
     )
     assert report.agreement.same.value == pytest.approx((1 + 1 / 3 + 0 + 1) / 4)
     assert (report.units, report.shared, report.ratings) == (4, 4, 12)
+
+
+AB = ("a", "b")
+
+
+def tied(rater: str, item: str, shown: tuple[str, ...] = AB) -> Rating:
+    return Rating(rater, item, "choice", item, shown, "", "", TIE)
+
+
+def test_a_tie_is_half_a_choice_of_both_and_an_answer_of_its_own() -> None:
+    # Item 1: a, a, tie. Item 2: tie by all. Item 3: b, tie, tie.
+    rows = [
+        *(chosen(r, "1", "a", AB) for r in "xy"), tied("z", "1"),
+        *(tied(r, "2") for r in "xyz"),
+        chosen("x", "3", "b", AB), tied("y", "3"), tied("z", "3"),
+    ]  # fmt: skip
+    assert human_values(rows) == {
+        ("1", "a"): pytest.approx(2.5 / 3), ("1", "b"): pytest.approx(0.5 / 3),
+        ("2", "a"): 0.5, ("2", "b"): 0.5,
+        ("3", "a"): pytest.approx(1 / 3), ("3", "b"): pytest.approx(2 / 3),
+    }  # fmt: skip
+    report = rating_report(rows, resamples=200)
+    assert [arm.value.value for arm in report.arms] == [
+        pytest.approx((2.5 / 3 + 0.5 + 1 / 3) / 3), pytest.approx((0.5 / 3 + 0.5 + 2 / 3) / 3),
+    ]  # fmt: skip
+    assert report.ties.value == pytest.approx(6 / 9)
+    # Two who see no difference agree with each other, and with nobody who chose.
+    assert report.agreement.alpha.value == pytest.approx(
+        krippendorff_alpha([[0, 0, 2], [2, 2, 2], [1, 2, 2]])
+    )
+    assert report.agreement.same.value == pytest.approx((1 / 3 + 1 + 1 / 3) / 3)
+    # Where nobody chose, no position was chosen.
+    assert [p.n for p in report.positions] == [3, 3]
+    only = rating_report([tied(r, "2") for r in "xy"], resamples=200)
+    assert only.positions == ()
+    assert [arm.value.value for arm in only.arms] == [0.5, 0.5]
+
+
+def test_people_who_see_no_difference_are_not_too_few() -> None:
+    same = rating_report([tied(r, str(n)) for n in range(40) for r in "xy"], resamples=200)
+    assert same.answers[0].sentence == (
+        "No difference between b and a in people's choices on any of 40 items."
+    )
+    few = rating_report([tied(r, str(n)) for n in range(4) for r in "xy"], resamples=200)
+    assert few.answers[0].verdict == "too little data"
+    clear = [chosen(r, str(n), "b" if n % 5 else "a", AB) for n in range(40) for r in "xy"]
+    found = rating_report(clear, resamples=200).answers
+    assert found[0].sentence.startswith("b is better than a in people's choices by 0.600 [")
+    assert found[1].sentence.startswith("Raters almost perfectly agree with each other (α 1.00")
+
+
+def test_a_tie_in_a_table_needs_the_arms_that_were_shown(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("rater,item,kind,shown,arm,value\nx,1,choice,a|b,,No difference\n")
+    assert read_csv(file) == (Rating("x", "1|", "choice", "1", AB, "", "", TIE),)
+    file.write_text("rater,item,kind,shown,arm,value\nx,1,choice,,,no difference\n")
+    with pytest.raises(RatingError, match=r"line 2.*needs the two arms that were shown"):
+        read_csv(file)
+
+
+async def test_a_choice_among_three_has_no_tie(tmp_path: Path) -> None:
+    source = evaluation(tmp_path / "e", 2)
+    three = study_in(tmp_path / "three", source, kind="choice", arms=ARMS[:3])
+    two = study_in(tmp_path / "two", source, kind="choice", arms=ARMS[:2])
+    async with client(three) as browser:
+        page = await begin(browser)
+        assert "No difference" not in page.text
+        refused = await browser.post(str(page.url), data={"value": TIE})
+        assert refused.status_code == 422
+        assert "is not an answer to this question" in refused.text
+    async with client(two) as browser:
+        page = await begin(browser)
+        assert "No difference" in page.text
+        page = await press(browser, page, TIE)
+        await press(browser, page, "1")
+    rows = ratings_of(two)
+    assert [(row.arm == "", row.value) for row in rows] == [(True, TIE), (False, "1")]
+    assert read_back(rows, tmp_path) == rows
+
+
+def read_back(rows: tuple[Rating, ...], folder: Path) -> tuple[Rating, ...]:
+    write_csv(rows, folder / "ratings.csv")
+    found = read_csv(folder / "ratings.csv")
+    seconds = {(r.rater, r.task): r.seconds for r in rows}
+    return tuple(replace(row, seconds=seconds[row.rater, row.task]) for row in found)
 
 
 def test_repeats_count_for_steadiness_alone() -> None:

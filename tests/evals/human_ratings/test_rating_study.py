@@ -60,7 +60,7 @@ def test_without_an_original_the_scene_stands_in_words(tmp_path: Path) -> None:
     for task in study.tasks:
         assert task.original is None
         assert "scene below" in study.asked(task)
-        assert task.phrases == ("red dog left of ball",)
+        assert task.phrases == ("A red dog is left of a ball.",)
 
 
 def test_the_same_seed_draws_the_same_tasks_and_another_others(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 from pathlib import Path
 
@@ -31,12 +32,36 @@ def test_a_report_is_made_and_its_page_named(folder: Path) -> None:
     assert page == folder.absolute() / "report" / "index.html"
     assert page.is_file()
     again = run("report", folder, "--resamples", "200", "--json")
-    assert json.loads(again.stdout) == {"page": str(page), "items": 20, "lost": 0}
+    data = json.loads(again.stdout)
+    assert (data["page"], data["items"], data["lost"]) == (str(page), 20, 0)
+    # One sentence on the page, in the terminal and in JSON.
+    sentence = data["answer"]["sentence"]
+    assert sentence in done.stderr
+    assert html.unescape(page.read_text(encoding="utf-8")).count(sentence) == 1
+    compared = json.loads(run("compare", folder, "--resamples", "200", "--json").stdout)
+    assert compared["answer"] == data["answer"]
+    assert run("report", folder, "--quiet").stderr == ""
+
+
+def test_the_answer_follows_the_scores(tmp_path: Path) -> None:
+    far = write_evaluation(tmp_path / "far", Made(items=60))
+    answer = json.loads(run("compare", far, "--resamples", "500", "--json").stdout)["answer"]
+    assert answer["verdict"] == "better"
+    assert answer["sentence"].startswith(
+        "miniature/feedback is better than miniature/composition in SGScore by "
+    )
+    few = write_evaluation(tmp_path / "few", Made(items=6))
+    answer = json.loads(run("compare", few, "--resamples", "500", "--json").stdout)["answer"]
+    assert answer["verdict"] == "too little data"
+    assert "Too few items" in answer["sentence"]
+    one = write_evaluation(tmp_path / "one", Made(items=20, conditions=("feedback",)))
+    answer = json.loads(run("report", one, "--resamples", "200", "--json").stdout)["answer"]
+    assert answer["sentence"].startswith("miniature/feedback reaches a mean SGScore of 0.")
 
 
 def test_a_comparison_is_a_table_json_csv_and_a_page(folder: Path, tmp_path: Path) -> None:
-    html, table = tmp_path / "c.html", tmp_path / "c.csv"
-    arguments = ("compare", folder, "--resamples", "500", "--html", html, "--csv", table)
+    file, table = tmp_path / "c.html", tmp_path / "c.csv"
+    arguments = ("compare", folder, "--resamples", "500", "--html", file, "--csv", table)
     done = run(*arguments)
     assert done.exit_code == 0, done.output
     assert "miniature/feedback − miniature/composition" in done.stdout
@@ -46,11 +71,16 @@ def test_a_comparison_is_a_table_json_csv_and_a_page(folder: Path, tmp_path: Pat
     first = data["differences"][0]
     assert (first["metric"], first["scope"], first["better"]) == ("sgscore", "", "after")
     assert first["significant"] is True
-    with open(table, encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    with open(table, encoding="utf-8") as opened:
+        rows = list(csv.DictReader(opened))
     assert len(rows) == len(data["differences"])
     assert float(rows[0]["p_holm"]) == pytest.approx(first["p_holm"])
-    assert "miniature/feedback against miniature/composition" in html.read_text(encoding="utf-8")
+    page = html.unescape(file.read_text(encoding="utf-8"))
+    assert "miniature/feedback against miniature/composition" in page
+    assert page.count(data["answer"]["sentence"]) == 1
+    assert data["answer"]["sentence"] in done.stdout
+    assert first["answer"]["verdict"] == "better"
+    assert "<svg" in page
 
 
 def test_the_same_seed_gives_the_same_figures(folder: Path) -> None:

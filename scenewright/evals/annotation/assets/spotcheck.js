@@ -65,10 +65,13 @@ function show() {
   one.relations.forEach((r, at) => {
     const row = element("li", "", at === relation ? "now" : "");
     const words = element("span");
-    words.append(element("span", r.source, "one"), ` ${r.relation} `,
-      element("span", r.target, "two"));
+    const [source, verb, target] = r.words;
+    words.append(element("span", source[0].toUpperCase() + source.slice(1), "one"), ` ${verb} `,
+      element("span", target, "two"), ".");
     const said = r.votes ? `votes ${r.votes}` : `score ${r.score}`;
     const answers = element("span", "", "answers");
+    answers.setAttribute("role", "group");
+    answers.setAttribute("aria-label", words.textContent);
     for (const answer of ANSWERS) {
       const button = element("button", answer, answer);
       button.type = "button";

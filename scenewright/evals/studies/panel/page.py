@@ -61,6 +61,7 @@ def numbers(study: PanelStudyRun) -> dict[str, Any]:
     return {
         "format": _FORMAT,
         "name": study.config.name,
+        "answer": study.answer,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "config": study.config.model_dump(mode="json"),
         "table": {
@@ -257,6 +258,7 @@ def summary(study: PanelStudyRun) -> dict[str, Any]:
     return {
         "folder": str(study.folder),
         "page": str(study.folder / PAGE),
+        "answer": study.answer,
         "table": counts(study.loaded.table) | {"digest": digest_of(study.loaded.table)},
         "parts": {
             one.name: {

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from scenewright.evals.reporting.plots import Measured
+from scenewright.evals.statistics.answers import Contrast, difference_answer
 from scenewright.evals.statistics.estimates import Estimate, number
 from scenewright.evals.statistics.figures import Figure, side_of_zero
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
@@ -82,6 +83,19 @@ def apart(one: Figure, other: Figure) -> bool:
 def way(figure: Figure, above: str, below: str, neither: str, digits: int = 3) -> str:
     """Return the words for the side of 0 on which the interval is."""
     return {1: above, -1: below, 0: neither}[side(figure, digits)]
+
+
+def answer(
+    figure: Figure, after: str, before: str, measure: str, n: int, unit: str, higher: bool = True
+) -> str:
+    """Return whether ``after`` is better than ``before`` by the difference ``figure``.
+
+    ``n`` counts what was resampled, each a ``unit``; ``higher``: more of ``measure`` is better.
+    """
+    found = estimate(figure).model_copy(update={"n": n})
+    return difference_answer(
+        Contrast(after, before, found, measure, unit=unit, higher_is_better=higher)
+    ).sentence
 
 
 def joined(parts: Sequence[str]) -> str:
@@ -305,6 +319,7 @@ def _environment() -> Environment:
     )
     made.filters |= {
         "plain": plain,
+        "answer": answer,
         "diff": difference,
         "percent": percent,
         "points": points,

@@ -308,6 +308,16 @@ class PanelStudyRun:
     """What came of the parts, in the order of the page."""
 
     @property
+    def lead(self) -> Outcome | None:
+        """Return the part that leads: the first of the page that found something."""
+        return next((one for one in self.outcomes if one.state == "done" and one.findings), None)
+
+    @property
+    def answer(self) -> str:
+        """Return the sentence that leads the page, the terminal and the JSON file."""
+        return self.lead.findings[0] if self.lead else "No part of the study found anything."
+
+    @property
     def loop_judges(self) -> tuple[str, ...]:
         """Judges of the table that steered a loop."""
         given = self.config.loop_judges

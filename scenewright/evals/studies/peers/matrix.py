@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -49,6 +48,7 @@ from scenewright.evals.studies.peers.panel_metric import AGGREGATOR, JUDGE
 from scenewright.evals.studies.readings import PromptsRead
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -116,9 +116,12 @@ class PeerScores:
 def peer_scores(results: Results) -> PeerScores:
     """Return the scores of the pictures that each arm gives.
 
-    Raises ``EvalError`` where there are none.
+    Raises ``EvalError`` where there are none, and where pandas is not installed.
     """
     scores = _frame(results)
+    # Only now: without pandas the frame has said what to install.
+    import pandas as pd
+
     of_set = scores["item"] == ""
     if scores.empty:
         raise EvalError(

@@ -23,6 +23,7 @@ from scenewright.evals.metrics.graph_edit import psg_score
 from scenewright.evals.metrics.graph_matching.matching import match_graphs
 from scenewright.evals.metrics.graph_matching.text_similarity import TextSimilarity
 from scenewright.evals.reporting import plots
+from scenewright.evals.statistics.answers import Contrast, PlainAnswer, difference_answer
 from scenewright.evals.statistics.estimates import Array, Estimate, difference, mean, nothing
 from scenewright.evals.studies.layout import Column, Layout, Row, columns_of
 from scenewright.evals.studies.study import Context, Outcome, Setup, StudyDefinition, Trial
@@ -341,6 +342,25 @@ def outcome(setup: Setup, settings: Settings, found: tuple[Measured, ...]) -> Ou
         lambda: _plot(measured),
         _notes(measured),
         {"falling_steps": {score: _falls(measured, score) for score in SCORES}},
+        _answer(measured),
+    )
+
+
+def _answer(found: Measured) -> PlainAnswer:
+    """Return which score falls at more of the edits, over graphs."""
+    first, second = SCORES
+    ours, theirs = (
+        np.mean([_falling(found.values[score, damage.key]) for damage in DAMAGES], axis=0)
+        for score in (first, second)
+    )
+    return difference_answer(
+        Contrast(
+            after=f"the {SCORES[first]}",
+            before=SCORES[second],
+            difference=difference(ours, theirs),
+            measure="the share of edits at which it falls",
+            unit="graph",
+        )
     )
 
 

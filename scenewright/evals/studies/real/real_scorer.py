@@ -310,7 +310,7 @@ class RealScorer:
         store: AnswerStore,
         *,
         panel: Panel | None = None,
-        wording: Wording = "published",
+        wording: Wording | None = None,
         asking: Asking = "waves",
         weighting: Weighting = "probability",
         limit: float | None = None,
@@ -318,6 +318,8 @@ class RealScorer:
     ) -> None:
         """Score with ``judges``; those that answer no questions in words are left out.
 
+        ``wording``: None is ``plain`` where a judge knows a closed vocabulary, which does not hold
+        the words of the published questions, and ``published`` elsewhere.
         ``asking``: in two waves, or all ``together`` in one, after which facts of missing things
         become void. ``weighting``: how answers count in S_att. ``limit``: seconds of a call. Raises
         ``SchemaError`` without a judge that can be asked.
@@ -327,7 +329,8 @@ class RealScorer:
             raise SchemaError("REAL needs a judge that answers questions in words: name one")
         self._panel = JudgePanel("real", asked, panel or Panel())
         self._store = store
-        self._wording = wording
+        closed = any(judge.caps.vocabulary is not None for judge in asked)
+        self._wording: Wording = wording or ("plain" if closed else "published")
         self._asking: Asking = asking
         self._weighting: Weighting = weighting
         self._limit = limit
@@ -361,6 +364,30 @@ class RealScorer:
     def questions(self, schema: ClassSchema) -> Questions:
         """Return the questions about a picture of the class."""
         return questions_of(schema.attributes, schema.relations, self._wording, self._seed)
+
+    def check(self, schema: ClassSchema) -> None:
+        """Refuse a class of which no picture could get a score, since no judge knows its words.
+
+        Raises ``SchemaError`` with the words that are not known.
+        """
+        questions = self.questions(schema)
+        needed = [questions.existence] if questions.existence is not None else questions.facts
+        unknown: dict[str, None] = {}
+        for fact in needed:
+            for judge in self.judges:
+                vocabulary = judge.caps.vocabulary
+                found = () if vocabulary is None else vocabulary.unknown(fact)
+                if not found:
+                    return
+                unknown |= dict.fromkeys(map(str, found))
+        ways = "name judges that know any words (--judges ACCOUNT:MODEL)"
+        if self._wording == "published":
+            ways = f"take --wording plain, or {ways}"
+        raise SchemaError(
+            f"no judge can be asked about the class {schema.name!r}: "
+            f"{', '.join(judge.id for judge in self.judges)} do not know {', '.join(unknown)}; "
+            f"{ways}"
+        )
 
     def expected(self, schema: ClassSchema, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Return by judge id what a picture of ``size`` pixels is expected to take at most.
@@ -673,7 +700,7 @@ def make(
     schema: Any = None,
     key: Any = LABEL,
     score: Any = "attributes",
-    wording: Any = "published",
+    wording: Any = None,
     asking: Any = "waves",
     weighting: Any = "probability",
     style: Any = None,
@@ -686,7 +713,8 @@ def make(
     here = settings or load_settings()
     asked, panel = _metric_judges(judges, profile, here)
     place = user_cache("real") if folder is None else Path(text("folder", folder)).expanduser()
-    text("wording", wording, WORDINGS)
+    if wording is not None:
+        text("wording", wording, WORDINGS)
     text("asking", asking, ("waves", "together"))
     text("weighting", weighting, WEIGHTINGS)
     try:

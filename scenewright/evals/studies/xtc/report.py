@@ -27,6 +27,7 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting import plots
 from scenewright.evals.reporting.pages import Thumbs, asset, environment
 from scenewright.evals.runner.dataset_predicates import told_of
+from scenewright.evals.statistics.answers import PlainAnswer, highest_answer
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.store.files import drafted
 from scenewright.evals.store.results import IMAGES, Results, fields
@@ -173,6 +174,7 @@ def write_summary(results: XtcResults) -> dict[str, XtcScores]:
     scores = results.scores()
     content = {
         "name": results.manifest["name"],
+        "answer": answer_of(results, scores).model_dump(),
         "models": {name: found.model_dump(mode="json") for name, found in scores.items()},
         "totals": results.manifest.get("totals", {}),
         "left_out": results.manifest.get("left_out", {}),
@@ -185,6 +187,17 @@ def write_summary(results: XtcResults) -> dict[str, XtcScores]:
             f"{results.folder / SUMMARY} cannot be written: {error.strerror or error}"
         ) from error
     return scores
+
+
+def answer_of(results: XtcResults, scores: Mapping[str, XtcScores]) -> PlainAnswer:
+    """Return which model agrees best with itself where it is right, by AW-CCTA."""
+    return highest_answer(
+        {model: found.overall.aw_ccta for model, found in scores.items()},
+        "AW-CCTA",
+        noun="model",
+        n=results.table("items", ["item"]).num_rows,
+        unit="scene",
+    )
 
 
 _TABLES: dict[str, dict[str, tuple[str, str]]] = {
@@ -443,6 +456,7 @@ def page(
         manifest=results.manifest,
         predicates=told_of(results.manifest),
         items=results.table("items").num_rows,
+        answer=answer_of(results, scores),
         writers=_writers(results.rows("items")),
         scores=scores,
         first=next(iter(scores.values())),

@@ -1,10 +1,17 @@
-// Lays the second picture over the first and lets a slider, or the pointer, say where they meet.
+// Shows the two pictures side by side, or one over the other with a slider, or the pointer, that says where they meet.
 (() => {
   const stage = document.getElementById("compare");
   const cut = document.getElementById("cut");
   const form = document.getElementById("compare-form");
+  const views = document.querySelector(".compare-views");
+  const [beside, over] = ["side-by-side", "one-over-the-other"].map((id) => document.getElementById(id));
   const [first, second] = ["choose-a", "choose-b"].map((id) => document.getElementById(id).value);
-  document.documentElement.classList.add("sliding");
+  const sliding = () => document.documentElement.classList.contains("sliding");
+  const slide = (on) => {
+    document.documentElement.classList.toggle("sliding", on);
+    beside.setAttribute("aria-pressed", String(!on));
+    over.setAttribute("aria-pressed", String(on));
+  };
   const show = () => {
     const share = Number(cut.value);
     stage.style.setProperty("--cut", `${share}%`);
@@ -16,7 +23,7 @@
     show();
   };
   stage.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
+    if (event.button !== 0 || !sliding()) return;
     stage.setPointerCapture(event.pointerId);
     follow(event);
   });
@@ -24,7 +31,12 @@
     if (stage.hasPointerCapture(event.pointerId)) follow(event);
   });
   cut.addEventListener("input", show);
+  beside.addEventListener("click", () => slide(false));
+  over.addEventListener("click", () => slide(true));
   form.addEventListener("change", () => form.requestSubmit());
   form.querySelector("button").hidden = true;
+  views.hidden = false;
+  // Two pictures side by side are too small on a phone.
+  slide(matchMedia("(max-width: 700px)").matches);
   show();
 })();

@@ -17,7 +17,7 @@ from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.panel import running
 from scenewright.evals.studies.panel import running as keeping
-from scenewright.evals.studies.panel.page import PAGE, markdown, write_study
+from scenewright.evals.studies.panel.page import PAGE, markdown, summary, write_study
 from scenewright.evals.studies.panel.running import StudyProgress, run_study
 from scenewright.evals.studies.panel.sources.tables import write_table
 from scenewright.evals.studies.panel.study import (
@@ -169,6 +169,10 @@ async def test_a_part_is_run_rendered_and_told(place: Path) -> None:
     assert "| all | 0.50 [0.40, 0.60] |" in text
     told = json.loads((place / "out" / "study.json").read_text(encoding="utf-8"))
     assert told["parts"]["tiny"]["figures"]["mean"] == 0.5
+    # The same sentence leads everywhere.
+    assert told["answer"] == summary(study)["answer"] == "The mean is 0.50 & more."
+    assert html.index("The mean is 0.50 &amp; more.") < html.index("<img") < html.index("<table")
+    assert text.splitlines()[2] == "**The mean is 0.50 & more.**"
     assert told["table"]["unscored"] == 1
     assert told["table"]["digest"] == keeping.digest_of(a_table())
 

@@ -122,6 +122,13 @@ def test_files_say_the_same(sitting: Sitting, name: str) -> None:
         value = (cell["measured"] or {}).get("value")
         assert first["value"] == ("" if value is None else str(value))
     assert len(data["claims"]) == len(one.outcome.claims)
+    answer = one.outcome.answer
+    assert answer is not None
+    assert data["answer"] == answer.model_dump()
+    page = (folder / f"{one.study.file}.md").read_text(encoding="utf-8")
+    assert f"**{answer.sentence}**" in page
+    assert page.index(answer.sentence) < page.index(".svg") < page.index("| --- |")
+    assert f"**{answer.sentence}**" in (folder / "index.md").read_text(encoding="utf-8")
     assert str(folder) not in json.dumps(data)
     svg = (folder / f"{one.study.file}.svg").read_text(encoding="utf-8")
     assert "<svg" in svg

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.evals.statistics.estimates import Estimate
-from scenewright.evals.studies.paper import Claim, Printed, Side, Verdict
+from scenewright.evals.studies.paper import Claim, Printed, Side, Verdict, replication_answer
 
 
 def claim(side: Side, low: float | None, high: float | None, n: int = 50, **more: float) -> Claim:
@@ -82,3 +82,21 @@ def test_the_sentence_holds_figure_interval_and_paper() -> None:
     assert "too few to decide" in thin
     assert "all alike" in claim("above", 0.0, 0.0).sentence()
     assert "within ± 5.0" in claim("within", 0.0, 1.0, margin=5.0).sentence()
+
+
+def test_the_answer_is_the_main_statement_and_how_many_hold() -> None:
+    claims = [claim("above", 0.1, 2.0), claim("below", 0.1, 2.0), claim("above", -1.0, 1.0)]
+    answer = replication_answer(claims)
+    assert answer.verdict == "agrees"
+    assert answer.sentence == (
+        "Feedback helps, as the paper says: +1.1 [+0.1, +2.0] points, n = 50. Of all 3 "
+        "statements, 1 agree in direction, 1 disagree, 1 are open."
+    )
+    turned = replication_answer(claims[1:2])
+    assert turned.verdict == "no agreement"
+    assert turned.sentence.startswith("Unlike in the paper it does not hold that feedback helps: ")
+    open_ = replication_answer([claim("above", 0.1, 2.0, n=9)])
+    assert open_.verdict == "too little data"
+    assert open_.sentence.startswith("Too little data to tell whether feedback helps: ")
+    with pytest.raises(ValueError, match="no claim"):
+        replication_answer([])

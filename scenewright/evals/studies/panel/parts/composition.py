@@ -220,6 +220,7 @@ def _result(context: PanelStudyContext, options: CompositionOptions) -> PanelStu
 
     values: dict[str, Any] = {
         "n": n,
+        "n_items": table.n_items,
         "main": main,
         "about": about,
         "full": shown[key(everyone)]["value"],

@@ -87,7 +87,7 @@ def test_a_judge_that_always_says_yes_harms_and_it_is_said() -> None:
     found = run(table.with_said(said), aggregators=["mean"], resamples=200)
     assert found.figures["adds.judge-1.mean"]["high"] < 0.0
     assert "clearly better without judge-1" in " ".join(found.findings)
-    assert "the panel (mean) is clearly worse than judge-0" in found.findings[0]
+    assert "The panel (mean) is worse than the best single judge (judge-0)" in found.findings[0]
 
 
 def test_without_truth_people_are_asked_and_without_both_it_is_no_quality() -> None:

@@ -78,8 +78,10 @@ def test_agreement_with_people_is_that_of_the_scores() -> None:
         expected = spearman(scores, table.ratings)
         assert found.figures[f"spearman.{judge}"]["mean"] == pytest.approx(expected)
     assert found.figures["spearman.good"]["mean"] > found.figures["spearman.poor"]["mean"]
-    assert found.findings[0].startswith("Panel minus best single judge: ")
-    assert "good " in found.findings[0]
+    assert found.findings[0].startswith(
+        "No difference between the panel (agreement) and the best single judge (good) in Spearman "
+        "with people: "
+    )
     assert "pairs of images of one prompt, ties included" in found.findings[1]
     assert {layout.id for layout in found.tables} == {"people", "ceilings", "by_model", "models"}
     order = next(f for f in found.findings if "pairs of models" in f)
