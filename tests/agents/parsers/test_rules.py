@@ -250,13 +250,6 @@ def test_a_text_is_triplets_where_it_reads_as_such_and_else_a_caption(
     assert " ".join(passage.text for passage in found.unread) == unread
 
 
-def test_a_verb_that_is_no_known_relation_makes_a_sentence() -> None:
-    found = read_text("A fox jumps high on a hill.").scene
-    assert {"fox", "hill"} <= {item.name for item in found.objects}
-    names = {item.name for item in read_text("traffic lights on stop sign").scene.objects}
-    assert names == {"traffic lights", "stop sign"}
-
-
 def test_a_text_that_is_neither_is_refused_by_the_reader_that_it_is_meant_for(
     tmp_path: Path,
 ) -> None:
