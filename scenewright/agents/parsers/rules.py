@@ -293,11 +293,8 @@ def read_text(text: str, index: int | None = None, where: str = "") -> Reading:
 
 def _is_clause(name: str) -> bool:
     """Return whether ``name`` is no name of an object: "photo of a dog", "table. It is red"."""
-    words = name.lower().split()
-    # "stop sign" and "traffic lights" are names, "dragon breathes fire" is none.
-    verbs = any(word.endswith("s") and rough(word) == "verb" for word in words[1:-1])
-    return bool(
-        verbs or _PUNCTUATION.search(name) or any(rough(word) in _OF_CLAUSES for word in words)
+    return bool(_PUNCTUATION.search(name)) or any(
+        rough(word) in _OF_CLAUSES for word in name.lower().split()
     )
 
 
