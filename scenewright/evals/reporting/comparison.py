@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os.path
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -581,9 +581,15 @@ def _plot(comparison: Comparison) -> Plot:
     found = comparison.leading
     befores = {d.before for d in found}
     # What all sides share would leave no room for what tells them apart.
-    shared = os.path.commonprefix([side for d in found for side in (d.before, d.after)])
-    cut = shared.rfind("/") + 1
-    sides = [(d.after[cut:], d.before[cut:]) for d in found]
+    levels = zip(
+        *(side.split("/")[:-1] for d in found for side in (d.before, d.after)), strict=False
+    )
+    shared = sum(1 for _ in takewhile(lambda names: len({*names}) == 1, levels))
+
+    def own(side: str) -> str:
+        return "/".join(side.split("/")[shared:])
+
+    sides = [(own(d.after), own(d.before)) for d in found]
     places = [after if len(befores) == 1 else f"{after} − {before}" for after, before in sides]
     minus = f" minus {sides[0][1]}" if len(befores) == 1 else ""
     figures = tuple(
