@@ -9,14 +9,21 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
 
-from scenewright.config.profiles import JUDGE_KINDS, LOCAL_BACKEND, Profile, reached_by
+from scenewright.config.profiles import (
+    CHAT_KINDS,
+    JUDGE_KINDS,
+    LOCAL_BACKEND,
+    Profile,
+    local_model_of,
+    reached_by,
+)
 from scenewright.config.settings import Settings
 from scenewright.providers.hub.cache import PULL, survey
 from scenewright.providers.hub.needs import needs_of, size_words
@@ -139,63 +146,71 @@ def accounts_of(profile: Profile, settings: Settings) -> dict[str, Any]:
 
 
 def obstacle(profile: Profile, settings: Settings, machine: Machine) -> str:
-    """Return why ``profile`` cannot run on ``machine`` and what to do; empty where it can.
+    """Return the first thing that keeps ``profile`` from running on ``machine``, and its remedy.
 
-    One line, with a command in backticks where one helps. What only building the models shows is
-    not found.
+    One line, with a command in backticks where one helps; empty where it can run.
     """
-    found = (find(profile, settings, machine) for find in _OBSTACLES)
     try:
-        needed = next(filter(None, found), "")
+        needed = next(_lacking(profile, settings, machine, ()), "")
     except (ValueError, OSError):
         # A wrong account or an unreadable file of keys; its words name places of this machine.
         needed = "settings that can be read: `scenewright doctor`"
     return f"needs {needed}" if needed else ""
 
 
-def _libraries(profile: Profile, settings: Settings, machine: Machine) -> str:
-    local = profile.backend.kind == LOCAL_BACKEND
-    local = local or any(reached_by(spec)[0] in JUDGE_KINDS for spec in profile.judges)
-    if machine.local or not local:
-        return ""
-    return "the libraries for models on this machine: `pip install 'scenewright[local]'`"
+def lacking(
+    profile: Profile,
+    settings: Settings,
+    machine: Machine | None = None,
+    replaced: Collection[str] = (),
+) -> tuple[str, ...]:
+    """Return what a run of ``profile`` lacks here, each with its remedy; empty: nothing.
+
+    Looks for the files of models, for libraries and for the keys of accounts, and with ``machine``
+    for its memory; what only building the models shows is not found. ``replaced`` names models
+    (``backend``, ``judges``, ``report_judges``, ``composer``) that others take the place of.
+    Nothing is loaded, and no network is used.
+    """
+    return tuple(dict.fromkeys(_lacking(profile, settings, machine, replaced)))
 
 
-def _memory(profile: Profile, settings: Settings, machine: Machine) -> str:
-    needed = memory_needed(profile, machine.main, machine.cuda) if machine.main else None
-    if needed is None or needed["fits"] != "no":
-        return ""
-    return (
-        f"about {size_words(needed['bytes'])} of memory to draw, and this machine has "
-        f"{size_words(needed['device_bytes'])}: use a larger machine, or a smaller model"
-    )
-
-
-def _keys(profile: Profile, settings: Settings, machine: Machine) -> str:
-    keyless = [name for name, one in accounts_of(profile, settings).items() if not one["key"]]
-    if not keyless:
-        return ""
-    named = f"{', '.join(keyless[:-1])} and {keyless[-1]}" if len(keyless) > 1 else keyless[0]
-    kind = "keys" if len(keyless) > 1 else "a key"
-    return f"{kind} for {named}: `scenewright keys set {keyless[0]}`"
-
-
-def _models(profile: Profile, settings: Settings, machine: Machine) -> str:
-    absent = [found for need in needs_of(profile) if not (found := survey(need)).complete]
-    if not absent:
-        return ""
-    sizes = [found.need.known_bytes() for found in absent]
-    known = sum(size for size in sizes if size is not None)
-    more = "more than " if None in sizes else "about "
-    size = f" ({more}{size_words(known)})" if known else ""
-    rest = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
-    return f"{absent[0].need.repository}{rest}{size}: `{PULL} {profile.name}`"
-
-
-_OBSTACLES: tuple[Callable[[Profile, Settings, Machine], str], ...] = (
-    _libraries,
-    _memory,
-    _keys,
-    _models,
-)
-"""Asked in this order: what is not on the disk yet comes after what no download mends."""
+def _lacking(
+    profile: Profile, settings: Settings, machine: Machine | None, replaced: Collection[str]
+) -> Iterator[str]:
+    # What is not on the disk yet comes after what no download mends.
+    wanted = {name: name not in replaced for name in ("backend", "judges", "report_judges")}
+    specs = [
+        spec
+        for name in ("judges", "report_judges")
+        for spec in (getattr(profile, name) if wanted[name] else ())
+    ]
+    drawn_here = wanted["backend"] and profile.backend.kind == LOCAL_BACKEND
+    if drawn_here or any(local_model_of(spec) is not None for spec in specs):
+        local = all(find_spec(name) is not None for name in LIBRARIES)
+        if not (local if machine is None else machine.local):
+            yield "the libraries for models on this machine: `pip install 'scenewright[local]'`"
+    if machine is not None and machine.main and wanted["backend"]:
+        needed = memory_needed(profile, machine.main, machine.cuda)
+        if needed is not None and needed["fits"] == "no":
+            yield (
+                f"about {size_words(needed['bytes'])} of memory to draw, and this machine has "
+                f"{size_words(needed['device_bytes'])}: use a larger machine, or a smaller model"
+            )
+    if profile.chat is not None and "composer" not in replaced:
+        specs.append(profile.chat)
+    kinds = {reached_by(spec)[0] for spec in specs}
+    if wanted["backend"]:
+        kinds.add(profile.backend.kind)
+    for kind in sorted(kinds - {LOCAL_BACKEND, *JUDGE_KINDS, *CHAT_KINDS}):
+        account = settings.account(kind)
+        if account.key() is None:
+            ways = " or ".join((f"`scenewright keys set {kind}`", *account.key_variables))
+            yield f"a key for {kind}: set it with {ways}"
+    absent = [found for need in needs_of(profile, **wanted) if not (found := survey(need)).complete]
+    if absent:
+        sizes = [found.need.known_bytes() for found in absent]
+        known = sum(size for size in sizes if size is not None)
+        more = "more than " if None in sizes else "about "
+        size = f" ({more}{size_words(known)})" if known else ""
+        rest = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+        yield f"{absent[0].need.repository}{rest}{size}: `{PULL} {profile.name}`"

@@ -29,7 +29,11 @@ def keyless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ("miniature", Machine(2 * GIB), ""),
         ("miniature-edit", Machine(2 * GIB), ""),
         ("miniature", Machine(2 * GIB, local=False), "pip install 'scenewright[local]'"),
-        ("openai", LARGE, "needs a key for openai: `scenewright keys set openai`"),
+        (
+            "openai",
+            LARGE,
+            "needs a key for openai: set it with `scenewright keys set openai`",
+        ),
         ("openai", Machine(2 * GIB, local=False), "a key for openai"),
         ("gemini", LARGE, "a key for gemini"),
         ("sdxl", LARGE, "`scenewright models pull sdxl`"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scenewright.core.scene import SceneGraph
-from scenewright.runs.model_factory.readiness import lacking
+from scenewright.runs.readiness import lacking
 from scenewright.service.core.requests import profiles_of
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
@@ -22,14 +22,14 @@ def runnable_profiles(service: Service) -> dict[str, tuple[str, ...]]:
     if _elsewhere(service):
         return dict.fromkeys(found, ())
     return {
-        name: lacking(profile, service.base, _replaced(service, name))
+        name: lacking(profile, service.base, replaced=_replaced(service, name))
         for name, profile in found.items()
     }
 
 
 def lacking_words(profile: str, lost: Sequence[str]) -> str:
     """Return why a profile cannot run here, with the remedies."""
-    return f"the profile {profile!r} cannot run here: {'; '.join(lost)}"
+    return f"the profile {profile!r} cannot run here: it needs {'; '.join(lost)}"
 
 
 def check_runnable(service: Service, profile: str) -> str | None:
@@ -37,7 +37,7 @@ def check_runnable(service: Service, profile: str) -> str | None:
     if _elsewhere(service):
         return None
     known = profiles_of(service.base, service.settings.profiles)[profile]
-    lost = lacking(known, service.base, _replaced(service, profile))
+    lost = lacking(known, service.base, replaced=_replaced(service, profile))
     return lacking_words(profile, lost) if lost else None
 
 

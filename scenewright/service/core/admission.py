@@ -21,8 +21,8 @@ from scenewright.graphs.errors import RunError
 from scenewright.graphs.initial_image import check_initial_image
 from scenewright.graphs.state import round_seed
 from scenewright.runs.model_factory.profiles import backend_of, composer_of
-from scenewright.runs.model_factory.readiness import lacking
 from scenewright.runs.plan import RunPlan, plan_run
+from scenewright.runs.readiness import lacking
 from scenewright.service.core.errors import Unavailable, Unprocessable
 from scenewright.service.core.requests import profile_of, run_arguments
 from scenewright.service.core.schemas import RefinementRequest
@@ -68,9 +68,10 @@ def check_run(
 
 def check_models(profile: Profile, settings: Settings, replaced: Mapping[str, Any]) -> None:
     """Raise ``Unavailable`` if a model of ``profile`` is not on this machine, or lacks its key."""
-    lost = lacking(profile, settings, [name for name in replaced if replaced[name]])
+    lost = lacking(profile, settings, replaced=[name for name in replaced if replaced[name]])
     if lost:
-        raise Unavailable(f"the profile {profile.name!r} cannot run here: {'; '.join(lost)}")
+        told = "; ".join(lost)
+        raise Unavailable(f"the profile {profile.name!r} cannot run here: it needs {told}")
 
 
 def check_prompt(

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import constants
 
 from scenewright.config.settings import load_profiles, load_settings
-from scenewright.runs.model_factory.readiness import lacking
+from scenewright.runs.readiness import lacking
 from scenewright.service.app import create_app
 from scenewright.service.core.settings import ServiceSettings
 from tests.service.compat.test_openai_images import SENTENCE, runs_of
@@ -38,7 +38,7 @@ async def test_models_that_cannot_run_are_no_models(settings: ServiceSettings) -
         assert titles == names
         for model, words in (
             ("sdxl", "`scenewright models pull sdxl`"),
-            ("openai", "set OPENAI_API_KEY"),
+            ("openai", "or OPENAI_API_KEY"),
             ("nothing", "there are miniature"),
         ):
             with pytest.raises(openai.NotFoundError) as caught:
@@ -59,8 +59,9 @@ def test_what_is_there_or_replaced_lacks_nothing(monkeypatch: pytest.MonkeyPatch
     profiles = load_profiles(settings)
     assert lacking(profiles["miniature"], settings) == ()
     assert any("OPENAI_API_KEY" in one for one in lacking(profiles["openai"], settings))
-    (told,) = lacking(profiles["sdxl"], settings, ("judges", "report_judges"))
+    (told,) = lacking(profiles["sdxl"], settings, replaced=("judges", "report_judges"))
     assert "stable-diffusion-xl" in told
-    assert lacking(profiles["sdxl"], settings, ("backend", "judges", "report_judges")) == ()
+    every = ("backend", "judges", "report_judges")
+    assert lacking(profiles["sdxl"], settings, replaced=every) == ()
     monkeypatch.setenv("OPENAI_API_KEY", "a key")
     assert not any("OPENAI_API_KEY" in one for one in lacking(profiles["openai"], settings))

@@ -96,9 +96,12 @@ def test_a_model_that_reads_little_gets_a_prompt_of_its_size() -> None:
 @pytest.mark.parametrize(
     ("profile", "said"),
     [
-        ("openai", "cannot run here: no key of the account openai: set OPENAI_API_KEY"),
-        ("gemini", "no key of the account gemini"),
-        ("sdxl", "not on this machine"),
+        (
+            "openai",
+            "cannot run here: it needs a key for openai: set it with `scenewright keys set",
+        ),
+        ("gemini", "a key for gemini"),
+        ("sdxl", "models pull sdxl"),
     ],
 )
 def test_a_profile_whose_models_are_not_here_is_refused(
