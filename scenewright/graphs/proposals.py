@@ -254,11 +254,11 @@ class _Tournament:
         ]
         return first | dict(zip(anew, images, strict=True))
 
-    async def _prompts(self, places: Sequence[int]) -> dict[int, str]:
-        """Return the prompt of each place: of what a crop shows, else of the whole scene."""
+    async def _prompts(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Return the prompt of each place, by number: of what a crop shows, else of the scene."""
         whole = self._situation.prompt
         found = {}
-        for at in places:
+        for at in numbers:
             shown = shown_in_crop(self._places[at], self._situation)
             found[at] = whole
             if shown is not None:

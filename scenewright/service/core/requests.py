@@ -131,9 +131,10 @@ def request_again(
     if seed is not None:
         update["seed"] = seed
     if profile is not None and profile != request.profile:
-        own = ("judges", "report_judges", "strategy", "steps", "guidance", "negative_prompt")
-        own += ("width", "height", "start", "mask")
-        update |= {**dict.fromkeys(own), "self_report": False, "profile": profile}
+        models = ("judges", "report_judges", "strategy", "steps", "guidance", "negative_prompt")
+        options = ("width", "height", "start", "mask")
+        own = dict.fromkeys((*models, *options))
+        update |= {**own, "self_report": False, "profile": profile}
     return request.model_copy(update=update)
 
 

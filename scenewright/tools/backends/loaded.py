@@ -415,7 +415,7 @@ class Loaded:
         if start.mask is not None:
             mask = load(start.mask).convert("L").resize(size)
             box = crop_around(mask, self._folder.multiple, self._features.default_size)
-        if box is None:
+        if box is None or start.mask is None:
             return self.draw(request.model_copy(update={"start": within}), load, done)
         left, top, right, bottom = box
         large = drawn_size(
