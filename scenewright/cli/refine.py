@@ -69,7 +69,11 @@ def read_input(source: str, index: int | None = None) -> Reading:
 
 def read_scene(source: str, index: int | None = None) -> SceneGraph:
     """Return the scene of a command's argument, with a warning of what was not understood."""
-    found = read_input(source, index)
+    return told_of(read_input(source, index))
+
+
+def told_of(found: Reading) -> SceneGraph:
+    """Return the scene that was read, with a warning of what was not understood."""
     if found.unread:
         note(f"warning: {found.warning}", "yellow")
     return found.scene
@@ -222,7 +226,8 @@ def refine(
 
     The same command continues an interrupted run, or shows the finished one.
     """
-    graph = read_scene(scene, index)
+    found = read_input(scene, index)
+    graph = told_of(found)
     if not (quiet or show_plan):
         note(scene_line(graph))
     from scenewright.config.settings import replaced_profile
@@ -242,6 +247,7 @@ def refine(
         graph,
         chosen,
         out=out,
+        sentence=found.sentence,
         rounds=rounds,
         seed=seed,
         patience=patience,

@@ -74,7 +74,7 @@ class RunOptions(ModelOverrides, PersonOptions, total=False):
     size: tuple[int, int] | None
     """Width and height of the drawn pictures in pixels (default: the profile's)."""
     sentence: str
-    """Words that the scene was read from, for the title of the run's page (default: none)."""
+    """Title of the run's page: what the scene was read from (default: a sentence itself)."""
     strategy: str | None
     """Repair strategy (``scenewright strategies``) or ``director`` (default: the profile's)."""
     realism: bool

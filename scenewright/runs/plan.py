@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pydantic import ValidationError
 
 from scenewright.agents.panel.panel import identity_of_chat
-from scenewright.agents.parsers.rules import scene_of
+from scenewright.agents.parsers.rules import Reading, read_source, warned
 from scenewright.config import OnModelChange
 from scenewright.config.model_identity import apart_problem
 from scenewright.config.profiles import (
@@ -129,7 +129,8 @@ def plan_run(
             "a run has one score: on_model_change is 'accept' or 'stop' here, 'split' is for the "
             "tables of evaluations"
         )
-    graph = scene if isinstance(scene, SceneGraph) else scene_of(scene)
+    found = Reading(scene) if isinstance(scene, SceneGraph) else read_source(scene)
+    graph = warned(found)
     if not graph:
         raise RunError("the scene has no objects: name at least one, for example 'red ball'")
     settings = chosen.get("settings") or load_settings()
@@ -197,7 +198,7 @@ def plan_run(
         resume=resume,
         named=out is not None,
         pictures=pictures,
-        sentence=chosen.get("sentence") or "",
+        sentence=chosen.get("sentence") or found.sentence,
         on_model_change=chosen["on_model_change"],
         page=chosen["page"],
         **_person(profile, chosen),

@@ -21,11 +21,12 @@ from scenewright.config.profiles import BUILT_IN, SettingsError
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.backend import BackendError, GenerationRequest
+from scenewright.core.scene import SceneObject
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Event, Finished, Generated, Resumed, RunStarted
 from scenewright.graphs.state import LoopOptions
 from scenewright.runs.folder import choose_folder, differences
-from scenewright.runs.plan import loop_options
+from scenewright.runs.plan import loop_options, plan_run
 from scenewright.runs.records import PageWarning
 from scenewright.runs.report.record import read_run
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
@@ -437,3 +438,16 @@ async def test_a_judge_timeout_comes_from_the_settings(tmp_path: Path) -> None:
     )
     assert result.stop_reason == "unscored"
     assert "no answer within 0.05 s" in result.loop_card.verdicts[0].reason  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("scene", "sentence"),
+    [
+        ("A red ball is on a table.", "A red ball is on a table."),
+        ("red ball on table; dog left of table", ""),
+        (SceneGraph(objects=(SceneObject(id="ball.1", name="ball"),)), ""),
+    ],
+)
+def test_a_sentence_is_the_title_of_its_run(scene: str | SceneGraph, sentence: str) -> None:
+    assert plan_run(scene, "miniature").sentence == sentence
+    assert plan_run(scene, "miniature", sentence="Mine.").sentence == "Mine."

@@ -178,6 +178,8 @@ class Reading:
     """The scene graph."""
     unread: tuple[Passage, ...] = ()
     """Passages that the scene does not hold, in their order."""
+    sentence: str = ""
+    """The caption itself; empty of a text in another format."""
 
     @property
     def warning(self) -> str:
@@ -202,15 +204,16 @@ def parse_caption(text: str) -> SceneGraph:
     not hold; :func:`read_caption` returns them. Raises ``CaptionError`` if the caption names no
     object, is too long, says what is not there, or is in another language.
     """
-    return _warned(read_caption(text))
+    return warned(read_caption(text))
 
 
 def scene_of(source: str | os.PathLike[str]) -> SceneGraph:
     """Return the scene of :func:`read_source`; warns and raises as :func:`parse_caption`."""
-    return _warned(read_source(source))
+    return warned(read_source(source))
 
 
-def _warned(found: Reading) -> SceneGraph:
+def warned(found: Reading) -> SceneGraph:
+    """Return the scene of ``found``, with a ``CaptionWarning`` of what it lacks."""
     if found.unread:
         warnings.warn(found.warning, CaptionWarning, stacklevel=3)
     return found.scene
@@ -259,7 +262,8 @@ def read_caption(text: str) -> Reading:
         for plain in plains
         for passage in passages_of(text, plain, without_trace(plain, said, quotes), UNKNOWN)
     ]
-    return Reading(scene, in_order([*foreign, *denied, *lost, *negative_options(text)]))
+    unread = in_order([*foreign, *denied, *lost, *negative_options(text)])
+    return Reading(scene, unread, text.strip())
 
 
 _PUNCTUATION = re.compile(r"[.,:!?](?:\s|$)")
