@@ -179,7 +179,7 @@ class Reading:
     unread: tuple[Passage, ...] = ()
     """Passages that the scene does not hold, in their order."""
     sentence: str = ""
-    """The caption itself; empty of a text in another format."""
+    """The text, where it is written as a sentence; empty of one in another format."""
 
     @property
     def warning(self) -> str:
@@ -291,7 +291,7 @@ def read_text(text: str, index: int | None = None, where: str = "") -> Reading:
             raise
     else:
         if not plain or not any(_is_clause(item.name) for item in scene.objects):
-            return Reading(scene)
+            return Reading(scene, sentence=text.strip() if plain else "")
     return read_caption(text)
 
 
