@@ -444,7 +444,8 @@ async def test_a_judge_timeout_comes_from_the_settings(tmp_path: Path) -> None:
     ("scene", "sentence"),
     [
         ("A red ball is on a table.", "A red ball is on a table."),
-        ("red ball on table; dog left of table", ""),
+        ("red ball on table; dog left of table", "red ball on table; dog left of table"),
+        ("ball.1 [red] | on | table", ""),
         (SceneGraph(objects=(SceneObject(id="ball.1", name="ball"),)), ""),
     ],
 )
