@@ -73,6 +73,7 @@ _WORDS: Mapping[str, str] = {
     "union_tag_invalid": "unknown {discriminator} {tag!r}: use one of {expected_tags}",
     "union_tag_not_found": "needs {discriminator}",
     "recursion_loop": "contains itself",
+    "bytes_invalid_encoding": "is not valid {encoding}",
 }
 _TYPES = frozenset(get_args(ErrorType))
 _OWN = ("value_error", "assertion_error")
