@@ -186,13 +186,12 @@ def _wrong_media_type(
     kind = said.partition(";")[0].strip().lower()
     if isinstance(error.body, bytes):
         # FastAPI leaves a body as bytes that does not say that it is JSON.
-        wanted = "JSON with the header Content-Type: application/json"
+        wanted = "application/json"
     elif isinstance(error.body, FormData) and kind not in _FORMS:
-        wanted = "a form with the header Content-Type: multipart/form-data"
+        wanted = "multipart/form-data"
     else:
         return None
-    given = f"has the Content-Type {said[:100]!r}" if said else "has no Content-Type"
-    return UnsupportedMediaType(f"the body {given}: send {wanted}")
+    return UnsupportedMediaType.sent(said, wanted)
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -103,6 +103,19 @@ class UnsupportedMediaType(ServiceError):
 
     status = 415
 
+    @classmethod
+    def sent(cls, said: str, *taken: str) -> UnsupportedMediaType:
+        """Return the error of a body with the ``Content-Type`` ``said`` (empty: none).
+
+        ``taken`` are the media types that the route takes: of JSON or of forms.
+        """
+        given = f"has the Content-Type {said[:100]!r}" if said else "has no Content-Type"
+        kinds = " or ".join(
+            f"{'JSON' if one.endswith('json') else 'a form'} with the header Content-Type: {one}"
+            for one in taken
+        )
+        return cls(f"the body {given}: send {kinds}")
+
 
 class DamagedRun(Conflict):
     """A run whose event log cannot be read."""

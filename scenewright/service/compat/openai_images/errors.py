@@ -62,10 +62,7 @@ def check_type(request: Request, *taken: str) -> str:
     """
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given not in taken:
-        said = f"has the Content-Type {given[:100]!r}" if given else "has no Content-Type"
-        raise UnsupportedMediaType(
-            f"the body {said}: send {' or '.join(taken)}, and name it in that header"
-        )
+        raise UnsupportedMediaType.sent(given, *taken)
     return given
 
 
