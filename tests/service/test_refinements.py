@@ -331,7 +331,7 @@ async def test_a_partial_image_is_streamed_and_lies_in_the_run_folder_while_it_i
     assert (kept["round"], kept["purpose"], kept["step"], kept["of"]) == (0, "candidate", 1, 4)
     assert kept["image"].startswith("data:image/webp;base64,")
     assert not place.exists()
-    assert b"partial_image" not in (place.parent / "events.jsonl").read_bytes()
+    assert b'"type":"partial_image"' not in (place.parent / "events.jsonl").read_bytes()
 
 
 async def appeared(folder: Path, pattern: str) -> list[Path]:
