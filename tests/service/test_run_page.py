@@ -170,7 +170,7 @@ async def test_an_error_keeps_its_lines_and_its_commands_are_blocks(
     def models(request: RefinementRequest) -> Mapping[str, Any]:
         given = dict(scripted()(request))
         if request.profile == "sdxl":
-            given["backend"].failing = lambda request: RuntimeError(message)
+            given["backend"].failing = lambda request: BackendError(message)
         return given
 
     async with talking(settings, models) as client:

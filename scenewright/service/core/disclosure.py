@@ -1,4 +1,4 @@
-"""What of an error a client may read: words of our own, in one line, without paths of the server.
+"""What of an error a client may read: words of our own, without paths of the server.
 
 An error of a library says what its own program got wrong, and where on this machine: that belongs
 in the log.
@@ -51,9 +51,9 @@ class Disclosure:
         return self.clean(str(error) or type(error).__name__)
 
     def clean(self, text: str) -> str:
-        """Return ``text`` in one line, each path of the server cut down to its last name."""
-        line = " ".join(text.split())
-        found = self._paths.sub(lambda match: match[0].rstrip("/").rpartition("/")[2], line)
+        """Return ``text`` in its lines, each path of the server cut down to its last name."""
+        lines = "\n".join(line.rstrip() for line in text.strip().splitlines())
+        found = self._paths.sub(lambda match: match[0].rstrip("/").rpartition("/")[2], lines)
         # What was sent may stand in it: of any length, with halves of characters that no JSON has.
         return cut_short(found, MOST_DETAIL).encode(errors="replace").decode()
 

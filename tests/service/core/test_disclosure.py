@@ -21,7 +21,7 @@ from scenewright.service.core.errors import Unprocessable
         ("'{data}' is full", "'data' is full"),
         ("look at {data}/a.txt, {data}/b.txt", "look at a.txt, b.txt"),
         ("module {prefix}/lib/x.py broke", "module x.py broke"),
-        ("two\n  lines\tof words", "two lines of words"),
+        ("two \n  lines\tof words\n", "two\n  lines\tof words"),
         ("it is at http://example.com{data}/x", "it is at http://example.com{data}/x"),
         ("a scene of /etc/hostname on /shelf", "a scene of /etc/hostname on /shelf"),
         ("the folder {data}base is another", "the folder {data}base is another"),
