@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from scenewright.core.ports.backend import BackendError
 from scenewright.service.app import create_app
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.settings import ServiceSettings
@@ -28,7 +29,7 @@ BROKEN = "sdxl"
 def models(request: RefinementRequest) -> Mapping[str, Any]:
     given = dict(scripted()(request))
     if request.profile == BROKEN:
-        given["backend"].failing = lambda request: RuntimeError(
+        given["backend"].failing = lambda request: BackendError(
             "no weights:\n  one  here\nGet them with `scenewright models pull sdxl`."
         )
     return given

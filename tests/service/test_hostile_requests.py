@@ -264,7 +264,7 @@ def test_an_error_that_nobody_foresaw_tells_nothing(house: House) -> None:
     assert "pydantic" not in unforeseen.text
     assert str(secret) not in unforeseen.text
     assert known.status_code == 422
-    assert known.json()["detail"] == "the file profiles.toml is not valid TOML: at its end"
+    assert known.json()["detail"] == "the file profiles.toml is not valid TOML:\nat its end"
 
 
 def test_the_run_of_a_model_that_breaks_tells_no_more_than_its_owner_needs(

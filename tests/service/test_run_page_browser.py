@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from scenewright.core.ports.backend import BackendError
 from scenewright.service.app import create_app
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.settings import ServiceSettings
@@ -344,7 +345,7 @@ async def test_a_new_seed_is_a_click_away(client: httpx2.AsyncClient, gate: Gate
 async def test_a_command_of_an_error_is_copied(settings: ServiceSettings, tab: Tab) -> None:
     def models(request: RefinementRequest) -> Mapping[str, Any]:
         given = dict(scripted()(request))
-        given["backend"].failing = lambda request: RuntimeError(
+        given["backend"].failing = lambda request: BackendError(
             "no key:\nset one with `scenewright keys set openai`."
         )
         return given
