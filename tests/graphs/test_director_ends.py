@@ -136,7 +136,7 @@ async def test_what_cannot_be_called_is_told_and_counts_as_a_call(tmp_path: Path
         4: "each from 0 to 1",
         5: "there are r0",
         6: "no fact 'o:cat.1'",
-        7: "box: Field required",
+        7: "box: is required",
         8: "missing in r0",
     }.items():
         assert words in outcomes[turn]
