@@ -96,7 +96,7 @@ def test_it_runs_goes_on_and_is_reported(place: Path) -> None:
     for asked in ("trial.toml", "evals/trial"):
         found = run("report", asked, "--no-paper")
         assert found.exit_code == 0, found.output
-        assert Path(found.stdout.strip()).read_text("utf-8").count("<h2>") == 7
+        assert Path(found.stdout.strip()).read_text("utf-8").count("<h2>") == 6
     found = run("report", "evals/trial", "--json", "--out", "elsewhere")
     assert json.loads(found.stdout)["page"] == "elsewhere/index.html"
 
