@@ -54,7 +54,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
         (("--database", "mysql://host/name"), 2, "write postgresql://USER:PASSWORD@HOST/NAME"),
         (("--database", "postgresql://u:secret@127.0.0.1:1/x"), 3, "Check that it is there"),
         (("--host", "0.0.0.0"), 2, "scenewright keys create"),
-        (("--log-format", "xml"), 2, "log_format is wrong"),
+        (("--log-format", "xml"), 2, "log_format: must be one of 'text' or 'json'"),
     ],
 )
 def test_what_cannot_be_served_says_what_to_do(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -60,7 +61,7 @@ class ServiceSettings(BaseSettings):
     """After how many seconds of silence another server takes a run over."""
     keep_alive_seconds: float = Field(default=15.0, gt=0)
     """Seconds between two signs of life on a silent stream of events."""
-    log_format: str = Field(default="text", pattern="^(text|json)$")
+    log_format: Literal["text", "json"] = "text"
     """``text`` for people, ``json`` for machines: one object a line."""
     otlp_endpoint: str | None = None
     """Where traces are sent: an OpenTelemetry collector, ``http://localhost:4318``; none: where
