@@ -28,7 +28,13 @@ from scenewright.runs.report.record import RoundView, RunView, Shown, read_run, 
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.common import Core, Reader, Refiner, RunId
 from scenewright.service.core.aside import size_of_request
-from scenewright.service.core.errors import Conflict, NotFound, ServiceError, Unprocessable
+from scenewright.service.core.errors import (
+    Conflict,
+    DamagedRun,
+    NotFound,
+    ServiceError,
+    Unprocessable,
+)
 from scenewright.service.core.event_broadcast import read_lines
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.requests import AGENT, form_key, profile_of, request_again
