@@ -154,7 +154,7 @@ async def asked_again(
     asked = RefinementRequest.model_validate(run.request)
     try:
         result = await service.result(run)
-    except (RunError, LogError):
+    except (RunError, LogError, DamagedRun):
         # A damaged log: what was asked for is in the row.
         result = None
     scene = asked.scene if result is None else result.scene
