@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from scenewright.agents.judges.local import LocalJudge
 from scenewright.config.settings import load_profiles, load_settings
 from scenewright.evals.runner.config import load_config
 from scenewright.evals.runner.runner import run_eval
@@ -33,6 +34,12 @@ KEY = "sw_79b8d80db1896310_58d47f7e304a2835a84c1920309bcca9e4202212be0bc6aa"
 """Of the tenant *tester*, made for this database alone."""
 FINGERPRINT = "21422264f3df92f8a103a7f05a28584c8ede210efbc5c2b39ecb82f07e7950a8"
 """Of the miniature's image model when it was written."""
+JUDGES = {
+    "local:miniature/judge-a": "3a1c7174ff6f4c5f12e325159d466e3591f24cc5e7bd510f7947dcd24f6bbc53",
+    "local:miniature/judge-b": "a289a12852c77499b3080b72542b64acf2f6a8b2fdf8c62a3bd5968315f8be9d",
+    "local:miniature/judge-c": "1749b862f281442d674da1145b53ac9f30edac588daab3c6fc8038bb404d057e",
+}
+"""Fingerprints of its judges likewise, by id."""
 RUN = "run_9d645e6668e2a64922af470cb8955322"
 
 
@@ -47,8 +54,9 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def before(unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of that version, as the working folder; each test has its own."""
-    # It was written with an earlier autoencoder of the miniature: its models are taken as the same.
+    # It was written with earlier weights of the miniature: its models are taken as the same.
     monkeypatch.setattr(DiffusersBackend, "fingerprint", property(lambda _: FINGERPRINT))
+    monkeypatch.setattr(LocalJudge, "fingerprint", property(lambda judge: JUDGES[judge.id]))
     folder = tmp_path / "before"
     shutil.copytree(unpacked, folder)
     monkeypatch.chdir(folder)
