@@ -204,8 +204,8 @@ class _Tournament:
         # In turns, so that a budget that ends leaves no place without a proposal.
         for turn in range(wanted):
             number = done + turn
-            fresh = after_missing(self._situation, number) and number > self._first_shown
-            if self._own_references and fresh and not room.take(reference_work(self._situation), 0):
+            fresh = self._own_references and self._fresh(number)
+            if fresh and not room.take(reference_work(self._situation), 0):
                 break
             for at in open_ones:
                 work = proposal_work(self._places[at], number, self._situation)
@@ -214,10 +214,13 @@ class _Tournament:
                     found.append((at, turn))
         return sorted(found)
 
-    @property
-    def _first_shown(self) -> int:
-        """Number of the proposal that is drawn after the round's picture of what is missing."""
-        return 0 if after_missing(self._situation, 0) else 1
+    def _fresh(self, number: int) -> bool:
+        """Whether proposal ``number`` is drawn after a picture of what is missing of its own.
+
+        The first that is drawn after one takes the round's.
+        """
+        first = 0 if after_missing(self._situation, 0) else 1
+        return number > first and after_missing(self._situation, number)
 
     @property
     def _own_references(self) -> bool:
@@ -231,11 +234,7 @@ class _Tournament:
         prompt = self._context.log.get(f"r{self._round}:reference:composed", Composed)
         if not self._own_references or prompt is None:
             return first
-        anew = [
-            number
-            for number in numbers
-            if number > self._first_shown and after_missing(self._situation, number)
-        ]
+        anew = [number for number in numbers if self._fresh(number)]
         wanted = {}
         for number in anew:
             name = f"reference:{number}"

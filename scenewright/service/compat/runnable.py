@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from scenewright.core.scene import SceneGraph
 from scenewright.runs.readiness import lacking
+from scenewright.service.core.admission import lacking_words
 from scenewright.service.core.requests import profiles_of
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
@@ -25,11 +24,6 @@ def runnable_profiles(service: Service) -> dict[str, tuple[str, ...]]:
         name: lacking(profile, service.base, replaced=_replaced(service, name))
         for name, profile in found.items()
     }
-
-
-def lacking_words(profile: str, lost: Sequence[str]) -> str:
-    """Return why a profile cannot run here, with the remedies."""
-    return f"the profile {profile!r} cannot run here: it needs {'; '.join(lost)}"
 
 
 def check_runnable(service: Service, profile: str) -> str | None:

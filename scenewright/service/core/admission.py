@@ -70,8 +70,12 @@ def check_models(profile: Profile, settings: Settings, replaced: Mapping[str, An
     """Raise ``Unavailable`` if a model of ``profile`` is not on this machine, or lacks its key."""
     lost = lacking(profile, settings, replaced=[name for name in replaced if replaced[name]])
     if lost:
-        told = "; ".join(lost)
-        raise Unavailable(f"the profile {profile.name!r} cannot run here: it needs {told}")
+        raise Unavailable(lacking_words(profile.name, lost))
+
+
+def lacking_words(profile: str, lost: Sequence[str]) -> str:
+    """Return why a profile cannot run here, with the remedies."""
+    return f"the profile {profile!r} cannot run here: it needs {'; '.join(lost)}"
 
 
 def check_prompt(

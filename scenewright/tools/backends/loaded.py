@@ -411,16 +411,13 @@ class Loaded:
             width, height = self._features.default_size
         size = (width, height)
         within = start.model_copy(update={"crop": False, "crop_scale": 1.0})
-        box = None
-        if start.mask is not None:
-            mask = load(start.mask).convert("L").resize(size)
-            box = crop_around(mask, self._folder.multiple, self._features.default_size)
-        if box is None or start.mask is None:
+        mask = None if start.mask is None else load(start.mask).convert("L").resize(size)
+        usual = self._features.default_size
+        box = None if mask is None else crop_around(mask, self._folder.multiple, usual)
+        if mask is None or box is None:
             return self.draw(request.model_copy(update={"start": within}), load, done)
         left, top, right, bottom = box
-        large = drawn_size(
-            box, start.crop_scale, self._folder.multiple, self._features.default_size
-        )
+        large = drawn_size(box, start.crop_scale, self._folder.multiple, usual)
         # The memory of encoded references goes by name: a part of a picture has one of its own.
         part = f"@{','.join(map(str, (*box, *large)))}"
 
@@ -452,8 +449,7 @@ class Loaded:
         if large != (right - left, bottom - top):
             new = new.resize((right - left, bottom - top), Image.Resampling.LANCZOS)
             # Twice resized, what was to be kept would be less sharp than it was.
-            kept = load(start.mask).convert("L").resize(size).crop(box)
-            new = Image.composite(new, whole.crop(box), kept)
+            new = Image.composite(new, whole.crop(box), mask.crop(box))
         whole.paste(new, (left, top))
         crop = f"{right - left}x{bottom - top}"
         return replace(drawn, image=whole, details=drawn.details | {"crop": crop})

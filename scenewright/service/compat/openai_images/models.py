@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from scenewright.service.api.common import Core, Reader
 from scenewright.service.compat.openai_images.bodies import ErrorReply
 from scenewright.service.compat.openai_images.errors import ModelNotFound
-from scenewright.service.compat.runnable import lacking_words, runnable_profiles
+from scenewright.service.compat.runnable import runnable_profiles
+from scenewright.service.core.admission import lacking_words
 
 router = APIRouter(prefix="/v1/models", tags=["openai"])
 
