@@ -3,9 +3,8 @@
 The plan of the round names the places and the facts that each can change
 (``graphs/strategies/tournament.py``). A heat draws the proposals of all places that have no sure
 winner in one batch, and asks the loop's judges about each. The picture with all winners pasted is
-judged once more where there are several; while it is worth less than all but the least of them
-were, each by itself, that one is taken out. It is the round's candidate, and judged as every
-candidate is.
+judged on all facts; while it is worth nothing, or less than all but the least of them were, each by
+itself, that one is taken out. It is the round's candidate, and judged as every candidate is.
 
 Every proposal has a key of its own, ``r<round>:proposal:<heat>:<place>:<number>``; nothing is drawn
 or asked twice, whatever kills the run.
@@ -124,6 +123,7 @@ class _Tournament:
         self._facts = round_context.facts
         self._stated = [fact for fact in self._facts if fact.kind != "realism"]
         self._before = {v.fact_id: v for v in round_context.card.verdicts}
+        self._holding = assigned(self._stated, round_context.card)
         absent = {
             fact.subject
             for fact in self._stated
@@ -328,8 +328,11 @@ class _Tournament:
             wins=wins,
         )
 
-    def _change(self, places: Sequence[Place], seen: Glance) -> Change:
-        """Return what a picture in which ``places`` were drawn anew gained and lost."""
+    def _change(self, places: Sequence[Place], seen: Glance, apart: bool = False) -> Change:
+        """Return what a picture in which ``places`` were drawn anew gained and lost.
+
+        ``apart``: facts that no place watches may be lost too.
+        """
         by_id = {fact.id: fact for fact in self._facts}
         after = assigned(self._stated, seen.card)
         there = {name for place in places for name in place.objects}
@@ -342,7 +345,10 @@ class _Tournament:
             return LOST_BESIDE if about & beside else LOST_APART
 
         missing = [name for place in places for name in place.missing]
-        held = {name: prior(by_id[name]) for place in places for name in place.watched}
+        watched = [name for place in places for name in place.watched]
+        if apart:
+            watched += [name for name, verdict in self._holding.items() if verdict.state == "yes"]
+        held = {name: prior(by_id[name]) for name in watched if name not in missing}
         evidence = {
             name: evidence_of(
                 by_id[verdict.fact_id],
@@ -365,17 +371,21 @@ class _Tournament:
     async def _selected(self, winners: list[Proposal]) -> Selected:
         glances: list[Glance] = []
         gained, lost = _united(winners, "gained"), _united(winners, "lost")
-        while len(winners) > 1:
+        # Where all of the picture changed, the order of candidates has decided.
+        while winners and self._places[winners[0].place].regions:
             image = await asyncio.to_thread(self.pasted, winners)
             mine = [self._places[one.place] for one in winners]
-            ids = list(dict.fromkeys(name for place in mine for name in place.facts))
             names = "+".join(f"{one.heat}:{one.place}:{one.number}" for one in winners)
-            seen = await self._look(image, ids, f"r{self._round}:selected:{names}")
+            seen = await self._look(
+                image, [fact.id for fact in self._stated], f"r{self._round}:selected:{names}"
+            )
             glances.append(seen)
-            change = self._change(mine, seen)
+            change = self._change(mine, seen, apart=True)
             gained, lost = change.gained, change.lost
             least = min(winners, key=lambda one: one.worth)
-            if change.worth >= sum(one.worth for one in winners if one is not least):
+            if change.worth > 0 and change.worth >= sum(
+                one.worth for one in winners if one is not least
+            ):
                 break
             winners.remove(least)
             gained, lost = _united(winners, "gained"), _united(winners, "lost")

@@ -390,15 +390,26 @@ GROUNDS: tuple[Ground, ...] = get_args(Ground)
 """Levels beyond the paper's: crowds, and what models confuse."""
 COUNTED = (3, 5)
 """Fewest and most things of the counted kind of a contrast."""
+SHARING = (2, 4)
+"""Fewest and most of them that share their cells with a companion."""
+COMPANIONS: tuple[tuple[str, str, str], ...] = (
+    *((kind, "wearing", "hat") for kind in ("cat", "dog", "person")),
+    *((kind, "inside", "house") for kind in ("ball", "cat", "dog", "lamp", "umbrella")),
+    *((kind, "under", "table") for kind in ("ball", "cat", "dog", "lamp", "umbrella")),
+)
+"""Contacts (subject, predicate, host) of counted things and their companions: one of a pair's kinds
+is counted."""
 
 
 def sample_contrast(rng: random.Random, style: str = "flat") -> tuple[Painting, Painting]:
     """Return two paintings of the same things that differ in the places of two of them alone.
 
     Where the first shows a red car left of a green lamp, the second shows the green lamp left of
-    the red car. Beside those two stand three to five of one kind, alike or of different colours,
-    and two things in a contact that nobody expects, which wear the colours of the two. Scenes have
-    7–9 things and 3–8 relations. None of these names one of several things that look alike.
+    the red car. Beside those two stand two things in a contact that nobody expects, which wear the
+    colours of the two, and three to five of one kind in different colours. Two to four of these
+    have companions of one kind (:data:`COMPANIONS`) that wear each other's hosts' colours: a red
+    dog with a blue hat beside a blue dog with a red hat. Scenes have 9–13 things and 4–8 relations,
+    contacts first. Raises ``ValueError`` if no such pair is found.
     """
     for _ in range(_CROWD_TRIES):
         found = _contrast(rng, style)
@@ -412,10 +423,44 @@ def sample_ground(rng: random.Random, ground: Ground) -> Painting:
     return sample_crowd(rng) if ground == "very_hard" else sample_contrast(rng)[rng.randrange(2)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sharing:
+    """Things of a counted kind, some of which have companions in their cells."""
+
+    counted: str
+    companion: str
+    predicate: str
+    worn: bool
+    """Whether the counted thing is the contact's subject."""
+    count: int
+    companions: int
+
+    @classmethod
+    def sampled(cls, rng: random.Random) -> _Sharing:
+        """Return a random choice of :data:`COMPANIONS` and numbers."""
+        subject, predicate, host = rng.choice(COMPANIONS)
+        worn = predicate == "wearing"
+        counted, companion = (subject, host) if worn else (host, subject)
+        count = rng.randint(*COUNTED)
+        return cls(counted, companion, predicate, worn, count, min(count, rng.randint(*SHARING)))
+
+    def colours(self, rng: random.Random) -> list[str]:
+        """Return a colour for every counted thing, then one for every companion."""
+        own = rng.sample(sorted(COLORS), self.count)
+        return [*own, *own[1 : self.companions], own[0]]
+
+    def contacts(self, first: int) -> list[tuple[int, str, int]]:
+        """Return the contacts of things numbered from ``first``, counted ones before companions."""
+        pairs = [(first + at, first + self.count + at) for at in range(self.companions)]
+        ends = pairs if self.worn else [(second, one) for one, second in pairs]
+        return [(source, self.predicate, target) for source, target in ends]
+
+
 def _contrast(rng: random.Random, style: str) -> tuple[Painting, Painting] | None:
-    subject, predicate, host = rng.choice(UNUSUAL)
-    counted, one, other = rng.sample(sorted(set(KINDS) - {subject, host}), 3)
-    count = rng.randint(*COUNTED)
+    crowd = _Sharing.sampled(rng)
+    known = {crowd.counted, crowd.companion}
+    subject, predicate, host = rng.choice([c for c in UNUSUAL if not known & {c[0], c[2]}])
+    one, other = rng.sample(sorted(set(KINDS) - known - {subject, host}), 2)
     free = [(x, y) for x in range(COLUMNS) for y in range(ROWS)]
     rng.shuffle(free)
     cell = free.pop()
@@ -432,42 +477,42 @@ def _contrast(rng: random.Random, style: str) -> tuple[Painting, Painting] | Non
         return None
     first, second = rng.choice(pairs)
     rest = [place for place in free if place not in (first, second)]
-    if len(rest) < count:
+    if len(rest) < crowd.count:
         return None
     hues = rng.sample(sorted(COLORS), 2)
-    alike = rng.random() < 0.5
-    crowd = [rng.choice(sorted(COLORS))] * count if alike else rng.sample(sorted(COLORS), count)
-    colours = [*hues, hues[1], hues[0], *crowd]
+    colours = [*hues, hues[1], hues[0], *crowd.colours(rng)]
+    contacts = [(2, predicate, 3), *crowd.contacts(4)]
     twins: list[Painting] = []
     seed = rng.getrandbits(64)
     for a, b in ((first, second), (second, first)):
         own = random.Random(seed)
         placed = [
             *((one, a), (other, b), (subject, ends[0]), (host, ends[1])),
-            *((counted, place) for place in rest[:count]),
+            *((crowd.counted, place) for place in rest[: crowd.count]),
+            *((crowd.companion, place) for place in rest[: crowd.companions]),
         ]
-        painting, ids = _drawn(own, placed, [(2, predicate, 3)], style, colours)
+        painting, ids = _drawn(own, placed, contacts, style, colours)
         pair = set(ids[:2])
-        named = _contrast_relations(own, painting.truth, pair, ids[4:] if alike else ())
-        done = _related(painting, named)
-        told = any({r.source, r.target} == pair for r in named)
-        if not told or len(named) < 3 or not fits_grid(done.scene):
+        done = _related(painting, _contrast_relations(own, painting.truth, pair))
+        if len(done.scene.relations) < 4 or not fits_grid(done.scene):
             return None
         twins.append(done)
     return twins[0], twins[1]
 
 
 def _contrast_relations(
-    rng: random.Random, truth: Truth, pair: Collection[str], alike: Collection[str]
+    rng: random.Random, truth: Truth, pair: Collection[str]
 ) -> tuple[Relation, ...]:
-    """Return the contact, the relation of ``pair`` and some others, none of those ``alike``."""
+    """Return the contacts, the relation of ``pair`` and some others; none if the pair has none."""
     contacts, loose = _holding(rng, truth)
-    loose = [r for r in _planned(loose, truth) if not {r.source, r.target} & set(alike)]
+    loose = _planned(loose, truth)
     rng.shuffle(loose)
     # One of the pair's directions: "near" holds both ways round and tells the twins not apart.
     loose.sort(key=lambda r: {r.source, r.target} != set(pair) or r.predicate == "near")
-    kept = [*contacts, *_one_a_pair(loose)][: rng.randint(4, 8)]
-    if any({r.source, r.target} == set(pair) and r.predicate == "near" for r in kept):
+    most = max(len(contacts) + 1, rng.randint(4, 8))
+    kept = [*contacts, *_one_a_pair(loose)][:most]
+    told = [r for r in kept if {r.source, r.target} == set(pair)]
+    if not told or told[0].predicate == "near":
         return ()
     rng.shuffle(kept)
     return tuple(kept)

@@ -16,12 +16,14 @@ from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.miniature_scenes import load
 from scenewright.miniature.sampler import (
+    COMPANIONS,
     COUNTED,
     CROWD,
     CROWD_RELATIONS,
     GROUNDS,
     LEAST_SEEN,
     MOST_ALIKE,
+    SHARING,
     sample_contrast,
     sample_crowd,
     sample_painting,
@@ -99,18 +101,33 @@ def test_twins_differ_in_the_places_of_two_things_alone(seed: int) -> None:
     assert not holds_all(other, asked)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(SEEDS)
-def test_contrasts_count_one_kind_and_name_an_unusual_contact(seed: int) -> None:
+def test_contrasts_count_one_kind_swap_colours_and_name_an_unusual_contact(seed: int) -> None:
     for twin in sample_contrast(random.Random(seed)):
         scene = twin.scene
-        most = max(Counter(item.name for item in scene.objects).values())
-        assert COUNTED[0] <= most <= COUNTED[1]
-        assert holds_all(twin, scene)
         items = {item.id: item for item in scene.objects}
-        (contact,) = (r for r in scene.relations if r.predicate in CONTACTS)
-        named = items[contact.source].name, contact.predicate, items[contact.target].name
-        assert named in UNUSUAL
+        named = [
+            (items[r.source], r.predicate, items[r.target])
+            for r in scene.relations
+            if r.predicate in CONTACTS
+        ]
+        kinds = Counter((a.name, word, b.name) for a, word, b in named)
+        (several, number), (single, one) = kinds.most_common(2)
+        assert several in COMPANIONS
+        assert SHARING[0] <= number <= SHARING[1]
+        assert single in UNUSUAL
+        assert one == 1
+        assert len(kinds) == 2
+        shared = [(a, b) for a, word, b in named if (a.name, word, b.name) == several]
+        counts = Counter(item.name for item in scene.objects)
+        assert COUNTED[0] <= max(counts[end.name] for end in shared[0]) <= COUNTED[1]
+        # Each of the companions wears the colour of another one's host.
+        worn = [[end.attributes["color"] for end in ends] for ends in zip(*shared, strict=True)]
+        assert sorted(worn[0]) == sorted(worn[1])
+        assert all(one != other for one, other in zip(*worn, strict=True))
+        assert holds_all(twin, scene)
+        assert 4 <= len(scene.relations) <= 8
         for relation in scene.relations:
             for end in (relation.source, relation.target):
                 assert distinguishing_keys(scene, items[end]) is not None
