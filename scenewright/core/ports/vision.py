@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 from pydantic import ConfigDict, InstanceOf
 
@@ -22,7 +21,8 @@ from scenewright.core.scene import Relation, SceneGraph
 
 Box = tuple[float, float, float, float]
 """(left, top, right, bottom) in pixels; right and bottom are exclusive."""
-Mask = NDArray[np.bool_]
+# Not NDArray: from NumPy 2.5 on that is an alias, which pydantic cannot check instances of.
+Mask = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
 """(height, width); true on the object's pixels."""
 
 
