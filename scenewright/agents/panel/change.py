@@ -39,7 +39,7 @@ LOST_BESIDE = 0.1
 """Prior probability that it loses a fact about other objects that it touches."""
 LOST_APART = 0.02
 """Prior probability that it loses a fact about objects elsewhere, whose class it counts anew."""
-LOSS = 3.0
+LOSS = 4.0
 """Facts that a change must gain for each that it loses."""
 
 
