@@ -70,6 +70,11 @@ async def test_pages_have_no_fault(
     await tab.size(width, 900, dark)
     pages = ["/", "/?text=A%20red%20ball%20on%20a%20table%20glancing%20furtively.", "/runs"]
     pages += ["/?text=no%20cat", "/runs?words=zebra", f"/?like={done}"]
+    pages += [
+        f"/runs?compare={done}",
+        f"/runs/{done}/compare",
+        f"/runs/{done}/compare?with={partly}",
+    ]
     for path in (*pages, f"/runs/{done}", f"/runs/{failed}", f"/runs/{partly}"):
         await tab.open(f"{client.base_url}{path}")
         if path.startswith("/?text"):
