@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx2
+import pytest
 
 from scenewright.config.settings import Settings, find_profile
 from scenewright.core.formats import load_scene
@@ -24,6 +25,7 @@ from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import Run
+from scenewright.service.web import rendering, run_page
 from scenewright.service.web.compare import matched
 from scenewright.service.web.run_page import seen
 from tests.service.gated import Gate, gated
@@ -464,6 +466,33 @@ def test_facts_of_two_scenes_are_matched_by_their_meaning() -> None:
     again, (nothing, neither) = matched(first, first)
     assert [one for one, _ in again] == [two for _, two in again] == list(first)
     assert nothing == neither == []
+
+
+async def test_head_is_answered_like_get_and_renders_nothing(
+    settings: ServiceSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talking(settings, scripted()) as client:
+        run = await begun(client, patience=9)
+        await still(client, run)
+        parts = ("", "/main", "/page.html", "/edit", "/compare", "/compare?a=77", "/edit?base=77")
+        paths = ["/", "/runs", "/login", "/static/site.css", f"/runs/run_{'0' * 32}"]
+        paths += [f"/runs/{run}{part}" for part in parts]
+        client.headers["Accept"] = "text/html"
+        replies = {path: await client.get(path) for path in paths}
+
+        def rendered(*given: Any, **named: Any) -> str:
+            raise AssertionError("HEAD renders a template")
+
+        monkeypatch.setattr(rendering, "environment", rendered)
+        monkeypatch.setattr(run_page, "render_run", rendered)
+        for path, reply in replies.items():
+            head = await client.head(path)
+            assert (head.status_code, head.content) == (reply.status_code, b""), path
+            for name in ("content-type", "cache-control", "content-disposition", "location"):
+                assert head.headers.get(name) == reply.headers.get(name), (path, name)
+            told = head.headers.get("content-length")
+            assert told in (None, reply.headers.get("content-length")), path
+        assert {reply.status_code for reply in replies.values()} == {200, 303, 404}
 
 
 async def test_an_unknown_run_has_no_page(settings: ServiceSettings) -> None:

@@ -24,10 +24,10 @@ from scenewright.service.core.aside import size_of_request
 from scenewright.service.core.errors import Conflict, NotFound
 from scenewright.service.core.schemas import ENDED, RefinementRequest
 from scenewright.service.core.store import Run
-from scenewright.service.web.rendering import page
+from scenewright.service.web.rendering import PageRoute, page
 from scenewright.service.web.run_page import alt_of, picture_of, seen
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 Number = Annotated[int | None, Query(ge=0, lt=2**31)]
 

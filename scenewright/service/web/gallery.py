@@ -14,10 +14,10 @@ from scenewright.runs.report.words import count, money, score
 from scenewright.service.api.common import Core, Reader
 from scenewright.service.core.schemas import RefinementBrief, Status
 from scenewright.service.core.store import brief_of
-from scenewright.service.web.rendering import page
+from scenewright.service.web.rendering import PageRoute, page
 from scenewright.service.web.start import EXAMPLES
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 PAGE = 24
 """Runs on a page."""

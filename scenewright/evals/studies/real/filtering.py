@@ -54,7 +54,7 @@ WHY: dict[Why, str] = {
     "rank": "beyond the best",
     "least": "below the least score",
     "unscored": "unscored",
-    "duplicate": "duplicates",
+    "duplicate": "equal to another",
     "unreadable": "unreadable",
     "changed": "changed since they were scored",
 }
