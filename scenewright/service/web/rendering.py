@@ -70,7 +70,7 @@ class PageRoute(APIRoute):
     def __init__(self, *given: Any, **named: Any) -> None:
         """Take what every route takes."""
         super().__init__(*given, **named)
-        if "GET" in self.methods:
+        if self.methods and "GET" in self.methods:
             self.methods.add("HEAD")
 
 
