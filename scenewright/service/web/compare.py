@@ -313,7 +313,8 @@ def _runs_line(facts: Sequence[Compared], rests: tuple[list[Fact], list[Fact]]) 
     if not any(rests):
         asked = "one fact" if len(facts) == 1 else f"{len(facts)} facts"
     if not won and not lost and not other:
-        return f"The judges see the same in both pictures of the {asked}."
+        verb = "is" if len(facts) == 1 else "are"
+        return f"The {asked} {verb} judged alike in both pictures."
     return f"Of the {asked}, {lost} {_holds(lost)} only in the first and {won} only in the second."
 
 
