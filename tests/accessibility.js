@@ -45,6 +45,20 @@
     + "[role=button], [role=group], [role=img], dialog, progress, nav, section[aria-labelledby]").filter(seen)) {
     if (!named(element)) fault("no name", element);
   }
+  // Who speaks to the browser says the words that are seen: the name must hold them in their order.
+  const said = (words) => words.toLowerCase().replace(/[^\p{L}\p{N}\s]/gu, "").replace(/\s+/g, " ").trim();
+  const shown = (element) => {
+    const hidden = [...element.querySelectorAll("[aria-hidden=true], .unseen, .hidden")].filter((one) => one.innerText);
+    const displays = hidden.map((one) => one.style.display);
+    for (const one of hidden) one.style.display = "none";
+    const words = element.innerText ?? [...element.querySelectorAll("text")].map(text).join(" ");
+    hidden.forEach((one, at) => { one.style.display = displays[at]; });
+    return said(words);
+  };
+  for (const element of all("a, button, summary, [role=button], [role=link], [role=tab]")) {
+    const label = element.getAttribute("aria-label") && said(element.getAttribute("aria-label"));
+    if (label && seen(element) && !label.includes(shown(element))) fault("name without what is shown", element);
+  }
   for (const picture of all("img")) if (!picture.hasAttribute("alt")) fault("no alternative text", picture);
   const focusable = "a[href], button:not(:disabled), input:not(:disabled), select, textarea, summary, [tabindex]";
   for (const element of all(focusable)) {

@@ -195,6 +195,9 @@ def quality(
             say(f"precision  {checked.precision.text()}", "bold")
             where.print(f"{checked.answers} relations on {checked.photos} photos; "
                         f"{checked.unsure} unsure, which count in nothing")  # fmt: skip
+            if checked.changed:
+                where.print(f"{checked.changed} changed once the judges' votes were shown: "
+                            "the first answers count")  # fmt: skip
             for predicate, (right, n) in checked.predicates.items():
                 say(f"  {predicate:<24}{right} of {n}")
             return

@@ -135,7 +135,7 @@ def filter_pictures(
             pictures=pictures, parquet=parquet, source=table.name, page=page,
             tell=lambda doing: show(0, 0, doing),
         )  # fmt: skip
-    give(as_json, _as_json(filtered, plan, out), _show, filtered, out, page)
+    give(as_json, _as_json(filtered, plan, out), _show, filtered, plan, out, page)
     kept = {one.label for one in filtered if one.kept}
     complete = all(one.label in kept for one in filtered)
     return Exit.OK if complete else Exit.MISSING
@@ -207,10 +207,11 @@ async def _styled(
 
 
 def _as_json(filtered: Sequence[Filtered], plan: FilterPlan, out: Path) -> dict[str, Any]:
-    from scenewright.evals.studies.real.filtering import classes_in_numbers
+    from scenewright.evals.studies.real.filtering import answer_of, classes_in_numbers
 
     return {
         "out": str(out),
+        "answer": answer_of(filtered, plan).model_dump(),
         "plan": plan.model_dump(mode="json"),
         "pictures": len(filtered),
         "kept": sum(one.kept for one in filtered),
@@ -218,10 +219,11 @@ def _as_json(filtered: Sequence[Filtered], plan: FilterPlan, out: Path) -> dict[
     }
 
 
-def _show(filtered: Sequence[Filtered], out: Path, page: bool) -> None:
+def _show(filtered: Sequence[Filtered], plan: FilterPlan, out: Path, page: bool) -> None:
     from scenewright.evals.reporting.words import score
-    from scenewright.evals.studies.real.filtering import MANIFEST, PAGE, WHY, tallies
+    from scenewright.evals.studies.real.filtering import MANIFEST, PAGE, WHY, answer_of, tallies
 
+    say(answer_of(filtered, plan).sentence, "bold")
     counts = {why: sum(one.why == why for one in filtered) for why in WHY}
     shown = [why for why in WHY if counts[why] or why == "kept"]
     found = tallies(filtered)
@@ -246,5 +248,4 @@ def _show(filtered: Sequence[Filtered], out: Path, page: bool) -> None:
             "kept by a hash of their content, not by their score",
             "yellow",
         )
-    files = f"{out / MANIFEST}" + (f", {out / PAGE}" if page else "")
-    say(f"{counts['kept']} of {len(filtered)} pictures kept. {files}")
+    say(f"{out / MANIFEST}" + (f", {out / PAGE}" if page else ""))

@@ -29,6 +29,7 @@ from scenewright.core.ports.backend import (
     GenerationRequest,
     GenerationStep,
     PromptCount,
+    StepListener,
 )
 from scenewright.core.ports.composer import (
     Composer,
@@ -376,9 +377,7 @@ def _keep(images: ImageStore, name: str, drawn: GeneratedImage, origin: str) -> 
     return image, meta
 
 
-def _reporter(
-    round: int, purpose: Purpose, runtime: Runtime[RefineContext]
-) -> Callable[[GenerationStep], None]:
+def _reporter(round: int, purpose: Purpose, runtime: Runtime[RefineContext]) -> StepListener:
     loop, home = asyncio.get_running_loop(), threading.get_ident()
     # LangGraph finds its stream through context variables, which no thread inherits.
     node = contextvars.copy_context()
@@ -410,4 +409,4 @@ def _reporter(
         else:
             loop.call_soon_threadsafe(emit, runtime, event, context=node)
 
-    return report
+    return StepListener(report, runtime.context.watched)

@@ -28,7 +28,7 @@ from scenewright.config.profiles import (
 )
 from scenewright.core.facts import Fact, FactKind, ScoreCard, Verdict
 from scenewright.core.images import ImageStore
-from scenewright.core.ports.backend import MAX_SIDE, ImageBackend
+from scenewright.core.ports.backend import MAX_SIDE, ImageBackend, always
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import Judge
 from scenewright.core.ports.vision import Detector
@@ -265,6 +265,8 @@ class RefineContext(CheckContext):
     alone tell of places."""
     pause: Callable[[], bool] = never
     """Asked before each plan: whether a person wants to look, and the loop is to wait."""
+    watched: Callable[[], bool] = always
+    """Asked before a picture is shown while it is drawn: whether anybody looks."""
 
 
 ContextT = TypeVar("ContextT", bound=CheckContext)

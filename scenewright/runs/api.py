@@ -434,6 +434,7 @@ def context_of(
         "judge_timeout": plan.settings.judge_timeout,
         "nonce": plan.folder.nonce(),
         "pause": plan.pause,
+        "watched": plan.watched,
     }
     if plan.profile.strategy != DIRECTOR:
         return RefineContext(**parts)

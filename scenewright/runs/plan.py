@@ -24,6 +24,7 @@ from scenewright.config.profiles import (
 )
 from scenewright.config.settings import Settings, find_profile, load_settings, self_reporting
 from scenewright.core.flushing import in_thread
+from scenewright.core.ports.backend import always
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
@@ -86,6 +87,9 @@ class RunPlan:
     """Asked before each plan: whether the run is to wait for a person."""
     checkpoints: CheckpointFactory = folder_checkpoints
     """Opens the store of where the loop stands."""
+    watched: Callable[[], bool] = always
+    """Asked before a picture is shown while it is drawn: whether anybody looks. Partial images of
+    local models are decoded for these alone."""
     drain: Callable[[], bool] = never
     """Asked after each step: whether its process ends, so that the run is left as it stands. Its
     events then just end, and the same plan goes on with it."""

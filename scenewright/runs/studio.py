@@ -1,11 +1,12 @@
 """The loop as LangGraph Studio and the LangGraph server load it (``langgraph.json``).
 
 A server passes plain JSON and brings its own checkpointer; the models of a run cannot
-travel that way. So the graph here takes a scene and the name of a profile and drives a
-run, which keeps its own checkpoints in its folder: a node that the server starts again
-goes on where the run was cut off. With ``review`` the graph stops with an interrupt after
-every run and is resumed with an edit as JSON. Runs write to the disk from the event loop, so
-``langgraph dev`` needs ``--allow-blocking``.
+travel that way. So the graph here takes a scene and the name of a profile, tells which
+words of a sentence it did not read, and drives a run, which keeps its own checkpoints in
+its folder: a node that the server starts again goes on where the run was cut off. With
+``review`` the graph stops with an interrupt after every run and is resumed with an edit as
+JSON. Runs write to the disk from the event loop, so ``langgraph dev`` needs
+``--allow-blocking``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, NotRequired, TypedDict
 
 from langgraph.graph import END, START, StateGraph
@@ -55,8 +57,26 @@ class StudioInput(TypedDict):
     """Whether a person is asked at the end and may go on with an edit; False if not given."""
 
 
+class UnreadPassage(TypedDict):
+    """A passage of the sentence that the scene does not hold, as ``POST /v1/parse`` tells it."""
+
+    start: int
+    """Place of its first character, from 0."""
+    end: int
+    """Place after its last character."""
+    text: str
+    """The passage."""
+    reason: str
+    """Why it was not read."""
+
+
 class StudioOutput(TypedDict):
     """What a person gets."""
+
+    unread: list[UnreadPassage]
+    """Passages of the sentence that are not part of the scene; told before anything is drawn."""
+    warning: str
+    """The same in one sentence; empty if all was read."""
 
     image: str | None
     """Path of the kept image."""
@@ -88,19 +108,27 @@ class StudioState(StudioInput, StudioOutput):
 
 
 def build_studio() -> StateGraph[StudioState, None, StudioInput, StudioOutput]:
-    """Build the graph for LangGraph Studio: one node runs the loop, one asks a person.
+    """Build the graph for LangGraph Studio.
 
-    The first streams the loop's events in the mode ``custom``.
+    One node reads the scene, one runs the loop, one asks a person. The second streams the loop's
+    events in the mode ``custom``.
     """
     graph: StateGraph[StudioState, None, StudioInput, StudioOutput] = StateGraph(
         StudioState, input_schema=StudioInput, output_schema=StudioOutput
     )
+    graph.add_node("read", _read)
     graph.add_node("refine", _refine)
     graph.add_node("review", _review)
-    graph.add_edge(START, "refine")
+    graph.add_edge(START, "read")
+    graph.add_edge("read", "refine")
     graph.add_conditional_edges("refine", _after_run, ["review", END])
     graph.add_conditional_edges("review", _after_review, ["refine", END])
     return graph
+
+
+def _read(state: StudioState) -> dict[str, Any]:
+    found = read_text(state["scene"])
+    return {"unread": [asdict(passage) for passage in found.unread], "warning": found.warning}
 
 
 async def _refine(state: StudioState, runtime: Runtime[None]) -> dict[str, Any]:
@@ -112,8 +140,10 @@ async def _refine(state: StudioState, runtime: Runtime[None]) -> dict[str, Any]:
         options: dict[str, Any] = {
             key: state[key] for key in ("rounds", "seed", "self_report") if key in state
         }
-        scene = read_text(state["scene"]).scene
-        result = await refine(scene, state.get("profile"), on_event=tell, **options)
+        found = read_text(state["scene"])
+        if found.sentence:
+            options["sentence"] = found.sentence
+        result = await refine(found.scene, state.get("profile"), on_event=tell, **options)
         return _output(result)
     try:
         result = await execute(plan_again(state["folder"], edit=_edit(said)), on_event=tell)
@@ -127,7 +157,7 @@ def _after_run(state: StudioState) -> str:
 
 
 async def _review(state: StudioState) -> dict[str, Any]:
-    shown = {name: state[name] for name in StudioOutput.__annotations__}  # type: ignore[literal-required]
+    shown = {name: state.get(name) for name in StudioOutput.__annotations__}
     said = interrupt({**shown, "problem": state.get("problem", ""), "how": HOW})
     if not said:
         return {"edit": None, "problem": ""}
@@ -158,15 +188,13 @@ def _edit(said: Mapping[str, Any]) -> Edit:
 
 def _output(result: RunResult) -> dict[str, Any]:
     missing = result.best.missing if result.best is not None else None
-    return dict(
-        StudioOutput(
-            image=str(result.image) if result.image is not None else None,
-            folder=str(result.folder),
-            stop_reason=result.stop_reason,
-            best_round=result.best_round,
-            loop_score=result.loop_card.sgscore if result.loop_card is not None else None,
-            report_score=result.report_card.sgscore if result.report_card is not None else None,
-            reporting=result.reporting.kind,
-            missing=dump_scene(missing, "triplets").strip() if missing else "",
-        )
-    )
+    return {
+        "image": str(result.image) if result.image is not None else None,
+        "folder": str(result.folder),
+        "stop_reason": result.stop_reason,
+        "best_round": result.best_round,
+        "loop_score": result.loop_card.sgscore if result.loop_card is not None else None,
+        "report_score": result.report_card.sgscore if result.report_card is not None else None,
+        "reporting": result.reporting.kind,
+        "missing": dump_scene(missing, "triplets").strip() if missing else "",
+    }

@@ -41,7 +41,12 @@ def called(*arguments: object, code: int = 0) -> Any:
 def test_the_best_are_kept_and_the_rest_is_told(scores: Path, tmp_path: Path) -> None:
     out = tmp_path / "best"
     shown = called(scores, "--top", 1, "--out", out).stdout
-    assert "2 of 4 pictures kept" in shown
+    answer = json.loads((out / "filter.json").read_text())["answer"]["sentence"]
+    assert answer == (
+        "2 of 4 pictures are kept, with a mean combined score of 0.800 against 0.667 of all that "
+        "were ranked; of the rest, 1 beyond the best and 1 unscored."
+    )
+    assert " ".join(shown.split()).startswith(answer)
     assert "unscored: 3.png: the judge refused" in shown
     lines = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
     assert {one["image"]: one["why"] for one in lines} == {

@@ -57,9 +57,9 @@ async def test_what_is_entered_reaches_the_run(calls: list[tuple[Any, ...]]) -> 
     await graph.ainvoke({"scene": "dog"})
     await graph.ainvoke({"scene": "dog", "self_report": True})
     assert calls == [
-        (SCENE, "sd15", {"rounds": 2, "seed": 7}),
-        (SCENE, None, {}),
-        (SCENE, None, {"self_report": True}),
+        (SCENE, "sd15", {"rounds": 2, "seed": 7, "sentence": "dog"}),
+        (SCENE, None, {"sentence": "dog"}),
+        (SCENE, None, {"self_report": True, "sentence": "dog"}),
     ]
 
 
@@ -84,6 +84,8 @@ async def test_no_file_is_opened(
 async def test_the_output_is_plain_data(calls: list[tuple[Any, ...]], tmp_path: Path) -> None:
     output = await build_studio().compile().ainvoke({"scene": "dog"})
     assert output == {
+        "unread": [],
+        "warning": "",
         "image": None,
         "folder": str(tmp_path),
         "stop_reason": "cancelled",
@@ -93,6 +95,26 @@ async def test_the_output_is_plain_data(calls: list[tuple[Any, ...]], tmp_path: 
         "reporting": "none",
         "missing": "",
     }
+
+
+async def test_unread_words_are_told_before_anything_is_drawn(
+    calls: list[tuple[Any, ...]],
+) -> None:
+    graph = build_studio().compile()
+    sentence = "A dog, zorply. Ein Hund mit Ball."
+    states = []
+    async for state in graph.astream({"scene": sentence}, stream_mode="updates"):
+        states.append((next(iter(state)), len(calls), state))
+    assert [(name, drawn) for name, drawn, _ in states] == [("read", 0), ("refine", 1)]
+    told = states[0][2]["read"]
+    assert [sentence[one["start"] : one["end"]] for one in told["unread"]] == [
+        "zorply",
+        "Ein Hund mit Ball",
+    ]
+    assert [one["reason"] for one in told["unread"]] == ["not understood", "not English"]
+    assert told["warning"].startswith("not read: 'zorply'")
+    assert calls[0][2]["sentence"] == sentence
+    assert (await graph.ainvoke({"scene": sentence}))["unread"] == told["unread"]
 
 
 async def test_events_are_streamed_as_they_happen(calls: list[tuple[Any, ...]]) -> None:

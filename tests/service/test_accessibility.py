@@ -70,6 +70,11 @@ async def test_pages_have_no_fault(
     await tab.size(width, 900, dark)
     pages = ["/", "/?text=A%20red%20ball%20on%20a%20table%20glancing%20furtively.", "/runs"]
     pages += ["/?text=no%20cat", "/runs?words=zebra", f"/?like={done}"]
+    pages += [
+        f"/runs?compare={done}",
+        f"/runs/{done}/compare",
+        f"/runs/{done}/compare?with={partly}",
+    ]
     for path in (*pages, f"/runs/{done}", f"/runs/{failed}", f"/runs/{partly}"):
         await tab.open(f"{client.base_url}{path}")
         if path.startswith("/?text"):
@@ -77,6 +82,12 @@ async def test_pages_have_no_fault(
         assert await faults(tab) == [], path
         await tab.js("document.querySelectorAll('details').forEach(d => { d.open = true; })")
         assert await faults(tab) == [], f"{path}, opened"
+        if path == f"/runs/{done}":
+            await tab.click("[data-act=edit]")
+            await tab.until("document.querySelector('#edit-scene')")
+            await tab.js("document.querySelector('#edit-scene').open = true")
+            await tab.until("document.querySelector('.ge-node')")
+            assert await faults(tab) == [], f"{path}, edited"
         assert await tab.js("document.documentElement.scrollWidth") <= width, path
 
 
@@ -87,6 +98,7 @@ async def test_pages_have_no_fault(
         ("<img src='/static/icon.svg'>", "no alternative text"),
         ("<p style='color: #999; background: #fff'>pale</p>", "contrast 2.85"),
         ("<p style='color: #0005; background: #fff'>pale</p>", "contrast"),
+        ("<button aria-label='Take away'>Remove</button>", "name without what is shown"),
         ("<h4>deep</h4>", "heading after one of level"),
         ("<i id='main'></i>", "id given twice"),
         ("<label for='nowhere'>x</label>", "for names nothing"),

@@ -126,6 +126,28 @@ async def test_filters_and_their_way_out(place: Place) -> None:
     await place.html("/runs?status=bogus")
 
 
+async def test_a_second_run_is_chosen_to_compare_with(place: Place) -> None:
+    place.opened.set()
+    ball = await place.ask("red ball on table")
+    dog = await place.ask("dog left of tree")
+    for run in (ball, dog):
+        await place.ended(run)
+    place.opened.clear()
+    waits = await place.ask("cat on mat")
+    text = await place.html()
+    assert sorted(re.findall(r'href="/runs\?compare=([^"]+)"', text)) == sorted([ball, dog])
+    chosen = await place.html(f"/runs?compare={ball}")
+    assert cards(chosen) == [waits, dog, ball]
+    # Only a run with a picture, and not the run itself, can be chosen.
+    assert re.findall(r'<h2><a href="([^"]+)"', chosen) == [f"/runs/{ball}/compare?with={dog}"]
+    assert "First run: red ball on table" in chosen
+    nothing = await place.html(f"/runs?compare={ball}&words=zebra")
+    assert f'href="/runs?compare={ball}"' in nothing
+    assert f'name="compare" value="{ball}"' in nothing
+    async with httpx2.AsyncClient(base_url=place.url) as client:
+        assert (await client.get(f"/runs?compare=run_{'0' * 32}")).status_code == 404
+
+
 async def test_names_are_shown_as_text(place: Place) -> None:
     name = "<script>alert(1)</script>"
     scene = {"objects": [{"id": "x", "name": name}]}

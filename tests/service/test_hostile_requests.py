@@ -206,7 +206,8 @@ def test_a_form_sent_as_json_is_told_so(house: House) -> None:
         ("PUT", "/v1/refinements", "GET, POST"),
         ("PATCH", f"/v1/refinements/{RUN}", "DELETE, GET"),
         ("GET", "/v1/parse", "POST"),
-        ("DELETE", "/runs", "GET, POST"),
+        ("DELETE", "/runs", "GET, HEAD, POST"),
+        ("PUT", f"/runs/{RUN}/compare", "GET, HEAD"),
         ("POST", "/healthz", "GET"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,15 @@ import pytest
 
 from scenewright.config.profiles import BUILT_IN
 from scenewright.core.formats import load_scene
+from scenewright.core.ports.backend import watched_by
 from scenewright.runs.folder import PARTIAL_IMAGE
 from scenewright.service.app import create_app
+from scenewright.service.core.identity import LOCAL
+from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.settings import ServiceSettings
+from tests.doubles import ScriptedBackend
 from tests.service.gated import Gate, gated
-from tests.service.serving import serving
+from tests.service.serving import scripted, serving
 
 SCENE = {"triplets": "red ball on table; dog left of table"}
 
@@ -332,6 +336,39 @@ async def test_a_partial_image_is_streamed_and_lies_in_the_run_folder_while_it_i
     assert kept["image"].startswith("data:image/webp;base64,")
     assert not place.exists()
     assert b'"type":"partial_image"' not in (place.parent / "events.jsonl").read_bytes()
+
+
+async def test_partial_images_are_wanted_only_while_somebody_follows(
+    settings: ServiceSettings,
+) -> None:
+    gate, wanted = Gate(), []
+
+    class Asking(ScriptedBackend):
+        async def generate(self, request: Any, load: Any, on_step: Any = None) -> Any:
+            await gate.passed()
+            wanted.append(watched_by(on_step)())
+            return await super().generate(request, load, on_step)
+
+    def models(request: RefinementRequest) -> Mapping[str, Any]:
+        return {**scripted()(request), "backend": Asking(lambda asked: 40)}
+
+    app = create_app(settings, models=models)
+    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=20) as client:
+        service = app.state.service
+        run = (await begin(client, rounds=2))["id"]
+        # Who waits for the end alone sees no picture before.
+        waiting = asyncio.create_task(service.finished(LOCAL, await service.run(LOCAL, run)))
+        await gate.waiting(1)
+        gate.let()
+        await gate.waiting(2)
+        following = asyncio.create_task(heard(client, run))
+        async with asyncio.timeout(10):
+            while service.live.listeners < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        gate.open()
+        await following
+        await waiting
+    assert (wanted[0], set(wanted[1:])) == (False, {True})
 
 
 async def appeared(folder: Path, pattern: str) -> list[Path]:

@@ -12,10 +12,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx2
+import pytest
 
 from scenewright.config.settings import Settings, find_profile
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import BackendError
+from scenewright.core.questions import facts_of
 from scenewright.miniature.world import JUDGE_VOCABULARY
 from scenewright.service.app import create_app
 from scenewright.service.core.aside import Aside
@@ -23,6 +25,8 @@ from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import Run
+from scenewright.service.web import rendering, run_page
+from scenewright.service.web.compare import matched
 from scenewright.service.web.run_page import seen
 from tests.service.gated import Gate, gated
 from tests.service.serving import scripted, serving
@@ -362,6 +366,134 @@ async def test_two_rounds_are_compared_without_a_script(settings: ServiceSetting
         assert sorted(re.findall(r"<li>([^<]*)</li>", folded)) == sorted(alike)
         refused = await client.get(f"/runs/{run}/compare", params={"a": 0, "b": 9})
         assert refused.status_code == 404
+
+
+async def test_two_runs_are_compared_without_a_script(settings: ServiceSettings) -> None:
+    async with talking(settings, scripted()) as client:
+        sentence = "A red ball is on a table, furtively."
+        one = await begun(client, triplets=None, text=sentence, rounds=1, seed=7)
+        two = await begun(
+            client, triplets="red ball on top of table; dog left of table", patience=9
+        )
+        first, second = await still(client, one), await still(client, two)
+        path = f"/runs/{one}/compare"
+        page = (await client.get(path, params={"with": two, "a": 0})).text
+        assert forbidden(page) == []
+        shown = [run["rounds"][run["best_round"]] for run in (first, second)]
+        for round in shown:
+            assert f'src="{round["image"]["url"]}"' in page
+        words = plain(page)
+        assert "A red ball is on a table, furtively ." in words
+        assert "red ball on top of table; dog left of table" in words
+        assert '<u class="unread"' in page
+        states = [
+            {
+                fact["statement"]: verdict["state"]
+                for verdict in round["loop_card"]["verdicts"]
+                for fact in run["facts"]
+                if fact["id"] == verdict["fact_id"]
+            }
+            for run, round in zip((first, second), shown, strict=True)
+        ]
+        common = {"ball", "table", "ball is red"}
+        only = [set(found) - common for found in states]
+        # The two say it in other words, and mean the same.
+        assert only[0] == {"red ball on table"}
+        assert only[1] == {"red ball on top of table", "dog", "dog left of table"}
+        table = re.findall(r'<span class="statement">([^<]*)</span>', page)
+        folded = page.partition('<details class="same"')[2].partition("</details>")[0]
+        alike = re.findall(r"<li>([^<]*)</li>", folded)
+        assert sorted(table + alike) == sorted({*common, "red ball on table"})
+        assert table
+        assert set(table) == {
+            name
+            for name, other in [
+                *((n, n) for n in common),
+                ("red ball on table", "red ball on top of table"),
+            ]
+            if states[0][name] != states[1][other]
+        }
+        alone = page.partition('id="h-alone"')[2].partition("</section>")[0]
+        assert re.findall(r"<span>([^<]*)</span></li>", alone) == ["dog", "dog left of table"]
+        figures = page.partition('id="h-figures"')[2]
+        assert "Cost First run free Second run free" in plain(figures)
+        assert "Seed First run 7 Second run 0" in plain(figures)
+        assert f"{first['summary']['loop_score']:.2f}" in figures
+        turned = re.search(r'href="([^"]*)">Exchange the two', page)
+        assert turned
+        other = (await client.get(turned[1].replace("&amp;", "&"))).text
+        pictures = re.findall(r'<img class="photo" src="([^"]+)"', page)
+        assert re.findall(r'<img class="photo" src="([^"]+)"', other) == pictures[::-1]
+        same = await client.get(path, params={"with": one, "a": 0})
+        assert (same.status_code, same.headers["location"]) == (303, f"{path}?a=0")
+
+
+async def test_a_run_that_cannot_be_compared_says_why(settings: ServiceSettings) -> None:
+    gate = Gate()
+    async with talking(settings, gated(gate)) as client:
+        gate.let(1)
+        run = await begun(client, rounds=1)
+        await still(client, run)
+        waiting = await begun(client, triplets="cat on mat")
+        await gate.waiting(2)
+        path = f"/runs/{run}/compare"
+        for other, status, told in (
+            ("run_" + "0" * 32, 404, "is not there: choose another one"),
+            (waiting, 409, "the second run, “cat on mat”, has no picture: wait for its first"),
+        ):
+            reply = await client.get(path, params={"with": other}, headers={"Accept": "text/html"})
+            assert reply.status_code == status
+            assert told in plain(reply.text).replace("T" + told[1:], told)
+        wrong = await client.get(path, params={"with": run, "a": 5}, follow_redirects=True)
+        assert wrong.status_code == 409
+        gate.open()
+
+
+def test_facts_of_two_scenes_are_matched_by_their_meaning() -> None:
+    first, second = (
+        facts_of(load_scene(text, format="triplets"))
+        for text in (
+            "red dog#1 beside cat; blue dog#2 beside cat; dog#2 left of tree",
+            "red dog#1 next to cat; grey cat next to tree",
+        )
+    )
+    pairs, (gone, new) = matched(first, second)
+    told = [(one.statement, two.statement) for one, two in pairs]
+    assert ("cat", "cat") in told
+    assert ("red dog beside cat", "red dog next to cat") in told
+    assert len({two.id for _, two in pairs}) == len(pairs)
+    assert {fact.statement for fact in gone} >= {"dog (number 2)", "dog is blue"}
+    assert {fact.statement for fact in new} >= {"cat is grey"}
+    again, (nothing, neither) = matched(first, first)
+    assert [one for one, _ in again] == [two for _, two in again] == list(first)
+    assert nothing == neither == []
+
+
+async def test_head_is_answered_like_get_and_renders_nothing(
+    settings: ServiceSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talking(settings, scripted()) as client:
+        run = await begun(client, patience=9)
+        await still(client, run)
+        parts = ("", "/main", "/page.html", "/edit", "/compare", "/compare?a=77", "/edit?base=77")
+        paths = ["/", "/runs", "/login", "/static/site.css", f"/runs/run_{'0' * 32}"]
+        paths += [f"/runs/{run}{part}" for part in parts]
+        client.headers["Accept"] = "text/html"
+        replies = {path: await client.get(path) for path in paths}
+
+        def rendered(*given: Any, **named: Any) -> str:
+            raise AssertionError("HEAD renders a template")
+
+        monkeypatch.setattr(rendering, "environment", rendered)
+        monkeypatch.setattr(run_page, "render_run", rendered)
+        for path, reply in replies.items():
+            head = await client.head(path)
+            assert (head.status_code, head.content) == (reply.status_code, b""), path
+            for name in ("content-type", "cache-control", "content-disposition", "location"):
+                assert head.headers.get(name) == reply.headers.get(name), (path, name)
+            told = head.headers.get("content-length")
+            assert told in (None, reply.headers.get("content-length")), path
+        assert {reply.status_code for reply in replies.values()} == {200, 303, 404}
 
 
 async def test_an_unknown_run_has_no_page(settings: ServiceSettings) -> None:

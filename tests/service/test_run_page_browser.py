@@ -443,6 +443,40 @@ async def test_the_slider_follows_keys_and_pointer(
     assert tab.console == []
 
 
+async def test_two_runs_are_chosen_and_compared_by_keyboard(
+    client: httpx2.AsyncClient, gate: Gate, tab: Tab
+) -> None:
+    gate.open()
+    one = await begun(client, patience=9)
+    two = await begun(client, triplets="red ball on purple table; cat left of table")
+    for run in (one, two):
+        await still(client, run)
+    await tab.size(390, 800)
+    await tab.open(f"{client.base_url}/runs/{one}")
+    for link, path in (
+        (f"a[href='/runs?compare={one}']", f"/runs?compare={one}"),
+        (".run-card h2 a", f"/runs/{one}/compare?with={two}"),
+    ):
+        await tab.js(f"document.querySelector({json.dumps(link)}).focus()")
+        await tab.press("Enter")
+        await tab.until(f"location.href.endsWith({json.dumps(path)})")
+        await tab.until("document.readyState === 'complete'")
+        assert await tab.js("document.documentElement.scrollWidth") == 390
+    # On the phone the second picture lies over the first.
+    await tab.until("document.documentElement.classList.contains('sliding')")
+    await tab.js("document.querySelector('#cut').focus()")
+    await tab.press("ArrowRight")
+    spoken = "document.querySelector('#cut').getAttribute('aria-valuetext')"
+    await tab.until(f"{spoken} === '51 percent first run, 49 percent second run'")
+    await tab.js(
+        "(() => { const s = document.querySelector('#choose-a'); s.value = '1';"
+        "s.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+    await tab.until(f"location.search.includes('with={two}') && location.search.includes('a=1')")
+    assert "Round 1" in await tab.js("document.querySelector('#compare img').alt")
+    assert tab.console == []
+
+
 MORPH = """
 (async () => {
   const { morph } = await import("/static/morph.js");

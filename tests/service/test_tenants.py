@@ -132,6 +132,17 @@ async def test_another_tenants_run_is_as_unknown_as_none(house: House) -> None:
     assert (done["status"], len(done["rounds"])) == ("finished", 1)
 
 
+async def test_another_tenants_run_cannot_be_compared_with(house: House) -> None:
+    made = await house.other.post("/v1/refinements", json={"triplets": "cat on mat", "seed": 9})
+    own = made.json()["id"]
+    for path in (f"/runs/{own}/compare?with=", "/runs?compare="):
+        replies = [await house.other.get(path + run) for run in (house.run, UNKNOWN)]
+        assert [reply.status_code for reply in replies] == [404, 404], path
+        theirs, none = (reply.text for reply in replies)
+        assert theirs == none.replace(UNKNOWN, house.run), path
+    await house.other.post(f"/v1/refinements/{own}/cancel")
+
+
 async def test_it_takes_as_much_to_find_that_a_run_is_anothers_as_that_there_is_none(
     house: House,
 ) -> None:

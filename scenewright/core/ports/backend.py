@@ -245,6 +245,30 @@ class GenerationStep:
     """The picture as it stands, a file of ``images.preview_bytes``; empty: none is shown now."""
 
 
+def always() -> bool:
+    """Yes: somebody looks."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class StepListener:
+    """An ``on_step`` that knows whether anybody sees what the steps show."""
+
+    tell: Callable[[GenerationStep], None]
+    """Is told of each step."""
+    watched: Callable[[], bool] = always
+    """Whether anybody looks now; may be called from another thread."""
+
+    def __call__(self, step: GenerationStep) -> None:
+        """Tell of a step."""
+        self.tell(step)
+
+
+def watched_by(on_step: Callable[[GenerationStep], None] | None) -> Callable[[], bool]:
+    """Return what says whether a preview is worth its time now; any other listener looks."""
+    return on_step.watched if isinstance(on_step, StepListener) else always
+
+
 @dataclass(frozen=True, slots=True)
 class GeneratedImage:
     """An image and its cost."""

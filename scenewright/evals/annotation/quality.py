@@ -222,7 +222,9 @@ def _digits(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-COLUMNS = ("image_id", "source", "relation", "target", "answer", "rater")
+COLUMNS = ("image_id", "source", "relation", "target", "answer", "rater", "first")
+"""Columns of the answers. ``first`` is the answer that was given before the judges' votes were
+shown, where the person changed it afterwards; else empty."""
 ANSWERS = ("yes", "no", "unsure")
 MOST_SIDE = 1280
 """Longest side, in pixels, of a photo on the page; the original stays as it is."""
@@ -329,6 +331,8 @@ class SpotCheck(BaseModel):
     """Relations answered as right or wrong."""
     unsure: int
     """Relations with an unsure answer; they count in no share."""
+    changed: int
+    """Answers changed once the judges' votes were shown; the first ones count."""
     precision: Figure
     """Share of relations that are right, over photos."""
     predicates: dict[str, tuple[int, int]] = Field(default_factory=dict)
@@ -364,7 +368,12 @@ def read_answers(path: Path) -> list[dict[str, str]]:
             raise AnnotationError(f"{where} lacks one of the columns {', '.join(wanted)}")
         if row["answer"] not in ANSWERS:
             raise AnnotationError(f"{where} is {row['answer']!r}: write {', '.join(ANSWERS)}")
-        found.append({name: str(row.get(name) or "") for name in COLUMNS})
+        taken = {name: str(row.get(name) or "") for name in COLUMNS}
+        if taken["first"] not in ("", *ANSWERS):
+            raise AnnotationError(
+                f"{where} was first {taken['first']!r}: write {', '.join(ANSWERS)}, or nothing"
+            )
+        found.append(taken)
     if not found:
         raise AnnotationError(f"{path} holds no answers: answer on the page, then export")
     return found
@@ -373,18 +382,23 @@ def read_answers(path: Path) -> list[dict[str, str]]:
 def spot_check(rows: Iterable[dict[str, str]], seed: int = 0) -> SpotCheck:
     """Return the precision of the checked relations, with an interval over photos.
 
+    An answer that was changed once the judges' votes were shown counts as it was before.
+
     Raises ``AnnotationError`` if no answer is yes or no.
     """
     photos: dict[str, int] = {}
     places: list[int] = []
     right: list[int] = []
     predicates: dict[str, tuple[int, int]] = {}
-    unsure = 0
+    unsure = changed = 0
     for row in rows:
-        if row["answer"] == "unsure":
+        first = row.get("first", "")
+        changed += bool(first)
+        answer = first or row["answer"]
+        if answer == "unsure":
             unsure += 1
             continue
-        yes = int(row["answer"] == "yes")
+        yes = int(answer == "yes")
         places.append(photos.setdefault(row["image_id"], len(photos)))
         right.append(yes)
         good, n = predicates.get(row["relation"], (0, 0))
@@ -395,6 +409,7 @@ def spot_check(rows: Iterable[dict[str, str]], seed: int = 0) -> SpotCheck:
         photos=len(photos),
         answers=len(right),
         unsure=unsure,
+        changed=changed,
         precision=Bootstrap(len(photos), seed).share(places, right),
         predicates=dict(sorted(predicates.items(), key=lambda one: (-one[1][1], one[0]))),
     )

@@ -10,6 +10,7 @@ which is the best?        :func:`best_answer`, of all pairs; :func:`highest_answ
                           where there are no pairs
 how good is it?           :func:`level_answer`, where there is nothing to compare with
 do these two agree?       :func:`agreement_answer`
+what was kept?            :func:`selection_answer`
 ========================  ===========================================================
 
 **Rule of a difference.** *Better* or *worse*: its 95 % interval, as it is shown, excludes 0 and,
@@ -395,6 +396,46 @@ def agreement_answer(
     return PlainAnswer(
         verdict="too little data",
         sentence=f"Too little data to tell whether {who} {does} beyond chance ({shown}).",
+    )
+
+
+def selection_answer(
+    counts: Mapping[str, int],
+    measure: str,
+    *,
+    kept: float | None,
+    ranked: float | None,
+    noun: str = "picture",
+    digits: int = 3,
+) -> PlainAnswer:
+    """Return what a selection by rank kept, and how much better that is than all it ranked.
+
+    ``counts``: in words what became of them → how many, the kept ones first. ``kept`` and
+    ``ranked`` are the mean ``measure`` of the kept and of all ranked ones. Nothing is tested: the
+    selection is of these alone.
+    """
+    (_, n), *others = counts.items()
+    total = n + sum(left for _, left in others)
+    left = _joined([f"{number:,} {word}" for word, number in others if number])
+    rest = f"; of the rest, {left}" if n and left else f": {left}" if left else ""
+    if ranked is None:
+        return PlainAnswer(
+            verdict="not measured",
+            sentence=f"Not measured: none of {_counted(total, noun)} has a value of {measure} to "
+            f"rank by{rest}.",
+        )
+    if kept is None:
+        verb = "is" if total == 1 else "are"
+        return PlainAnswer(
+            verdict="measured",
+            sentence=f"None of {_counted(total, noun)} {verb} kept{rest}; the mean {measure} of "
+            f"the ranked ones is {ranked:.{digits}f}.",
+        )
+    return PlainAnswer(
+        verdict="measured",
+        sentence=f"{n:,} of {_counted(total, noun)} {'is' if n == 1 else 'are'} kept, with a mean "
+        f"{measure} of {kept:.{digits}f} against {ranked:.{digits}f} of all that were ranked"
+        f"{rest}.",
     )
 
 

@@ -89,6 +89,16 @@ def summary_of(view: RunView, link: str) -> Summary:
     return _summary(view, tuple(_round(view, r, {}, inline) for r in view.rounds), link=link)
 
 
+def title_parts(view: RunView, unread: Sequence[Passage] = ()) -> tuple[tuple[str, str], ...]:
+    """Return the person's own sentence, else the scene in words, in parts.
+
+    Each has the reason why it was not read; empty where it was.
+    """
+    # Once an edit has changed the scene, the sentence no longer says what is asked.
+    said = view.sentence if len(view.scenes) == 1 else ""
+    return words.marked(said or words.scene_words(view.scene), unread if said else (), MOST_TITLE)
+
+
 def _tip(fact_at: int, round_index: int) -> str:
     return f"t{fact_at}-{round_index}"
 
@@ -359,9 +369,7 @@ def _summary(
     kept = next((r for r in rounds if r.kept), None)
     complexity = f"{words.count(len(view.scene.objects), 'object')}, "
     complexity += f"{words.count(len(view.scene.relations), 'relation')}, {view.scene.level()}"
-    # Once an edit has changed the scene, the sentence no longer says what is asked.
-    said = view.sentence if len(view.scenes) == 1 else ""
-    parts = words.marked(said or words.scene_words(view.scene), unread if said else (), MOST_TITLE)
+    parts = title_parts(view, unread)
     title = " ".join("".join(text for text, _ in parts).split())
     asked = view.asked(kept.index) if kept is not None else view.scenes[-1]
     picture = kept.candidate if kept is not None else None
@@ -442,9 +450,8 @@ def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
     if view.work:
         drawn += f", {words.steps(view.work)} of work"
     stats.append(Stat("Time", words.duration(view.seconds), drawn))
-    calls = sum(not c.cached for r in view.rounds for c in r.calls)
-    calls += sum(event.judge_calls for r in view.rounds for event in r.glanced)
-    stats.append(Stat("Cost", words.money(view.usd), words.count(calls, "judge call")))
+    calls = words.count(view.judge_calls, "judge call")
+    stats.append(Stat("Cost", words.money(view.usd), calls))
     return tuple(stats)
 
 

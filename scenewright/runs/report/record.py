@@ -327,6 +327,12 @@ class RunView:
         )
 
     @property
+    def judge_calls(self) -> int:
+        """Calls of judges that were not answered from the cache."""
+        calls = sum(not call.cached for r in self.rounds for call in r.calls)
+        return calls + sum(event.judge_calls for r in self.rounds for event in r.glanced)
+
+    @property
     def work(self) -> float | None:
         """Full-picture steps of the denoiser; None if a backend does not tell."""
         return work_of(picture for r in self.rounds for picture in r.pictures)

@@ -422,7 +422,7 @@ def _check_url(scope: Scope) -> None:
 def _login(scope: Scope, headers: Headers, path: str, error: ServiceError) -> Response | None:
     """Return the way to the sign-in page for a browser that opens a page without a key."""
     browser = "text/html" in headers.get("accept", "")
-    if isinstance(error, Unauthorized) and browser and scope["method"] == "GET":
+    if isinstance(error, Unauthorized) and browser and scope["method"] in ("GET", "HEAD"):
         query = scope.get("query_string", b"").decode("latin-1")
         wanted = quote(path + (f"?{query}" if query else ""), safe="/")
         root = scope.get("root_path", "")

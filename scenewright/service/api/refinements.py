@@ -139,7 +139,7 @@ async def _stream(
                 "number 0. Forget those that you have heard",
             )
             after = -1
-        async with aclosing(service.follow(identity, run, after)) as heard:
+        async with aclosing(service.follow(identity, run, after, watching=True)) as heard:
             async for told in heard:
                 if told is not None:
                     number = None if told.number is None else str(told.number)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from scenewright.graphs.events import (
 )
 from scenewright.graphs.initial_image import InitialImage, load_initial_image
 from scenewright.runs.api import stream_plan
-from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE, RunBusy, RunFolder
+from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE, WATCHED, RunBusy, RunFolder
 from scenewright.runs.plan import RunPlan, plan_again, plan_run
 from scenewright.runs.records import RunResult, load_run, result_of
 from scenewright.runs.report.words import outcome_line
@@ -180,6 +180,8 @@ class Driver:
             return DriveResult("paused" if result.paused else "finished", self.client_text(error))
         finally:
             self._show_partial(run.id, None)
+            with suppress(OSError):
+                (self._folder(run.id) / WATCHED).unlink(missing_ok=True)
         last = events[-1] if events else None
         # A server that was killed just after an event has not kept what that changed.
         summary = await asyncio.to_thread(self._summary, run, events) if events else None
@@ -245,7 +247,11 @@ class Driver:
         else:
             given |= {"start": pictures.start, "mask": pictures.mask, "out": folder}
             plan = plan_run(**run_arguments(request, self._settings), **given)
-        return replace(plan, drain=lambda: wishes.drain)
+        return replace(
+            plan,
+            drain=lambda: wishes.drain,
+            watched=lambda: self._live.watched(run.id, folder),
+        )
 
     def _pictures(self, run: Run, request: RefinementRequest) -> InitialImage:
         """Return the pictures that the run begins with."""

@@ -4,24 +4,27 @@ A stored event has a number, its place in the run's event log; whoever has heard
 a number goes on after it. Denoising steps, partial images and requests that are sent again have
 none: they are told to those who listen just then, and the latest of each kind to who comes before
 the next stored event. A partial image of another process is read from the run folder where that is
-shared.
+shared, and there that process finds whether anybody looks.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import defaultdict, deque
+import time
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE
+from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE, WATCHED
 from scenewright.service.core.errors import DamagedRun, Unavailable
 
 _MOST_TOLD = 256
 PARTIAL = "partial_image"
+_WATCHED_SECONDS = 10.0
+"""Time after which nobody of another process looks any more if no mark says so again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +54,14 @@ class _Ear:
 class EventBroadcaster:
     """All that is told in this process. One event loop uses it."""
 
-    def __init__(self, look_seconds: float = 5.0) -> None:
-        """``look_seconds``: how often who hears nothing looks up what another process has done."""
+    def __init__(self, look_seconds: float = 5.0, *, marks: bool = False) -> None:
+        """``look_seconds``: how often who hears nothing looks up what another process has done.
+
+        ``marks``: whether run folders are told that somebody looks, for other processes.
+        """
         self.look_seconds = look_seconds
+        self._marks = marks
+        self._watching: Counter[str] = Counter()
         self.closed = False
         """Set at the end of the service: nobody listens any longer."""
         self._ears: dict[str, set[_Ear]] = defaultdict(set)
@@ -65,6 +73,18 @@ class EventBroadcaster:
     def listeners(self) -> int:
         """How many listen."""
         return sum(len(ears) for ears in self._ears.values())
+
+    def watched(self, run: str, folder: Path) -> bool:
+        """Return whether anybody looks at ``run``, here or in a process that has its ``folder``.
+
+        May be called from any thread.
+        """
+        if self._watching[run]:
+            return True
+        try:
+            return time.time() - (folder / WATCHED).stat().st_mtime < _WATCHED_SECONDS
+        except OSError:
+            return False
 
     def tell(self, run: str, told: BroadcastEvent) -> None:
         """Tell who listens to ``run``."""
@@ -90,16 +110,19 @@ class EventBroadcaster:
         folder: Path | Callable[[], Awaitable[Path]],
         status: Callable[[], Awaitable[tuple[str, bool]]],
         after: int = -1,
+        *,
+        watching: bool = False,
     ) -> AsyncGenerator[BroadcastEvent | None, None]:
         """Yield the events of ``run`` after event number ``after``, until it ends or pauses.
 
         ``folder`` is the run folder, or fetches it as it is now. ``status`` gives the run's status
         as JSON and whether it has ended or paused. None is yielded when nothing has happened for a
-        while. Raises ``DamagedRun`` for a line that is no event.
+        while. ``watching``: partial images are wanted. Raises ``DamagedRun`` for a line that is no
+        event.
         """
         count, place = after + 1, None
         said, shown = "", ""
-        with self._listening(run) as ear:
+        with self._listening(run, watching) as ear:
             missed = tuple(self._latest.get(run, {}).values())
             while True:
                 # Before the log is read: what comes meanwhile wakes the ear again.
@@ -127,6 +150,8 @@ class EventBroadcaster:
                     yield BroadcastEvent("status", state)
                 if still or self.closed:
                     return
+                if watching and self._marks and isinstance(folder, Path):
+                    await asyncio.to_thread(_mark, folder)
                 for told in missed:
                     if self._latest.get(run, {}).get(told.kind) is told:
                         yield told
@@ -174,12 +199,16 @@ class EventBroadcaster:
             ear.woken.clear()
 
     @contextmanager
-    def _listening(self, run: str) -> Iterator[_Ear]:
+    def _listening(self, run: str, watching: bool) -> Iterator[_Ear]:
         ear = _Ear()
         self._ears[run].add(ear)
+        self._watching[run] += watching
         try:
             yield ear
         finally:
+            self._watching[run] -= watching
+            if not self._watching[run]:
+                del self._watching[run]
             self._ears[run].discard(ear)
             if not self._ears[run]:
                 del self._ears[run]
@@ -191,6 +220,14 @@ def _stored(run: str, line: str, number: int) -> BroadcastEvent:
         return BroadcastEvent(str(json.loads(line)["type"]), line, number)
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise DamagedRun(run, number + 1) from error
+
+
+def _mark(folder: Path) -> None:
+    try:
+        (folder / WATCHED).touch()
+    except OSError:
+        # Before the run begins it has no folder; later its partial images are not shown here.
+        return
 
 
 def read_partial(folder: Path) -> str:

@@ -120,7 +120,7 @@ class Service:
         self.store = RunStore(engine, queue=settings.queue)
         self.keys = KeyStore(engine)
         self.sessions = SessionStore(engine, self.keys)
-        self.live = EventBroadcaster(look_seconds=0.5 if settings.shared else 5.0)
+        self.live = EventBroadcaster(0.5 if settings.shared else 5.0, marks=settings.shared)
         self.models = models
         self.observing = observing or Observability()
         self.artifacts = artifacts or LocalArtifacts(self.folder)
@@ -278,9 +278,12 @@ class Service:
         return await asyncio.to_thread(read)
 
     def follow(
-        self, identity: Identity, run: Run, after: int = -1
+        self, identity: Identity, run: Run, after: int = -1, *, watching: bool = False
     ) -> AsyncGenerator[BroadcastEvent | None, None]:
-        """Yield the events of a run after event ``after``, until it ends or pauses."""
+        """Yield the events of a run after event ``after``, until it ends or pauses.
+
+        Pictures are shown while they are drawn only where somebody follows who is ``watching``.
+        """
 
         async def look() -> tuple[str, bool]:
             found = await self.store.get(run.id, identity.tenant)
@@ -297,7 +300,7 @@ class Service:
 
         in_place = isinstance(self.artifacts, LocalArtifacts)
         folder = self.folder(run.id) if in_place else lambda: self.artifacts.log(run.id)
-        return self.live.follow(run.id, folder, status, after)
+        return self.live.follow(run.id, folder, status, after, watching=watching)
 
     async def stored_events(self, run: Run) -> int:
         """Return how many events the log of a run has."""

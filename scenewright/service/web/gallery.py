@@ -14,10 +14,10 @@ from scenewright.runs.report.words import count, money, score
 from scenewright.service.api.common import Core, Reader
 from scenewright.service.core.schemas import RefinementBrief, Status
 from scenewright.service.core.store import brief_of
-from scenewright.service.web.rendering import page
+from scenewright.service.web.rendering import PageRoute, page
 from scenewright.service.web.start import EXAMPLES
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 PAGE = 24
 """Runs on a page."""
@@ -57,6 +57,8 @@ class Card:
     """The same for machines."""
     state: str
     """Changes with all that the card shows."""
+    link: str
+    """Where it leads; empty for a run that cannot be chosen."""
 
 
 @router.get("/runs")
@@ -68,8 +70,13 @@ async def gallery(
     words: Annotated[str, Query(max_length=200)] = "",
     missing: Annotated[str, Query(max_length=10)] = "",
     before: Annotated[str | None, Query(max_length=60)] = None,
+    compare: Annotated[str, Query(max_length=60)] = "",
 ) -> Response:
-    """Your runs; filters stand in the address and work without scripts."""
+    """Your runs; filters stand in the address and work without scripts.
+
+    With ``compare`` it is where a second run is chosen to compare that one with.
+    """
+    first = brief_of(await service.run(identity, compare)) if compare else None
     # A select without a choice sends an empty status.
     wanted: list[Status] = [known for known in WORDS if known in (status or ())]
     runs, following = await service.store.list(
@@ -82,16 +89,21 @@ async def gallery(
         brief=True,
     )
     kept = [*(("status", name) for name in wanted), ("words", words), ("missing", missing)]
-    query = [(name, value) for name, value in kept if value]
+    filters = [(name, value) for name, value in kept if value]
+    purpose = [("compare", compare)] if compare else []
+    every = f"/runs?{urlencode(purpose)}" if purpose else "/runs"
+    query = purpose + filters
     return page(
         request,
         "gallery.html.j2",
-        cards=[card_of(brief_of(run)) for run in runs],
+        cards=[card_of(brief_of(run), compare) for run in runs],
+        compare=first,
+        every=every,
         statuses=WORDS,
         wanted=wanted,
         words=words,
         missing=bool(missing),
-        filtered=bool(query),
+        filtered=bool(filters),
         first=f"/runs?{urlencode(query)}" if query else "/runs",
         before=before,
         following=following and f"/runs?{urlencode([*query, ('before', following)])}",
@@ -99,8 +111,8 @@ async def gallery(
     )
 
 
-def card_of(run: RefinementBrief) -> Card:
-    """How the gallery shows a run."""
+def card_of(run: RefinementBrief, compare: str = "") -> Card:
+    """Return how the gallery shows a run; ``compare``: the run that it may be compared with."""
     summary = run.summary
     created = datetime.fromtimestamp(run.created, UTC)
     figures = [run.profile] if run.profile else []
@@ -122,6 +134,7 @@ def card_of(run: RefinementBrief) -> Card:
         when=f"{created:%Y-%m-%d %H:%M} UTC",
         stamp=created.isoformat(timespec="seconds"),
         state=f"{run.status}-{run.updated:.3f}",
+        link=_link(run, compare),
     )
 
 
@@ -135,6 +148,14 @@ def _standing(run: RefinementBrief) -> tuple[str, str]:
     # Nothing is known to be missing, but not all could be judged.
     mark = "unscored" if run.summary.stop_reason == "unscored" else "no"
     return run.summary.verdict or "Some facts are missing", mark
+
+
+def _link(run: RefinementBrief, compare: str) -> str:
+    if not compare:
+        return f"/runs/{run.id}"
+    if run.id == compare or run.image is None:
+        return ""
+    return f"/runs/{compare}/compare?{urlencode({'with': run.id})}"
 
 
 def _alt(run: RefinementBrief) -> str:

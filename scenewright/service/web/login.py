@@ -10,9 +10,9 @@ from fastapi.responses import RedirectResponse
 from scenewright.service.api.access import LOGIN, SECURE_SESSION, SESSION, session_of
 from scenewright.service.api.common import Core
 from scenewright.service.core.keys import LASTS_SECONDS
-from scenewright.service.web.rendering import page
+from scenewright.service.web.rendering import PageRoute, page
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 _MOST_NEXT = 2000
 
 

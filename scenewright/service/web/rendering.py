@@ -15,6 +15,7 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 
 from scenewright.runs.report import templates
@@ -63,21 +64,41 @@ def environment() -> Environment:
     return templates.environment().overlay(loader=ChoiceLoader(loaders))
 
 
+class PageRoute(APIRoute):
+    """Answer HEAD wherever a page answers GET."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        """Take what every route takes."""
+        super().__init__(*given, **named)
+        if self.methods and "GET" in self.methods:
+            self.methods.add("HEAD")
+
+
 def page(
     request: Request, template: str, *, status_code: int = 200, **context: Any
 ) -> HTMLResponse:
-    """``template`` as a reply that no cache keeps.
+    """``template`` as a reply that no cache keeps; a HEAD request gets its head unrendered.
 
     Every template knows ``path`` (of the request) and ``identity`` (who asks; none on pages
     that are open to all).
     """
+    headers = {"Cache-Control": "no-store"}
+    if request.method == "HEAD":
+        return unrendered(headers, status_code)
     identity = getattr(request.state, "identity", None)
     text = (
         environment()
         .get_template(template)
         .render(**{"path": request.url.path, "identity": identity, **context})
     )
-    return HTMLResponse(text, status_code, {"Cache-Control": "no-store"})
+    return HTMLResponse(text, status_code, headers)
+
+
+def unrendered(headers: Mapping[str, str], status_code: int = 200) -> HTMLResponse:
+    """Return the reply to a HEAD request for a page whose length is not known."""
+    reply = HTMLResponse("", status_code, headers)
+    del reply.headers["Content-Length"]
+    return reply
 
 
 _FOR_PROGRAMS = ("/v1", "/sdapi", "/mcp", "/static", "/metrics", "/openapi.json")

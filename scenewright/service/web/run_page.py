@@ -41,9 +41,9 @@ from scenewright.service.core.requests import AGENT, form_key, profile_of, reque
 from scenewright.service.core.schemas import ENDED, RefinementRequest, Status
 from scenewright.service.core.service import STANDS_STILL, Service, reading
 from scenewright.service.core.store import Run
-from scenewright.service.web.rendering import page
+from scenewright.service.web.rendering import PageRoute, page, unrendered
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 T = TypeVar("T")
 
 MINIATURE = "miniature"
@@ -115,23 +115,23 @@ async def main(request: Request, run_id: RunId, service: Core, identity: Reader)
 
 
 @router.get("/runs/{run_id}/page.html")
-async def frozen(run_id: RunId, service: Core, identity: Reader) -> Response:
+async def frozen(request: Request, run_id: RunId, service: Core, identity: Reader) -> Response:
     """Return the page as one file that needs nothing else, to be kept."""
     run = await service.run(identity, run_id)
 
     def written(view: RunView, _: int) -> str:
         if not view.rounds:
             raise Conflict("the run has drawn nothing yet: wait for its first picture")
+        if request.method == "HEAD":
+            return ""
         return render_run(view, RefinementRequest.model_validate(run.request).unread)
 
     text = await seen(service, run, written)
-    return HTMLResponse(
-        text,
-        headers={
-            "Content-Disposition": f'attachment; filename="{words.file_stem(run.title)}.html"',
-            "Cache-Control": "no-store",
-        },
-    )
+    headers = {
+        "Content-Disposition": f'attachment; filename="{words.file_stem(run.title)}.html"',
+        "Cache-Control": "no-store",
+    }
+    return HTMLResponse(text, headers=headers) if text else unrendered(headers)
 
 
 @router.post("/runs/{run_id}/again")
@@ -216,6 +216,8 @@ async def _live(
     unread = RefinementRequest.model_validate(run.request).unread
 
     def written(view: RunView, events: int) -> HTMLResponse:
+        if request.method == "HEAD":
+            return page(request, template)
         return page(
             request,
             template,

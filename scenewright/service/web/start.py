@@ -22,10 +22,10 @@ from scenewright.service.core.identity import Identity
 from scenewright.service.core.requests import form_key, sentence
 from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest
 from scenewright.service.core.service import Service
-from scenewright.service.web.rendering import page
+from scenewright.service.web.rendering import PageRoute, page
 from scenewright.service.web.run_page import asked_again
 
-router = APIRouter()
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 EXAMPLES = (
     "A person wearing a red hat is holding a yellow umbrella.",

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 
 from scenewright.service.core.errors import NotFound
-from scenewright.service.web.rendering import assets
+from scenewright.service.web.rendering import PageRoute, assets
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
 @router.get("/static/{name}")

@@ -24,6 +24,7 @@ from scenewright.core.ports.backend import (
     GenerationRequest,
     GenerationStep,
     PromptCount,
+    watched_by,
 )
 from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of, limit_threads
 from scenewright.providers.hub.needs import UPSAMPLER, replaced_parts
@@ -402,12 +403,12 @@ class DiffusersBackend:
             sent = [self._with_triggers(request) for request in requests]
             drawn: dict[int, GeneratedImage] = {}
             # An autoencoder that waits in main memory would trade places with the denoiser.
-            watched = on_step is not None and self.plan.offload == "none"
-            previews = self._partial_images if watched else 0
+            shown = on_step is not None and self.plan.offload == "none"
+            previews, watched = self._partial_images if shown else 0, watched_by(on_step)
             for places in self._batches(sent):
                 asked = [sent[place] for place in places]
                 with self._gate.turn(stop):
-                    together = self._loaded().draw_together(asked, load, done, previews)
+                    together = self._loaded().draw_together(asked, load, done, previews, watched)
                 drawn |= zip(places, together, strict=True)
             placed = self._placed()
             return [

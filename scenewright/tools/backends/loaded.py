@@ -29,6 +29,7 @@ from scenewright.core.ports.backend import (
     GenerationRequest,
     PromptCount,
     Start,
+    always,
 )
 from scenewright.tools.backends.adapter import ReferenceForm
 from scenewright.tools.backends.denoiser_work import DenoiserWork, is_guided
@@ -276,11 +277,12 @@ class Loaded:
         load: Callable[[str], Image.Image],
         done: Done,
         previews: int = 0,
+        watched: Callable[[], bool] = always,
     ) -> list[GeneratedImage]:
         """As :meth:`draw`, of requests that :mod:`batches` puts together.
 
         Each picture takes its share of the time. ``previews``: how many are given to ``done`` of a
-        picture that is drawn alone.
+        picture that is drawn alone, while it is ``watched``.
         """
         import torch
 
@@ -329,7 +331,7 @@ class Loaded:
 
             shown = None
             if previews and len(requests) == 1:
-                shown = Previews(previews, family.latents, (width, height))
+                shown = Previews(previews, family.latents, (width, height), watched)
             report = _reporter(step_done, steps, kept, references, shown)
             options["callback_on_step_end"] = report
             accepted = call_options(type(pipe).__name__)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
 from scenewright.core.images import preview_bytes
+from scenewright.core.ports.backend import always
 from scenewright.tools.backends.editing import patch_statistics, unpatched
 from scenewright.tools.backends.families import Latents
 
@@ -22,13 +24,27 @@ _SIDE = 256
 
 
 class Previews:
-    """Previews of one drawing, evenly spaced over its steps."""
+    """Previews of one drawing, evenly spaced over its steps.
 
-    def __init__(self, count: int, layout: Latents, size: tuple[int, int]) -> None:
-        """Show ``count`` previews of a picture of ``size``, (width, height) in pixels."""
+    Nothing is decoded while nobody looks. Who comes later sees the one that was due last.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        layout: Latents,
+        size: tuple[int, int],
+        watched: Callable[[], bool] = always,
+    ) -> None:
+        """Show ``count`` previews of a picture of ``size``, (width, height) in pixels.
+
+        ``watched`` says whether anybody looks.
+        """
         self._count = count
         self._layout = layout
         self._size = size
+        self._watched = watched
+        self._due = False
 
     def after(self, pipe: Any, step: int, of: int, latents: torch.Tensor) -> bytes:
         """Return the preview after ``step`` of ``of``, from 1; empty where none is due.
@@ -36,8 +52,10 @@ class Previews:
         A preview that cannot be computed is left out with a warning: the drawing goes on.
         """
         parts = self._count + 1
-        if step >= of or step * parts // of == (step - 1) * parts // of:
+        self._due = self._due or step * parts // of > (step - 1) * parts // of
+        if step >= of or not self._count or not self._due or not self._watched():
             return b""
+        self._due = False
         try:
             return preview_bytes(self._decoded(pipe, latents))
         except Exception as error:

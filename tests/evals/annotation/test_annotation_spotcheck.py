@@ -80,10 +80,18 @@ def test_the_page_answers_and_exports_in_a_browser(tmp_path: Path) -> None:
     page = write_page(graphs(tmp_path, 2), tmp_path / "page", "set")
     script = """<script>
       const press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", {key}));
-      press("y"); press("n");
+      const shown = () => document.querySelector("#relations small")?.textContent ?? "hidden";
+      const votes = [shown()];
+      document.querySelector("#relations button.no").click();
+      votes.push(shown());
+      press("y");
+      votes.push(shown());
+      press("n"); press("ArrowLeft");
+      votes.push(shown());
+      press("n"); press("u");
       const out = document.createElement("pre");
       out.id = "told";
-      out.textContent = as_csv() + "|" + as_json() + "|" + $("progress").textContent;
+      out.textContent = [as_csv(), as_json(), $("progress").textContent, votes].join("|");
       document.body.append(out);
     </script></body>"""
     text = page.path.read_text(encoding="utf-8").replace("</body>", script)
@@ -96,18 +104,21 @@ def test_the_page_answers_and_exports_in_a_browser(tmp_path: Path) -> None:
     told = done.stdout.split('<pre id="told">')[1].split("</pre>")[0]
     for mark, sign in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
         told = told.replace(mark, sign)
-    csv, as_json, progress = told.split("|")
+    csv, as_json, progress, votes = told.split("|")
     assert progress == "2 of 2 relations answered"
+    # Before an answer, and until it is left, nothing of the judges is shown.
+    assert votes == "hidden,hidden,hidden,votes 1 of 2"
     (tmp_path / "answers.csv").write_text(csv, encoding="utf-8", newline="")
     (tmp_path / "answers.json").write_text(as_json, encoding="utf-8")
     rows = read_answers(tmp_path / "answers.csv")
     assert rows == read_answers(tmp_path / "answers.json")
-    assert [(row["image_id"], row["answer"]) for row in rows] == [
-        ("<p>&70", "yes"),
-        ("<p>&71", "no"),
+    assert [(row["image_id"], row["answer"], row["first"]) for row in rows] == [
+        ("<p>&70", "no", "yes"),
+        ("<p>&71", "unsure", "no"),
     ]
     assert rows[0]["target"] == "</script>ball.1"
-    assert spot_check(rows).precision.value == 0.5
+    checked = spot_check(rows)
+    assert (checked.precision.value, checked.unsure, checked.changed) == (0.5, 0, 2)
 
 
 def test_precision_has_an_interval_over_photos() -> None:
@@ -134,6 +145,11 @@ def test_precision_has_an_interval_over_photos() -> None:
         ("a.csv", "image_id,source\n1,2\n", "answer 1 lacks"),
         ("a.csv", "image_id,source,relation,target,answer\n1,a,on,b,maybe\n", "'maybe'"),
         ("a.csv", "", "no answers"),
+        (
+            "a.csv",
+            "image_id,source,relation,target,answer,first\n1,a,on,b,yes,maybe\n",
+            "first 'maybe'",
+        ),
         ("a.json", "{", "not valid JSON"),
         ("a.json", '{"answers": 3}', "export them"),
     ],

@@ -15,6 +15,7 @@ from scenewright.evals.statistics.answers import (
     difference_answer,
     highest_answer,
     level_answer,
+    selection_answer,
 )
 from scenewright.evals.statistics.estimates import Estimate, paired
 from scenewright.evals.statistics.figures import Figure
@@ -235,4 +236,51 @@ def test_unpaired_figures_are_told_apart_by_their_intervals() -> None:
 )
 def test_agreement_in_words(figure: Figure, n: int, verdict: str, sentence: str) -> None:
     answer = agreement_answer("the panel", "agrees with people", figure, "α", n=n, unit="fact")
+    assert (answer.verdict, answer.sentence) == (verdict, sentence)
+
+
+@pytest.mark.parametrize(
+    ("counts", "kept", "ranked", "verdict", "sentence"),
+    [
+        (
+            {"kept": 80, "beyond the best": 1100, "unscored": 20, "unreadable": 0},
+            0.8123,
+            0.6441,
+            "measured",
+            "80 of 1,200 pictures are kept, with a mean S_att of 0.812 against 0.644 of all that "
+            "were ranked; of the rest, 1,100 beyond the best and 20 unscored.",
+        ),
+        (
+            {"kept": 1, "unscored": 0},
+            1.0,
+            1.0,
+            "measured",
+            "1 of 1 picture is kept, with a mean S_att of 1.000 against 1.000 of all that were "
+            "ranked.",
+        ),
+        (
+            {"kept": 0, "below the least score": 3, "unscored": 1},
+            None,
+            0.25,
+            "measured",
+            "None of 4 pictures are kept: 3 below the least score and 1 unscored; the mean S_att "
+            "of the ranked ones is 0.250.",
+        ),
+        (
+            {"kept": 0, "unscored": 2},
+            None,
+            None,
+            "not measured",
+            "Not measured: none of 2 pictures has a value of S_att to rank by: 2 unscored.",
+        ),
+    ],
+)
+def test_selections_in_words(
+    counts: dict[str, int],
+    kept: float | None,
+    ranked: float | None,
+    verdict: str,
+    sentence: str,
+) -> None:
+    answer = selection_answer(counts, "S_att", kept=kept, ranked=ranked)
     assert (answer.verdict, answer.sentence) == (verdict, sentence)

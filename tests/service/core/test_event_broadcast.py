@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from contextlib import aclosing
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.runs.folder import PARTIAL_IMAGE
+from scenewright.runs.folder import PARTIAL_IMAGE, WATCHED
 from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster, read_lines
 
 
@@ -159,6 +160,48 @@ async def test_a_partial_image_of_another_process_is_read_from_the_folder(log: L
                 log.write(tell=False)
                 log.stop()
     assert told == ['"first"', '"second"']
+
+
+async def test_a_run_is_watched_while_somebody_who_looks_follows(log: Log) -> None:
+    def watched() -> bool:
+        return log.live.watched("run", log.folder)
+
+    def following(looks: bool) -> asyncio.Task[None]:
+        async def follow() -> None:
+            told = log.live.follow("run", log.folder, log.where, watching=looks)
+            async with aclosing(told) as heard:
+                async for _ in heard:
+                    pass
+
+        return asyncio.create_task(follow())
+
+    waiting = following(looks=False)
+    await listening(log)
+    assert not watched()
+    looking = [following(looks=True) for _ in range(2)]
+    await listening(log, 3)
+    assert watched()
+    looking[0].cancel()
+    await asyncio.wait(looking[:1])
+    assert watched()
+    log.stop()
+    await asyncio.gather(waiting, looking[1])
+    assert not watched()
+    assert not (log.folder / WATCHED).exists()
+
+
+async def test_another_process_finds_that_somebody_looks(log: Log) -> None:
+    page = EventBroadcaster(look_seconds=0.02, marks=True)
+    assert not log.live.watched("run", log.folder)
+    async with aclosing(page.follow("run", log.folder, log.where, watching=True)) as heard:
+        async for told in heard:
+            if told is None:
+                break
+    assert log.live.watched("run", log.folder)
+    # A page that was closed without a word is forgotten after a while.
+    long_ago = (log.folder / WATCHED).stat().st_mtime - 60
+    os.utime(log.folder / WATCHED, (long_ago, long_ago))
+    assert not log.live.watched("run", log.folder)
 
 
 async def test_a_step_of_a_picture_that_is_drawn_is_told_no_more(log: Log) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scenewright.core.ports.backend import GenerationStep
+from scenewright.core.ports.backend import GenerationStep, StepListener
 from scenewright.tools.backends import loaded
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.previews import Previews
@@ -38,6 +38,41 @@ async def test_previews_come_evenly_and_change_no_picture(tiny_model: Path) -> N
     plain, without = await steps_of(tiny_model)
     assert not any(step.preview for step in without)
     assert plain.tobytes() == image.tobytes()
+
+
+async def test_nothing_is_decoded_while_nobody_looks(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[int] = []
+
+    def decode(self: Previews, pipe: Any, latents: Any) -> Image.Image:
+        decoded.append(1)
+        return Image.new("RGB", (8, 8))
+
+    monkeypatch.setattr(Previews, "_decoded", decode)
+    shown: dict[int, list[int]] = {}
+    # Previews are due after steps 2 and 4: who comes after them sees the next step.
+    for since in (7, 3, 5):
+        steps: list[GenerationStep] = []
+        looked = [0]
+
+        def tell(step: GenerationStep, steps: list[GenerationStep] = steps) -> None:
+            steps.append(step)
+
+        def watched(since: int = since, looked: list[int] = looked) -> bool:
+            # Asked once a step from the first that is due on.
+            looked[0] += 1
+            return looked[0] + 1 >= since
+
+        backend = DiffusersBackend(str(tiny_model), device="cpu", partial_images=2)
+        request = RED.model_copy(update={"steps": 6})
+        decoded.clear()
+        listener = StepListener(tell, watched)
+        await backend.generate(request, lambda name: pytest.fail(name), listener)
+        await backend.aclose()
+        shown[since] = [step.step for step in steps if step.preview]
+        assert len(decoded) == len(shown[since])
+    assert shown == {7: [], 3: [3, 4], 5: [5]}
 
 
 @pytest.mark.parametrize(

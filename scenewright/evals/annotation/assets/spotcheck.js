@@ -1,15 +1,18 @@
 "use strict";
 const ANSWERS = ["yes", "no", "unsure"];
-const COLUMNS = ["image_id", "source", "relation", "target", "answer", "rater"];
+const COLUMNS = ["image_id", "source", "relation", "target", "answer", "rater", "first"];
 const $ = (id) => document.getElementById(id);
 const place = `scenewright spotcheck ${KEY}`;
+// Of a relation: its answer, whether it was left since, and the answer before that if it changed.
 let kept = {};
 let photo = 0;
 let relation = 0;
 
 try {
   const found = JSON.parse(localStorage.getItem(place) || "{}");
-  kept = found.answers || {};
+  // A page that showed the votes from the start kept the bare answers.
+  kept = Object.fromEntries(Object.entries(found.answers || {}).map(([name, mine]) =>
+    [name, typeof mine === "string" ? { answer: mine, left: true } : mine]));
   $("rater").value = found.rater || "";
 } catch { /* A browser that keeps nothing still lets answers be exported. */ }
 
@@ -68,23 +71,25 @@ function show() {
     const [source, verb, target] = r.words;
     words.append(element("span", source[0].toUpperCase() + source.slice(1), "one"), ` ${verb} `,
       element("span", target, "two"), ".");
-    const said = r.votes ? `votes ${r.votes}` : `score ${r.score}`;
+    const mine = kept[name_of(one, r)];
     const answers = element("span", "", "answers");
     answers.setAttribute("role", "group");
     answers.setAttribute("aria-label", words.textContent);
     for (const answer of ANSWERS) {
       const button = element("button", answer, answer);
       button.type = "button";
-      button.setAttribute("aria-pressed", String(kept[name_of(one, r)] === answer));
+      button.setAttribute("aria-pressed", String(mine?.answer === answer));
       button.addEventListener("click", (event) => {
         event.stopPropagation();
-        relation = at;
+        go(photo, at);
         say(answer, false);
       });
       answers.append(button);
     }
-    row.append(words, answers, element("small", said));
-    row.addEventListener("click", () => { relation = at; show(); });
+    row.append(words, answers);
+    // What others said sways an answer: it is shown once this one is given and left.
+    if (mine?.left) row.append(element("small", r.votes ? `votes ${r.votes}` : `score ${r.score}`));
+    row.addEventListener("click", () => { go(photo, at); show(); });
     list.append(row);
   });
   list.children[relation].scrollIntoView({ block: "nearest" });
@@ -92,26 +97,36 @@ function show() {
     sum + p.relations.filter((r) => kept[name_of(p, r)]).length, 0);
   $("progress").textContent = `${done} of ${total} relations answered`;
   $("bar").style.width = `${(100 * done) / total}%`;
+  keep();
 }
 
 function say(answer, onward) {
   const one = DATA.photos[photo];
-  kept[name_of(one, one.relations[relation])] = answer;
-  keep();
+  const name = name_of(one, one.relations[relation]);
+  const mine = kept[name] || {};
+  const first = mine.first || (mine.left && mine.answer !== answer ? mine.answer : "");
+  kept[name] = { ...mine, answer, first };
   if (onward) step(1);
   else show();
+}
+
+function go(to_photo, to_relation) {
+  if (to_photo === photo && to_relation === relation) return;
+  const one = DATA.photos[photo];
+  const mine = kept[name_of(one, one.relations[relation])];
+  if (mine) mine.left = true;
+  [photo, relation] = [to_photo, to_relation];
 }
 
 function step(by) {
   const size = DATA.photos[photo].relations.length;
   if (relation + by >= 0 && relation + by < size) {
-    relation += by;
+    go(photo, relation + by);
     show();
   } else if (by > 0 && photo + 1 < DATA.photos.length) {
     turn(1);
   } else if (by < 0 && photo > 0) {
-    turn(-1);
-    relation = DATA.photos[photo].relations.length - 1;
+    go(photo - 1, DATA.photos[photo - 1].relations.length - 1);
     show();
   } else {
     show();
@@ -119,8 +134,7 @@ function step(by) {
 }
 
 function turn(by) {
-  photo = Math.min(Math.max(photo + by, 0), DATA.photos.length - 1);
-  relation = 0;
+  go(Math.min(Math.max(photo + by, 0), DATA.photos.length - 1), 0);
   show();
 }
 
@@ -129,7 +143,7 @@ function rows() {
   return DATA.photos.flatMap((one) => one.relations
     .filter((r) => kept[name_of(one, r)])
     .map((r) => ({ image_id: one.id, source: r.source, relation: r.relation, target: r.target,
-      answer: kept[name_of(one, r)], rater })));
+      answer: kept[name_of(one, r)].answer, rater, first: kept[name_of(one, r)].first || "" })));
 }
 
 const quoted = (text) => `"${String(text).replaceAll('"', '""')}"`;

@@ -34,19 +34,27 @@ from scenewright.core.validation import FrozenModel
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting.pages import POLICY, Thumbs, asset, environment
 from scenewright.evals.reporting.words import whole
+from scenewright.evals.statistics.answers import PlainAnswer, selection_answer
 from scenewright.evals.store.files import drafted
 from scenewright.evals.studies.real.ranking import Ranked, by_rank, tied_at
 from scenewright.evals.studies.real.real_scorer import RealRow, latest
 from scenewright.runs.folder import write_json
 
 By = Literal["combined", "s_att", "s_rel", "s_style"]
+BY: dict[By, str] = {
+    "combined": "combined score",
+    "s_att": "S_att",
+    "s_rel": "S_rel",
+    "s_style": "style score",
+}
+"""The scores in words."""
 Why = Literal["kept", "rank", "least", "unscored", "duplicate", "unreadable", "changed"]
 WHY: dict[Why, str] = {
     "kept": "kept",
     "rank": "beyond the best",
     "least": "below the least score",
     "unscored": "unscored",
-    "duplicate": "duplicates",
+    "duplicate": "equal to another",
     "unreadable": "unreadable",
     "changed": "changed since they were scored",
 }
@@ -202,6 +210,18 @@ def filter_rows(
     return sorted(out.values(), key=_order)
 
 
+def answer_of(filtered: Sequence[Filtered], plan: FilterPlan) -> PlainAnswer:
+    """Return the sentence that leads the page: how many are kept, and how good they are."""
+    scores = [(one.score, one.kept) for one in filtered if one.rank is not None]
+    ranked = [score for score, _ in scores if score is not None]
+    return selection_answer(
+        {words: sum(one.why == why for one in filtered) for why, words in WHY.items()},
+        BY[plan.by],
+        kept=_mean([score for score, kept in scores if kept and score is not None]),
+        ranked=_mean(ranked),
+    )
+
+
 def tallies(filtered: Sequence[Filtered]) -> list[Tally]:
     """Return the classes in numbers, by name."""
     found = []
@@ -315,6 +335,7 @@ def write_page(
     )
     text = pages.get_template("filter.html.j2").render(
         classes=classes, plan=plan, source=source, why=WHY, policy=POLICY,
+        answer=answer_of(rows, plan),
         style=Markup(asset("style.css")),
         folder=THUMBS, there=there, counts={w: sum(r.why == w for r in rows) for w in WHY},
         pictures=len(rows),
@@ -415,6 +436,7 @@ def _about(
         "plan": plan.model_dump(mode="json"),
         "pictures": pictures,
         "source": source,
+        "answer": answer_of(rows, plan).model_dump(),
         "counts": dict(Counter(row.why for row in rows)),
         "classes": classes_in_numbers(rows),
     }

@@ -5,7 +5,7 @@
   const form = document.getElementById("compare-form");
   const views = document.querySelector(".compare-views");
   const [beside, over] = ["side-by-side", "one-over-the-other"].map((id) => document.getElementById(id));
-  const [first, second] = ["choose-a", "choose-b"].map((id) => document.getElementById(id).value);
+  const [first, second] = [...stage.children].map((figure) => figure.dataset.name);
   const sliding = () => document.documentElement.classList.contains("sliding");
   const slide = (on) => {
     document.documentElement.classList.toggle("sliding", on);
@@ -15,7 +15,7 @@
   const show = () => {
     const share = Number(cut.value);
     stage.style.setProperty("--cut", `${share}%`);
-    cut.setAttribute("aria-valuetext", `${share} percent round ${first}, ${100 - share} percent round ${second}`);
+    cut.setAttribute("aria-valuetext", `${share} percent ${first}, ${100 - share} percent ${second}`);
   };
   const follow = (event) => {
     const box = stage.getBoundingClientRect();

@@ -54,7 +54,10 @@ class Panel {
     });
     form.querySelector("[data-edit=close]").addEventListener("click", () => this.close());
     for (const part of form.querySelectorAll("#edit-drawing [data-fact]")) {
-      if (part.hasAttribute("tabindex")) part.setAttribute("role", "button");
+      if (!part.hasAttribute("tabindex")) continue;
+      part.setAttribute("role", "button");
+      // Its title names it, and follows the verdict.
+      part.removeAttribute("aria-label");
     }
     const drawing = form.querySelector("#edit-drawing");
     drawing.addEventListener("click", (event) => this.press(event));
@@ -124,7 +127,6 @@ class Panel {
       part.setAttribute("class", part.getAttribute("class").replace(/s-\w+/, `s-${state}`));
       part.querySelector("use")?.setAttribute("href", `#i-${state}`);
       const fact = this.facts.find((one) => one.id === part.dataset.fact);
-      part.setAttribute("aria-label", `${fact.statement}: ${MEANINGS[state]}`);
       part.classList.toggle("changed", this.choice(fact) !== "");
       const title = part.querySelector("title");
       if (title) title.textContent = `${fact.statement}: ${MEANINGS[state]}`;

@@ -46,7 +46,7 @@ function take(fresh) {
         const focused = known.contains(document.activeElement);
         if (held?.card === known) held.card = shown;
         known.replaceWith(shown);
-        if (focused) shown.querySelector("a").focus({ preventScroll: true });
+        if (focused) shown.querySelector("h2 a")?.focus({ preventScroll: true });
       } else {
         news.push(`New run: ${titleOf(card)}.`);
       }

@@ -131,7 +131,7 @@ export class ObjectWindow extends Window {
       h("button", {
         type: "button", class: "ge-icon", "aria-label": "Remove this attribute", title: "Remove",
         onclick: () => { line.remove(); this.name.focus(); },
-      }, "×"));
+      }, h("span", { "aria-hidden": "true" }, "×")));
     this.rows.append(line);
     return key ? what : name;
   }

@@ -203,12 +203,15 @@ export class GraphDrawing {
     const { id, name, attributes } = item;
     const state = this.stateOf({ kind: "object", subject: id });
     const related = counted(this.model.relationsOf(id).length, "relation").toLowerCase();
-    node.setAttribute("aria-label", told(`${this.model.label(id)}, ${related}`, state));
-    const chips = Object.entries(attributes).map(([key, value]) => {
+    // Who speaks to the browser says what is seen, in the order in which it is seen.
+    const number = this.model.number(id);
+    const seen = [name, ...Object.values(attributes), ...(number ? [`number ${number}`] : [])];
+    node.setAttribute("aria-label", told([...seen, related].join(", "), state));
+    const chips = Object.entries(attributes).flatMap(([key, value]) => {
       const found = this.stateOf({ kind: "attribute", subject: id, key, value });
       const dot = key === "color" && COLORS[value];
-      return h("span", { class: `ge-attribute${mark(found)}`, title: told(`${key}: ${value}`, found) },
-        ...(dot ? [h("span", { class: "ge-dot", style: `background:${dot}` })] : []), value);
+      return [" ", h("span", { class: `ge-attribute${mark(found)}`, title: told(`${key}: ${value}`, found) },
+        ...(dot ? [h("span", { class: "ge-dot", style: `background:${dot}` })] : []), value)];
     });
     node.firstChild.className = `plate${mark(state)}`;
     node.firstChild.replaceChildren(h("span", { class: "ge-name" }, name),

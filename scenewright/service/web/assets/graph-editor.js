@@ -216,7 +216,7 @@ class GraphEditor {
     const { objects, relations } = this.model;
     const act = (text, label, onclick) => h("button", {
       type: "button", class: "ge-icon", "aria-label": label, title: label, onclick,
-    }, text);
+    }, h("span", { "aria-hidden": "true" }, text));
     this.counts[0].textContent = counted(objects.length, "object");
     this.counts[1].textContent = counted(relations.length, "relation");
     this.objectList.replaceChildren(...objects.map((item) => {

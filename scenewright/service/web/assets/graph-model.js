@@ -98,10 +98,16 @@ export class SceneModel {
 
   /** How an object is called where several have the same words. */
   label(id) {
+    const words = phrase(this.object(id));
+    const number = this.number(id);
+    return number ? `${words} ${number}` : words;
+  }
+
+  /** Which of the objects of the same words it is, from 1; 0 where it is the only one. */
+  number(id) {
     const item = this.object(id);
-    const words = phrase(item);
-    const alike = this.objects.filter((other) => phrase(other) === words);
-    return alike.length > 1 ? `${words} ${alike.indexOf(item) + 1}` : words;
+    const alike = this.objects.filter((other) => phrase(other) === phrase(item));
+    return alike.length > 1 ? alike.indexOf(item) + 1 : 0;
   }
 
   /** A relation in words. */

@@ -262,4 +262,7 @@ def test_the_page_shows_both_sides_with_reasons_and_escapes_names(tmp_path: Path
     assert "Not visible: tail" in page
     assert "Does not hold: leg 0" in page
     assert "rank 2 of 4: the best 1 are kept" in page
+    lead = page.partition('<p class="answer">')[2].partition("</p>")[0]
+    assert lead.startswith("1 of 4 pictures is kept, with a mean combined score of 0.800")
+    assert page.index(lead) < page.index("<h2")
     assert len(list((tmp_path / "out" / "thumbs").glob("*.webp"))) == 4
