@@ -23,12 +23,15 @@ class Result:
     date: str
     n: int
     figures: Mapping[str, Any]
+    machine: Mapping[str, Any]
+    """What :func:`benchmarks._harness.machine` told of the machine that was measured."""
 
     @classmethod
     def read(cls, file: Path) -> Result:
         """Read a file that :func:`benchmarks._harness.write` wrote."""
         found = json.loads(file.read_text(encoding="utf-8"))
-        return cls(found["name"], found["commit"], found["date"], found["n"], found["figures"])
+        names = ("name", "commit", "date", "n", "figures", "machine")
+        return cls(*(found[name] for name in names))
 
     def __call__(self, key: str, digits: int = 3, scale: float = 1.0) -> str:
         """Return a figure in words: ``0.166 [0.158, 0.173]`` if it has an interval."""
