@@ -161,10 +161,12 @@ class Service:
         door: Door = "api",
         *,
         agent: bool = False,
+        body: str = "",
     ) -> tuple[Run, bool]:
         """Take a run in; whether it is new. Raises ``ServiceError``: see ``errors.py``.
 
-        What would fail later is refused, see :mod:`.admission`.
+        What would fail later is refused, see :mod:`.admission`. ``body``: as
+        :meth:`RunStore.create` has it.
         A run that an outside ``agent`` directs does not get in line: it waits for its first tool.
         """
         if self.worker.draining:
@@ -204,6 +206,7 @@ class Service:
             door=door,
             key_id=identity.key_id,
             idempotency_key=request.idempotency_key,
+            body=body,
             status="paused" if agent else "queued",
         )
         self.observing.submitted(run.id)
