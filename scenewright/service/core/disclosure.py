@@ -6,7 +6,7 @@ in the log.
 
 from __future__ import annotations
 
-import os
+import itertools
 import re
 import sys
 import tempfile
@@ -90,7 +90,8 @@ def _without_quote(text: str, quote: str) -> str:
     before = _QUOTED.search(text[:at]) if at >= 0 else None
     if before is None:
         return text
-    end = at + len(os.path.commonprefix([text[at:], quote]))
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(text[at:], quote, strict=False))
+    end = at + sum(1 for _ in same)
     if before["open"] == "(" and text[end : end + 1] == ")":
         end += 1
     return text[: before.start()].rstrip() + text[end:]
