@@ -342,7 +342,7 @@ class Clause:
         return True
 
     def _is_worn(self, mention: Mention) -> bool:
-        """Whether it is what the subject has with it, and no doer: "with a hat and a cane waves"."""
+        """Whether it is what the subject has with it, no doer: "with a hat and a cane waves"."""
         link = self._link
         if link is None or mention.animate or not (link.has or link.clothes):
             return False

@@ -138,7 +138,7 @@ def _outcome(run: Run, result: RunResult | None, base: str) -> Outcome:
         prompt=best.prompt if best is not None else "",
         scene=result.scene if result is not None else request.scene,
         facts=tuple(facts),
-        warnings=(*unread_of(request), *(result.warnings if result is not None else ())),
+        warnings=(*unread_of(run.request), *(result.warnings if result is not None else ())),
         sgscore=Scores(
             loop=card.sgscore if card is not None else None,
             report=report.sgscore if report is not None else None,

@@ -366,7 +366,7 @@ async def progress_of(service: Service, identity: Identity, shown: bool) -> Prog
     began = min(run.created for run in runs)
     elapsed = max(0.0, time.time() - began)
     run, result = _foremost(runs, results)
-    most = RefinementRequest.model_validate(run.request).rounds
+    most = _rounds_of(run)
     drawn = len(result.rounds) if result is not None else 0
     return Progress(
         progress=share,
@@ -402,7 +402,12 @@ def _share(run: Run, result: RunResult | None) -> float:
     if result is None:
         return 0.0
     done = sum(1.0 if record.loop_card is not None else _DRAWN for record in result.rounds)
-    return min(_NEARLY, done / RefinementRequest.model_validate(run.request).rounds)
+    return min(_NEARLY, done / _rounds_of(run))
+
+
+def _rounds_of(run: Run) -> int:
+    """Return the most rounds of a run, without reading its scene."""
+    return int(run.request["rounds"])
 
 
 def _foremost(
