@@ -309,7 +309,7 @@ async def _direct(name: str, call: Call, given: Directed) -> CallToolResult:
     if said is None:
         raise Unavailable("the run was closed before the call: call again")
     if not said.ok:
-        return error_result(said.text)
+        return error_result(call.service.disclosure.clean(said.text))
     told = ToolResult(run=run.id, tool=name, done=True, told=_data(said), next=_DRAWN)
     return reply(told, said.picture)
 
