@@ -225,7 +225,8 @@ class SceneGraph(FrozenModel):
                     "give every instance its own, for example 'dog.1' and 'dog.2'"
                 )
             ids.add(item.id)
-        seen: set[Relation] = set()
+        # Not the relations themselves: a large scene has thousands, and their hash takes a while.
+        seen: set[tuple[str, str, str]] = set()
         for at, relation in enumerate(self.relations):
             for end, which in ((relation.source, "source"), (relation.target, "target")):
                 if end not in ids:
@@ -238,12 +239,13 @@ class SceneGraph(FrozenModel):
                     f"relations[{at}]: {relation.source!r} is related to itself: "
                     "name two different objects"
                 )
-            if relation in seen:
+            said = (relation.source, relation.predicate, relation.target)
+            if said in seen:
                 raise SceneError(
                     f"relations[{at}]: '{relation.source} {relation.predicate} "
                     f"{relation.target}' is listed twice: keep one"
                 )
-            seen.add(relation)
+            seen.add(said)
         return self
 
     def __contains__(self, object_id: object) -> bool:

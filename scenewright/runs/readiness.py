@@ -213,4 +213,8 @@ def _lacking(
         more = "more than " if None in sizes else "about "
         size = f" ({more}{size_words(known)})" if known else ""
         rest = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
-        yield f"{absent[0].need.repository}{rest}{size}: `{PULL} {profile.name}`"
+        model, them = ("models", "them") if rest else ("model", "it")
+        yield (
+            f"the {model} {absent[0].need.repository}{rest}{size}, not on this machine: get {them} "
+            f"with `{PULL} {profile.name}`"
+        )

@@ -119,7 +119,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         shown = ("", "/main", "/page.html", "/edit", "/compare")
         pages = ["/", "/runs", "/login", "/static/{name}", *(f"/runs/{{run_id}}{p}" for p in shown)]
         routes += [("GET", path) for path in pages]
-        routes += [("POST", "/runs"), ("POST", "/login"), ("POST", "/logout")]
+        routes += [("POST", "/runs"), ("POST", "/login"), ("POST", "/logout"), ("POST", "/mcp")]
         assert len(routes) > 30
         yield House(url, client, data, routes)
 

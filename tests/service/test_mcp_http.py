@@ -152,6 +152,54 @@ async def test_a_refused_request_tells_the_client_why(tmp_path: Path) -> None:
         assert reply.json()["error"]["message"].startswith("an API key is needed")
 
 
+@pytest.mark.parametrize("version", [None, "2025-06-18"])
+async def test_a_body_that_is_no_message_is_refused_in_our_own_words(
+    tmp_path: Path, version: str | None
+) -> None:
+    headers = {"Content-Type": "application/json"} | (
+        {"MCP-Protocol-Version": version} if version else {}
+    )
+    request: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    async with at(tmp_path, scripted()) as (url, _), httpx2.AsyncClient() as http:
+        for body, code, words in (
+            (b"{", -32700, "the body is not valid JSON"),
+            (b"[" * 20_000, -32700, "the body is not valid JSON"),
+            (b"[]", -32600, "the body is not a JSON-RPC message"),
+            (b'{"jsonrpc": "2.0", "id": 1, "method": 5}', -32600, "the body is not a JSON-RPC"),
+        ):
+            reply = await http.post(url, content=body, headers=headers)
+            assert reply.status_code == 400
+            said = reply.json()
+            assert (said["jsonrpc"], said["id"], said["error"]["code"]) == ("2.0", None, code)
+            assert said["error"]["message"].startswith(words)
+            assert reply.headers["content-length"] == str(len(reply.content))
+        for params, words in (
+            ({}, "name: is required"),
+            ({"name": 5}, "name: must be text"),
+            ({"name": "get_run", "arguments": []}, "arguments: must be an object"),
+        ):
+            reply = await http.post(url, json={**request, "params": params}, headers=headers)
+            assert "the params of 'tools/call' are wrong: params." in reply.text
+            assert words in reply.text
+            assert "pydantic" not in reply.text
+
+
+async def test_an_error_that_nobody_foresaw_keeps_its_text_to_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*given: Any, **named: Any) -> Any:
+        raise KeyError("SELECT secret FROM runs")
+
+    async with at(tmp_path, scripted()) as (url, app), Client(url, mode="legacy") as client:
+        monkeypatch.setattr(app.state.service.store, "list", broken)
+        told = refusal(await client.call_tool("list_runs", {}))
+        with pytest.raises(MCPError) as caught:
+            await client.list_resources()
+    for said in (told, str(caught.value)):
+        assert "secret" not in said
+        assert "log" in said
+
+
 async def failure(url: str, key: str) -> str:
     """What a client with ``key`` is told when it lists the tools."""
     told = ""

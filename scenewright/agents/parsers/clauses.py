@@ -19,6 +19,7 @@ from scenewright.agents.parsers.tagging import (
     NO_RELATION,
     NO_STATES,
     OF_PARTS,
+    OF_TARGETS,
     OF_THINGS,
     PARTICLES,
     SCENERY,
@@ -28,7 +29,7 @@ from scenewright.agents.parsers.tagging import (
     Token,
     key_of,
 )
-from scenewright.core.inflection import ing_form, verb_base
+from scenewright.core.inflection import ing_form, singular, verb_base
 
 _MATERIAL_LINKS = frozenset({"made of", "made from", "made out of", "made up of"})
 _SHAPE_LINKS = frozenset({"in the shape of", "in shape of", "shaped like", "in the form of"})
@@ -124,6 +125,8 @@ def is_far(link: Link, word: str) -> bool:
         link.parts and not any(thing.animate for thing in link.sources)
     ):
         return word in _FAR or word in _BESIDE
+    if link.base in OF_TARGETS:
+        return False
     doer = link.verb is not None and all(thing.animate for thing in link.sources)
     return doer and word in _FAR and not any(is_part(thing.name) for thing in link.targets)
 
@@ -327,7 +330,7 @@ class Clause:
             return False
         if after in ("be", "have", "verb", "auxiliary"):
             # "A man in a suit and a hat is": the verb is the first one, so the subject stays.
-            return not self._finite and after == "be"
+            return not self._finite and (after == "be" or self._is_worn(mention))
         if after in ("ing", "participle"):
             if mention.bare and self._link is not None and self._link.has:
                 return True
@@ -337,6 +340,13 @@ class Clause:
             word = nxt.lower if isinstance(nxt, Token) else ""
             return word in ("of", "with") or not mention.new
         return True
+
+    def _is_worn(self, mention: Mention) -> bool:
+        """Whether it is what the subject has with it, no doer: "with a hat and a cane waves"."""
+        link = self._link
+        if link is None or mention.animate or not (link.has or link.clothes):
+            return False
+        return bool(self._subject) and all(thing.animate for thing in self._subject)
 
     def _ignored(self, mention: Mention, items: Sequence[Item], at: int) -> None:
         link = self._link
@@ -406,7 +416,7 @@ class Clause:
 
     def _verb(self, token: Token, items: Sequence[Item], at: int) -> None:
         word = token.lower
-        base = verb_base(word) or word
+        base = verb_base(word) or (singular(word) if token.tag == "verb" else word)
         if token.tag == "participle":
             said = word
         elif token.tag == "verb":

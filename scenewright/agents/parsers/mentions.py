@@ -33,6 +33,7 @@ from scenewright.agents.parsers.tagging import (
     Tag,
     Token,
     is_animate,
+    is_person,
     key_of,
     rough,
 )
@@ -484,10 +485,22 @@ class Things:
             if holder.pronoun == "its" and is_part(mention.name):
                 # A body has arms and ears, whatever stands nearer.
                 holder = Mention("", pronoun="his")
+            elif holder.pronoun == "its" and self._is_of_animal(mention.name):
+                holder = Mention("", pronoun="his")
             for owner in self.resolve(holder, [thing]) or self.resolve(mention.owner, [thing]):
                 if owner is not thing and not any(owner is other for other in apart):
                     self.relate(owner, "has", thing)
         return [thing]
+
+    def _is_of_animal(self, name: str) -> bool:
+        """Return whether "its NAME" is of the animal that the clause is about.
+
+        "An elephant sprays water on its calf"; a part of a thing is of what stands nearer.
+        """
+        if not self._subjects or name.rpartition(" ")[2].lower() in THING_PARTS:
+            return False
+        newest = self._subjects[-1]
+        return newest.animate and newest.least == 1 and not is_person(newest.name)
 
     def _same(self, mention: Mention, apart: list[Thing]) -> Thing | None:
         name = mention.name.casefold()

@@ -31,12 +31,14 @@ from scenewright.agents.parsers.tagging import (
 )
 from scenewright.agents.parsers.unread import (
     FOREIGN,
+    NAME,
     NEGATED,
     UNKNOWN,
     CaptionError,
     CaptionWarning,
     Passage,
     check_negation,
+    crowded_names,
     foreign_words,
     in_order,
     listed,
@@ -234,6 +236,7 @@ def read_caption(text: str) -> Reading:
     plains: list[list[str]] = []
     foreign: list[Passage] = []
     denied: list[Passage] = []
+    crowded: list[Passage] = []
     quotes: dict[str, str] = {}
     for words, quotes in sentences(text):
         other, vague = foreign_words(words), said_of_picture(words)
@@ -243,7 +246,9 @@ def read_caption(text: str) -> Reading:
         known = [word for word in words if id(word) not in left_out]
         plain = without_style(without_frames(known))
         plains.append(plain)
-        Clause(things).read(items(tag(plain, quotes)))
+        tokens = tag(plain, quotes)
+        crowded += passages_of(text, plain, crowded_names(tokens), NAME)
+        Clause(things).read(items(tokens))
     scene = _scene(things)
     if not scene.objects:
         if foreign:
@@ -262,7 +267,7 @@ def read_caption(text: str) -> Reading:
         for plain in plains
         for passage in passages_of(text, plain, without_trace(plain, said, quotes), UNKNOWN)
     ]
-    unread = in_order([*foreign, *denied, *lost, *negative_options(text)])
+    unread = in_order([*foreign, *denied, *crowded, *lost, *negative_options(text)])
     return Reading(scene, unread, text.strip())
 
 

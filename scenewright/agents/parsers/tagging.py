@@ -106,6 +106,8 @@ AUXILIARY_PHRASES = frozenset(phrases("closed", "auxiliary_phrases"))
 OF_THINGS = words("verbs", "of_things")
 OF_PARTS = words("verbs", "of_parts")
 NO_STATES = words("verbs", "no_states")
+OF_TARGETS = words("verbs", "of_targets")
+"""A place after them and their object is the object's."""
 POSTURES = words("verbs", "postures")
 """What needs no object: "standing couple" begins with an adjective."""
 COVERS = words("verbs", "covers")
@@ -125,6 +127,7 @@ CLOTHES = words("nouns", "clothes")
 VESSELS = words("nouns", "vessels")
 SCENERY = words("nouns", "scenery")
 """Places that are rarely what a participle after them is said of."""
+PLURAL_MODIFIERS = words("nouns", "plural_modifiers")
 IGNORED = words("nouns", "ignored")
 IGNORED_HEADS = words("nouns", "ignored_heads")
 STYLE = words("style", "heads")
@@ -519,11 +522,96 @@ def _settle(
         return "ing" if doing or before == "be" else "noun"
     if kind == "noun" and before == "auxiliary" and follows in _STARTS_NOUN_PHRASE:
         return "verb"
+    if kind == "noun" and before == "noun" and _is_unlisted_verb(word, pieces, at, tokens):
+        return "verb"
     if kind in ("preposition", "adverb"):
         return "preposition" if kind == "preposition" else "adverb"
     if kind == "determiner" or kind == "article":
         return kind
     return "noun" if kind in ("either", "weak") else cast(Tag, kind)
+
+
+_SINGLE = frozenset({"a", "an", "one", "each", "every", "another", "this", "that"})
+"""Determiners of a single thing."""
+_WAYS = words("prepositions", "ways")
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The noun phrase that ends before a word."""
+
+    head: str
+    """Its last noun, in lower case."""
+    by: Token | None
+    """Its first determiner, if it has one."""
+    joined: bool
+    """Whether "and" stands before it: "a man and a dog"."""
+
+    @property
+    def single(self) -> bool:
+        """Whether its determiner and its noun are those of one thing."""
+        named = self.by is not None and self.by.lower in _SINGLE
+        return named and singular(self.head) == self.head and self.head not in GROUPS
+
+
+def _opened(tokens: Sequence[Token]) -> _Opened:
+    """Return the noun phrase that ends with the last noun of ``tokens``."""
+    spoken = [token for token in tokens if token.tag != "adverb"]
+    head = spoken.pop().lower
+    while spoken and spoken[-1].tag in ("noun", "adjective"):
+        spoken.pop()
+    by = None
+    while spoken and spoken[-1].tag in _DETERMINING:
+        by = spoken.pop()
+    return _Opened(head, by, bool(spoken) and spoken[-1].tag == "and")
+
+
+def _is_unlisted_verb(
+    word: str, pieces: Sequence[tuple[str, Tag | None]], at: int, tokens: Sequence[Token]
+) -> bool:
+    """Return whether a word of no list is what the noun before it does: "a yeti gnarfs a bone".
+
+    Two noun phrases do not stand side by side, "a" is not said of several, and within a name the
+    plural is rare. So a form that goes with the number of the noun before is a verb.
+    """
+    if not word.isalpha() or pieces[at][0][:1].isupper():
+        return False
+    subject = _opened(tokens)
+    one, third = singular(subject.head) == subject.head, singular(word) != word
+    if subject.head in GROUPS or subject.head in NUMBERS or word in PLURAL_MODIFIERS:
+        return False
+    if third != one and not (subject.joined and not third):
+        return False
+    if third and subject.single:
+        return True
+    follows = _next_rough(pieces, at)
+    after = [text.lower() for text, _ in pieces[at + 1 :]]
+    if follows in _STARTS_NOUN_PHRASE and after[0] != "that":
+        return True
+    if not is_animate(subject.head) or word in _NAMED_WITH:
+        return False
+    if after and after[0].partition(" ")[0] in _WAYS:
+        return True
+    if follows not in ("noun", "either", "adjective") or subject.by is None:
+        return False
+    # "Two women tennis players" are players.
+    named = _noun_run(pieces, at + 1)[-1]
+    return third or (subject.by.tag in ("number", "determiner") and not is_animate(named))
+
+
+def _noun_run(pieces: Sequence[tuple[str, Tag | None]], at: int) -> list[str]:
+    """Return the words from ``at`` that may belong to one noun phrase."""
+    run = []
+    for text, known in pieces[at:]:
+        if (known or rough(text.lower())) not in ("noun", "either", "weak", "adjective"):
+            break
+        run.append(text.lower())
+    return run
+
+
+_DETERMINING = frozenset({"article", "possessive", "number", "determiner"})
+_NAMED_WITH = PARTS | THING_PARTS | CLOTHES | {f"{word}s" for word in PARTS | THING_PARTS | CLOTHES}
+"""What is named with the person or animal before it: "the dog ears"."""
 
 
 _LISTED = frozenset({"color", "material", "texture"})
@@ -616,6 +704,8 @@ def _settle_verb(
         return "verb" if follows in _STARTS_NOUN_PHRASE and third else "noun"
     if before not in _BEFORE_VERB:
         return "noun"
+    if third and before == "noun" and _opened(tokens).single:
+        return "verb"
     one = before == "relative" or not tokens or _is_one(tokens[-1])
     if third != one and before not in ("pronoun", "relative"):
         # Notes such as "person ride bike" have no articles and no endings.

@@ -18,6 +18,7 @@ from functools import lru_cache
 from scenewright.agents.parsers.tagging import (
     ARTICLES,
     BE,
+    CLOTHES,
     COMPOUNDS,
     EMPTY,
     EMPTY_STATES,
@@ -25,9 +26,13 @@ from scenewright.agents.parsers.tagging import (
     GROUPS,
     IGNORED,
     NUMBERS,
+    PARTS,
+    PLURAL_MODIFIERS,
     SIDE_NAMES,
+    Token,
     Word,
     graded,
+    is_animate,
     options,
     phrases,
     rough,
@@ -74,6 +79,7 @@ class CaptionWarning(UserWarning):
 NEGATED = "a negation"
 FOREIGN = "not English"
 UNKNOWN = "not understood"
+NAME = "read as part of one name"
 ABSENT = "what must not be there is the negative prompt's"
 _QUOTED = 3
 """Passages that a message quotes at most."""
@@ -279,10 +285,38 @@ def _is_held(word: str, said: frozenset[str], quotes: dict[str, str]) -> bool:
     return lower in said or bool(_stems(lower) & said)
 
 
+def crowded_names(tokens: Sequence[Token]) -> list[str]:
+    """Return the words that a name has after a plural of persons or animals.
+
+    "Women clothing store" may be a store, or what women do: a plural is rarely part of a name.
+    """
+    found: list[str] = []
+    plural = False
+    for at, token in enumerate(tokens):
+        if token.tag != "noun":
+            plural = False
+        elif plural:
+            found.append(token.text)
+        elif at + 1 < len(tokens) and tokens[at + 1].tag == "noun":
+            lower = token.lower
+            plural = singular(lower) != lower and is_animate(lower) and not _is_named_so(tokens, at)
+    return found
+
+
+def _is_named_so(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether a plural is of a part or of clothes: "mens shoes", "dogs ears"."""
+    last = next(
+        (step for step in range(at + 1, len(tokens)) if tokens[step].tag != "noun"), len(tokens)
+    )
+    head = singular(tokens[last - 1].lower)
+    return tokens[at].lower in PLURAL_MODIFIERS or head in PARTS or head in CLOTHES
+
+
 @lru_cache(maxsize=16384)
 def _stems(word: str) -> frozenset[str]:
-    base = verb_base(word)
-    found = {singular(word), graded(word) or "", ing_form(base) if base else ""}
+    # A verb of no list stands in the scene in the form of what is being done.
+    base = verb_base(word) or singular(word)
+    found = {singular(word), graded(word) or "", ing_form(base)}
     return frozenset(found - {""})
 
 

@@ -195,7 +195,7 @@ def how_to_get(presents: Iterable[Present], command: str, own: str) -> str:
         for row in rows
     ]
     lines.append(f"Get what is missing with `{command}` ({total}).")
-    lines.append(f"It goes to {cache_folder()}; HF_HOME names another place.")
+    lines.append("It goes to the hub's cache folder; HF_HOME names another place.")
     if any(present.gated for present in lost):
         lines.append(
             "Gated: first accept the licence on https://huggingface.co/REPOSITORY, and log in "

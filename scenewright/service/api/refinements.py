@@ -145,7 +145,7 @@ async def _stream(
                     number = None if told.number is None else str(told.number)
                     yield ServerSentEvent(told.data, event=told.kind, id=number)
     except ServiceError as error:
-        yield _problem(error.status, error.detail)
+        yield _problem(error.status, service.disclosure.text(error))
     except (SQLAlchemyError, OSError) as error:
         # A client that loses the stream comes again with the number of what it has heard.
         away = service.storage.error_of(error)

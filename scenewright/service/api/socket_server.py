@@ -6,6 +6,7 @@ import asyncio
 import gc
 import socket
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,38 @@ _BACKLOG = 2048
 _GRACE_SECONDS = 5
 _THREADS = 32
 _SWITCH_SECONDS = 0.001
+_OLDEST = 2
+"""Generation of the objects that only a search of all of them looks at."""
+
+
+class Freezer:
+    """Leave what the first runs load out of the searches for garbage.
+
+    A search of all objects stands still for a tenth of a second and more where the libraries of a
+    run are among them. What survives one by the ten thousand is modules; that is done a few times
+    only, so that little of what was at work just then is kept for good.
+    """
+
+    def __init__(self, many: int = 50_000, times: int = 5) -> None:
+        """``many``: objects that survive a search, beyond which they are left out of the next."""
+        self._many = many
+        self._left = times
+
+    def begin(self) -> None:
+        """Hear of every search."""
+        gc.callbacks.append(self._heard)
+
+    def end(self) -> None:
+        """Hear of no further search."""
+        if self._heard in gc.callbacks:
+            gc.callbacks.remove(self._heard)
+
+    def _heard(self, phase: str, info: Mapping[str, int]) -> None:
+        if phase != "stop" or info["generation"] != _OLDEST or self._left <= 0:
+            return
+        if len(gc.get_objects(_OLDEST)) > self._many:
+            gc.freeze()
+            self._left -= 1
 
 
 class Server(GuestServer):
@@ -33,6 +66,7 @@ class Server(GuestServer):
         """``app``: what is served."""
         self._app = app
         self._failure: BaseException | None = None
+        self._freezer = Freezer()
         super().__init__(
             uvicorn.Config(
                 self._served,
@@ -70,6 +104,7 @@ class Server(GuestServer):
             raise self._failure from None
         # What was loaded stays: a search of it for garbage would hold all streams up each time.
         gc.freeze()
+        self._freezer.begin()
         gc.enable()
 
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,6 +129,7 @@ class Server(GuestServer):
         service = getattr(self._app.state, "service", None)
         if service is not None:
             service.live.close()
+        self._freezer.end()
         await super().shutdown(sockets)
 
 

@@ -6,6 +6,7 @@ in the log.
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 import tempfile
@@ -13,12 +14,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from scenewright.core.validation import cut_short
+from scenewright.providers.hub.cache import cache_folder
 from scenewright.service.core.errors import ServiceError
 
 _PACKAGE = __name__.partition(".")[0]
 MOST_DETAIL = 4000
 """Longest text of an error, in characters."""
 _BEFORE = r"(?<![\w/:.-])"
+_LEAST_QUOTED, _CUT = 12, 60
+"""Characters of a library's text that are taken for a quote of it, and those that a quote has at
+least where it was cut."""
+_QUOTED = re.compile(r"(?P<open>[(:])\s*(?:[A-Z]\w*(?:Error|Exception|Warning)?:\s*)?$")
 _AFTER = r"(?:/[^\s'\"`,;:()\[\]<>]*|(?![\w.-]))"
 
 
@@ -41,14 +47,13 @@ class Disclosure:
 
     def text(self, error: BaseException) -> str:
         """Return what of ``error`` a client may read."""
-        if isinstance(error, ServiceError):
-            return self.clean(error.detail)
         if not is_own(error):
             return (
                 f"an error of the service ({type(error).__name__}): its log says more. Try again, "
                 "and tell the service's operator if it stays"
             )
-        return self.clean(str(error) or type(error).__name__)
+        said = error.detail if isinstance(error, ServiceError) else str(error)
+        return self.clean(_without_quotes(said, error) or type(error).__name__)
 
     def clean(self, text: str) -> str:
         """Return ``text`` in its lines, each path of the server cut down to its last name."""
@@ -58,9 +63,44 @@ class Disclosure:
         return cut_short(found, MOST_DETAIL).encode(errors="replace").decode()
 
 
+def _without_quotes(text: str, error: BaseException) -> str:
+    """Return an own error's ``text`` without what it quotes of a library's error behind it."""
+    seen = {id(error)}
+    cause = error.__cause__ or error.__context__
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        # The text of a lookup's error is the name that was looked up.
+        if not is_own(cause) and not isinstance(cause, LookupError):
+            said = str(cause).strip()
+            for line in (said, *said.splitlines()):
+                text = _without_quote(text, line.strip())
+        cause = cause.__cause__ or cause.__context__
+    return text
+
+
+def _without_quote(text: str, quote: str) -> str:
+    """Return ``text`` without ``quote``, or its beginning if it was cut, where one stands.
+
+    It stands in parentheses or after a colon, with or without the name of its class. A few
+    characters are no quote: they may be a name that was sent.
+    """
+    if text == quote:
+        return ""
+    at = text.find(quote[:_CUT]) if len(quote) >= _LEAST_QUOTED else -1
+    before = _QUOTED.search(text[:at]) if at >= 0 else None
+    if before is None:
+        return text
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(text[at:], quote, strict=False))
+    end = at + sum(1 for _ in same)
+    if before["open"] == "(" and text[end : end + 1] == ")":
+        end += 1
+    return text[: before.start()].rstrip() + text[end:]
+
+
 def _usual_folders() -> Iterable[Path]:
     yield Path(__file__).parents[3].parent
     yield from map(Path, (sys.prefix, sys.base_prefix, tempfile.gettempdir()))
+    yield cache_folder()
     for find in (Path.cwd, Path.home):
         try:
             yield find()

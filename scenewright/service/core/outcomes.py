@@ -138,7 +138,7 @@ def _outcome(run: Run, result: RunResult | None, base: str) -> Outcome:
         prompt=best.prompt if best is not None else "",
         scene=result.scene if result is not None else request.scene,
         facts=tuple(facts),
-        warnings=(*unread_of(request), *(result.warnings if result is not None else ())),
+        warnings=(*unread_of(run.request), *(result.warnings if result is not None else ())),
         sgscore=Scores(
             loop=card.sgscore if card is not None else None,
             report=report.sgscore if report is not None else None,
@@ -184,17 +184,19 @@ async def submit_all(
     requests: Sequence[RefinementRequest],
     door: Door,
     key: str | None = None,
+    body: str = "",
 ) -> list[Run]:
     """Take all of ``requests`` in, or none: if one is refused, those before it are cancelled.
 
     ``key``: the caller's own idempotency key, which errors name in place of the keys that the door
-    has made of it.
+    has made of it. ``body``: digest of the body that asks for all of them, so that the key is
+    refused with any other.
     """
     runs: list[Run] = []
     begun: list[Run] = []
     try:
         for request in requests:
-            run, new = await service.submit(identity, request, door)
+            run, new = await service.submit(identity, request, door, body=body)
             runs.append(run)
             if new:
                 begun.append(run)

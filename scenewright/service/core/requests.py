@@ -10,9 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from scenewright.agents.parsers.rules import CaptionError, Reading, read_caption
+from scenewright.agents.parsers.unread import Passage
 from scenewright.config.model_identity import apart_problem, identity_of_spec
 from scenewright.config.profiles import DIRECTOR, LOCAL_BACKEND, Profile, SettingsError
 from scenewright.config.settings import (
@@ -74,10 +75,16 @@ def triplets(text: str) -> SceneGraph:
         raise Unprocessable(f"the triplets cannot be read: {error}") from error
 
 
-def unread_of(request: RefinementRequest) -> tuple[str, ...]:
-    """Return what a run tells of the words of its text that were not read: a line, or none."""
-    assert isinstance(request.scene, SceneGraph)
-    told = Reading(request.scene, request.unread).warning
+_UNREAD = TypeAdapter(tuple[Passage, ...])
+
+
+def unread_of(request: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a run tells of the words of its text that were not read: a line, or none.
+
+    ``request`` as it is stored; its scene, which may be large, is not read.
+    """
+    passages = _UNREAD.validate_python(request.get("unread", ()))
+    told = Reading(SceneGraph(), passages).warning
     return (told,) if told else ()
 
 

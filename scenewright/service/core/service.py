@@ -44,7 +44,7 @@ from scenewright.service.core.artifacts.base import (
     LocalArtifacts,
     UploadStore,
 )
-from scenewright.service.core.aside import Aside, size_of
+from scenewright.service.core.aside import Aside, size_of, size_of_request
 from scenewright.service.core.database import RUNS
 from scenewright.service.core.disclosure import Disclosure
 from scenewright.service.core.driving import Driver, Models
@@ -161,10 +161,12 @@ class Service:
         door: Door = "api",
         *,
         agent: bool = False,
+        body: str = "",
     ) -> tuple[Run, bool]:
         """Take a run in; whether it is new. Raises ``ServiceError``: see ``errors.py``.
 
-        What would fail later is refused, see :mod:`.admission`.
+        What would fail later is refused, see :mod:`.admission`. ``body``: as
+        :meth:`RunStore.create` has it.
         A run that an outside ``agent`` directs does not get in line: it waits for its first tool.
         """
         if self.worker.draining:
@@ -200,10 +202,11 @@ class Service:
         run, new = await self.store.create(
             identity.tenant,
             await self.aside.compute(size_of(scene), taken.model_dump, mode="json"),
-            title=title_of(taken),
+            title=await self.aside.compute(size_of(scene), title_of, taken),
             door=door,
             key_id=identity.key_id,
             idempotency_key=request.idempotency_key,
+            body=body,
             status="paused" if agent else "queued",
         )
         self.observing.submitted(run.id)
@@ -232,11 +235,13 @@ class Service:
 
         ``result`` as :meth:`result` gives it.
         """
-        asked = RefinementRequest.model_validate(run.request)
+        unread = unread_of(run.request)
         if result is not None:
-            return (*unread_of(asked), *result.warnings)
+            return (*unread, *result.warnings)
+        read = RefinementRequest.model_validate
+        asked = await self.aside.in_turn(size_of_request(run.request), read, run.request)
         text = (await self.covered(asked, taken=True)).text
-        return (*unread_of(asked), *((text,) if text else ()))
+        return (*unread, *((text,) if text else ()))
 
     async def within_budget(self, identity: Identity) -> None:
         """Raise ``Forbidden`` (or ``Busy``) if the identity's key has no dollars left.
@@ -262,7 +267,8 @@ class Service:
         position = await self.store.position(run)
         result = await self.result(run)
         warnings = await self.warnings(run, result)
-        return await asyncio.to_thread(refinement_of, run, result, position, warnings)
+        size = size_of_request(run.request)
+        return await self.aside.in_turn(size, refinement_of, run, result, position, warnings)
 
     async def result(self, run: Run) -> RunResult | None:
         """Return the result in the run's folder; None before the run has begun.

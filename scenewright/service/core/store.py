@@ -74,16 +74,18 @@ class RunStore:
         door: Door = "api",
         key_id: str | None = None,
         idempotency_key: str | None = None,
+        body: str = "",
         status: Status = "queued",
     ) -> tuple[Run, bool]:
         """Return a waiting run, and whether it is new.
 
-        The same ``idempotency_key`` of the same tenant gives the run that is there. Its budget is
-        capped by what the API key ``key_id`` has left. Raises ``Conflict`` if that was another
-        request, ``Busy`` if the queue is full or the key has its runs, ``Forbidden`` if all that
-        the key may spend is spent.
+        The same ``idempotency_key`` of the same tenant gives the run that is there. ``body`` is
+        the digest of what was sent, where ``request`` is only a part of that. The run's budget is
+        capped by what the API key ``key_id`` has left. Raises ``KeyReused`` if the key came with
+        another request or body, ``Busy`` if the queue is full or the key has its runs,
+        ``Forbidden`` if all that the key may spend is spent.
         """
-        digest = await asyncio.to_thread(_digest_of, request)
+        digest = await asyncio.to_thread(_digest_of, request, body)
         now = self._clock()
         values: dict[str, Any] = {
             "id": f"run_{secrets.token_hex(16)}",
@@ -414,10 +416,10 @@ class RunStore:
         await connection.execute(update(RUNS).where(RUNS.c.id == run).values(**values))
 
 
-def _digest_of(request: Mapping[str, Any]) -> str:
+def _digest_of(request: Mapping[str, Any], body: str = "") -> str:
     # The same scene in other words is the same request.
     told = {name: value for name, value in request.items() if name != "sentence"}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(f"{json.dumps(told, sort_keys=True)}{body}".encode()).hexdigest()
 
 
 def _kept(text: str | None) -> str | None:

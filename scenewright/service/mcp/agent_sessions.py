@@ -363,10 +363,10 @@ class AgentSessions:
         except asyncio.CancelledError:
             driven = DriveResult("cancelled" if session.wishes.cancel else "paused")
         except (RunBusy, RunInterrupted, Unavailable) as error:
-            driven = DriveResult("paused", str(error))
+            driven = DriveResult("paused", self.service.disclosure.text(error))
         except Exception as error:
             log.warning("a director's run fails", extra={"run": run.id}, exc_info=True)
-            driven = DriveResult("failed", str(error) or type(error).__name__)
+            driven = DriveResult("failed", self.service.disclosure.text(error))
         finally:
             self._open.pop(run.id, None)
             try:

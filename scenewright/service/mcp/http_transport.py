@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 from fastapi import FastAPI
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import INTERNAL_ERROR, INVALID_REQUEST
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from scenewright.service.core.errors import Unauthorized
 from scenewright.service.core.identity import Identity
@@ -84,7 +85,58 @@ class _Entry:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         manager: StreamableHTTPSessionManager = scope["app"].state.mcp
-        await manager.handle_request(scope, receive, send)
+        await manager.handle_request(scope, receive, _Refusals(send))
+
+
+_ENVELOPE_ERRORS = {
+    PARSE_ERROR: (PARSE_ERROR, "the body is not valid JSON: send one JSON-RPC message"),
+    INVALID_PARAMS: (
+        INVALID_REQUEST,
+        'the body is not a JSON-RPC message: send an object with "jsonrpc": "2.0", a method, its '
+        "params as an object, and for a request an id",
+    ),
+}
+"""Code and text of errors of a whole body by the SDK's code for them."""
+
+
+class _Refusals:
+    """Send replies on; of a body that the SDK could not read, with an error in our own words."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._begun: Message | None = None
+        self._body = b""
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == 400:
+            self._begun = message
+            return
+        if self._begun is None:
+            await self._send(message)
+            return
+        self._body += message.get("body", b"")
+        if message.get("more_body", False):
+            return
+        begun, body = self._begun, _in_words(self._body)
+        rest = [pair for pair in begun["headers"] if pair[0].lower() != b"content-length"]
+        headers = [*rest, (b"content-length", str(len(body)).encode())]
+        await self._send({**begun, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _in_words(body: bytes) -> bytes:
+    """Return an error's body with our text if it belongs to no request: its id is null."""
+    try:
+        said = json.loads(body)
+        code = said["error"]["code"] if said.get("id") is None else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return body
+    if code not in _ENVELOPE_ERRORS:
+        return body
+    own, message = _ENVELOPE_ERRORS[code]
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": None, "error": {"code": own, "message": message}}
+    ).encode()
 
 
 def _identity(context: RequestContext) -> Identity:

@@ -23,6 +23,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolResult,
     GetPromptResult,
@@ -39,6 +40,7 @@ from scenewright.core.images import ImageError
 from scenewright.core.ports.backend import BackendError
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.scene import SceneError
+from scenewright.core.validation import first_problem
 from scenewright.core.version import VERSION
 from scenewright.graphs.errors import RunError
 from scenewright.prompts import load_prompt
@@ -51,6 +53,8 @@ from scenewright.service.mcp.calls import Call
 from scenewright.service.mcp.replies import ROOT, ToolResult
 from scenewright.service.mcp.schemas import input_schema, output_schema
 from scenewright.tools.director import Arguments, wrong_arguments
+
+log = logging.getLogger(__name__)
 
 RequestContext = ServerRequestContext[AgentSessions, Any]
 Identify = Callable[[RequestContext], Identity]
@@ -185,6 +189,9 @@ class _Server(MCPServer[AgentSessions]):
                 raise ToolError(wrong_arguments(name, cause)) from cause
             if isinstance(cause, (ServiceError, *_KNOWN)):
                 raise ToolError(_message(cause)) from cause
+            away = _storage_error(cause)
+            if away is not None:
+                raise ToolError(_message(away)) from cause
             raise UnexpectedToolError(
                 f"{name} failed inside the service: try again, and look at the service's log if it "
                 "fails again"
@@ -210,7 +217,8 @@ class _Server(MCPServer[AgentSessions]):
             if isinstance(cause, _KNOWN):
                 raise ResourceError(_message(cause)) from cause
             if not isinstance(cause, ValidationError):
-                raise
+                away = _storage_error(cause)
+                raise (error if away is None else ResourceError(_message(away))) from cause
         except ResourceNotFoundError:
             pass
         raise ResourceNotFoundError(
@@ -288,11 +296,35 @@ def mcp_server(
 
 
 async def _note_request(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+    """Note the request at work, and tell what goes wrong with it in our own words.
+
+    The SDK would send the text of an error that no handler expects.
+    """
     _REQUEST.set(ctx)
-    return await call_next(ctx)
+    try:
+        return await call_next(ctx)
+    except MCPError:
+        raise
+    except ValidationError as error:
+        told = f"the params of {ctx.method[:60]!r} are wrong: {first_problem(error, 'params')}"
+        raise MCPError(INVALID_PARAMS, told) from error
+    except Exception as error:
+        away = _storage_error(error)
+        if away is None:
+            log.exception("the MCP request %r failed", ctx.method[:60])
+        raise MCPError(INTERNAL_ERROR, _message(away or error)) from error
 
 
 def _message(error: Exception) -> str:
+    """Return what the client of the request at work may read of ``error``."""
+    told = _REQUEST.get().lifespan_context.service.disclosure.text(error)
     if isinstance(error, ServiceError) and error.retry_after is not None:
-        return f"{error.detail} (again in {error.retry_after:.0f} s)"
-    return str(error)
+        return f"{told} (again in {error.retry_after:.0f} s)"
+    return told
+
+
+def _storage_error(error: BaseException | None) -> ServiceError | None:
+    """Return what a client is told if ``error`` is about the state of database or disk."""
+    if error is None:
+        return None
+    return _REQUEST.get().lifespan_context.service.storage.error_of(error)

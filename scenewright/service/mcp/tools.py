@@ -20,7 +20,7 @@ from PIL import Image
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.director_record import ACCEPT
 from scenewright.runs.folder import EVENTS
-from scenewright.runs.report.record import PageError, read_run
+from scenewright.runs.report.record import read_run
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.images import image_bytes
 from scenewright.service.api.parse import parsed
@@ -32,6 +32,7 @@ from scenewright.service.core.schemas import (
     ParseResponse,
     RefinementRequest,
 )
+from scenewright.service.core.service import reading
 from scenewright.service.core.store import Run
 from scenewright.service.mcp.agent_sessions import AgentToolCall, Reply, is_agents
 from scenewright.service.mcp.arguments import (
@@ -111,16 +112,14 @@ async def image_file(call: Call, run: str, image: str) -> bytes:
 async def run_page(call: Call, run: str) -> str:
     """Return a run of the caller as a page; ``NotFound`` if there is none."""
     found = await call.run(run)
-    return await asyncio.to_thread(_page, await call.service.artifacts.whole(found.id))
+    return await asyncio.to_thread(_page, found.id, await call.service.artifacts.whole(found.id))
 
 
-def _page(folder: Path) -> str:
+def _page(run: str, folder: Path) -> str:
     if not (folder / EVENTS).is_file():
         raise NotFound("the run has not begun: there is no page of it yet")
-    try:
+    with reading(run):
         return render_run(read_run(folder))
-    except PageError as error:
-        raise NotFound(str(error)) from error
 
 
 _DATA = re.compile(r"data:[\w.+/-]*(?:;[\w=.-]+)*;base64,", re.ASCII)
@@ -224,9 +223,7 @@ async def _picture(call: Call, given: str) -> Image.Image:
     try:
         data = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise Unprocessable(
-            f"image is not valid base64 ({error}): encode the file's bytes"
-        ) from error
+        raise Unprocessable("image is not valid base64: encode the file's bytes") from error
     return await asyncio.to_thread(decoded, data, settings)
 
 
@@ -312,7 +309,7 @@ async def _direct(name: str, call: Call, given: Directed) -> CallToolResult:
     if said is None:
         raise Unavailable("the run was closed before the call: call again")
     if not said.ok:
-        return error_result(said.text)
+        return error_result(call.service.disclosure.clean(said.text))
     told = ToolResult(run=run.id, tool=name, done=True, told=_data(said), next=_DRAWN)
     return reply(told, said.picture)
 

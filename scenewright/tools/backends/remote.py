@@ -29,7 +29,13 @@ from scenewright.core.ports.backend import (
     GenerationStep,
 )
 from scenewright.providers.caller import Caller
-from scenewright.providers.retry import CallError, PermanentError, RateLimited, UnusableReply
+from scenewright.providers.retry import (
+    CallError,
+    PermanentError,
+    RateLimited,
+    Transient,
+    UnusableReply,
+)
 from scenewright.providers.usage import ExpectedUsage, Reply, Usage
 from scenewright.tools.backends.image_models import ImageCaps, image_caps_of
 from scenewright.tools.backends.image_wire import (
@@ -240,11 +246,13 @@ class RemoteBackend:
                     f"Wait and go on, or lower concurrent or requests_per_minute in "
                     f"[accounts.{self._account}] of scenewright.toml"
                 )
-            case _:
+            case Transient(timed_out=True):
                 return (
                     f"Try again; a slow model needs a longer timeout in [accounts.{self._account}] "
                     "of scenewright.toml"
                 )
+            case _:
+                return "What was drawn before is kept: try again once that has passed"
 
     def _check(self, request: GenerationRequest) -> None:
         if (request.width is None) != (request.height is None):

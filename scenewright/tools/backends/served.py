@@ -31,7 +31,7 @@ from scenewright.providers.model_serving import (
     encoded_image,
     line_of,
 )
-from scenewright.providers.retry import CallError, PermanentError
+from scenewright.providers.retry import CallError, Decision, PermanentError, Transient
 from scenewright.providers.usage import Reply, Usage
 
 
@@ -137,7 +137,8 @@ class ServedBackend:
             )
         except CallError as error:
             # What the model refuses says itself what to do.
-            advice = "" if isinstance(error.decision, PermanentError) else f". {self._advice()}"
+            final = isinstance(error.decision, PermanentError)
+            advice = "" if final else f". {self._advice(error.decision)}"
             raise BackendError(f"{self.id} drew nothing: {error}{advice}") from None
         reply, image = done.value
         return GeneratedImage(
@@ -180,7 +181,9 @@ class ServedBackend:
                         raise RefusedReply(problem.status, problem.detail, problem.retry_after)
         raise InvalidReply("the server ended its reply before the picture")
 
-    def _advice(self) -> str:
+    def _advice(self, decision: Decision) -> str:
+        if isinstance(decision, Transient) and not decision.timed_out:
+            return "What was drawn before is kept: try again once that has passed"
         return (
             "Try again; where drawings wait long for a replica, give a longer timeout in "
             f"[accounts.{self._account}] of scenewright.toml or serve more replicas"

@@ -264,3 +264,54 @@ def test_a_text_that_is_neither_is_refused_by_the_reader_that_it_is_meant_for(
     assert len(read_source(file).scene.relations) == 2
     with pytest.warns(CaptionWarning, match="Hund"):
         scene_of("A cat is on a sofa. Ein Hund auf dem Tisch.")
+
+
+@pytest.mark.parametrize(
+    ("caption", "objects", "said"),
+    [
+        (
+            "A dragon breathes fire on a castle",
+            ["dragon.1", "fire.1", "castle.1"],
+            {"dragon.1 breathing fire.1", "fire.1 on castle.1"},
+        ),
+        ("A yeti gnarfs a bone", ["yeti.1", "bone.1"], {"yeti.1 gnarfing bone.1"}),
+        ("A hobbit yodels on a hill", ["hobbit.1", "hill.1"], {"hobbit.1 yodeling on hill.1"}),
+        ("The wizard zorps a frog", ["wizard.1", "frog.1"], {"wizard.1 zorping frog.1"}),
+        ("Knights storgle the gate", ["knight.1", "knight.2", "gate.1"],
+         {"knight.1 storgling gate.1", "knight.2 storgling gate.1"}),
+        ("The cat now blorps into a box", ["cat.1", "box.1"], {"cat.1 blorping into box.1"}),
+        ("Two men snarf soup", ["man.1", "man.2", "soup.1"],
+         {"man.1 snarfing soup.1", "man.2 snarfing soup.1"}),
+        ("a man and a dog snorf across a road", ["man.1", "dog.1", "road.1"],
+         {"man.1 snorfing across road.1", "dog.1 snorfing across road.1"}),
+        ("A man in a suit shakes a tree", ["man.1", "suit.1", "tree.1"],
+         {"man.1 in suit.1", "man.1 shaking tree.1"}),
+        ("A girl with a bow and a dress hugs a bear", ["girl.1", "bow.1", "dress.1", "bear.1"],
+         {"girl.1 with bow.1", "girl.1 with dress.1", "girl.1 hugging bear.1"}),
+        ("A man with a hat and a cane waves", ["man.1", "hat.1", "cane.1"],
+         {"man.1 with hat.1", "man.1 with cane.1"}),
+        ("An elephant sprays water on its calf", ["elephant.1", "water.1", "calf.1"],
+         {"elephant.1 spraying water.1", "water.1 on calf.1", "elephant.1 has calf.1"}),
+    ],
+)  # fmt: skip
+def test_a_verb_of_no_list_is_told_by_its_place(
+    caption: str, objects: list[str], said: set[str]
+) -> None:
+    assert names(parse_caption(caption)) == objects
+    assert relations(caption) == said
+
+
+@pytest.mark.parametrize(
+    ("caption", "objects"),
+    [
+        ("A winter sports resort in the mountains", ["winter sports resort.1"]),
+        ("The kitchen cabinets above the stove", ["kitchen cabinet.1", "kitchen cabinet.2"]),
+        ("The dog toys on the floor", ["dog toy.1", "dog toy.2"]),
+        ("The horse stables behind the barn", ["horse stable.1", "horse stable.2"]),
+        ("A computer games console on a table", ["computer games console.1"]),
+        ("a couple bananas on a plate", ["couple banana.1", "couple banana.2"]),
+        ("soup with pasta letters that say hello", ["soup.1", "pasta letter.1", "pasta letter.2"]),
+    ],
+)
+def test_a_name_of_several_nouns_stays_one_name(caption: str, objects: list[str]) -> None:
+    assert names(parse_caption(caption))[: len(objects)] == objects

@@ -154,3 +154,23 @@ def test_every_passage_is_one_of_the_text(text: str) -> None:
     for passage in found:
         assert 0 <= passage.start < passage.end <= len(text)
         assert text[passage.start : passage.end] == passage.text
+
+
+@pytest.mark.parametrize(
+    ("caption", "words"),
+    [
+        ("two women tennis players on a court", ["tennis players"]),
+        ("vikings war near a hill", ["war"]),
+        ("dogs ears and mens shoes", []),
+        ("a sports car beside a kids table", []),
+    ],
+)
+def test_words_behind_a_plural_are_told_as_part_of_a_name(caption: str, words: list[str]) -> None:
+    assert unread(caption) == words
+    reasons = {passage.reason for passage in read_caption(caption).unread}
+    assert reasons <= {"read as part of one name"}
+
+
+@pytest.mark.parametrize("caption", ["A yeti gnarfs a bone", "Knights storgle the gate"])
+def test_a_verb_of_no_list_leaves_its_trace(caption: str) -> None:
+    assert unread(caption) == []

@@ -127,3 +127,23 @@ async def test_a_key_that_was_used_is_named_as_it_was_sent(url: str, door: str) 
     if door.startswith("/v1"):
         assert refused.headers["x-should-retry"] == "false"
     assert "the idempotency key 'order 66' was used for another request (run run_" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("door", "count"), [("/v1/images/generations", "n"), ("/sdapi/v1/txt2img", "batch_size")]
+)
+async def test_a_key_with_another_number_of_pictures_begins_nothing(
+    url: str, door: str, count: str
+) -> None:
+    async with httpx2.AsyncClient(base_url=url, timeout=30) as http:
+        headers = {"Idempotency-Key": "order 66", "x-stainless-retry-count": "1"}
+        body = {"prompt": SENTENCE, "scenewright": {"rounds": 1}, count: 2}
+        first = (await http.post(door, json=body, headers=headers)).raise_for_status()
+        for many in (1, 3):
+            refused = await http.post(door, json={**body, count: many}, headers=headers)
+            assert refused.status_code == 409
+            assert "the idempotency key 'order 66' was used for another request" in refused.text
+        again = (await http.post(door, json=body, headers=headers)).raise_for_status()
+        # Only the moment of the answer differs.
+        assert {**again.json(), "created": 0} == {**first.json(), "created": 0}
+        assert len((await http.get("/v1/refinements")).json()["items"]) == 2

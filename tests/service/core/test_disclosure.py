@@ -51,3 +51,32 @@ def test_an_error_of_a_library_is_named_and_no_more() -> None:
     assert "secret" not in told
     assert Disclosure().text(RunError("")) == "RunError"
     assert len(Disclosure().text(RunError("x" * 10_000))) == MOST_DETAIL
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("the picture is damaged ({error}): save it anew", "the picture is damaged: save it anew"),
+        ("it is not JSON: {error}. Write it anew", "it is not JSON. Write it anew"),
+        ("fails on cpu: ValueError: {error}; use fewer steps", "fails on cpu; use fewer steps"),
+        ("it does not load ({cut}): copy it again", "it does not load: copy it again"),
+        ("{error}", "RunError"),
+        ("it lacks 'unet'", "it lacks 'unet'"),
+    ],
+)
+def test_what_an_error_quotes_of_a_library_is_left_out(said: str, told: str) -> None:
+    library = ValueError("mat1 and mat2 shapes cannot be multiplied (4x8 and 9x2), " + "x" * 300)
+    own = RunError(said.format(error=library, cut=str(library)[:200]))
+    # As ``raise … from None`` leaves it.
+    own.__context__ = library
+    assert Disclosure().text(own) == told
+    asked = Unprocessable(str(own))
+    asked.__cause__ = own
+    assert Disclosure().text(asked) == told.replace("RunError", "Unprocessable")
+
+
+def test_a_name_that_was_looked_up_is_no_quote() -> None:
+    name = "a_profile_of_a_long_name"
+    error = Unprocessable(f"there is no profile: {name!r}")
+    error.__cause__ = KeyError(name)
+    assert Disclosure().text(error) == error.detail

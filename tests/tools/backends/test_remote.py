@@ -279,6 +279,17 @@ async def test_a_refusal_is_final_and_says_what_to_do(
     assert len(server.received) == 1
 
 
+async def test_who_cannot_be_reached_needs_no_longer_timeout(
+    backend: RemoteBackend, server: ImageServer, caller: Caller
+) -> None:
+    provider = "gemini" if "gemini" in backend.id else "openai"
+    away = made_for(server, caller, provider, base_url="http://127.0.0.1:9/v1")
+    with pytest.raises(BackendError, match="connection refused: check that the server") as caught:
+        await away.generate(RED, lambda name: pytest.fail(name))
+    assert "timeout" not in str(caught.value)
+    await away.aclose()
+
+
 async def test_the_key_is_in_no_error(backend: RemoteBackend, server: ImageServer) -> None:
     error = {"message": f"Incorrect API key provided: {KEY}", "code": "invalid_api_key"}
     server.script.append(lambda _: JSONResponse({"error": error}, 401))

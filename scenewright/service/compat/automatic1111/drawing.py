@@ -117,23 +117,21 @@ async def order(
         seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big")
     group = secrets.token_hex(16) if key is None else hashlib.sha256(key.encode()).hexdigest()
     requests = [
-        request.model_copy(
-            update={"seed": seed + at, "idempotency_key": f"{_KEY}:{group}:{at}:{body.count}"}
-        )
+        request.model_copy(update={"seed": seed + at, "idempotency_key": f"{_KEY}:{group}:{at}"})
         for at in range(body.count)
     ]
-    runs = await submit_all(service, identity, requests, DOOR, key)
+    sent = json.dumps(body.model_dump(mode="json"), sort_keys=True)
+    content = hashlib.sha256(sent.encode()).hexdigest()
+    runs = await submit_all(service, identity, requests, DOOR, key, content)
     profile = await asyncio.to_thread(profile_of, request, service.base, service.settings.profiles)
     ignored = ignored_of(body, features)
     return AcceptedRequest(body, tuple(runs), profile, features, size, ignored)
 
 
-def group_of(run: Run) -> tuple[str, int]:
-    """Return the shared settings of the runs of one request, and their number."""
+def _group_of(run: Run) -> str:
+    """Return the key that the runs of one request share."""
     parts = (run.idempotency_key or "").split(":")
-    if len(parts) != 4 or parts[0] != _KEY or not parts[3].isdecimal():
-        return run.id, 1
-    return parts[1], int(parts[3])
+    return parts[1] if parts[0] == _KEY and len(parts) > 1 else run.id
 
 
 async def reply_of(
@@ -349,7 +347,7 @@ async def at_work(service: Service, identity: Identity) -> list[Run]:
         identity.tenant, status=("queued", "running"), limit=MAX_LISTED
     )
     mine = [run for run in found if run.door == DOOR]
-    return [run for run in mine if group_of(run)[0] == group_of(mine[0])[0]]
+    return [run for run in mine if _group_of(run) == _group_of(mine[0])]
 
 
 async def progress_of(service: Service, identity: Identity, shown: bool) -> Progress:
@@ -358,14 +356,17 @@ async def progress_of(service: Service, identity: Identity, shown: bool) -> Prog
     if not runs:
         return Progress()
     results = [await service.result(run) for run in runs]
-    many = group_of(runs[0])[1]
+    # Those that have ended are no longer at work; they were begun with these.
+    newest, _ = await service.store.list(identity.tenant, limit=MAX_LISTED, brief=True)
+    begun = {run.id for run in newest if _group_of(run) == _group_of(runs[0])}
+    many = len(begun | {run.id for run in runs})
     done = many - len(runs)
     shares = [_share(run, result) for run, result in zip(runs, results, strict=True)]
     share = min(_NEARLY, (done + sum(shares)) / many)
     began = min(run.created for run in runs)
     elapsed = max(0.0, time.time() - began)
     run, result = _foremost(runs, results)
-    most = RefinementRequest.model_validate(run.request).rounds
+    most = _rounds_of(run)
     drawn = len(result.rounds) if result is not None else 0
     return Progress(
         progress=share,
@@ -401,7 +402,12 @@ def _share(run: Run, result: RunResult | None) -> float:
     if result is None:
         return 0.0
     done = sum(1.0 if record.loop_card is not None else _DRAWN for record in result.rounds)
-    return min(_NEARLY, done / RefinementRequest.model_validate(run.request).rounds)
+    return min(_NEARLY, done / _rounds_of(run))
+
+
+def _rounds_of(run: Run) -> int:
+    """Return the most rounds of a run, without reading its scene."""
+    return int(run.request["rounds"])
 
 
 def _foremost(

@@ -98,9 +98,10 @@ async def ask(
     if size is not None:
         request = drawn_at(request, size, await features_of(service, request))
     many = body.n or 1
-    content = hashlib.sha256(f"{body.model_dump_json()}{request.start}{request.mask}".encode())
+    sent = f"{body.model_dump_json()}{request.start}{request.mask}"
+    content = hashlib.sha256(sent.encode()).hexdigest()
     # Any client's key fits, and none meets one of another door.
-    group = hashlib.sha256(key.encode()).hexdigest() if key else content.hexdigest()
+    group = hashlib.sha256(key.encode()).hexdigest() if key else content
     async with turn(identity, group):
         # A retry may come while its first request is still being taken in.
         runs: list[Run] | None = None
@@ -117,7 +118,7 @@ async def ask(
                 )
                 for at in range(many)
             ]
-            runs = await submit_all(service, identity, requests, DOOR, key)
+            runs = await submit_all(service, identity, requests, DOOR, key, content)
     return AcceptedRequest(body, tuple(runs), model, size, request.start)
 
 
@@ -287,7 +288,11 @@ async def _form(
                 else:
                     texts.append((name, value))
     except HTTPException as error:
-        raise WrongParameter(None, f"the form cannot be read: {error.detail}") from error
+        raise WrongParameter(
+            None,
+            "the form cannot be read: check its boundary and its parts, of which at most 20 may be "
+            "files and 400 other fields",
+        ) from error
     return unfolded(texts), pictures, masks
 
 
@@ -378,9 +383,15 @@ def unfolded(texts: Iterable[tuple[str, str]]) -> dict[str, Any]:
     if isinstance(own, str):
         try:
             found["scenewright"] = json.loads(own)
+        except json.JSONDecodeError as error:
+            raise WrongParameter(
+                "scenewright", f"scenewright is not valid JSON: look at character {error.pos + 1}"
+            ) from error
         except (ValueError, RecursionError) as error:
             raise WrongParameter(
-                "scenewright", f"scenewright is not valid JSON: {error}"
+                "scenewright",
+                "scenewright is not valid JSON: it is nested too deep, or a number in it has too "
+                "many digits",
             ) from error
     return found
 

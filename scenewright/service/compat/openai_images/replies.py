@@ -194,6 +194,7 @@ async def _watch(
                 shown += 1
         await told.put(await _completed(service, identity, asked, run, kind, base_url))
     except ServiceError as error:
+        error.detail = service.disclosure.text(error)
         await told.put(_error(error))
     except Exception:
         # The reply has begun: no other handler can tell the client any more.

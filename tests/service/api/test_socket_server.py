@@ -1,0 +1,39 @@
+"""The service's process: searches for garbage."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from scenewright.service.api.socket_server import Freezer
+
+
+@pytest.fixture
+def frozen() -> Iterator[int]:
+    """Objects that are left out of searches; afterwards none are."""
+    gc.freeze()
+    yield gc.get_freeze_count()
+    gc.unfreeze()
+
+
+def test_what_many_searches_would_find_again_is_left_out_a_few_times(frozen: int) -> None:
+    freezer = Freezer(many=1000, times=2)
+    freezer.begin()
+    try:
+        few = [[] for _ in range(100)]
+        gc.collect()
+        assert gc.get_freeze_count() <= frozen
+        counts, kept = [], [few]
+        for _ in range(3):
+            kept.append([[] for _ in range(5000)])
+            gc.collect(1)
+            before = gc.get_freeze_count()
+            gc.collect()
+            counts.append(gc.get_freeze_count() - before)
+        assert min(counts[:2]) > 5000
+        assert counts[2] <= 0
+    finally:
+        freezer.end()
+    assert all(getattr(one, "__self__", None) is not freezer for one in gc.callbacks)
