@@ -234,7 +234,7 @@ class SceneStudy(Generic[S]):
         in ``file`` of the folder ``options.work``, by default ``default``.
         """
         count = quick if options.quick else options.scenes + -options.scenes % len(self.levels)
-        scenes = dict(enumerate(balanced_scenes(first + count, self.levels)[first:], first))
+        scenes = dict(enumerate(balanced_scenes(count, self.levels, first), first))
         with work_folder(options, default) as work:
             return self.rows(scenes, work / file, options.processes)
 

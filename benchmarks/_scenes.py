@@ -86,6 +86,12 @@ def level_at(number: int, levels: Sequence[AnyLevel] = LEVELS) -> AnyLevel:
     return levels[number % len(levels)]
 
 
-def balanced_scenes(count: int, levels: Sequence[AnyLevel] = LEVELS) -> list[SceneGraph]:
-    """Return ``count`` scenes, ``levels`` in turn: any beginning of the list is balanced too."""
-    return [held_out_scene(level_at(at, levels), at // len(levels)) for at in range(count)]
+def balanced_scenes(
+    count: int, levels: Sequence[AnyLevel] = LEVELS, first: int = 0
+) -> list[SceneGraph]:
+    """Return scenes ``first`` to ``first + count - 1``, ``levels`` in turn.
+
+    Any beginning of the list is balanced too.
+    """
+    numbers = range(first, first + count)
+    return [held_out_scene(level_at(at, levels), at // len(levels)) for at in numbers]

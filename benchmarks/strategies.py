@@ -44,7 +44,7 @@ from benchmarks._loop import (
     verb,
 )
 from benchmarks._rows import MeasuredScene, SceneStudy
-from benchmarks._scenes import LEVELS, balanced_scenes
+from benchmarks._scenes import ALL_LEVELS, balanced_scenes
 from benchmarks._templates import template
 from benchmarks.loop import SAVING
 from scenewright.config.profiles import Profile
@@ -122,8 +122,13 @@ async def measure_scene(
 ) -> dict[str, Any]:
     """Run all of :data:`RUNS` on ``scene``."""
     most = {"rounds": IMAGES, "budget": Budget(images=IMAGES)}
-    runs = refined(scene, at, profile, models, RUNS, scratch, **most)
-    results = {name: result async for name, result in runs}
+    results: dict[str, RunResult] = {}
+    tried: list[dict[str, Any]] = []
+    async for name, result in refined(scene, at, profile, models, RUNS, scratch, **most):
+        results[name] = result
+        if name != ROUTER:
+            # Read here: the folders are gone after the last run.
+            tried += rounds_of(result, models.backend.features.default_steps)
     router = tries(results[ROUTER])
     return {
         "kept": {name: read(result, IMAGES) for name, result in results.items()},
@@ -132,12 +137,7 @@ async def measure_scene(
         "acting": dict(sorted(Counter(name for name, _, _ in router).items())),
         "gained": dict(sorted(Counter(name for name, _, better in router if better).items())),
         "work": {name: result.totals["work"] for name, result in results.items()},
-        "tried": [
-            tried
-            for name, result in results.items()
-            if name != ROUTER
-            for tried in rounds_of(result, models.backend.features.default_steps)
-        ],
+        "tried": tried,
     }
 
 
@@ -173,7 +173,7 @@ def figures_of(rows: Sequence[RepairRow]) -> dict[str, Any]:
     """Return all figures; raises ``ValueError`` without rows."""
     figures: dict[str, Any] = {}
     gains = {f"router_vs_{name}": (ROUTER, name) for name in RUNS if name != ROUTER}
-    for prefix, some in level_parts(rows).items():
+    for prefix, some in level_parts(rows, ALL_LEVELS).items():
         cards = {name: [row.kept[name].report for row in some] for name in RUNS}
         figures |= score_figures(cards, gains, ("sgscore", "facts"), prefix)
     for name in RUNS:
@@ -218,7 +218,7 @@ def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
                 (run for run in RUNS if f"sgscore.{run}" in figures),
                 key=lambda run: -figures[f"sgscore.{run}"]["mean"],
             ),
-            levels=LEVELS,
+            levels=ALL_LEVELS,
             images=IMAGES,
             verdicts=verdicts(figures),
         )
@@ -227,10 +227,10 @@ def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
 
 
 @benchmark(
-    "3 scenes",
+    "5 scenes",
     clean=True,
     trials=["tuning"],
-    scenes=Option(120, "scenes", least=1),
+    scenes=Option(60, "scenes", least=1),
     processes=PROCESSES,
     work=folder(f"folder of the rows (default: {WORK})"),
     priors=Option(
@@ -246,12 +246,14 @@ def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
 )
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure all strategies."""
-    count = 3 if options.quick else options.scenes + -options.scenes % len(LEVELS)
+    count = 5 if options.quick else options.scenes + -options.scenes % len(ALL_LEVELS)
     first = TUNING if options.tuning else 0
     profile = miniature(options.quick)
-    study = SceneStudy.of(RepairRow, measure_scene, profile, runs=RUNS, images=IMAGES)
+    study = SceneStudy.of(
+        RepairRow, measure_scene, profile, levels=ALL_LEVELS, runs=RUNS, images=IMAGES
+    )
     with work_folder(options, WORK) as work:
-        scenes = dict(enumerate(balanced_scenes(first + count)[first:], first))
+        scenes = dict(enumerate(balanced_scenes(count, ALL_LEVELS, first), first))
         rows = study.rows(scenes, work / "rows.jsonl", options.processes)
     figures = figures_of(rows)
     if options.priors:
