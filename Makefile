@@ -37,9 +37,15 @@ help: ## List the targets (the default)
 demo: $(RUNS) ## Draw, check and repair three scenes; tells where the page is
 	$(VENV)/bin/scenewright demo --out out/demo $(ARGS)
 
+PYTEST := OMP_NUM_THREADS=1 $(PY) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+
 .PHONY: test
-test: $(STAMP) ## Run the tests side by side (ARGS="-k facts" passes options to pytest)
-	OMP_NUM_THREADS=1 $(PY) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile $(ARGS)
+test: $(STAMP) ## Run the tests but the slow ones (ARGS="-k facts" passes options to pytest)
+	$(PYTEST) -m "not slow" $(ARGS)
+
+.PHONY: test-slow
+test-slow: $(STAMP) ## Run the slow tests: killed processes, browsers, training, whole studies
+	$(PYTEST) -m slow $(ARGS)
 
 .PHONY: lint
 lint: $(STAMP) ## Check style, format and types
