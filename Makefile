@@ -18,6 +18,9 @@ PIP := $(PY) -m pip --disable-pip-version-check
 # A run's checkpoint may then rebuild only the types that its graph's state declares.
 LANGGRAPH_STRICT_MSGPACK ?= true
 export LANGGRAPH_STRICT_MSGPACK
+# uv installs no bytecode. Where none is kept either, as in many containers, every process compiles
+# all that it imports: ten seconds of a server's start.
+unexport PYTHONDONTWRITEBYTECODE
 
 # An environment that was moved, or whose interpreter has gone, is set up again.
 ready = $(shell cat $(1) 2>/dev/null && $(PY) -c '' 2>/dev/null && echo ok)

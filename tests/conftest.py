@@ -6,11 +6,15 @@ The libraries read these variables when they are imported, so they are set befor
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Tests start many processes: each would compile anew what it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 # Tests that run side by side are told a narrow terminal; output without one is as wide as it likes.

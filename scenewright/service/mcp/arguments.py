@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import types
+from functools import cache
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from scenewright.config.model_identity import UNKNOWN
 from scenewright.core.scene import SceneGraph
@@ -184,11 +186,24 @@ class Directed(_Run, _Waiting):
     """What every tool of a director takes over MCP besides its own arguments."""
 
 
+@cache
 def directed(arguments: type[Arguments]) -> type[Arguments]:
     """``arguments`` of a director's tool with the run that it works on."""
-    return create_model(
-        arguments.__name__, __base__=(arguments, Directed), __doc__=arguments.__doc__
-    )
+    return joined(arguments.__name__, (arguments, Directed), arguments.__doc__)
+
+
+def joined(name: str, bases: tuple[type[BaseModel], ...], about: str | None = None) -> type[Any]:
+    """Return a model with the fields of ``bases``.
+
+    Its source is not looked for: descriptions of fields are those of the bases already, and the
+    search goes through all modules that are loaded.
+    """
+    own = {
+        "__module__": bases[0].__module__,
+        "__doc__": about,
+        "model_config": ConfigDict(use_attribute_docstrings=False),
+    }
+    return types.new_class(name, bases, exec_body=lambda body: body.update(own))
 
 
 def _checked(kind: type[_Model], values: dict[str, Any]) -> _Model:

@@ -8,6 +8,7 @@ language models refuse tools with those.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -24,6 +25,7 @@ _MANY = 8
 """Of parts of a reply with more fields only those that are always there are described."""
 
 
+@cache
 def input_schema(arguments: type[BaseModel]) -> dict[str, Any]:
     """Return the schema of a tool's arguments, without the description that the tool has itself.
 
@@ -35,6 +37,7 @@ def input_schema(arguments: type[BaseModel]) -> dict[str, Any]:
     return _top(_shortened(whole, reply=False))
 
 
+@cache
 def output_schema(reply: type[BaseModel], *, brief: bool = False) -> dict[str, Any]:
     """Return the schema of a tool's structured reply: types and which fields are always there.
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
+from functools import cache
 from typing import Annotated, Any, get_args, get_type_hints
 
 from mcp.server import ServerRequestContext
@@ -31,7 +32,7 @@ from mcp.types import (
     Resource,
     ToolAnnotations,
 )
-from pydantic import AnyUrl, Field, ValidationError, create_model
+from pydantic import AnyUrl, Field, ValidationError
 
 from scenewright.config.profiles import SettingsError
 from scenewright.core.facts import FactError
@@ -49,6 +50,7 @@ from scenewright.service.core.errors import ServiceError
 from scenewright.service.core.identity import LOCAL, Identity, Scope, require_scope
 from scenewright.service.mcp import tools
 from scenewright.service.mcp.agent_sessions import AgentSessions
+from scenewright.service.mcp.arguments import joined
 from scenewright.service.mcp.calls import Call
 from scenewright.service.mcp.replies import ROOT, ToolResult
 from scenewright.service.mcp.schemas import input_schema, output_schema
@@ -92,6 +94,11 @@ class _WholeArguments(ArgModelBase):
 
     def model_dump_one_level(self) -> dict[str, Any]:
         return {"given": self}
+
+
+@cache
+def _whole(takes: type[Arguments]) -> type[ArgModelBase]:
+    return joined(takes.__name__, (_WholeArguments, takes))
 
 
 class _Server(MCPServer[AgentSessions]):
@@ -162,8 +169,7 @@ class _Server(MCPServer[AgentSessions]):
             description=tools.about(takes),
             parameters=input_schema(takes),
             fn_metadata=FuncMetadata(
-                arg_model=create_model(takes.__name__, __base__=(_WholeArguments, takes)),
-                output_schema=output_schema(gives, brief=brief),
+                arg_model=_whole(takes), output_schema=output_schema(gives, brief=brief)
             ),
             is_async=True,
             context_kwarg="context",
