@@ -54,7 +54,9 @@ def timed(command: Sequence[str], folder: Path, **variables: str) -> float:
     return seconds
 
 
-_OF_THIS_PROCESS = ("PYTHONPATH", "VIRTUAL_ENV", "OMP_NUM_THREADS", "INSTALLER")
+_OF_THIS_PROCESS = (
+    "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV", "OMP_NUM_THREADS", "INSTALLER"
+)  # fmt: skip
 
 
 def environment_mib(folder: Path) -> float:
