@@ -41,6 +41,7 @@ def inside(*given: Any) -> Outcome:
     return measure(*given)
 
 
+@pytest.mark.slow
 def test_both_sides_draw_the_same_pictures_and_every_figure_is_there(tmp_path: Path) -> None:
     found = compare(
         TINY, "cpu", torch.float32, repeats=1, compiled=False, folder=tmp_path, run=inside

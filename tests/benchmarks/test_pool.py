@@ -25,6 +25,7 @@ def shifted(number: int) -> tuple[int, int]:
     return number + _offset, os.getpid()
 
 
+@pytest.mark.slow
 def test_every_task_is_done_by_prepared_processes_and_a_killed_one_is_told_of() -> None:
     found = list(unordered(shifted, range(6), 1, prepare, (100,)))
     assert sorted(value for value, _ in found) == [100, 101, 102, 103, 104, 105]

@@ -49,6 +49,7 @@ async def measured(book: CallBook) -> SceneRow:
     return await study.measured(SCENE, 5, run_models(book))
 
 
+@pytest.mark.slow
 async def test_a_row_holds_every_strategy_and_what_it_took() -> None:
     row = await measured(CallBook())
     # The fifth scene is of the third level, whatever was put in its place here.
@@ -67,6 +68,7 @@ async def test_a_row_holds_every_strategy_and_what_it_took() -> None:
     assert SceneRow.model_validate_json(row.model_dump_json()) == row
 
 
+@pytest.mark.slow
 async def test_all_runs_may_spend_the_work_of_as_many_full_pictures() -> None:
     models = run_models(CallBook())
     steps = models.backend.features.default_steps
@@ -74,6 +76,7 @@ async def test_all_runs_may_spend_the_work_of_as_many_full_pictures() -> None:
         assert options["budget"].work == PICTURES * steps
 
 
+@pytest.mark.slow
 async def test_the_kept_image_is_scored_by_the_report_judge() -> None:
     row = await measured(CallBook())
 
@@ -86,6 +89,7 @@ async def test_the_kept_image_is_scored_by_the_report_judge() -> None:
     assert found("whole") > found("composition")
 
 
+@pytest.mark.slow
 async def test_a_run_is_measured_as_if_it_were_the_only_one() -> None:
     book = CallBook()
     row = await measured(book)
@@ -94,6 +98,7 @@ async def test_a_run_is_measured_as_if_it_were_the_only_one() -> None:
     assert drawn == images
 
 
+@pytest.mark.slow
 async def test_every_strategy_starts_from_the_same_scene_seed() -> None:
     rows = [await measured(CallBook()) for _ in range(2)]
     assert rows[0].kept == rows[1].kept

@@ -207,6 +207,7 @@ app()
 """
 
 
+@pytest.mark.slow
 def test_an_interrupted_report_says_how_to_go_on(place: Path) -> None:
     command = [sys.executable, "-c", SLOW, "judges", "report", "-j", "local:slow"]
     process = subprocess.Popen(

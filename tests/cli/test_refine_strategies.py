@@ -26,6 +26,7 @@ def called(*arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*strategies(), "director"])
 def test_every_strategy_runs_from_the_command_line(tmp_path: Path, name: str) -> None:
     out = tmp_path / "run"

@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.results import Results
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
@@ -34,6 +36,7 @@ def lines(place: Path) -> list[str]:
     return book.read_text().splitlines() if book.exists() else []
 
 
+@pytest.mark.slow
 async def test_three_kills_lose_and_repeat_nothing(tmp_path: Path) -> None:
     for count in KILLED_AT:
         process = begun(tmp_path)

@@ -22,6 +22,7 @@ def call(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["mock", "serve", *arguments])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_it_serves_until_it_is_told_to_stop(ending: signal.Signals) -> None:
     command = [sys.executable, "-m", "scenewright", "mock", "serve", "--port", "0"]

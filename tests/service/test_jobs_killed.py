@@ -47,6 +47,7 @@ def worker(folder: Path, log: str, url: str) -> Iterator[subprocess.Popen[bytes]
         process.wait(_SECONDS)
 
 
+@pytest.mark.slow
 async def test_a_killed_workers_runs_are_taken_over_and_nothing_is_drawn_twice(
     tmp_path: Path,
 ) -> None:

@@ -34,6 +34,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Chaos:
     return asyncio.run(driven(tmp_path_factory.mktemp("calm"), kills=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_server_that_is_killed_loses_nothing_and_pays_for_nothing_twice(
     kind: str, tmp_path: Path, calm: Chaos
@@ -49,6 +50,7 @@ async def test_a_server_that_is_killed_loses_nothing_and_pays_for_nothing_twice(
     assert killed.twice == 0
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_told_to_end_finishes_its_step_and_goes_on_later(
     tmp_path: Path,
 ) -> None:

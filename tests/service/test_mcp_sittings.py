@@ -206,6 +206,7 @@ async def test_a_row_that_nobody_minds_is_let_go_of(tmp_path: Path) -> None:
         assert await status(at, run) == "running"
 
 
+@pytest.mark.slow
 async def test_a_run_is_directed_with_its_rows_in_postgresql(tmp_path: Path) -> None:
     kit = Kit(100, 255)
     async with kept("postgresql", tmp_path) as settings:

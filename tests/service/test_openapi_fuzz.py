@@ -150,6 +150,7 @@ def few(body: Any) -> Any:
     return body
 
 
+@pytest.mark.slow
 def test_nothing_that_fits_the_description_breaks_it(house: House) -> None:
     if house.shared:
         pytest.skip("what depends on the database is asked below")

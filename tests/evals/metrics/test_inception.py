@@ -55,6 +55,7 @@ def waves(height: int, width: int) -> Image.Image:
     return Image.fromarray(values.astype(np.uint8))
 
 
+@pytest.mark.slow
 async def test_its_outputs_are_those_of_torch_fidelity(file: Path) -> None:
     # Written down from torch-fidelity 0.4.0 with these weights and this picture.
     pool = extractor_of("fid", "inception", "pool", {"weights": str(file)})

@@ -45,6 +45,7 @@ def one_worker(rank: int, port: int, out: Path) -> None:
     os._exit(0)
 
 
+@pytest.mark.slow
 def test_two_workers_take_the_steps_of_one(tmp_path: Path) -> None:
     train(tmp_path / "alone.pt")
     with socket.socket() as found:

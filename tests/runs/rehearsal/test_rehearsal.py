@@ -118,6 +118,7 @@ async def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     await SHARED.aclose()
 
 
+@pytest.mark.slow
 async def test_a_profile_is_loaded_and_used_as_a_fetched_one(tmp_path: Path) -> None:
     said: list[str] = []
     options = RehearsalOptions(

@@ -315,6 +315,7 @@ def asked(pictures: list[str]) -> list[GenerationRequest]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("offload", "slicing"), [("parts", False), ("layers", False), ("none", True), ("layers", True)]
 )

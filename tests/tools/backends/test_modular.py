@@ -144,6 +144,7 @@ async def test_what_is_missing_is_told_before_weights_are_read(
     await refused(copied, "'vae' that modular_model_index.json names is missing", monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offload", ["parts", "layers"])
 async def test_placement_does_not_change_the_picture(
     backend: DiffusersBackend, flux3: Path, store: ImageStore, pictures: list[str], offload: Any

@@ -158,6 +158,7 @@ def test_options_are_checked() -> None:
             FrontierOptions.model_validate(wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED.is_dir(), reason="shared data is not there")
 def test_on_the_released_answers_silence_costs_rank_correlation() -> None:
     """Scores of images are made of what judges differ about: leaving that out takes it away."""
