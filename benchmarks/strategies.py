@@ -142,7 +142,7 @@ async def measure_scene(
 
 
 def rounds_of(result: RunResult, steps: int) -> list[dict[str, Any]]:
-    """Return the later rounds of a run as data of :class:`TriedRound`."""
+    """Return the later rounds that had something to repair, as data of :class:`TriedRound`."""
     events = list(read_events(result.folder / EVENTS))
     return [
         {
@@ -152,6 +152,8 @@ def rounds_of(result: RunResult, steps: int) -> list[dict[str, Any]]:
             "pictures": one.pictures,
         }
         for one in attempts(events, result.facts, len(result.rounds), steps)
+        # Best-of-n goes on where nothing failed: that repairs nothing.
+        if one.target
     ]
 
 
