@@ -73,6 +73,7 @@ def test_figures_are_shown_with_their_interval_and_a_true_minus(tmp_path: Path) 
     }
     file = tmp_path / "some.json"
     found = {"name": "some", "commit": "abc", "date": "2026-01-02", "n": 1000, "figures": figures}
+    found["machine"] = {"device": "cpu"}
     file.write_text(json.dumps(found))
     result = Result.read(file)
     assert result("error") == "0.166 [0.158, 0.173]"

@@ -278,7 +278,9 @@ def _homeless() -> Path:
 
 
 FULL = """
-import asyncio, resource
+import asyncio, resource, sys
+# A file of bytecode must not be cut off.
+sys.dont_write_bytecode = True
 from scenewright.providers.day_quota import DayQuota
 from scenewright.providers.retry import AccountPaused
 

@@ -37,7 +37,7 @@ def keyless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ("openai", Machine(2 * GIB, local=False), "a key for openai"),
         ("gemini", LARGE, "a key for gemini"),
         ("sdxl", LARGE, "`scenewright models pull sdxl`"),
-        ("sdxl", LARGE, "needs stabilityai/stable-diffusion-xl-base-1.0 and "),
+        ("sdxl", LARGE, "needs the models stabilityai/stable-diffusion-xl-base-1.0 and "),
         ("qwen-image", Machine(25 * GIB), "of memory to draw, and this machine has 26.8 GB"),
         ("qwen-image", Machine(96 * GIB, cuda=24 * GIB), "`scenewright models pull qwen-image`"),
         ("qwen-image", Machine(0), "`scenewright models pull qwen-image`"),

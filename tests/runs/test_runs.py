@@ -308,6 +308,8 @@ async def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> 
 async def test_a_full_disk_is_told_and_the_run_goes_on_afterwards(tmp_path: Path) -> None:
     program = (
         "import asyncio, resource, signal, sys\n"
+        # A file of bytecode must not be cut off there.
+        "sys.dont_write_bytecode = True\n"
         "sys.path.insert(0, sys.argv[2])\n"
         "from scenewright.graphs.errors import RunError\n"
         "from scenewright.runs.api import refine\n"
