@@ -202,6 +202,7 @@ async def test_a_wrong_edit_is_told_at_once_and_changes_nothing(
         ({**SCENE, "judges": ["replay:/etc/passwd"]}, "no judge"),
         ({**SCENE, "strategy": "magic"}, "no strategy 'magic'"),
         ({**SCENE, "rounds": 1000}, "rounds"),
+        ({**SCENE, "negative_prompt": "a\0b"}, "negative_prompt holds the character U+0000"),
     ],
 )
 async def test_a_wrong_request_says_how_to_mend_it(

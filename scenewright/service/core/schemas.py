@@ -7,6 +7,7 @@ else: every door builds its requests from these types, and the published schemas
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -54,6 +55,15 @@ def _one_of(*names: str) -> dict[str, Any]:
 _GIVEN: dict[str, Any] = {"not": {"type": "null"}}
 
 
+def _has_nul(value: Any) -> bool:
+    """Whether a text anywhere in JSON data holds the character U+0000."""
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, Mapping):
+        return any(map(_has_nul, value)) or any(map(_has_nul, value.values()))
+    return isinstance(value, list | tuple) and any(map(_has_nul, value))
+
+
 class SceneInput(BaseModel):
     """A scene in one of three forms."""
 
@@ -67,6 +77,15 @@ class SceneInput(BaseModel):
     """The scene as triplets, ``red ball on table; dog left of table``."""
     text: SceneText | None = None
     """The scene in a sentence, read by the rules parser: ``A red ball is on a table.``"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _storable(cls, data: Any) -> Any:
+        # A database that keeps such a request cannot list any run any more.
+        for name, value in data.items() if isinstance(data, Mapping) else ():
+            if _has_nul(value):
+                raise ValueError(f"{name} holds the character U+0000: take it out")
+        return data
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
