@@ -53,6 +53,7 @@ def test_both_sides_draw_the_same_pictures_and_every_figure_is_there(tmp_path: P
     assert found["peak_mib"] >= 0
 
 
+@pytest.mark.slow
 def test_the_benchmark_draws_what_it_says(tmp_path: Path) -> None:
     """Pictures differ where requests do: a grey one would agree with everything."""
     build(tmp_path, TINY, "cpu", torch.float32)

@@ -225,6 +225,7 @@ async def test_psg(word: str, kinds: tuple[str, str], similarity: TextSimilarity
         assert mirrored.parts["edges"] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("matching", ["published", "directed"])
 @pytest.mark.parametrize("similarity", [LexicalSimilarity(), Fond()])

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Event, Planned, Replied, Resumed, Step
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
@@ -97,6 +99,7 @@ def lasting(events: list[Event]) -> list[dict[str, Any]]:
     return sorted(told, key=lambda event: str(event["key"]))
 
 
+@pytest.mark.slow
 async def test_a_run_killed_at_any_event_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
     whole = Place(tmp_path / "whole")
     events = await whole.drive()

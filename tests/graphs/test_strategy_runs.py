@@ -66,6 +66,7 @@ async def run(
     return result, events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", strategies())
 async def test_every_round_tells_what_it_does_and_why(tmp_path: Path, name: str) -> None:
     # A round of the tournament, which the router begins with, draws five proposals.

@@ -185,6 +185,7 @@ def test_what_stands_in_front_is_not_damaged() -> None:
         assert (pixels(found) != pixels(painting)).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "manner"), WAYS)
 def test_damage_rises_with_the_level(kind: str, manner: str) -> None:
     rises, means, kept = [], [], []

@@ -76,6 +76,7 @@ async def test_a_damaged_line_is_told_with_the_run_and_the_remedy(
     assert (await client.delete(f"/v1/refinements/{number}")).status_code == 204
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["lost", "twice", "swapped", "emptied", "of another type"])
 async def test_no_damage_of_a_log_is_an_error_of_the_service(
     client: httpx2.AsyncClient, settings: ServiceSettings, damage: str

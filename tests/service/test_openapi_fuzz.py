@@ -264,6 +264,7 @@ def test_no_field_breaks_it(house: House) -> None:
     ask()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["idempotency_key", "profile", "negative_prompt", "strategy"])
 def test_no_text_breaks_a_field(house: House, field: str) -> None:
     for number, text in enumerate(NASTY):

@@ -57,6 +57,7 @@ async def everything(client: httpx2.AsyncClient, run: str) -> list[str]:
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secret", [ACCOUNT, SHAPED])
 async def test_no_secret_comes_out(
     tmp_path: Path,

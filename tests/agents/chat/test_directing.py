@@ -59,6 +59,7 @@ async def test_a_run_over_the_wire_is_the_run_without_one(
     assert caller.totals.answered == caller.totals.attempts > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script", ["endless", "unknown-tool", "bad-arguments", "refusal", "silent"]
 )

@@ -209,6 +209,7 @@ def test_what_has_no_room_is_dropped_relations_first_then_attributes_then_object
     assert text == "Ball.", "something is drawn"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [75, 255, 511])
 def test_budgets_of_clip_sd3_and_flux_hold_as_much_as_has_room(budget: int) -> None:
     colors = ("red", "blue", "green", "black")

@@ -38,6 +38,7 @@ def rate_all(folder: str, *names: str) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_from_an_evaluation_to_a_report() -> None:
     done = call("make", "e", "--seed", "3", "--repeats", "0.5", "--out", "r")
     assert done.exit_code == 0, done.output

@@ -201,6 +201,7 @@ async def test_the_same_idempotency_key_gives_the_runs_that_are_there(plugin: Pl
     assert len((await plugin.http.get("/v1/refinements")).json()["items"]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "told"),
     [

@@ -196,6 +196,7 @@ async def test_a_drained_worker_leaves_its_run_to_the_others(shared: ServiceSett
             await no_jobs(staying, run)
 
 
+@pytest.mark.slow
 async def test_runs_that_come_while_connections_break_are_all_driven(
     shared: ServiceSettings, studio: Studio
 ) -> None:

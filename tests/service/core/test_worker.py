@@ -212,6 +212,7 @@ async def test_a_run_that_fails_says_what_to_do_and_can_be_resumed(
         assert (done.status, done.error) == ("finished", None)
 
 
+@pytest.mark.slow
 async def test_two_services_share_the_runs_of_one_database(either: ServiceSettings) -> None:
     first, second = Studio(), Studio()
     one = either.model_copy(update={"running": 2})
@@ -363,6 +364,7 @@ async def test_a_database_that_refuses_for_a_while_loses_no_run(
     assert not twice(studio.done("generate"))
 
 
+@pytest.mark.slow
 async def test_a_full_disk_holds_a_run_up_and_no_other(
     settings: ServiceSettings, studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ def flux(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_families.build_flux(tmp_path_factory.mktemp("model") / "flux")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cache",
     [

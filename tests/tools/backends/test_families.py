@@ -275,6 +275,7 @@ class TestLongCatImage(Modern):
     pipeline_class = "LongCatImagePipeline"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "adapter"),
     [

@@ -34,6 +34,7 @@ def half(store: ImageStore) -> str:
     return store.put(mask)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
     [
@@ -96,6 +97,7 @@ async def test_what_is_drawn_knows_what_stays(
     await backend.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "scheduler"),
     [
@@ -139,6 +141,7 @@ async def test_latents_outside_lie_on_the_line_to_the_noise(
     await backend.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
     [tiny_families.build_sd3, tiny_families.build_flux, tiny_families.build_qwen],
@@ -171,6 +174,7 @@ async def test_a_picture_is_encoded_as_it_is_decoded(
     await backend.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "autoencoder"),
     [

@@ -339,6 +339,7 @@ async def test_batches_of_long_prompts_give_the_pictures_of_single_ones(
     await backend.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["reference", "start", "mask", "emphasis"])
 async def test_long_prompts_are_read_whatever_else_is_asked(
     folders: Path, store: ImageStore, pictures: list[str], what: str

@@ -97,6 +97,7 @@ class TestKleinWithLora(WithLora):
         return lambda: backend_of(klein, weight_name=FILE, triggers=("pixel art",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", ["xl", "klein"])
 async def test_a_lora_changes_pictures_by_its_weight_and_is_told(
     files: str, store: ImageStore, request: pytest.FixtureRequest
@@ -145,6 +146,7 @@ async def test_the_weights_are_those_of_the_formula(xl: tuple[Path, Path]) -> No
     await backend.aclose()
 
 
+@pytest.mark.slow
 async def test_several_loras_add_up(xl: tuple[Path, Path], store: ImageStore) -> None:
     model, lora = xl
     half = LoraSpec(repository=str(lora), weight=0.5)
@@ -159,6 +161,7 @@ async def test_several_loras_add_up(xl: tuple[Path, Path], store: ImageStore) ->
         await backend.aclose()
 
 
+@pytest.mark.slow
 async def test_trigger_words_stand_at_the_end_and_are_counted(
     klein: tuple[Path, Path], store: ImageStore
 ) -> None:
@@ -208,6 +211,7 @@ def test_a_lora_of_another_width_is_refused(tmp_path: Path, xl: tuple[Path, Path
         _ = backend_of((xl[0], tmp_path)).features
 
 
+@pytest.mark.slow
 async def test_the_layout_of_kohya_is_read(
     tmp_path: Path, xl: tuple[Path, Path], store: ImageStore
 ) -> None:
@@ -273,6 +277,7 @@ def test_weights_beside_the_denoiser_count_in_the_plan(xl: tuple[Path, Path]) ->
     assert beside.weights["unet"] == plain.weights["unet"] + numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "steps", "guidance", "scheduler"),
     [

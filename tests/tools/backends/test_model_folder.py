@@ -70,6 +70,7 @@ def test_a_whole_folder_is_read(model: Path) -> None:
 NOWHERE = ["./nowhere", "/nowhere/model", "a/b/c", "just-a-name", "", "a b/c"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOWHERE)
 async def test_a_path_that_is_not_there_never_asks_the_hub(name: str) -> None:
     assert "there is no model folder" in await refusal(name)
@@ -142,6 +143,7 @@ def test_a_blob_in_a_hub_cache_is_not_read_to_be_named(tmp_path: Path) -> None:
     assert digest_files(tmp_path, [link]) == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["cut", "garbage", "empty"])
 @pytest.mark.parametrize("part", [UNET, "vae/diffusion_pytorch_model.safetensors"])
 async def test_damaged_weights_are_named(model: Path, part: str, how: str) -> None:
@@ -152,6 +154,7 @@ async def test_damaged_weights_are_named(model: Path, part: str, how: str) -> No
     assert "damaged" in said
 
 
+@pytest.mark.slow
 async def test_missing_files_are_named(tiny_model: Path, tmp_path: Path) -> None:
     for name, words in {
         UNET: "holds no *.safetensors weights",
@@ -174,6 +177,7 @@ async def test_weights_of_another_shape_are_told(model: Path) -> None:
     assert f"the model in {model} does not load" in await refusal(model)
 
 
+@pytest.mark.slow
 async def test_an_index_that_is_none_is_told(model: Path) -> None:
     index = model / "model_index.json"
     edit(index, lambda value: value.update(_class_name="NoSuchPipeline"))
@@ -188,6 +192,7 @@ async def test_an_index_that_is_none_is_told(model: Path) -> None:
     assert "'_class_name' must name" in await refusal(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "defaults",
     [
@@ -204,6 +209,7 @@ async def test_bad_defaults_name_their_file(model: Path, defaults: dict[str, Any
     assert str(model / "scenewright.json") in await refusal(model)
 
 
+@pytest.mark.slow
 async def test_adapters_that_are_none_are_named(model: Path, adapter: Path) -> None:
     weights = adapter / "ip-adapter.safetensors"
     tensors = load_file(weights)
@@ -243,6 +249,7 @@ async def test_references_need_a_family_that_takes_them(model: Path, adapter: Pa
     assert "takes no IP-Adapter" in await refusal(model, adapter)
 
 
+@pytest.mark.slow
 async def test_a_variant_is_used_where_a_part_has_it(model: Path) -> None:
     plain, both = DiffusersBackend(str(model)), DiffusersBackend(str(model), variant="fp16")
     await both.load()

@@ -74,6 +74,7 @@ def test_the_table_starts_from_pictures_as_the_library_does() -> None:
         assert family.image_to_image == FROM_PICTURES[key].__name__
 
 
+@pytest.mark.slow
 def test_the_page_has_the_table_of_the_data() -> None:
     script = Path(__file__).parents[3] / "scripts" / "families.py"
     done = subprocess.run(

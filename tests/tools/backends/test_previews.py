@@ -40,6 +40,7 @@ async def test_previews_come_evenly_and_change_no_picture(tiny_model: Path) -> N
     assert plain.tobytes() == image.tobytes()
 
 
+@pytest.mark.slow
 async def test_nothing_is_decoded_while_nobody_looks(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +76,7 @@ async def test_nothing_is_decoded_while_nobody_looks(
     assert shown == {7: [], 3: [3, 4], 5: [5]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
     [

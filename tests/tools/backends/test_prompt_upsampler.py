@@ -184,6 +184,7 @@ async def test_parts_in_turn_draw_the_same(
         await placed.aclose()
 
 
+@pytest.mark.slow
 async def test_what_does_not_fit_is_told_before_weights_are_read(
     flux3: Path, upsampler: Path, tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ class TestLayerwise(BackendConformance):
         asyncio.run(shared.aclose())
 
 
+@pytest.mark.slow
 async def test_layers_wait_in_eight_bits(klein: Path, store: ImageStore) -> None:
     assert 0 < await compared(klein, LAYERWISE, store) < 20
     backend = DiffusersBackend(str(klein), quantization=LAYERWISE)
@@ -168,6 +169,7 @@ def published_z_image(folder: Path) -> dict[str, torch.Tensor]:
     return renamed
 
 
+@pytest.mark.slow
 async def test_a_gguf_file_of_the_published_layout_draws(
     tmp_path: Path, z_image: Path, store: ImageStore
 ) -> None:
@@ -190,6 +192,7 @@ async def test_a_gguf_file_of_the_published_layout_draws(
         _ = DiffusersBackend(str(bare)).features
 
 
+@pytest.mark.slow
 async def test_a_lora_computes_beside_a_gguf_file(
     tmp_path: Path, klein: Path, store: ImageStore
 ) -> None:

@@ -69,6 +69,7 @@ def fresh() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 def test_a_new_weight_compiles_nothing() -> None:
     bench = Bench(held=True)
     none = bench.compare()
@@ -104,6 +105,7 @@ def test_weights_change_between_steps_without_compiling() -> None:
     assert (outcomes[0] - outcomes[1]).abs().max() > 0.02
 
 
+@pytest.mark.slow
 def test_many_kinds_of_requests_stay_compiled() -> None:
     """More programs than the compiler keeps by default before it gives up in silence."""
     bench = Bench(held=True)

@@ -210,6 +210,7 @@ def test_the_sd3_reference_shares_one_softmax_with_the_picture(
         assert (layer.to_out[0](joint) - output[0]).abs().max() > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [(0.5,), (0.5, -0.75)])
 async def test_flux_references_give_what_one_loaded_adapter_each_gives(
     files: Path, store: ImageStore, pictures: list[str], weights: tuple[float, ...]
@@ -274,6 +275,7 @@ def difference(one: Image.Image, two: Image.Image) -> int:
     return int(np.abs(np.asarray(one).astype(int) - np.asarray(two).astype(int)).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["flux", "sd3"])
 async def test_without_references_it_is_the_pipeline_without_adapter(
     files: Path, store: ImageStore, pictures: list[str], family: str
@@ -315,6 +317,7 @@ async def test_more_flux_references_share_the_weights_and_encode_once(
     await backend.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["flux", "sd3"])
 async def test_references_go_along_with_a_start_picture(
     files: Path, store: ImageStore, pictures: list[str], family: str
@@ -328,6 +331,7 @@ async def test_references_go_along_with_a_start_picture(
     await backend.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["flux", "sd3"])
 async def test_an_adapter_for_another_model_is_told(
     files: Path, tmp_path: Path, family: str
