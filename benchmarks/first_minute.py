@@ -8,7 +8,8 @@ size of what they install and ``demo_ratio`` the second over the first.
 In the environment by uv: ``help_seconds`` of ``scenewright --help``, ``doctor_seconds`` of
 ``doctor --profile miniature`` and ``first_picture_seconds`` of ``refine`` with one round, each in a
 process of its own, and beside them ``floor_seconds``, a process that imports torch alone.
-``--tests`` adds ``test_cpu_seconds``, the processor time of ``make test`` in that clone, and ``test_seconds``.
+``--tests`` adds ``test_cpu_seconds``, the processor time of ``make test`` in that clone, and
+``test_seconds``.
 
 ``--quick`` measures the commands in the environment that runs it.
 """
