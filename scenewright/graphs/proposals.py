@@ -45,7 +45,7 @@ from scenewright.graphs.initial_image import within_mask
 from scenewright.graphs.run_status import totals_of
 from scenewright.graphs.state import RefineContext, emit, improves, round_seed
 from scenewright.graphs.strategies.base import GenerationOverrides, RepairPlan, RoundContext
-from scenewright.graphs.strategies.places import regions_by_object, touched
+from scenewright.graphs.strategies.places import regions_by_object, states_of, touched
 from scenewright.graphs.strategies.tournament import (
     FIRST,
     Tournament,
@@ -123,7 +123,7 @@ class _Tournament:
         self._facts = round_context.facts
         self._stated = [fact for fact in self._facts if fact.kind != "realism"]
         self._before = {v.fact_id: v for v in round_context.card.verdicts}
-        self._holding = assigned(self._stated, round_context.card)
+        self._states = states_of(round_context, self._stated)
         absent = {
             fact.subject
             for fact in self._stated
@@ -347,7 +347,7 @@ class _Tournament:
         missing = [name for place in places for name in place.missing]
         watched = [name for place in places for name in place.watched]
         if apart:
-            watched += [name for name, verdict in self._holding.items() if verdict.state == "yes"]
+            watched += [name for name, state in self._states.items() if state == "yes"]
         held = {name: prior(by_id[name]) for name in watched if name not in missing}
         evidence = {
             name: evidence_of(
