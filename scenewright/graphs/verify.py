@@ -377,8 +377,7 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
     key = f"r{state['round']}:{state['role']}:{wave}:{judge.id}:answered"
     event = context.log.get(key, Answered)
     if event is None:
-        wanted = set(state["facts"])
-        facts = [fact for fact in _facts(state["scene"], context) if fact.id in wanted]
+        facts, ahead = await worked_out(size_of_data(state["scene"]), _facts_to_ask, state, context)
         image = context.images.held(state["image"])
         if image is None:
             image = await asyncio.to_thread(context.images.get, state["image"])
@@ -391,7 +390,7 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
                 store=context.answers,
                 limit=context.judge_timeout,
                 origin=key,
-                ahead=_ahead(state, context),
+                ahead=ahead,
             )
         event = Answered(
             key=key,
@@ -418,15 +417,22 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
     }
 
 
-def _ahead(state: JudgeTask, context: CheckContext) -> tuple[Fact, ...]:
-    """Return the facts that a judge of the first wave may be asked in later ones."""
+def _facts_to_ask(
+    state: JudgeTask, context: CheckContext
+) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
+    """Return the facts of the task, and those that its judge may be asked in later waves.
+
+    There are none of the latter after the first wave.
+    """
+    facts = _facts(state["scene"], context)
+    now = set(state["facts"])
+    asked = tuple(fact for fact in facts if fact.id in now)
     stage = state.get("stage")
     if state["wave"] or stage == "rest":
-        return ()
-    now = set(state["facts"])
-    later = [fact for fact in _facts(state["scene"], context) if fact.id not in now]
+        return asked, ()
+    later = [fact for fact in facts if fact.id not in now]
     mine = set(JudgeRouter(context, state["role"]).tasks(later, stage).get(state["judge"], ()))
-    return tuple(fact for fact in later if fact.id in mine)
+    return asked, tuple(fact for fact in later if fact.id in mine)
 
 
 def _facts(scene: dict[str, Any], context: CheckContext) -> tuple[Fact, ...]:

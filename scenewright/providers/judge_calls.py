@@ -281,8 +281,12 @@ def with_costs(answers: Sequence[Answer], others: Sequence[Answer]) -> list[Answ
     return found
 
 
-_MANY = 150
-"""Answers beyond which reading or writing them takes longer than an event loop may wait."""
+_MANY = 16
+"""Answers beyond which a thread reads or writes them.
+
+SQLite lets go of the interpreter at each row: beside busy threads the event loop would wait as
+often to get it back.
+"""
 
 
 async def _at_once(work: Callable[..., T], *args: object, many: int = 1) -> T:

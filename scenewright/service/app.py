@@ -72,6 +72,8 @@ _MOST_PROBLEMS = 5
 _LEAST_COMPRESSED = 1000
 _COMPRESSION = 4
 """Level of gzip: higher ones take longer than a local network saves."""
+_COMPRESSED_ASIDE = 32 * 1024
+"""Bytes from which a thread compresses: a millisecond's work."""
 
 
 def create_app(
@@ -127,7 +129,12 @@ def create_app(
     app.add_exception_handler(OSError, _storage)
     complete(app)
     # Streams of events and pictures are excluded: they go out as they come.
-    app.add_middleware(GZipMiddleware, minimum_size=_LEAST_COMPRESSED, compresslevel=_COMPRESSION)
+    app.add_middleware(
+        GZipMiddleware,
+        minimum_size=_LEAST_COMPRESSED,
+        compresslevel=_COMPRESSION,
+        thread_minimum_size=_COMPRESSED_ASIDE,
+    )
     app.add_middleware(AuthMiddleware, settings=settings, refusal=_refused)
     app.add_middleware(ObservabilityMiddleware, observing=observing)
     return app

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from scenewright.agents.composers.reading import (
     SMALL,
@@ -33,7 +34,7 @@ from scenewright.core.facts import Fact
 from scenewright.core.inflection import plural
 from scenewright.core.ports.composer import LostFact
 from scenewright.core.questions import noun_phrase
-from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
+from scenewright.core.scene import SceneGraph, SceneObject
 
 CHECK_VERSION = 5
 """Version of the check."""
@@ -123,7 +124,7 @@ def _attributes(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
     wanted: Counter[tuple[str, str]] = Counter()
     shown: dict[tuple[str, str], LostFact] = {}
     for item in scene.objects:
-        for value in _values(item):
+        for value in _values(item.name, item.attributes):
             key = (item.name.casefold(), value.casefold())
             wanted[key] += 1
             shown[key] = LostFact("attribute", f"{item.name} is {value}")
@@ -132,10 +133,10 @@ def _attributes(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
             yield shown[name, value]
 
 
-def _values(item: SceneObject) -> Iterator[str]:
-    """Return the required words of an object's attributes; the label may contain a value."""
-    label = words_of(item.name)
-    for key, value in item.attributes.items():
+def _values(name: str, attributes: Mapping[str, str]) -> Iterator[str]:
+    """Return the required words of an object's attributes; its ``name`` may contain a value."""
+    label = words_of(name)
+    for key, value in attributes.items():
         said = key if value.casefold() in _YES | _NO else value
         # "Black and cute" is two values, "black and white" too.
         for part in said.split(" and "):
@@ -233,23 +234,23 @@ def dropped_facts(
     are those in ``unsaid``. In a prompt that is not English sentences only words are compared.
     Facts that the prompt never stated are not dropped.
     """
-    dropped: list[str] = []
-    every, kept = _words(prompt), _words(prompt[:read])
-    for fact in facts:
-        if fact.kind == "realism":
-            continue
+    stated = [fact for fact in facts if fact.kind != "realism"]
+    if read is None:
+        return tuple(fact.id for fact in stated if _parts_of(fact) in unsaid)
+    parts = _parts(scene)
+    names = [item.name for item in scene.objects]
+    every, kept = _Reading.of(prompt, names), _Reading.of(prompt[:read], names)
+    dropped: dict[str, None] = {}
+    for fact in stated:
         if _parts_of(fact) in unsaid:
-            dropped.append(fact.id)
+            dropped[fact.id] = None
             continue
-        if read is None:
+        part = _part_of(fact, scene, parts)
+        if part is None or kept.states(part):
             continue
-        part = _said_with(scene, fact)
-        if part is None or not lost_facts(part, prompt[:read]):
-            continue
-        said = not lost_facts(part, prompt) or any(parent in dropped for parent in fact.parents)
-        needed = _words(_text_of(part))
-        if said or (needed <= every and not needed <= kept):
-            dropped.append(fact.id)
+        said = every.states(part) or any(parent in dropped for parent in fact.parents)
+        if said or (part.words <= every.words and not part.words <= kept.words):
+            dropped[fact.id] = None
     return tuple(dropped)
 
 
@@ -259,57 +260,113 @@ def _parts_of(fact: Fact) -> tuple[str, ...]:
     return tuple(part for part in parts if part is not None)
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[^\W\d_]+", text.casefold()))
+def _words(*texts: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[^\W\d_]+", " ".join(texts).casefold()))
 
 
-def _text_of(scene: SceneGraph) -> str:
-    """Return all words of a scene's facts."""
-    values = (value for item in scene.objects for value in item.attributes.values())
-    names = (item.name for item in scene.objects)
-    return " ".join((*names, *values, *(relation.predicate for relation in scene.relations)))
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a text must say to state one fact.
 
-
-def _said_with(scene: SceneGraph, fact: Fact) -> SceneGraph | None:
-    """Return the smallest scene that states ``fact``.
-
-    Equally worded objects before it are included, so that the second of two dogs needs two.
+    Equally worded objects before it count too, so that the second of two dogs needs two.
     """
-    items = {item.id: item for item in scene.objects}
-    subject = items.get(fact.subject)
-    if subject is None:
-        return None
+
+    objects: Mapping[str, int]
+    """Class label in small letters → number of objects."""
+    words: frozenset[str]
+    """All words of the fact."""
+    values: Mapping[str, int] = field(default_factory=dict)
+    """Value of an attribute in small letters → number of objects of the class that have it."""
+    relation: tuple[str, str, str] | None = None
+    """Labels of the ends around the predicate, in small letters."""
+    times: int = 0
+    """How often the relation is stated."""
+
+
+def _with_value(name: str, key: str, value: str, times: int) -> _Part:
+    """Return the part of the ``times``-th object of the class ``name`` with a value."""
+    values = Counter(said.casefold() for said in _values(name, {key: value}))
+    return _Part(
+        objects={name.casefold(): times},
+        words=_words(name, value),
+        values={said: times * count for said, count in values.items()},
+    )
+
+
+def _parts(scene: SceneGraph) -> dict[tuple[str, ...], _Part]:
+    """Return the parts of all facts: by the object's id, with an attribute's key, and by relation.
+
+    The last are named by source, predicate and target.
+    """
+    found: dict[tuple[str, ...], _Part] = {}
+    names = {item.id: item.name for item in scene.objects}
+    numbers: Counter[tuple[str, ...]] = Counter()
+    for item in scene.objects:
+        numbers[item.name,] += 1
+        found[item.id,] = _Part({item.name.casefold(): numbers[item.name,]}, _words(item.name))
+        for key, value in item.attributes.items():
+            same = (item.name, key, value)
+            numbers[same] += 1
+            found[item.id, key] = _with_value(item.name, key, value, numbers[same])
+    ends: dict[tuple[str, str, str], dict[str, None]] = {}
+    for one in scene.relations:
+        label = (names[one.source], one.predicate, names[one.target])
+        numbers["", *label] += 1
+        upto = ends.setdefault(label, {})
+        upto |= {one.source: None, one.target: None}
+        found[one.source, one.predicate, one.target] = _Part(
+            objects=Counter(names[end].casefold() for end in upto),
+            words=_words(*label),
+            relation=(label[0].casefold(), one.predicate.casefold(), label[2].casefold()),
+            times=numbers["", *label],
+        )
+    return found
+
+
+def _part_of(fact: Fact, scene: SceneGraph, parts: Mapping[tuple[str, ...], _Part]) -> _Part | None:
+    """Return what states ``fact``; None if the scene does not have its object or relation."""
     if fact.kind == "relation":
-        return _scene_of_relation(scene, items, fact)
-    same = [item for item in scene.objects if item.name == subject.name]
-    kept: dict[str, str] = {}
-    if fact.kind == "attribute" and fact.key is not None and fact.value is not None:
-        kept = {fact.key: fact.value}
-        same = [item for item in same if item.attributes.get(fact.key) == fact.value]
-    upto = same[: same.index(subject) + 1] if subject in same else [subject]
-    return SceneGraph(objects=tuple(_bare(item, kept) for item in upto))
-
-
-def _scene_of_relation(
-    scene: SceneGraph, items: dict[str, SceneObject], fact: Fact
-) -> SceneGraph | None:
-    def label(relation: Relation) -> tuple[str, str, str]:
-        return items[relation.source].name, relation.predicate, items[relation.target].name
-
-    ends = (fact.subject, fact.predicate, fact.target)
-    own = next(
-        (one for one in scene.relations if (one.source, one.predicate, one.target) == ends), None
-    )
-    if own is None:
+        ends = (fact.subject, fact.predicate, fact.target)
+        return parts.get(tuple(end for end in ends if end is not None))
+    if (fact.subject,) not in parts:
         return None
-    same = [one for one in scene.relations if label(one) == label(own)]
-    upto = same[: same.index(own) + 1]
-    wanted = {end for one in upto for end in (one.source, one.target)}
-    return SceneGraph(
-        objects=tuple(_bare(item) for item in scene.objects if item.id in wanted),
-        relations=tuple(upto),
-    )
+    if fact.kind == "attribute" and fact.key is not None and fact.value is not None:
+        item = scene.object(fact.subject)
+        if item.attributes.get(fact.key) != fact.value:
+            return _with_value(item.name, fact.key, fact.value, 1)
+        return parts[fact.subject, fact.key]
+    return parts[fact.subject,]
 
 
-def _bare(item: SceneObject, kept: dict[str, str] | None = None) -> SceneObject:
-    return item.model_copy(update={"attributes": Attributes(kept or {})})
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A text read once for all facts of a scene."""
+
+    text: Text
+    words: frozenset[str]
+    found: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """How often a class, a value of one or a relation is said, as far as it was asked."""
+
+    @classmethod
+    def of(cls, text: str, names: Sequence[str]) -> _Reading:
+        return cls(Text.of(text, names), _words(text))
+
+    def states(self, part: _Part) -> bool:
+        """Return whether the text says all of a part."""
+        (name, *_) = part.objects
+        return (
+            all(self._times(label) >= times for label, times in part.objects.items())
+            and all(self._times(name, value) >= times for value, times in part.values.items())
+            and (part.relation is None or self._times(*part.relation) >= part.times)
+        )
+
+    def _times(self, *asked: str) -> float:
+        if asked not in self.found:
+            match asked:
+                case (name,):
+                    self.found[asked] = self.text.count(name)
+                case (name, value):
+                    self.found[asked] = _said_of(self.text, name, value)
+                case (source, predicate, target):
+                    self.found[asked] = times_joined(self.text, source, predicate, target)
+        return self.found[asked]

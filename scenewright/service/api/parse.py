@@ -17,6 +17,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.providers.retry import CallError
 from scenewright.runs.model_factory.profiles import chat_of
 from scenewright.service.api.common import Core
+from scenewright.service.api.large_bodies import LargeBodyRoute
 from scenewright.service.core.aside import LARGE, size_of
 from scenewright.service.core.errors import Unavailable, Unprocessable
 from scenewright.service.core.identity import Identity, allow
@@ -24,7 +25,7 @@ from scenewright.service.core.requests import named_profile, reading_of
 from scenewright.service.core.schemas import ParseRequest, ParseResponse, RefinementRequest
 from scenewright.service.core.service import Service
 
-router = APIRouter(prefix="/v1", tags=["scenes"])
+router = APIRouter(prefix="/v1", tags=["scenes"], route_class=LargeBodyRoute)
 
 
 @router.post("/parse", summary="Read a scene", response_model=ParseResponse)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _BACKLOG = 2048
 _GRACE_SECONDS = 5
 _THREADS = 32
-_SWITCH_SECONDS = 0.001
+_SWITCH_SECONDS = 0.0002
 _OLDEST = 2
 """Generation of the objects that only a search of all of them looks at."""
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
+
 import pytest
 
 from scenewright.agents.composers.check import dropped_facts
+from scenewright.agents.composers.reading import Text
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
 
@@ -62,3 +66,36 @@ def test_a_prompt_that_is_no_sentence_is_compared_by_its_words() -> None:
     prompt = "ball.1, table.1, dog.1; ball.1 on table.1, dog.1 left of table.1"
     found = dropped_facts(scene, facts, prompt, prompt.index(" left"))
     assert [fact.statement for fact in facts if fact.id in found] == ["dog left of table"]
+
+
+def test_the_prompt_is_read_once_however_many_facts_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    balls = [f"red ball.{at}" for at in range(1, 31)]
+    pairs = itertools.pairwise(balls)
+    scene = load_scene("; ".join(f"{one} left of {other}" for one, other in pairs))
+    sentence = "A red ball is left of another red ball. "
+    prompt = sentence * 29
+    texts: list[str] = []
+    plain = Text.of
+
+    def noted(text: str, labels: Iterable[str]) -> Text:
+        texts.append(text)
+        return plain(text, labels)
+
+    monkeypatch.setattr(Text, "of", noted)
+    facts = facts_of(scene)
+    read = 10 * len(sentence)
+    found = set(dropped_facts(scene, facts, prompt, read))
+    assert texts == [prompt, prompt[:read]]
+    relations = [fact.id for fact in facts if fact.kind == "relation"]
+    assert [id_ in found for id_ in relations] == [False] * 10 + [True] * 19
+    assert {fact.id for fact in facts if fact.subject == "ball.1"} & found == set()
+
+
+def test_a_label_within_a_longer_one_is_not_named() -> None:
+    scene = load_scene("hand bag; bag")
+    facts = facts_of(scene)
+    prompt = "Two hand bags, and a bag."
+    found = dropped_facts(scene, facts, prompt, prompt.index(" and"))
+    assert [fact.statement for fact in facts if fact.id in found] == ["bag"]

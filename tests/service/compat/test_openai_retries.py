@@ -53,10 +53,23 @@ async def test_a_lost_reply_is_not_drawn_and_paid_again(url: str, edits: bool) -
     assert [run["seed"] for run in notes_of(reply)["runs"]] == [0, 1]
 
 
-async def posted(http: httpx2.AsyncClient, body: Any, count: int | str, **headers: str) -> str:
-    """The run of a request that was sent ``count`` times before."""
+async def posted(
+    http: httpx2.AsyncClient,
+    body: Any,
+    count: int | str,
+    out: asyncio.Event | None = None,
+    **headers: str,
+) -> str:
+    """The run of a request that was sent ``count`` times before; sets ``out`` once it is sent."""
+
+    async def trace(event: str, _: object) -> None:
+        if out is not None and event == "http11.send_request_body.complete":
+            out.set()
+
     sent = {"x-stainless-retry-count": str(count), **headers}
-    reply = await http.post("/v1/images/generations", json=body, headers=sent)
+    reply = await http.post(
+        "/v1/images/generations", json=body, headers=sent, extensions={"trace": trace}
+    )
     assert reply.status_code == 200, reply.text
     return str(reply.json()["scenewright"]["runs"][0]["id"])
 
@@ -68,8 +81,11 @@ async def test_a_retry_joins_the_first_while_it_runs(settings: ServiceSettings) 
         serving(create_app(settings, models=held(gate))) as url,
         httpx2.AsyncClient(base_url=url, timeout=30) as http,
     ):
-        # All three at once: the retries may be there before the first is taken in.
-        asked = [asyncio.create_task(posted(http, body, count)) for count in (0, 1, 2)]
+        # The retries may be there before the first is taken in.
+        out = asyncio.Event()
+        asked = [asyncio.create_task(posted(http, body, 0, out))]
+        await out.wait()
+        asked += [asyncio.create_task(posted(http, body, count)) for count in (1, 2)]
         async with asyncio.timeout(20):
             while not await runs_of(url):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

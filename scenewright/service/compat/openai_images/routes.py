@@ -10,6 +10,7 @@ from sse_starlette import EventSourceResponse
 
 from scenewright.service.api.common import Core, Reader, Refiner, RunId, RunsKey
 from scenewright.service.api.images import Hash
+from scenewright.service.api.large_bodies import LargeBodyRoute
 from scenewright.service.compat.openai_images.asking import (
     SCHEMA,
     AcceptedRequest,
@@ -32,7 +33,7 @@ from scenewright.service.core.outcomes import ended
 from scenewright.service.core.pictures import FileFormat, picture_file
 from scenewright.service.core.service import Service
 
-router = APIRouter(prefix="/v1/images", tags=["openai"])
+router = APIRouter(prefix="/v1/images", tags=["openai"], route_class=LargeBodyRoute)
 files = APIRouter(prefix="/v1/images/files", tags=["openai"])
 
 _REPLIES: dict[int | str, dict[str, Any]] = {
