@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from scenewright.core.ports.backend import BackendError
 from scenewright.providers.hub.needs import UPSAMPLER, UPSAMPLER_PROCESSOR
+from scenewright.tools.backends.late_imports import import_late
 from scenewright.tools.backends.model_folder import ModelFolder, index_file, read_json
 from scenewright.tools.backends.modular import assembled, is_modular, needed_parts, options_of
 
@@ -201,6 +202,7 @@ def import_pipelines() -> None:
 
     It reaches into transformers, where an import of another thread may be under way.
     """
+    import_late("scipy.stats")
     with quiet():
         from diffusers import StableDiffusionPipeline  # noqa: F401
 
