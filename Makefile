@@ -77,6 +77,10 @@ results: $(STAMP) ## Write docs/results.md and the README's table from benchmark
 gallery: $(STAMP) ## Draw the runs of docs/gallery.md anew (minutes)
 	$(PY) -m benchmarks._gallery
 
+.PHONY: pictures
+pictures: $(STAMP) ## Take the README's pictures of pages anew (needs Chromium)
+	$(PY) scripts/pictures.py
+
 .PHONY: recording
 recording: $(STAMP) ## Record the terminal session of the README anew
 	$(PY) scripts/record.py

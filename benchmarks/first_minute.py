@@ -6,8 +6,9 @@ the page, by either installer (each with an empty cache of its own), ``environme
 size of what they install and ``demo_ratio`` the second over the first.
 
 In the environment by uv: ``help_seconds`` of ``scenewright --help``, ``doctor_seconds`` of
-``doctor --profile miniature`` and ``first_picture_seconds`` of ``refine`` with one round, each in a
-process of its own, and beside them ``floor_seconds``, a process that imports torch alone.
+``doctor``, ``doctor_profile_seconds`` of ``doctor --profile miniature``, which loads its models,
+and ``first_picture_seconds`` of ``refine`` with one round, each in a process of its own, and beside
+them ``floor_seconds``, a process that imports torch alone.
 ``--tests`` adds ``test_cpu_seconds``, the processor time of ``make test`` in that clone, and
 ``test_seconds``.
 
@@ -33,7 +34,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RUNS = 5
 COMMANDS: Mapping[str, Sequence[str]] = {
     "help_seconds": ("bin/scenewright", "--help"),
-    "doctor_seconds": ("bin/scenewright", "doctor", "--profile", "miniature"),
+    "doctor_seconds": ("bin/scenewright", "doctor"),
+    "doctor_profile_seconds": ("bin/scenewright", "doctor", "--profile", "miniature"),
     "first_picture_seconds": ("bin/scenewright", "refine", "red ball on table", "--rounds", "1",
                               "--fresh"),
     "floor_seconds": ("bin/python", "-c", "import torch"),
