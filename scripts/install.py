@@ -75,7 +75,8 @@ def install(*what: str, python: str = sys.executable) -> int:
         if subprocess.run(command, env=environment, check=False).returncode == 0:
             return 0
         print("uv failed: its message is above; pip tries again", file=sys.stderr)
-    command = [*PIP, "--python", python, "install", *constrained]
+    # As uv does: a module is compiled when it is first imported, and most never are.
+    command = [*PIP, "--python", python, "install", "--no-compile", *constrained]
     return subprocess.run(command, check=False).returncode
 
 
