@@ -5,9 +5,11 @@ The libraries read these variables when they are imported, so they are set befor
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +24,39 @@ os.environ.pop("COLUMNS", None)
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
 # Keys that somebody stored on this machine are not for tests.
 os.environ["XDG_CONFIG_HOME"] = os.path.join(tempfile.gettempdir(), "scenewright-no-config")
+
+
+def leave_out_of_searches() -> None:
+    """Keep all that is there now out of the searches for garbage.
+
+    A search of the million objects that the libraries make takes a second, and every backend that
+    is closed asks for one.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Search for no garbage while the test modules are imported."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        leave_out_of_searches()
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Leave out what a file's tests imported; between files, as no test's own objects live then."""
+    result = yield
+    ends = nextitem is not None and nextitem.path != item.path
+    if ends and len(gc.get_objects(generation=2)) > 30_000:
+        leave_out_of_searches()
+    return result
 
 
 @pytest.fixture(autouse=True)

@@ -141,6 +141,7 @@ class DiffusersBackend:
         self._closed = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"diffusers-{self._name}")
         self._ready: Loaded | None = None
+        self._tried = False
         self._compiled = False
 
     @property
@@ -437,7 +438,10 @@ class DiffusersBackend:
         await asyncio.wrap_future(freed)
 
     def _free(self) -> None:
+        if not self._tried:
+            return
         self._ready = None
+        # Parts of a pipeline refer to each other: those of half a model are freed so, too.
         gc.collect()
         if "_device" in self.__dict__ and self._device.type == "cuda":
             import torch
@@ -486,6 +490,7 @@ class DiffusersBackend:
 
     def _loaded(self, change: Callable[[torch.nn.Module], None] | None = None) -> Loaded:
         if self._ready is None:
+            self._tried = True
             with LOADING, quiet():
                 device = self._device
                 adapter = self._adapter

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import shutil
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -367,3 +369,28 @@ async def test_closing_waits_for_the_drawing(
     await asyncio.sleep(0)
     await backend.aclose()
     assert (await drawing).image.size == tiny.SIZE
+
+
+async def test_closing_frees_the_model_and_searches_for_nothing_where_none_was_loaded(
+    make_backend: Callable[..., DiffusersBackend],
+) -> None:
+    unused, used = make_backend(), make_backend()
+    assert unused.features.references
+    await used.generate(RED, no_images)
+    assert used._ready is not None
+    model = weakref.ref(used._ready.pipe.unet)
+    searches: list[str] = []
+
+    def heard(phase: str, info: dict[str, int]) -> None:
+        searches.append(phase)
+
+    gc.disable()
+    gc.callbacks.append(heard)
+    try:
+        await unused.aclose()
+        assert not searches
+        await used.aclose()
+        assert model() is None
+    finally:
+        gc.callbacks.remove(heard)
+        gc.enable()

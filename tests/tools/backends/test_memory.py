@@ -280,11 +280,11 @@ def test_a_large_autoencoder_works_in_tiles_below_its_native_size() -> None:
     slice_up(SimpleNamespace(vae=vae))
     assert (vae.tile_sample_min_size, vae.tile_latent_min_size) == (512, 128)
     with torch.no_grad():
-        latents = torch.randn(2, 4, 144, 144)
+        latents = torch.randn(2, 4, 144, 16)
         tiled = vae.decode(latents).sample
         vae.disable_tiling()
         whole = vae.decode(latents).sample
-    assert tiled.shape == whole.shape == (2, 3, 576, 576)
+    assert tiled.shape == whole.shape == (2, 3, 576, 64)
     assert 0 < (tiled - whole).abs().max() < 0.5
 
 
