@@ -152,14 +152,14 @@ def classify_http(status: int, headers: Mapping[str, str], reason: str) -> Decis
     wait = retry_after(lowered)
     wanted = lowered.get("x-should-retry", "").strip().lower()
     if wanted == "false":
-        return PermanentError(_with_hint(status, text))
+        return PermanentError(with_hint(status, text))
     if status == 429:
         return RateLimited(text, wait)
     again = status in _TRANSIENT or (status >= 500 and status not in _LASTING)
     if again or wanted == "true":
         own = status == 500 and wait is None and _PASSING.search(reason) is None
         return Transient(text, wait, lasts_if_repeated=own)
-    return PermanentError(_with_hint(status, text))
+    return PermanentError(with_hint(status, text))
 
 
 def unreachable(error: BaseException, key: str = "") -> str:
@@ -237,9 +237,10 @@ def _date(text: str | None) -> datetime | None:
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
-def _with_hint(status: int, text: str) -> str:
+def with_hint(status: int, text: str) -> str:
+    """Return the ``text`` of an error of ``status`` with its remedy, where there is one."""
     hint = _HINTS.get(status)
-    return f"{text} ({hint})" if hint else text
+    return f"{text} ({hint})" if hint and hint not in text else text
 
 
 _NAME = "scenewright.providers"

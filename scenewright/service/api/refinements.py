@@ -11,7 +11,7 @@ from fastapi import APIRouter, Header, Query, Response
 from sqlalchemy.exc import SQLAlchemyError
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from scenewright.service.api.common import Core, Reader, Refiner, RunId
+from scenewright.service.api.common import Core, HeadRoute, Reader, Refiner, RunId
 from scenewright.service.core.aside import LARGE, size_of_request
 from scenewright.service.core.errors import ServiceError, Unprocessable, problem
 from scenewright.service.core.identity import Identity
@@ -27,7 +27,7 @@ from scenewright.service.core.schemas import (
 from scenewright.service.core.service import Service, remove
 from scenewright.service.core.store import MAX_LISTED, Run, brief_of
 
-router = APIRouter(prefix="/v1/refinements", tags=["refinements"])
+router = APIRouter(prefix="/v1/refinements", tags=["refinements"], route_class=HeadRoute)
 
 _EVENTS: dict[int | str, dict[str, Any]] = {
     200: {

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from scenewright.service.api.common import Core, Reader, Refiner, RunsKey
+from scenewright.service.api.common import Core, HeadRoute, Reader, Refiner, RunsKey
 from scenewright.service.compat.automatic1111.bodies import (
     OWN_SAMPLER,
     Checkpoint,
@@ -40,6 +40,7 @@ from scenewright.service.core.requests import profiles_of
 router = APIRouter(
     prefix="/sdapi/v1",
     tags=["automatic1111"],
+    route_class=HeadRoute,
     responses={
         "default": {"model": WebUIError, "description": "An error in AUTOMATIC1111's form."}
     },
