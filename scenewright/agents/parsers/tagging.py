@@ -126,6 +126,7 @@ WHOLES = words("nouns", "wholes")
 """What has such parts: a "car window" is a window that a car has."""
 NOT_WHOLES = words("nouns", "not_wholes")
 CLOTHES = words("nouns", "clothes")
+PLANTS = words("nouns", "plants")
 WEAPONS = words("nouns", "weapons")
 VESSELS = words("nouns", "vessels")
 SCENERY = words("nouns", "scenery")
@@ -495,6 +496,8 @@ def _settle(
         return _settle_ing(word, before, follows)
     if kind == "participle":
         return _settle_participle(word, before, follows)
+    if word == "leaves" and before == "noun" and tokens[-1].lower in PLANTS:
+        return "noun"
     if kind in ("verb", "weak"):
         return _settle_verb(word, kind, before, follows, tokens)
     if kind == "either":

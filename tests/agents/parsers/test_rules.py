@@ -118,6 +118,8 @@ def test_objects_are_instances(caption: str, expected: list[str]) -> None:
         ),
         ("a pan with a pizza on it", {"pizza.1 on pan.1"}),
         ("A man is standing and a woman is sitting on a chair", {"woman.1 sitting on chair.1"}),
+        ("The tree leaves on the ground are red.", {f"tree leaf.{n} on ground.1" for n in (1, 2)}),
+        ("A bus leaves the old station", {"bus.1 leaving station.1"}),
         ("a man sweeping sand with a broom", {"man.1 sweeping sand.1", "man.1 with broom.1"}),
         (
             "A knight slays a dragon with a sword",
