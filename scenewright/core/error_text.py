@@ -39,12 +39,15 @@ def error_text(error: BaseException, limit: int = LONGEST, *, key: str = "") -> 
     """Return ``error`` in words, on one line of at most ``limit`` characters.
 
     ``key``: a secret that may stand in a library's text. Where :func:`library_texts_withheld` is at
-    work, a library's text goes to the log, and its class alone is told.
+    work, a library's text goes to the log, and its class alone is told; the same holds for what an
+    own error quotes of one.
     """
     if isinstance(error, BaseExceptionGroup):
         return error_text(error.exceptions[0], limit, key=key)
     if is_own(error):
-        text = _withheld[-1](error) if _withheld else str(error)
+        whole = text = str(error)
+        if _withheld and (text := _withheld[-1](error)) != whole:
+            _log_once(scrubbed(whole, limit), None)
         return cut_short(" ".join(text.split()), limit) or type(error).__name__
     name = type(error).__name__
     if not re.search(r"(?:error|exception)$", name, re.IGNORECASE):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import re
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import scenewright
 from scenewright.core.error_text import error_text, library_texts_withheld, relayed, scrubbed
 from scenewright.core.ports.judge import JudgeError
 from tests.providers.virtual import REPEATABLE
@@ -123,6 +126,9 @@ def test_texts_of_libraries_go_to_the_log_once(caplog: pytest.LogCaptureFixture)
         assert set(told) == {"RuntimeError: the service's log says more"}
         assert error_text(Timeout("/srv/x")) == "Timeout error: the service's log says more"
         assert error_text(JudgeError("no file /srv/x")) == "no file x"
+        assert "no file /srv/x" in caplog.text
+        assert error_text(JudgeError("no such model")) == "no such model"
+        assert "no such model" not in caplog.text
     logged = [one.getMessage() for one in caplog.records]
     assert sum("no kernel in /srv/x.py" in one for one in logged) == 1
     assert error_text(RuntimeError("no kernel")) == "RuntimeError: no kernel"
@@ -153,3 +159,15 @@ def test_what_another_process_told_ends_at_the_librarys_text(text: str, told: st
     with library_texts_withheld(str):
         assert relayed(text) == told
         assert relayed(told) == told
+
+
+def test_no_other_place_puts_a_library_s_error_in_words() -> None:
+    written = re.compile(r"\{type\(error\)\.__name__\}: ")
+    sources = Path(scenewright.__file__).parent
+    # The command line tells all: nobody else reads it.
+    found = {
+        path.relative_to(sources).as_posix()
+        for path in sources.rglob("*.py")
+        if written.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == {"cli/console.py"}
