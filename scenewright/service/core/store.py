@@ -341,8 +341,8 @@ class RunStore:
                 "attempts": 0,
             }  # fmt: skip
             if edit is not None:
-                digests = found.edits | {edit["key"]: digest} if digest else found.edits
-                values["edit"] = {**edit, EDITS: dict(digests)}
+                digests = {**found.edits, **({edit["key"]: digest} if digest else {})}
+                values["edit"] = {**edit, EDITS: digests}
             await self._change(connection, run, **values)
             return await self._get(connection, run, tenant)
 
