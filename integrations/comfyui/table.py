@@ -75,6 +75,11 @@ _WRITTEN_AS = Input(
     {"options": list(work.WAYS), "default": work.WAYS[0]},
     optional=True,
 )
+_WARNINGS = Output(
+    "warnings",
+    "STRING",
+    "Words of the scene that were not read, and words that the models do not know; empty: none.",
+)
 
 
 def _profile(means: str) -> Input:
@@ -141,6 +146,7 @@ NODES = (
             Output("report", "STRING", "Rounds, scores, facts and verdicts as JSON."),
             Output("missing", "STRING", "What was not found, a graph as JSON; empty: nothing."),
             Output("page", "STRING", "Address of the run's page."),
+            _WARNINGS,
         ),
         work.refine,
     ),
@@ -161,6 +167,7 @@ NODES = (
             ),
             Output("report", "STRING", "Facts and verdicts as JSON, of each picture.", True),
             Output("missing", "STRING", "What was not found, a graph as JSON.", True),
+            _WARNINGS,
         ),
         work.score,
     ),
@@ -186,6 +193,7 @@ NODES = (
             Output("triplets", "STRING", "The same as triplets."),
             Output("questions", "STRING", "What would be asked of a picture, a line a fact."),
             Output("facts", "INT", "How many facts there are."),
+            _WARNINGS,
         ),
         work.graph,
     ),

@@ -27,11 +27,11 @@ def refine(
     seed: int = 0,
     timeout: int = 1800,
     server: str = "",
-) -> tuple[Any, float, str, str, str]:
+) -> tuple[Any, float, str, str, str, str]:
     """Draw a scene until the judges find all of it.
 
     Gives (IMAGE, score, report as JSON, missing graph as JSON or nothing, address of the run's
-    page). Whatever ends the wait cancels the run.
+    page, warnings). Whatever ends the wait cancels the run.
     """
     client = Client(server, timeout, check_interrupted)
     body = {**_scene(scene, written_as), "rounds": rounds, "seed": seed}
@@ -53,7 +53,8 @@ def refine(
         raise
     best = next(r for r in run["rounds"] if r["round"] == run["best_round"])
     missing = json.dumps(best["missing"]) if best["missing"] else ""
-    return image, _score(run["summary"]), json.dumps(_report(run), indent=1), missing, page
+    report = json.dumps(_report(run), indent=1)
+    return image, _score(run["summary"]), report, missing, page, _warnings(run)
 
 
 def score(
@@ -63,10 +64,11 @@ def score(
     profile: str = "",
     timeout: int = 600,
     server: str = "",
-) -> tuple[list[float], list[str], list[str]]:
+) -> tuple[list[float], list[str], list[str], str]:
     """Ask the judges every fact of a scene about each picture of ``image``.
 
-    Gives, of each picture: the score, the report as JSON, the missing graph as JSON or nothing.
+    Gives, of each picture: the score, the report as JSON, the missing graph as JSON or nothing;
+    and the warnings of all.
     """
     client = Client(server, timeout, check_interrupted)
     fields = {
@@ -76,16 +78,19 @@ def score(
         fields["profile"] = profile.strip()
     files = pngs_of(image)
     progress = Progress(len(files))
-    scores, reports, missing = [], [], []
+    scores, reports, missing, replies = [], [], [], []
     for at, png in enumerate(files):
         said = client.upload("/v1/scores", fields, "image", png)
+        replies.append(said)
         scores.append(UNSCORED if said["sgscore"] is None else float(said["sgscore"]))
         reports.append(
-            json.dumps({k: said[k] for k in ("sgscore", "facts", "loop", "report", "usd")})
+            json.dumps(
+                {k: said[k] for k in ("sgscore", "facts", "loop", "report", "usd", "warnings")}
+            )
         )
         missing.append(json.dumps(said["missing"]) if said["missing"] else "")
         progress.tell(at + 1)
-    return scores, reports, missing
+    return scores, reports, missing, _warnings(*replies)
 
 
 def graph(
@@ -95,21 +100,27 @@ def graph(
     profile: str = "",
     timeout: int = 120,
     server: str = "",
-) -> tuple[str, str, str, int]:
+) -> tuple[str, str, str, int, str]:
     """Read a scene, and add facts to it.
 
-    Gives the graph as JSON, the triplets, what would be checked (a line a fact), and how much
-    that is.
+    Gives the graph as JSON, the triplets, what would be checked (a line a fact), how much that
+    is, and the warnings.
     """
     client = Client(server, timeout, check_interrupted)
     body = _scene(scene, written_as)
     if profile.strip():
         body["profile"] = profile.strip()
-    read = client.post("/v1/parse", body)
+    read = first = client.post("/v1/parse", body)
     if add.strip():
         read = client.post("/v1/parse", {"triplets": f"{read['triplets']}\n{add.strip()}"})
     facts = [str(fact["question"]) for fact in read["facts"]]
-    return json.dumps(read["scene"]), read["triplets"], "\n".join(facts), len(facts)
+    warnings = _warnings(first, read)
+    return json.dumps(read["scene"]), read["triplets"], "\n".join(facts), len(facts), warnings
+
+
+def _warnings(*replies: dict[str, Any]) -> str:
+    """Words of the scene that were not read, and what the models do not know: a line each."""
+    return "\n".join(dict.fromkeys(said for reply in replies for said in reply["warnings"]))
 
 
 def _scene(text: str, written_as: str) -> dict[str, Any]:
@@ -187,6 +198,7 @@ def _report(run: dict[str, Any]) -> dict[str, Any]:
             if r["round"] == run["best_round"]
         ),
         "totals": run["totals"],
+        "warnings": run["warnings"],
     }
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
+from scenewright.core.error_text import error_text, scrubbed
 from scenewright.providers.limits import AccountLimits, Limits, MakeGate, RateLimiter, gate_of
 from scenewright.providers.retry import (
     LONG_SECONDS,
@@ -25,7 +26,6 @@ from scenewright.providers.retry import (
     Transient,
     UnusableReply,
     notify_retry,
-    scrubbed,
     sending,
 )
 from scenewright.providers.sdk_clients import CallKeys
@@ -195,9 +195,7 @@ class Caller:
             self._finish(course, "cancelled")
             raise
         except Exception as error:
-            self._finish(
-                course, "lost", PermanentError(scrubbed(f"{type(error).__name__}: {error}"))
-            )
+            self._finish(course, "lost", PermanentError(error_text(error)))
             raise
         else:
             self._finish(course, "answered")

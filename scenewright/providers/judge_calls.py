@@ -14,6 +14,7 @@ from typing import TypeVar
 from PIL import Image
 
 from scenewright.config.model_identity import SINCE
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, by_vocabulary, merged, out_of_vocabulary, unscored
 from scenewright.core.questions import NO_RELATION
@@ -28,7 +29,6 @@ from scenewright.providers.versions import (
 
 T = TypeVar("T")
 
-_REASON_LENGTH = 500
 _UNSEEN = {"id", "subject", "target", "classes", "parents", "by_label"}
 """Fields of a fact that a judge does not see."""
 _AHEAD = ":ahead"
@@ -311,9 +311,9 @@ async def _call(
     except TimeoutError as error:
         if deadline.expired():
             return unscored(judge.id, facts, f"no answer within {limit:g} s")
-        return unscored(judge.id, facts, _reason(error))
+        return unscored(judge.id, facts, error_text(error))
     except Exception as error:
-        return unscored(judge.id, facts, _reason(error))
+        return unscored(judge.id, facts, error_text(error))
     return checked(judge.id, facts, given)
 
 
@@ -364,8 +364,3 @@ def _refused(answer: Answer, reason: str) -> Answer:
     return answer.model_copy(
         update={"state": "unscored", "probability": None, "method": None, "reason": reason}
     )
-
-
-def _reason(error: Exception) -> str:
-    text = f"{type(error).__name__}: {error}".rstrip(": ")
-    return text if len(text) <= _REASON_LENGTH else text[: _REASON_LENGTH - 1] + "…"

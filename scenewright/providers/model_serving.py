@@ -30,6 +30,7 @@ from pydantic import (
 )
 
 from scenewright.config.accounts import NO_KEY
+from scenewright.core.error_text import error_text, hidden, relayed
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import ImageError, png_bytes, read_image
 from scenewright.core.ports.backend import BackendFeatures, GenerationRequest, PromptCount
@@ -40,7 +41,6 @@ from scenewright.providers.retry import (
     PermanentError,
     Transient,
     classify_http,
-    scrubbed,
     unreachable,
 )
 from scenewright.providers.sdk_clients import PerLoop, http_settings
@@ -213,7 +213,6 @@ M = TypeVar("M", bound=BaseModel)
 
 CARD_SECONDS = 60.0
 """Longest wait for a server's model card, in seconds: a replica may have to start."""
-_LONGEST_REASON = 500
 
 
 class ServingError(RuntimeError):
@@ -230,9 +229,9 @@ class RefusedReply(RuntimeError):
 
         ``ours``: whether the body is a :class:`Problem`.
         """
-        super().__init__(detail)
+        self.detail = relayed(detail)
+        super().__init__(self.detail)
         self.status = status
-        self.detail = detail
         self.wait = wait
         self.ours = ours
 
@@ -262,7 +261,7 @@ class ModelServer:
         except (httpx2.HTTPError, OSError) as error:
             raise ServingError(
                 f"no server of models answers at {self.base_url} "
-                f"({self._hidden(f'{type(error).__name__}: {error}')}): start one with "
+                f"({error_text(error, key=self._secret)}): start one with "
                 f"`scenewright models serve {self.model}`, or correct base_url of the account"
             ) from None
         if found.status_code != 200:
@@ -336,10 +335,10 @@ class ModelServer:
             case InvalidReply():
                 return Transient(self._hidden(str(error)))
             case OSError() | httpx2.HTTPError():
-                text = f"no connection to {self.base_url}: {unreachable(error)}"
+                text = f"no connection to {self.base_url}: {unreachable(error, self._secret)}"
                 return Transient(self._hidden(text))
             case _:
-                return PermanentError(self._hidden(f"{type(error).__name__}: {error}".rstrip(": ")))
+                return PermanentError(error_text(error, key=self._secret))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -350,14 +349,15 @@ class ModelServer:
         return f"{self.base_url}/models/{name}{f'/{verb}' if verb else ''}"
 
     def _headers(self) -> dict[str, str]:
-        key = self._key.get_secret_value()
-        return {} if key == NO_KEY else {"authorization": f"Bearer {key}"}
+        return {"authorization": f"Bearer {self._secret}"} if self._secret else {}
 
     def _hidden(self, text: str) -> str:
+        return hidden(text, self._secret)
+
+    @property
+    def _secret(self) -> str:
         key = self._key.get_secret_value()
-        if key != NO_KEY and len(key) >= 6:
-            text = text.replace(key, "[hidden]")
-        return scrubbed(text)[:_LONGEST_REASON]
+        return "" if key == NO_KEY else key
 
     def _client(self) -> httpx2.AsyncClient:
         # How many at once is the account's matter.

@@ -1,4 +1,4 @@
-"""Errors of calls: what they mean, when a call is repeated, who is notified; secrets removed.
+"""Errors of calls: what they mean, when a call is repeated, who is notified.
 
 A failed call becomes a decision: :class:`RateLimited` (wait), :class:`Transient` (try again) or
 :class:`PermanentError`. :class:`Retries` turns decisions into waits. A call that is retried would
@@ -6,9 +6,6 @@ be silent for minutes, so the node that makes it can listen::
 
     with listen_for_retries(lambda attempt: emit(runtime, ...)):
         prompt = await composer.compose(scene, seed)
-
-:func:`scrubbed` makes texts of providers and libraries fit for a log: no keys, no image data, one
-line.
 """
 
 from __future__ import annotations
@@ -29,6 +26,7 @@ from email.utils import parsedate_to_datetime
 
 import stamina
 
+from scenewright.core.error_text import error_text
 from scenewright.providers.usage import Usage
 
 
@@ -154,18 +152,21 @@ def classify_http(status: int, headers: Mapping[str, str], reason: str) -> Decis
     wait = retry_after(lowered)
     wanted = lowered.get("x-should-retry", "").strip().lower()
     if wanted == "false":
-        return PermanentError(_with_hint(status, text))
+        return PermanentError(with_hint(status, text))
     if status == 429:
         return RateLimited(text, wait)
     again = status in _TRANSIENT or (status >= 500 and status not in _LASTING)
     if again or wanted == "true":
         own = status == 500 and wait is None and _PASSING.search(reason) is None
         return Transient(text, wait, lasts_if_repeated=own)
-    return PermanentError(_with_hint(status, text))
+    return PermanentError(with_hint(status, text))
 
 
-def unreachable(error: BaseException) -> str:
-    """Return why a request got no reply, from the innermost error of the chain."""
+def unreachable(error: BaseException, key: str = "") -> str:
+    """Return why a request got no reply, from the innermost error of the chain.
+
+    ``key``: a secret that may stand in a library's text.
+    """
     chain = list(_chain(error))
     for one in reversed(chain):
         match one:
@@ -180,7 +181,7 @@ def unreachable(error: BaseException) -> str:
             case OSError() if one.errno:
                 return os.strerror(one.errno)
     said = [one for one in chain if str(one)] or chain
-    return f"{type(said[-1]).__name__}: {said[-1]}".rstrip(": ")
+    return error_text(said[-1], key=key)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -236,9 +237,10 @@ def _date(text: str | None) -> datetime | None:
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
-def _with_hint(status: int, text: str) -> str:
+def with_hint(status: int, text: str) -> str:
+    """Return the ``text`` of an error of ``status`` with its remedy, where there is one."""
     hint = _HINTS.get(status)
-    return f"{text} ({hint})" if hint else text
+    return f"{text} ({hint})" if hint and hint not in text else text
 
 
 _NAME = "scenewright.providers"
@@ -406,43 +408,3 @@ def notify_retry(attempt: FailedAttempt) -> None:
     """Report an attempt to all listeners around this task."""
     for listener in _LISTENERS.get():
         listener(attempt)
-
-
-# A reply's text can be megabytes of image data.
-_READ = 100_000
-
-_NAMES = (
-    r"(?:(?:x-)?(?:goog-api|api|access|auth|secret|private|session|refresh|id)[-_ ]?)?(?:key|token)"
-    r"|(?:proxy-)?authorization|password|secret"
-)
-_RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), replacement)
-    for pattern, replacement in (
-        (r"data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+)*,[^\s\"'<>)]*", "[data]"),
-        (r"://[^/\s:@]+:[^/\s@]+@", "://[hidden]@"),
-        (
-            rf"\b({_NAMES})((?:\s+provided)?[\"']?\s*[=:]\s*[\"']?)"
-            r"(?!\[hidden\])(?:(?:bearer|basic)\s+)?[^\s\"'&,;)}\]]+",
-            r"\1\2[hidden]",
-        ),
-        (r"\b(bearer|basic)\s+[\w.~+/*=-]{4,}", r"\1 [hidden]"),
-        (r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|or|sw)[-_][\w*.-]{6,}", "[hidden]"),
-        (r"\bAIza[\w*-]{8,}", "[hidden]"),
-        # Longer than a SHA-256 in hex, which names images.
-        (r"[A-Za-z0-9+/=_-]{72,}", "[data]"),
-    )
-)
-
-
-def scrubbed(text: str, limit: int = 300) -> str:
-    """Return ``text`` on one line of at most ``limit`` characters, without anything like a secret.
-
-    Hides keys by their usual shapes and names, and long runs of base64.
-    """
-    if len(text) > _READ:
-        # The word that the cut may have halved is dropped too.
-        text = text[:_READ].rpartition(" ")[0]
-    for pattern, replacement in _RULES:
-        text = pattern.sub(replacement, text)
-    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -31,6 +31,7 @@ NAMES = {
     "ScenewrightScene": "Scene Graph",
 }
 HELD = 77
+UNREAD = "A red ball lies furtively. Ein Hund mit dem Ball."
 """A seed with which the judges wait until the test lets them go."""
 
 
@@ -173,17 +174,18 @@ async def test_the_example_workflow_runs(host: Host, url: str) -> None:
         if "server" in node["inputs"]:
             node["inputs"]["server"] = url
     outputs = await asyncio.to_thread(host.run, prompt)
-    (image,), (score,), _, (missing,), (page,) = outputs["2"]
+    (image,), (score,), _, (missing,), (page,), (warnings,) = outputs["2"]
     assert image.shape == (1, 16, 16, 3)
     names = {item["name"] for item in json.loads(outputs["1"][0][0])["objects"]}
     assert names == {"ball", "table", "dog"}
     assert 0 <= score <= 1
     assert missing == "" or json.loads(missing)["objects"]
     assert page.startswith(f"{url}/runs/run_")
+    assert warnings == ""
 
 
 async def test_a_scene_is_refined_with_its_progress(host: Host, url: str) -> None:
-    image, score, report, missing, page = await execute(
+    image, score, report, missing, page, _ = await execute(
         host, "ScenewrightRefine", scene="A red ball lies on a table.", rounds=2, seed=5, server=url
     )
     assert image.dtype == torch.float32
@@ -252,13 +254,15 @@ async def test_a_paused_run_is_waited_for(newer: Host, url: str, held: asyncio.E
 async def test_every_picture_is_scored_for_itself(host: Host, url: str) -> None:
     good = torch.full((16, 16, 3), 1.0)
     bad = torch.zeros((16, 16, 3))
-    scores, reports, missing = await asyncio.to_thread(
+    scores, reports, missing, warnings = await asyncio.to_thread(
         host.execute,
         "ScenewrightScore",
-        {"image": [torch.stack([good, bad])], "scene": ["red ball"], "server": [url]},
+        {"image": [torch.stack([good, bad])], "scene": [UNREAD], "server": [url]},
     )
     assert scores == [1.0, 0.0]
     assert [json.loads(report)["sgscore"] for report in reports] == scores
+    assert "Ein Hund mit dem Ball" in warnings[0]
+    assert len(warnings) == 1
     assert missing[0] == ""
     assert {item["name"] for item in json.loads(missing[1])["objects"]} == {"ball"}
 
@@ -286,7 +290,7 @@ async def test_every_picture_is_scored_for_itself(host: Host, url: str) -> None:
 async def test_a_scene_is_read_and_added_to(
     newer: Host, url: str, scene: str, written_as: str
 ) -> None:
-    graph, triplets, questions, facts = await execute(
+    graph, triplets, questions, facts, warnings = await execute(
         newer,
         "ScenewrightScene",
         scene=scene,
@@ -301,6 +305,15 @@ async def test_a_scene_is_read_and_added_to(
     assert ball["attributes"] == {"color": "red"}
     assert "hat on dog" in triplets
     assert facts == len(questions.splitlines()) == 8
+    assert warnings == ""
+
+
+async def test_words_that_were_not_read_are_told(newer: Host, url: str) -> None:
+    read = await execute(newer, "ScenewrightScene", scene=UNREAD, add="hat on ball", server=url)
+    drawn = await execute(newer, "ScenewrightRefine", scene=UNREAD, rounds=1, server=url)
+    for warnings in (read[-1], drawn[-1], *json.loads(drawn[2])["warnings"]):
+        assert "furtively" in warnings
+        assert len(warnings.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

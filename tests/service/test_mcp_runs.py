@@ -159,6 +159,10 @@ async def test_a_finished_run_is_corrected_and_goes_on(client: Calls) -> None:
         await client.call_tool("edit_run", {"run": first["run"], "add": "hat on dog", "rounds": 1})
     )
     assert any("hat" in fact["says"] for fact in added["facts"])
+    keyed = {"run": first["run"], "add": "cup on dog", "rounds": 1, "idempotency_key": "k"}
+    assert data(await client.call_tool("edit_run", keyed))["status"] == "finished"
+    other = await client.call_tool("edit_run", keyed | {"add": "cup on ball"})
+    assert "'k' was used for another edit" in refusal(other)
     wrong = await client.call_tool("edit_run", {"run": first["run"], "verdicts": {"o:cat.1": "no"}})
     assert "'o:cat.1' is not a fact of this scene" in refusal(wrong)
 

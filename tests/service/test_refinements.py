@@ -153,9 +153,31 @@ async def test_a_finished_run_is_corrected_and_goes_on(client: httpx2.AsyncClien
     assert more["status"] == "finished"
     assert len(more["rounds"]) == len(run["rounds"]) + 2
     assert more["rounds"][1]["image"] == run["rounds"][0]["image"]
-    # The same edit again changes nothing.
-    await client.post(path, json=edit)
+    # The same edit again changes nothing, and another one does not hide behind its key.
+    assert (await client.post(path, json=edit)).status_code == 202
+    other = await client.post(path, json=edit | {"verdicts": {held[1]: "no"}})
+    assert other.status_code == 409
+    assert "'e' was used for another edit" in other.json()["detail"]
     assert len((await ended(client, run["id"]))["rounds"]) == len(more["rounds"])
+
+
+async def test_keys_of_earlier_edits_are_remembered(client: httpx2.AsyncClient) -> None:
+    run = (await begin(client, rounds=1))["id"]
+    path, rounds = f"/v1/refinements/{run}/edits", len((await ended(client, run))["rounds"])
+    first = {"add": "hat on dog", "rounds": 1, "idempotency_key": "first"}
+    second = {"add": "cup on table", "rounds": 1, "idempotency_key": "second"}
+    for edit in (first, second):
+        assert (await client.post(path, json=edit)).status_code == 202
+        done = await ended(client, run)
+        assert len(done["rounds"]) > rounds
+        rounds = len(done["rounds"])
+    again = await client.post(path, json=first)
+    assert (again.status_code, again.json()["status"]) == (202, "finished")
+    assert (await client.post(path, json=first | {"note": "more"})).status_code == 409
+    assert (await client.post(path, json=second | {"add": "cup on dog"})).status_code == 409
+    after = await ended(client, run)
+    assert len(after["rounds"]) == rounds
+    assert [item["name"] for item in after["scene"]["objects"]].count("hat") == 1
 
 
 async def test_a_fact_is_added(client: httpx2.AsyncClient) -> None:

@@ -86,16 +86,6 @@ def cut_off(message: BaseMessage) -> str:
     )
 
 
-def error_text(error: BaseException) -> str:
-    """Return the shortened text of ``error``.
-
-    The class name is added only for other packages' errors, whose messages may say little without
-    it.
-    """
-    own = type(error).__module__.partition(".")[0] == "scenewright"
-    return shortened(str(error) if own else f"{type(error).__name__}: {error}")
-
-
 def shortened(text: str) -> str:
     """Return ``text`` on one line, cut short for an error message."""
     return cut_short(" ".join(text.split()), _SHOWN)

@@ -26,7 +26,6 @@ from PIL import Image
 from scenewright.agents.chat.language_replies import (
     as_data,
     digest_of,
-    error_text,
     json_object,
     name_of,
     reply_text,
@@ -35,6 +34,7 @@ from scenewright.agents.chat.language_replies import (
 from scenewright.agents.composers.check import CHECK_VERSION, lost_facts, unusable_reason
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.judges.pictures import ImagePreparation, prepare, text_tokens
+from scenewright.core.error_text import error_text
 from scenewright.core.formats import megasg
 from scenewright.core.layout import Region
 from scenewright.core.ports.composer import (

@@ -16,16 +16,14 @@ from urllib.parse import urlsplit
 from PIL import Image
 
 from scenewright.agents.judges.reading import FactReading
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import ImageError
 from scenewright.core.ports.judge import JudgeCaps, JudgeError
-from scenewright.core.validation import cut_short
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
-from scenewright.providers.retry import CallError, Decision, PermanentError, scrubbed
+from scenewright.providers.retry import CallError, Decision, PermanentError
 from scenewright.providers.usage import ExpectedUsage, Reply, Usage
-
-_REASON_LENGTH = 500
 
 Numbered = tuple[int, Fact]
 """A fact and its index among the asked facts."""
@@ -238,11 +236,11 @@ class CallingJudge(ABC, Generic[WireT, CapsT]):
                 label=f"{self.id} {len(facts)} {'fact' if len(facts) == 1 else 'facts'}",
             )
         except CallError as error:
-            lost = [FactReading(reason=cut_short(str(error), _REASON_LENGTH))] * len(facts)
+            lost = [FactReading(reason=error_text(error))] * len(facts)
             return self._shared(facts, lost, "", error.usage, 0.0, error.usd)
         except Exception as error:
             # A failing judge must not stop the others: its failure is recorded.
-            reason = scrubbed(f"{type(error).__name__}: {error}")
+            reason = error_text(error)
             return [_Share(fact, FactReading(reason=reason)) for fact in facts]
         parts, model = done.value
         return self._shared(facts, parts, model, done.usage, done.seconds, done.usd)

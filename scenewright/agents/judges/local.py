@@ -32,6 +32,7 @@ from scenewright.agents.judges.vlm import (
 from scenewright.config.model_identity import ModelIdentity, digest_weights, identity_of_spec
 from scenewright.config.profiles import LocalJudgeSpec
 from scenewright.core.closed_vocabulary import VocabularyError, read_vocabulary
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import JudgeCaps, JudgeError, by_vocabulary, merged, unscored
 from scenewright.prompts import Prompt, load_prompt
@@ -321,7 +322,7 @@ class LocalJudge:
             return self._scored([(shown, fact) for fact in facts], stop)
         except Exception as error:
             # A failing judge must not stop the others: its failure is recorded.
-            return unscored(self.id, facts, f"{type(error).__name__}: {error}")
+            return unscored(self.id, facts, error_text(error))
 
     def _scored(self, pairs: Sequence[tuple[Image.Image, Fact]], stop: Stop) -> list[Answer]:
         """Return answers about images of one size, ready for the model."""
@@ -356,7 +357,7 @@ class LocalJudge:
             try:
                 shown[at] = shrink(image, self._caps.max_side)
             except Exception as error:
-                found[at] = unscored(self.id, facts, f"{type(error).__name__}: {error}")
+                found[at] = unscored(self.id, facts, error_text(error))
             else:
                 sizes.setdefault(shown[at].size, []).append(at)
         for places in sizes.values():

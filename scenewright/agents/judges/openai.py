@@ -31,7 +31,7 @@ from scenewright.agents.judges.reading import (
 )
 from scenewright.agents.judges.sheet import TOOL, Sheet, sheet_schema
 from scenewright.providers.known_models import KnownServer
-from scenewright.providers.retry import Decision, PermanentError, UnusableReply
+from scenewright.providers.retry import Decision, PermanentError, UnusableReply, with_hint
 from scenewright.providers.sdk_clients import C, CapsT, SdkWire, http_settings
 from scenewright.providers.usage import Usage, usage_of
 from scenewright.providers.versions import reply_version
@@ -293,7 +293,7 @@ def decision_of(error: Exception, key: str, place: str = "") -> Decision:
         message = str(body.get("message") or error.message)
         decision = of_status(error.status_code, error.response.headers, message, key)
         if "insufficient_quota" in (body.get("code"), body.get("type")):
-            return PermanentError(f"{decision.reason} (check the account's balance)")
+            return PermanentError(with_hint(402, decision.reason))
         return decision
     if isinstance(error, openai.APIConnectionError):
         return of_connection(error, key, place)

@@ -22,6 +22,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from scenewright.agents.judges.sheet import MAX_OPTION, Sheet, clean
+from scenewright.core.error_text import error_text, hidden
 from scenewright.core.facts import Fact, ProbabilityMethod
 from scenewright.core.validation import cut_short
 from scenewright.providers.retry import (
@@ -30,7 +31,6 @@ from scenewright.providers.retry import (
     Transient,
     UnusableReply,
     classify_http,
-    scrubbed,
     unreachable,
 )
 from scenewright.providers.usage import Usage
@@ -427,14 +427,6 @@ def shown(value: object) -> str:
 
 
 _TRANSPORTS = ("httpx", "httpx2", "httpcore", "httpcore2", "aiohttp")
-_SHORTEST_SECRET = 6
-
-
-def hidden(text: str, key: str) -> str:
-    """Return ``text`` for a log: without ``key`` and other secrets."""
-    if len(key) >= _SHORTEST_SECRET:
-        text = text.replace(key, "[hidden]")
-    return scrubbed(text)
 
 
 def of_status(status: int, headers: Mapping[str, str], message: str, key: str) -> Decision:
@@ -449,7 +441,7 @@ def of_connection(error: BaseException, key: str, place: str = "") -> Decision:
     """
     host = urlsplit(place).netloc.rpartition("@")[2]
     whither = f" to {host}" if host else ""
-    return Transient(hidden(f"no connection{whither}: {unreachable(error)}", key))
+    return Transient(hidden(f"no connection{whither}: {unreachable(error, key)}", key))
 
 
 def of_other(error: Exception, key: str, place: str = "") -> Decision:
@@ -458,7 +450,7 @@ def of_other(error: Exception, key: str, place: str = "") -> Decision:
     A lost connection and a reply out of its wire format may be mended by another try. ``place`` is
     the address that was asked.
     """
-    text = hidden(f"{type(error).__name__}: {error}".rstrip(": "), key)
+    text = error_text(error, key=key)
     if isinstance(error, MalformedReply):
         return Transient(hidden(f"malformed reply: {error}", key), replied=True)
     if isinstance(error, UnicodeError):

@@ -34,6 +34,7 @@ from typing import Any
 
 from PIL import Image
 
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact, ProbabilityMethod
 from scenewright.core.images import MAX_SIDE, ImageError, hash_of_image, load_image
 from scenewright.core.ports.judge import JudgeCaps, JudgeError, unscored
@@ -321,7 +322,7 @@ class ReplayJudge:
             # Packing a large picture takes long enough to hold up the event loop.
             image_hash = await asyncio.to_thread(hash_of_image, image)
         except ImageError as error:
-            return unscored(self.id, facts, str(error))
+            return unscored(self.id, facts, error_text(error))
         return [self._read(image_hash, fact) for fact in facts]
 
     async def aclose(self) -> None:

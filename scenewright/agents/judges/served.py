@@ -11,6 +11,7 @@ from PIL import Image
 from scenewright.agents.judges.calling import chunks
 from scenewright.agents.judges.pictures import shrink
 from scenewright.config.model_identity import ModelIdentity, identity_of_spec
+from scenewright.core.error_text import error_text, relayed
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import JudgeCaps, JudgeError, by_vocabulary, merged, unscored
 from scenewright.providers.caller import Caller
@@ -22,7 +23,6 @@ from scenewright.providers.model_serving import (
     ServingError,
     encoded_image,
 )
-from scenewright.providers.retry import CallError, scrubbed
 from scenewright.providers.usage import Reply, Usage
 
 
@@ -118,11 +118,9 @@ class ServedJudge:
                 tokens=0,
                 label=f"{self.id} {len(facts)} facts",
             )
-        except CallError as error:
-            return unscored(self.id, facts, str(error))
         except Exception as error:
             # A failing judge must not stop the others: its failure is recorded.
-            return unscored(self.id, facts, scrubbed(f"{type(error).__name__}: {error}"))
+            return unscored(self.id, facts, error_text(error))
         return done.value
 
     def _order(self, image: Image.Image, facts: Sequence[Fact]) -> AnswerOrder:
@@ -134,4 +132,7 @@ class ServedJudge:
     def _mine(self, facts: Sequence[Fact], reply: AnswerReply) -> list[Answer]:
         if [answer.fact_id for answer in reply.answers] != [fact.id for fact in facts]:
             raise InvalidReply(f"{len(reply.answers)} answers came that do not fit the facts asked")
-        return [answer.model_copy(update={"judge_id": self.id}) for answer in reply.answers]
+        return [
+            answer.model_copy(update={"judge_id": self.id, "reason": relayed(answer.reason)})
+            for answer in reply.answers
+        ]

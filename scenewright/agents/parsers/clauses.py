@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from scenewright.agents.parsers.mentions import Item, Mention, Thing, Things, attributes_of, is_part
 from scenewright.agents.parsers.tagging import (
     ARTICLES,
+    BLOWS,
     CLOTHES,
     COVERS,
     EMPTY_STATES,
@@ -26,6 +27,7 @@ from scenewright.agents.parsers.tagging import (
     SIDE_NAMES,
     THING_PARTS,
     VESSELS,
+    WEAPONS,
     Token,
     key_of,
 )
@@ -503,8 +505,12 @@ class Clause:
         if not isinstance(after, Mention) or after.pronoun or not self._told:
             return False
         doers = bool(self._subject) and all(thing.animate for thing in self._subject)
-        things = not any(thing.animate for thing in self._last)
-        return doers and things and not _is_piece(after.name) and self._last is not self._subject
+        if not doers or self._last is self._subject:
+            return False
+        if any(thing.animate for thing in self._last):
+            blow = self._link is not None and self._link.base in BLOWS
+            return blow and after.name.rpartition(" ")[2].lower() in WEAPONS
+        return not _is_piece(after.name)
 
     def _place(self, word: str) -> None:
         link = self._link

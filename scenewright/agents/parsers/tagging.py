@@ -110,6 +110,8 @@ OF_TARGETS = words("verbs", "of_targets")
 """A place after them and their object is the object's."""
 POSTURES = words("verbs", "postures")
 """What needs no object: "standing couple" begins with an adjective."""
+BLOWS = words("verbs", "blows")
+"""What is done to somebody with one of :data:`WEAPONS`."""
 COVERS = words("verbs", "covers")
 """Participles between two nouns: "a snow covered hill"."""
 EMPTY_STATES = words("verbs", "empty_states")
@@ -124,6 +126,8 @@ WHOLES = words("nouns", "wholes")
 """What has such parts: a "car window" is a window that a car has."""
 NOT_WHOLES = words("nouns", "not_wholes")
 CLOTHES = words("nouns", "clothes")
+PLANTS = words("nouns", "plants")
+WEAPONS = words("nouns", "weapons")
 VESSELS = words("nouns", "vessels")
 SCENERY = words("nouns", "scenery")
 """Places that are rarely what a participle after them is said of."""
@@ -492,6 +496,8 @@ def _settle(
         return _settle_ing(word, before, follows)
     if kind == "participle":
         return _settle_participle(word, before, follows)
+    if word == "leaves" and before == "noun" and tokens[-1].lower in PLANTS:
+        return "noun"
     if kind in ("verb", "weak"):
         return _settle_verb(word, kind, before, follows, tokens)
     if kind == "either":

@@ -18,9 +18,9 @@ from PIL import Image
 
 from scenewright.agents.chat.language_replies import ask_for, digest_of, name_of, tool_of
 from scenewright.agents.judges.pictures import character_tokens, image_tokens
+from scenewright.core.error_text import error_text
 from scenewright.core.ports.vision import Detection
 from scenewright.evals.errors import AnnotationError
-from scenewright.evals.runner.judging import error_text
 from scenewright.evals.runner.progress import StartupFailureLimit
 from scenewright.evals.store.ledger import Ledger, Photo, Reply
 from scenewright.prompts import load_prompt

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
-from scenewright.agents.chat.language_replies import as_data, ask_for, name_of, shortened, tool_of
+from scenewright.agents.chat.language_replies import as_data, ask_for, name_of, tool_of
 from scenewright.agents.judges.pictures import character_tokens
 from scenewright.agents.parsers.classes import (
     CHALLENGES,
@@ -24,6 +24,7 @@ from scenewright.agents.parsers.classes import (
     classify,
     with_precedence,
 )
+from scenewright.core.error_text import error_text
 from scenewright.evals.annotation.panel_queries import TextModel
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.datasets.psg_prompts.rows import (
@@ -63,7 +64,7 @@ async def classify_by(chat: BaseChatModel, prompts: Sequence[str]) -> list[Class
         found = (await ask_for(chat, asked, tool_of(prompt), read)).value
     except Exception as error:
         # Whatever the model's library raises costs these prompts and no others.
-        reason = shortened(f"{type(error).__name__}: {error}")
+        reason = error_text(error)
         return [Classes("", "", by, reason) for _ in prompts]
     return [
         with_precedence(one, text) if (one := found[number]).category else one

@@ -33,6 +33,7 @@ from typing import IO, Any
 import httpx2
 from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
+from scenewright.core.error_text import error_text
 from scenewright.core.flushing import flush, replacing
 from scenewright.evals.datasets.base import Source, SourceFile, default_place, find_source
 from scenewright.providers.hub.needs import PARTIAL, free_bytes, sha256_of, size_words
@@ -133,7 +134,7 @@ def fetch(
                 return partial
             problem = "the transfer broke off"
         except httpx2.HTTPError as error:
-            problem = f"{type(error).__name__}: {error}".rstrip(": ")
+            problem = error_text(error)
         except _Later as error:
             problem = str(error)
         except OSError as error:

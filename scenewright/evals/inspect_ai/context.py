@@ -36,6 +36,7 @@ from rich.markup import escape
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import load_settings
+from scenewright.core.error_text import error_text
 from scenewright.core.formats import FormatError, loads_scene
 from scenewright.core.images import MAX_FILE_BYTES, ImageError, ImageStore
 from scenewright.core.ports.backend import BackendError
@@ -49,7 +50,7 @@ from scenewright.evals.runner.config import Arm, EvalConfig
 from scenewright.evals.runner.drawing import GenerationContext, ImageGenerator, draw_key
 from scenewright.evals.runner.drawing import draw as drawn_unit
 from scenewright.evals.runner.independence import steering_of
-from scenewright.evals.runner.judging import error_text, facts_to_ask, text_of
+from scenewright.evals.runner.judging import facts_to_ask, text_of
 from scenewright.evals.runner.model_setup import EvalModelOverrides, EvalModels, build_eval_models
 from scenewright.evals.store.journal import Unit
 from scenewright.evals.store.results import ANSWERS, IMAGES

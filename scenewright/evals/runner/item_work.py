@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Fact
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
@@ -28,7 +29,6 @@ from scenewright.evals.runner.judging import (
     JudgePanel,
     answers_digest,
     asked_in,
-    error_text,
     facts_to_ask,
     judge_key,
     judged,

@@ -19,6 +19,7 @@ from PIL import Image
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
 from scenewright.config import OnModelChange
 from scenewright.config.profiles import Asking
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.images import ImageStore, load_image
 from scenewright.core.ports.judge import Judge, JudgeError
@@ -541,9 +542,3 @@ def _lacking(needs: frozenset[Need], sample: Sample) -> str:
     if "original" in needs and sample.original is None:
         return "the item has no original photo"
     return ""
-
-
-def error_text(error: BaseException) -> str:
-    """Return an error as the reason of a row: its class and its first lines."""
-    text = f"{type(error).__name__}: {error}".rstrip(": ")
-    return text if len(text) <= 500 else text[:499] + "…"

@@ -22,6 +22,7 @@ from PIL import Image
 from scenewright.config import OnModelChange
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.settings import Settings, load_settings
+from scenewright.core.error_text import error_text
 from scenewright.core.flushing import Flusher
 from scenewright.core.images import ImageStore, load_image
 from scenewright.evals.datasets.base import Dataset
@@ -37,7 +38,7 @@ from scenewright.evals.runner.independence import (
     served_doubles,
     served_self_reports,
 )
-from scenewright.evals.runner.judging import SCORE, base_of, error_text, score_rows, state_of
+from scenewright.evals.runner.judging import SCORE, base_of, score_rows, state_of
 from scenewright.evals.runner.model_setup import EvalModelOverrides, EvalModels, build_eval_models
 from scenewright.evals.runner.progress import OnProgress, ProgressReporter
 from scenewright.evals.runner.sentinels import (

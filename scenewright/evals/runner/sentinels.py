@@ -45,6 +45,7 @@ from PIL import Image
 
 from scenewright.agents.panel.panel import lead_of
 from scenewright.config import OnModelChange
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import load_image
 from scenewright.core.ports.judge import Judge, out_of_vocabulary, unscored
@@ -391,7 +392,7 @@ async def _answers(
         async with asyncio.timeout(None if judge.caps.bounds_calls else limit):
             given: object = await judge.answer(image, facts)
     except Exception as error:
-        return unscored(judge.id, facts, f"{type(error).__name__}: {error}")
+        return unscored(judge.id, facts, error_text(error))
     return checked(judge.id, facts, given)
 
 

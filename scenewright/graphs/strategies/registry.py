@@ -11,6 +11,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from scenewright.config.profiles import RealismRepair
+from scenewright.core.error_text import error_text
 from scenewright.core.ports.backend import BackendFeatures
 from scenewright.graphs.strategies.base import (
     KINDS,
@@ -160,7 +161,7 @@ def strategies() -> Mapping[str, RepairStrategy]:
         except Exception as error:
             raise StrategyError(
                 f"the strategy {point.name!r} of {point.value} cannot be loaded "
-                f"({type(error).__name__}: {error}): repair or uninstall its package"
+                f"({error_text(error)}): repair or uninstall its package"
             ) from error
         if not isinstance(made, RepairStrategy) or made.name != point.name:
             raise StrategyError(

@@ -33,6 +33,7 @@ from huggingface_hub.hf_api import RepoFile
 from huggingface_hub.utils import WeakFileLock, build_hf_headers  # type: ignore[attr-defined]
 from huggingface_hub.utils.tqdm import tqdm as hub_tqdm
 
+from scenewright.core.error_text import error_text
 from scenewright.providers.hub.cache import cache_folder, licence_in, licence_of, storage_folder
 from scenewright.providers.hub.needs import (
     INDEX,
@@ -86,7 +87,7 @@ def _reason(error: BaseException, repository: str) -> str:
         return _of_status(error.response.status_code, page)
     if isinstance(error, httpx2.HTTPError):
         return (
-            f"{constants.ENDPOINT} cannot be reached ({type(error).__name__}: {error}): check the "
+            f"{constants.ENDPOINT} cannot be reached ({error_text(error)}): check the "
             "network or the proxy (HF_ENDPOINT names a mirror), then pull again: what is here stays"
         )
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
+from scenewright.core.error_text import error_text
 from scenewright.core.ports.backend import BackendError
 from scenewright.core.validation import FrozenModel, first_problem
 from scenewright.providers.hub.needs import INDEX, MODULAR_INDEX
@@ -225,7 +226,7 @@ def _empty(part: PartSpec) -> Any:
             return kind(kind.config_class.from_dict(part.config))
     except Exception as error:
         raise RehearsalError(
-            f"no {part.kind} can be made of its configuration ({type(error).__name__}: "
-            f"{str(error)[:200]}): correct the architecture file, or install the versions of "
+            f"no {part.kind} can be made of its configuration ({error_text(error, 200)}): "
+            "correct the architecture file, or install the versions of "
             "constraints.txt"
         ) from error

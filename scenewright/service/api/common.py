@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Self
 
 from fastapi import Depends, Header, Path, Request
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from starlette.routing import Match
+from starlette.types import Message, Receive, Scope, Send
 
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import Budget
@@ -22,6 +25,34 @@ from scenewright.service.core.schemas import (
     SceneText,
 )
 from scenewright.service.core.service import Service
+
+
+class HeadRoute(APIRoute):
+    """Answer HEAD as GET, without the body; the description of the API has no HEAD."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return whether the route takes a request."""
+        return super().matches(self._read(scope))
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; a stream ends after its head."""
+        read = self._read(scope)
+        await super().handle(read, receive, send if read is scope else _head_alone(send))
+
+    def _read(self, scope: Scope) -> Scope:
+        if scope.get("method") != "HEAD" or "GET" not in (self.methods or ()):
+            return scope
+        return {**scope, "method": "GET"}
+
+
+def _head_alone(send: Send) -> Send:
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await send(message)
+            # The server then tells a stream that its client is gone.
+            await send({"type": "http.response.body", "body": b""})
+
+    return sent
 
 
 class Extension(BaseModel):

@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel
 
-from scenewright.service.api.common import Core
+from scenewright.service.api.common import Core, HeadRoute
 from scenewright.service.core.errors import Unavailable
 from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.observing.metrics import CONTENT_TYPE, Moment
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=HeadRoute)
 
 
 class Health(BaseModel):

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Response
 
 from scenewright.core.images import ImageError, ImageStore, webp_bytes
-from scenewright.service.api.common import Core, Reader, RunId
+from scenewright.service.api.common import Core, HeadRoute, Reader, RunId
 from scenewright.service.core.errors import NotFound
 
-router = APIRouter(prefix="/v1/refinements/{run_id}/images", tags=["images"])
+router = APIRouter(prefix="/v1/refinements/{run_id}/images", tags=["images"], route_class=HeadRoute)
 
 PREVIEW_SIDE = 256
 """Longest side of a preview, pixels."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 
+from scenewright.service.api.common import HeadRoute
 from scenewright.service.core.aside import LARGE
 from scenewright.service.core.service import Service
 
@@ -21,7 +21,7 @@ LARGE_BODY = 16 * 1024
 """Bytes beyond which a body is read aside: about what a large scene takes."""
 
 
-class LargeBodyRoute(APIRoute):
+class LargeBodyRoute(HeadRoute):
     """Read bodies beyond ``LARGE_BODY`` in the turn of large scenes.
 
     The reply is the same either way, but that ``Busy`` may come where too many wait.

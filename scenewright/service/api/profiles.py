@@ -10,11 +10,11 @@ from pydantic import BaseModel
 from scenewright.config.profiles import DIRECTOR, Profile
 from scenewright.graphs.strategies.registry import strategies
 from scenewright.runs.readiness import obstacle, this_machine
-from scenewright.service.api.common import Core, Reader
+from scenewright.service.api.common import Core, HeadRoute, Reader
 from scenewright.service.core.requests import profiles_of
 from scenewright.service.core.service import Service
 
-router = APIRouter(prefix="/v1", tags=["profiles"])
+router = APIRouter(prefix="/v1", tags=["profiles"], route_class=HeadRoute)
 
 
 class ProfileInfo(BaseModel):

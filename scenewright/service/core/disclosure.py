@@ -13,11 +13,11 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from scenewright.core.error_text import is_own
 from scenewright.core.validation import cut_short
 from scenewright.providers.hub.cache import cache_folder
 from scenewright.service.core.errors import ServiceError
 
-_PACKAGE = __name__.partition(".")[0]
 MOST_DETAIL = 4000
 """Longest text of an error, in characters."""
 _BEFORE = r"(?<![\w/:.-])"
@@ -26,11 +26,6 @@ _LEAST_QUOTED, _CUT = 12, 60
 least where it was cut."""
 _QUOTED = re.compile(r"(?P<open>[(:])\s*(?:[A-Z]\w*(?:Error|Exception|Warning)?:\s*)?$")
 _AFTER = r"(?:/[^\s'\"`,;:()\[\]<>]*|(?![\w.-]))"
-
-
-def is_own(error: BaseException) -> bool:
-    """Whether ``error`` is one of this package, whose text is written for people."""
-    return type(error).__module__.partition(".")[0] == _PACKAGE
 
 
 class Disclosure:

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from scenewright.config.settings import Settings
+from scenewright.core.error_text import library_texts_withheld
 from scenewright.service.core import database
 from scenewright.service.core.artifacts.stored import files_of
 from scenewright.service.core.driving import Models
@@ -49,19 +50,21 @@ async def running(
             observing=observing, jobs=jobs, artifacts=artifacts, uploads=uploads, storage=storage,
         )  # fmt: skip
         worker = service.worker
-        if settings.work:
-            working = asyncio.create_task(worker.run(), name="worker")
-        else:
-            working = None
-            worker.ready.set()
-        try:
-            yield service
-        finally:
-            service.live.close()
-            await worker.drain(settings.drain_seconds)
-            if working is not None:
-                await working
-            service.aside.close()
+        # Reasons of answers and of repeated calls are shown to clients.
+        with library_texts_withheld(service.disclosure.text):
+            if settings.work:
+                working = asyncio.create_task(worker.run(), name="worker")
+            else:
+                working = None
+                worker.ready.set()
+            try:
+                yield service
+            finally:
+                service.live.close()
+                await worker.drain(settings.drain_seconds)
+                if working is not None:
+                    await working
+                service.aside.close()
 
 
 @asynccontextmanager

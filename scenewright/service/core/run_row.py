@@ -10,6 +10,9 @@ from sqlalchemy import Row
 
 from scenewright.service.core.schemas import Door, Status
 
+EDITS = "digests"
+"""Where a row keeps :attr:`Run.edits`: in its edit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -29,6 +32,8 @@ class Run:
     """``pause`` or ``cancel`` where that was asked for; else empty."""
     edit: Mapping[str, Any] | None
     """The edit with which it goes on; stays until the run has taken it in."""
+    edits: Mapping[str, str]
+    """Digests of what was sent as its edits, by their idempotency keys."""
     owner: str | None
     """The server that drives it."""
     lease: float | None
@@ -46,10 +51,15 @@ class Run:
 
 def run_of(row: Row[Any]) -> Run:
     """Return the run of a row of the table of runs."""
-    return Run(**row._mapping)
+    values = dict(row._mapping)
+    edit, edits = values.pop("edit"), {}
+    if edit is not None:
+        edits = edit.get(EDITS, {})
+        edit = {name: value for name, value in edit.items() if name != EDITS}
+    return Run(edit=edit, edits=edits, **values)
 
 
 def brief_run_of(row: Row[Any]) -> Run:
     """Return the run of a row of a list: its request is the ``profile`` alone, it has no edit."""
     values = dict(row._mapping)
-    return Run(request={"profile": values.pop("profile")}, edit=None, **values)
+    return Run(request={"profile": values.pop("profile")}, edit=None, edits={}, **values)

@@ -339,7 +339,7 @@ class EditRequest(BaseModel):
     note: str = Field(default="", max_length=2000)
     """The person's words."""
     idempotency_key: IdempotencyKey | None = None
-    """The same key is the same edit."""
+    """The same key with the same edit changes nothing again; another edit needs another key."""
 
 
 class ScoreResponse(BaseModel):

@@ -11,6 +11,7 @@ A run taken away for good: its row, its folder, its checkpoints, the pictures se
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import secrets
@@ -350,7 +351,11 @@ class Service:
         if found.status in ("paused", "finished"):
             folder = await self.artifacts.log(run)
             await asyncio.to_thread(self._check_edit, found, edit, folder)
-        changed = await self.store.again(run, identity.tenant, edit.model_dump(mode="json"))
+        sent = given.model_dump_json(exclude={"idempotency_key"}).encode()
+        digest = hashlib.sha256(sent).hexdigest() if given.idempotency_key is not None else ""
+        changed = await self.store.again(
+            run, identity.tenant, edit.model_dump(mode="json"), digest=digest
+        )
         self.observing.submitted(run)
         await self.jobs.waits(run)
         return changed

@@ -26,8 +26,8 @@ from scenewright.runs.records import RoundRecord, RunResult
 from scenewright.service.core import limits
 from scenewright.service.core.database import READING, RUNS
 from scenewright.service.core.errors import Busy, Conflict, KeyReused, NotFound
+from scenewright.service.core.run_row import EDITS, brief_run_of, run_of
 from scenewright.service.core.run_row import Run as Run
-from scenewright.service.core.run_row import brief_run_of, run_of
 from scenewright.service.core.schemas import (
     ENDED,
     Door,
@@ -300,17 +300,28 @@ class RunStore:
                 )
             return await self._get(connection, run, tenant)
 
-    async def again(self, run: str, tenant: str, edit: Mapping[str, Any] | None) -> Run:
+    async def again(
+        self, run: str, tenant: str, edit: Mapping[str, Any] | None, *, digest: str = ""
+    ) -> Run:
         """Put a paused or ended run back in line, with an edit or (to resume it) without.
 
+        ``digest``: of what was sent as the edit, where it came with a key; the same again changes
+        nothing, and anything else with that key is a ``Conflict``.
         Raises ``Conflict`` for a run at work, for one that was cut off with an edit and for a
         finished one without; ``Busy`` if the queue is full.
         """
         now = self._clock()
         async with self._writing() as connection:
             found = await self._get(connection, run, tenant, lock=True)
-            if edit is not None and found.edit is not None and found.edit["key"] == edit["key"]:
-                return found
+            if edit is not None:
+                known = found.edits.get(edit["key"])
+                if known is not None and digest and known != digest:
+                    raise Conflict(
+                        f"the idempotency key {edit['key']!r} was used for another edit of this "
+                        "run: use a new key for a new edit"
+                    )
+                if known is not None or (found.edit or {}).get("key") == edit["key"]:
+                    return found
             if found.status in ("queued", "running"):
                 raise Conflict(
                     f"the run is {found.status}: pause it first, or wait for its end, then edit it"
@@ -330,7 +341,8 @@ class RunStore:
                 "attempts": 0,
             }  # fmt: skip
             if edit is not None:
-                values["edit"] = dict(edit)
+                digests = {**found.edits, **({edit["key"]: digest} if digest else {})}
+                values["edit"] = {**edit, EDITS: digests}
             await self._change(connection, run, **values)
             return await self._get(connection, run, tenant)
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from scenewright.core.error_text import is_own
 from scenewright.graphs.errors import RunInterrupted
 from scenewright.runs.folder import RunBusy
-from scenewright.service.core.disclosure import is_own
 from scenewright.service.core.driving import Driver, DriveResult, RunControl
 from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster
 from scenewright.service.core.jobs.base import Jobs

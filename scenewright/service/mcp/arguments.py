@@ -140,7 +140,7 @@ class EditRun(_Run, _Waiting):
     note: str = Field(default="", max_length=2000)
     """Why, for the run's record."""
     idempotency_key: IdempotencyKey | None = None
-    """The same key is the same edit."""
+    """The same key with the same edit changes nothing again; another edit needs another key."""
 
     def request(self) -> EditRequest:
         """Return the edit as the service takes it."""

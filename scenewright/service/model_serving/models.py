@@ -10,6 +10,7 @@ from typing import Protocol
 from PIL import Image
 
 from scenewright.agents.panel.panel import identity_of_judge
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import ImageError, read_image
 from scenewright.core.ports.backend import (
@@ -200,6 +201,4 @@ def unfit(detail: str) -> Problem:
 
 def failed(error: BaseException) -> Problem:
     """Return the problem of a model that broke."""
-    return Problem(
-        title="The model failed", status=500, detail=f"{type(error).__name__}: {error}"[:2000]
-    )
+    return Problem(title="The model failed", status=500, detail=error_text(error))

@@ -20,6 +20,7 @@ import numpy as np
 from PIL import Image
 
 from scenewright.config.local_images import CacheSpec
+from scenewright.core.error_text import error_text
 from scenewright.core.layout import crop_around, drawn_size
 from scenewright.core.ports.backend import (
     BackendError,
@@ -362,8 +363,8 @@ class Loaded:
                 ) from error
             except Exception as error:
                 raise BackendError(
-                    f"{self._name} could not draw this ({type(error).__name__}: "
-                    f"{str(error).strip()[:400]}): check steps, size and guidance"
+                    f"{self._name} could not draw this ({error_text(error)}): "
+                    "check steps, size and guidance"
                 ) from error
             counts = [count_read(one, family, self._reader) for one in requests]
         if not np.isfinite(pixels).all():

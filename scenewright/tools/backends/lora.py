@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scenewright.config.local_images import LoraSpec
+from scenewright.core.error_text import error_text
 from scenewright.core.ports.backend import BackendError
 from scenewright.tools.backends.model_folder import (
     ModelFolder,
@@ -134,7 +135,7 @@ def _shapes_of_layers(
             return None
         raise BackendError(
             f"the LoRA {lora.file} is not one that {model.pipeline_class} can read "
-            f"({type(error).__name__}: {str(error)[:200]}): use one that was trained on this model "
+            f"({error_text(error, 200)}): use one that was trained on this model "
             "or its base"
         ) from error
     whole = found[0] if isinstance(found, tuple) else found
@@ -188,8 +189,8 @@ def load_loras(pipe: Any, loras: Sequence[Lora], *, fused: bool) -> None:
                 )
         except Exception as error:
             raise BackendError(
-                f"the LoRA {lora.file} does not load ({type(error).__name__}: "
-                f"{str(error).strip()[:300]}): use one that was trained on this model or its base"
+                f"the LoRA {lora.file} does not load ({error_text(error)}): "
+                "use one that was trained on this model or its base"
             ) from error
     pipe.set_adapters(names, [lora.weight for lora in loras])
     if fused:

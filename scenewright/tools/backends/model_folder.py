@@ -22,6 +22,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary, VocabularyError, read_vocabulary
+from scenewright.core.error_text import error_text
 from scenewright.core.ports.backend import MAX_SIDE, MAX_STEPS, BackendError
 from scenewright.providers.hub.cache import PULL, about, survey
 from scenewright.providers.hub.needs import (
@@ -383,7 +384,7 @@ def check_safetensors(file: Path) -> None:
         raise BackendError(f"{file} is missing: copy it there") from None
     except (OSError, SafetensorError) as error:
         raise BackendError(
-            f"{file} is damaged ({_first_line(error)}): copy or download it again"
+            f"{file} is damaged ({error_text(error, 200)}): copy or download it again"
         ) from error
     if count == 0:
         raise BackendError(f"{file} holds no tensors: copy or download it again")
@@ -471,12 +472,7 @@ def read_defaults(path: Path) -> ModelDefaults:
     try:
         defaults = ModelDefaults.model_validate(read_json(path))
     except ValidationError as error:
-        raise BackendError(f"{path}: {_first_line(error, lines=4)}") from error
+        raise BackendError(f"{path}: {error_text(error, 400)}") from error
     if defaults.size and not all(8 <= side <= MAX_SIDE for side in defaults.size):
         raise BackendError(f"{path}: 'size' {defaults.size} must be in 8…{MAX_SIDE} pixels")
     return defaults
-
-
-def _first_line(error: BaseException, lines: int = 1) -> str:
-    kept = [line.strip() for line in str(error).splitlines() if line.strip()][:lines]
-    return f"{type(error).__name__}: {' '.join(kept)}"[:400]

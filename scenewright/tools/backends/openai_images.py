@@ -13,7 +13,7 @@ import openai
 from openai.types import ImagesResponse
 
 from scenewright.agents.judges.openai import OpenAIApi
-from scenewright.agents.judges.reading import hidden
+from scenewright.core.error_text import hidden
 from scenewright.providers.retry import Decision, PermanentError, Transient, UnusableReply
 from scenewright.providers.sdk_clients import http_settings
 from scenewright.providers.usage import Usage

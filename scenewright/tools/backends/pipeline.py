@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from scenewright.core.error_text import error_text
 from scenewright.core.ports.backend import BackendError
 from scenewright.providers.hub.needs import UPSAMPLER, UPSAMPLER_PROCESSOR
 from scenewright.tools.backends.late_imports import import_late
@@ -304,8 +305,8 @@ def build(
             pipe.to(device)
     except Exception as error:
         raise BackendError(
-            f"the model in {model.folder} does not load ({type(error).__name__}: "
-            f"{str(error).strip()[:400]}): copy or download it again, or install what it names"
+            f"the model in {model.folder} does not load ({error_text(error)}): "
+            "copy or download it again, or install what it names"
         ) from error
     for part in pipe.components.values():
         if isinstance(part, torch.nn.Module):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from scenewright.core.error_text import error_text
 from scenewright.core.images import preview_bytes
 from scenewright.core.ports.backend import always
 from scenewright.tools.backends.editing import patch_statistics, unpatched
@@ -62,10 +63,7 @@ class Previews:
             # Whatever a pipeline's autoencoder stumbles over, out of memory included.
             self._count = 0
             _LOG.warning(
-                "%s shows no partial images (%s: %s)",
-                type(pipe).__name__,
-                type(error).__name__,
-                str(error).strip()[:200],
+                "%s shows no partial images (%s)", type(pipe).__name__, error_text(error, 200)
             )
             return b""
 

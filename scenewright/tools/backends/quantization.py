@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scenewright.config.local_images import QuantizationMethod, QuantizationSpec
+from scenewright.core.error_text import error_text
 from scenewright.core.ports.backend import BackendError
 from scenewright.providers.hub.needs import replaced_parts
 from scenewright.tools.backends.memory import Needs
@@ -208,8 +209,8 @@ class Quantized:
             )
         except Exception as error:
             raise BackendError(
-                f"the GGUF file {self.file} does not load ({type(error).__name__}: "
-                f"{str(error).strip()[:300]}): use one of this model's denoiser"
+                f"the GGUF file {self.file} does not load ({error_text(error)}): "
+                "use one of this model's denoiser"
             ) from error
 
     def cast(self, pipe: Any, dtype: torch.dtype) -> None:

@@ -16,6 +16,7 @@ from transformers import AutoImageProcessor
 from transformers.utils import logging as transformers_logging
 
 from scenewright.agents.judges.vlm import device_of, find_model
+from scenewright.core.error_text import error_text
 from scenewright.core.images import ImageError
 from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.device_gate import (
@@ -110,7 +111,7 @@ class LocalModel(ABC):
                 raise
             self._failure = self.error(
                 f"{self.folder} could not be loaded as {self.loaded_as} with transformers "
-                f"{transformers.__version__} on {self._device}: {type(error).__name__}: {error}"
+                f"{transformers.__version__} on {self._device}: {error_text(error)}"
             )
             raise self._failure from error
         self._loaded = True
@@ -127,7 +128,7 @@ class LocalModel(ABC):
             raise
         except Exception as error:
             raise self.error(
-                f"{self.name} failed on {failed_on}: {type(error).__name__}: {error}{advice}"
+                f"{self.name} failed on {failed_on}: {error_text(error)}{advice}"
             ) from error
 
 

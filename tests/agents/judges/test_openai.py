@@ -151,14 +151,15 @@ async def test_arguments_that_are_no_json_are_asked_for_again(
     await judge.aclose()
 
 
+@pytest.mark.parametrize("status", [402, 429])
 async def test_an_account_without_credit_is_not_waited_for(
-    server: Loopback, caller: Caller
+    server: Loopback, caller: Caller, status: int
 ) -> None:
     judge = server.judge("openai", caller)
     error = {"message": "You exceeded your current quota", "code": "insufficient_quota"}
-    server.script.append(lambda _: JSONResponse({"error": error}, 429))
+    server.script.append(lambda _: JSONResponse({"error": error}, status))
     (answer,) = await judge.answer(picture(), [DOG])
-    assert "balance" in answer.reason
+    assert answer.reason.count("(check the account's balance)") == 1
     assert len(server.received) == 1
     await judge.aclose()
 

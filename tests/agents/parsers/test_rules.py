@@ -118,7 +118,22 @@ def test_objects_are_instances(caption: str, expected: list[str]) -> None:
         ),
         ("a pan with a pizza on it", {"pizza.1 on pan.1"}),
         ("A man is standing and a woman is sitting on a chair", {"woman.1 sitting on chair.1"}),
+        ("The tree leaves on the ground are red.", {f"tree leaf.{n} on ground.1" for n in (1, 2)}),
+        ("A bus leaves the old station", {"bus.1 leaving station.1"}),
         ("a man sweeping sand with a broom", {"man.1 sweeping sand.1", "man.1 with broom.1"}),
+        (
+            "A knight slays a dragon with a sword",
+            {"knight.1 slaying dragon.1", "knight.1 with sword.1"},
+        ),
+        (
+            "a woman is fighting a wolf with a long spear",
+            {"woman.1 fighting wolf.1", "woman.1 with spear.1"},
+        ),
+        ("a boy hitting a man with a hat", {"boy.1 hitting man.1", "man.1 with hat.1"}),
+        (
+            "a knight meets a dragon with a sword",
+            {"knight.1 meeting dragon.1", "dragon.1 with sword.1"},
+        ),
     ],
 )
 def test_relations_have_their_subject_predicate_and_object(

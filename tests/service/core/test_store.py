@@ -221,6 +221,22 @@ async def test_an_edit_puts_an_ended_run_back_in_line(store: RunStore) -> None:
     assert (await store.again(run.id, "local", edit)).status == "running"
 
 
+async def test_a_key_belongs_to_one_edit(store: RunStore) -> None:
+    run = await made(store)
+    await store.end(await claimed(store), "finished")
+    for key in ("e", "f"):
+        edit = {"key": key, "rounds": 2}
+        taken = await store.again(run.id, "local", edit, digest=f"of {key}")
+        assert (taken.status, taken.edit) == ("queued", edit)
+        await store.end(await claimed(store), "finished")
+    for key in ("e", "f"):
+        edit = {"key": key, "rounds": 2}
+        known = await store.again(run.id, "local", edit, digest=f"of {key}")
+        assert (known.status, known.edit) == ("finished", {"key": "f", "rounds": 2})
+        with pytest.raises(Conflict, match=f"'{key}' was used for another edit"):
+            await store.again(run.id, "local", edit, digest="of another")
+
+
 async def test_spending_is_counted_once_a_run(store: RunStore) -> None:
     await made(store, key_id="key")
     mine = await claimed(store)

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -15,13 +16,15 @@ from scenewright.agents.judges.served import ServedJudge
 from scenewright.agents.panel.panel import check_apart
 from scenewright.config.profiles import SettingsError
 from scenewright.core.closed_vocabulary import ClosedVocabulary, write_vocabulary
+from scenewright.core.error_text import library_texts_withheld
 from scenewright.core.formats import load_scene
-from scenewright.core.ports.judge import JudgeError
+from scenewright.core.ports.judge import JudgeError, unscored
 from scenewright.core.questions import facts_of
 from scenewright.providers.model_serving import ModelServer
 from scenewright.service.model_serving.models import LocalJudgeEndpoint, ModelEndpoint
 from tests.agents.judges.conformance import JudgeConformance, picture, scene
 from tests.agents.judges.tiny import save_tiny_llava
+from tests.doubles import ScriptedJudge
 from tests.service.model_serving.hosting import hosting, swift
 
 NAME, FEW = "local:tiny", "local:few"
@@ -147,6 +150,25 @@ async def test_a_batch_that_breaks_is_asked_again_picture_by_picture(
     found = await judge.answer_many([(picture(), facts), (picture((1, 2, 3)), facts)])
     assert [a.state == "unscored" for part in found for a in part] == [False] * 2 * len(facts)
     await judge.aclose()
+
+
+async def test_a_service_does_not_hand_on_what_a_library_said_there() -> None:
+    def fails(judge: ScriptedJudge, facts: Any, answers: Any) -> Any:
+        return unscored(judge.id, facts, "RuntimeError: no kernel in /srv/x.py")
+
+    async def make() -> Mapping[str, ModelEndpoint]:
+        return {NAME: LocalJudgeEndpoint(ScriptedJudge(behave=fails), NAME)}
+
+    facts, caller = facts_of(scene())[:2], swift()
+    with hosting(make) as address:
+        judge = ServedJudge(ModelServer(NAME, address), caller, account="cluster")
+        whole = await judge.answer(picture(), facts)
+        with library_texts_withheld(str):
+            told = await judge.answer(picture(), facts)
+        await judge.aclose()
+    await caller.aclose()
+    assert {answer.reason for answer in whole} == {"RuntimeError: no kernel in /srv/x.py"}
+    assert {answer.reason for answer in told} == {"RuntimeError: the service's log says more"}
 
 
 async def test_requests_go_side_by_side(judge: ServedJudge) -> None:

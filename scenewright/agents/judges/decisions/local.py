@@ -53,6 +53,7 @@ from scenewright.agents.judges.reading import FactReading
 from scenewright.agents.judges.vlm import PictureFeatures, device_of, digest_folder
 from scenewright.config.accounts import DECISION_KIND
 from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import JudgeError, unscored
 from scenewright.prompts import load_prompt
@@ -313,7 +314,7 @@ class LocalDecisionJudge(LocalJudge):
             )
         except Exception as error:
             # A failing judge must not stop the others: its failure is recorded.
-            return unscored(self.id, facts, f"{type(error).__name__}: {error}")
+            return unscored(self.id, facts, error_text(error))
         seconds = (time.perf_counter() - started) / len(facts)
         given = [found.get(question.name, _CANCELLED) for question in sheet.questions]
         decided = [_decided(*pair) for pair in zip(sheet.questions, given, strict=True)]

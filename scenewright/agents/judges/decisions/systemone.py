@@ -29,8 +29,9 @@ from scenewright.agents.judges.decisions.reading import (
     weighed,
 )
 from scenewright.agents.judges.pictures import PreparedImage
-from scenewright.agents.judges.reading import MalformedReply, hidden, of_other, of_status, shown
+from scenewright.agents.judges.reading import MalformedReply, of_other, of_status, shown
 from scenewright.config.accounts import NO_KEY
+from scenewright.core.error_text import hidden
 from scenewright.core.validation import cut_short
 from scenewright.providers.retry import Decision, PermanentError, Transient
 from scenewright.providers.sdk_clients import SdkWire, http_settings

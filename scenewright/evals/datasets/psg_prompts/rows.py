@@ -24,7 +24,7 @@ from typing import Any, Literal
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
-from scenewright.agents.chat.language_replies import as_data, ask_for, shortened, tool_of
+from scenewright.agents.chat.language_replies import as_data, ask_for, tool_of
 from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.composers.rules import WORDING_VERSION, word
 from scenewright.agents.judges.pictures import character_tokens
@@ -36,6 +36,7 @@ from scenewright.agents.parsers.classes import (
     Classes,
     classify,
 )
+from scenewright.core.error_text import error_text
 from scenewright.core.formats import megasg
 from scenewright.evals.datasets import tables
 from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, make_item
@@ -102,7 +103,7 @@ async def by_model(chat: BaseChatModel, drawn: Draw) -> Written:
         found = await ask_for(chat, asked, tool_of(prompt), read)
     except Exception as error:
         # Whatever the model's library raises costs this text and no other.
-        return by_rules(drawn, shortened(f"{type(error).__name__}: {error}"))
+        return by_rules(drawn, error_text(error))
     return Written(found.value, "model again" if found.problem else "model", found.problem)
 
 

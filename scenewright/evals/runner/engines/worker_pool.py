@@ -18,9 +18,9 @@ from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from scenewright.config.settings import Settings
+from scenewright.core.error_text import error_text
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.engines.cluster import Cluster, RateLimitClient, stream_events
-from scenewright.evals.runner.judging import error_text
 from scenewright.providers.limits import share_gates
 
 MOST_DEATHS = 3

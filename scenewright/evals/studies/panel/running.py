@@ -24,6 +24,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from scenewright.config.settings import Settings, load_settings
+from scenewright.core.error_text import error_text
 from scenewright.core.flushing import write_text
 from scenewright.core.version import VERSION
 from scenewright.evals.errors import EvalError
@@ -183,7 +184,7 @@ def write_result(
             try:
                 figure = draw()
             except Exception as error:
-                notes.append(f"The plot {stem} could not be drawn: {type(error).__name__}: {error}")
+                notes.append(f"The plot {stem} could not be drawn: {error_text(error)}")
                 continue
             title = _title(figure) or stem.replace("_", " ")
             plots.save(figure, folder / f"{stem}.svg", title)
@@ -466,13 +467,4 @@ async def _outcome(
         return await asyncio.to_thread(write_result, folder, part, options, result, key, seconds)
     except Exception as error:
         (folder / ERROR).write_text(traceback.format_exc(), encoding="utf-8")
-        return not_done(part, "failed", reason_of(error), options)
-
-
-def reason_of(error: BaseException) -> str:
-    """Return an error in one line: its own words where it is ours, else with its class."""
-    if isinstance(error, ExceptionGroup) and error.exceptions:
-        return reason_of(error.exceptions[0])
-    text = str(error).strip().splitlines()
-    said = text[0] if text else type(error).__name__
-    return said if isinstance(error, EvalError) else f"{type(error).__name__}: {said}"
+        return not_done(part, "failed", error_text(error), options)

@@ -33,6 +33,7 @@ from scenewright.agents.panel.aggregation import Array
 from scenewright.config.accounts import DECISION_KIND
 from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS, split_judge
 from scenewright.config.settings import Settings
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import Judge, JudgeCaps, unscored
 from scenewright.evals.metrics.base import MetricError, Sample, switch
@@ -149,7 +150,7 @@ class ChatRater:
                 marks, why = reply.value
             except Exception as error:
                 # A call that fails costs its own marks, not those of the other prompt.
-                failure = f"{type(error).__name__}: {error}"
+                failure = error_text(error)
         seconds = spent.seconds if spent.calls else time.perf_counter() - started
         numbers = (spent.usage.tokens_in, spent.usage.tokens_out, spent.usd, seconds)
         first = dict(zip(_COSTS, numbers, strict=True))

@@ -23,6 +23,7 @@ from scenewright.agents.panel.aggregation import Array
 from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings
 from scenewright.core.closed_vocabulary import listed
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import to_rgb
 from scenewright.core.ports.judge import Judge, JudgeCaps, JudgeError, unscored
@@ -301,7 +302,7 @@ class DetectorJudge:
                 colored[name] = await self.colors.read(image, things, every)
             except Exception as error:
                 # A reader that fails takes the colours from a class, not its count.
-                lost[name] = f"{type(error).__name__}: {error}"
+                lost[name] = error_text(error)
         return clauses(demands, found, colored, self.rules), lost
 
     def _read(self, fact: Fact, seen: Mapping[str, Clause], lost: Mapping[str, str]) -> Answer:

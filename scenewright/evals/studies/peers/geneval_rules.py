@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from pydantic import TypeAdapter
 
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Fact
 from scenewright.core.inflection import plural
 from scenewright.core.layout import canonical_predicate
@@ -123,8 +124,8 @@ def _released(text: str, item: str) -> Demands:
         exclude = tuple((one["class"], int(one["count"])) for one in data.get("exclude", ()))
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise MetricError(
-            f"meta {DEMANDS!r} of {item} is not a demand of GenEval ({type(error).__name__}: "
-            f"{error}): give include and exclude as its evaluation_metadata.jsonl has them"
+            f"meta {DEMANDS!r} of {item} is not a demand of GenEval ({error_text(error)}): "
+            "give include and exclude as its evaluation_metadata.jsonl has them"
         ) from error
     _check(include, item)
     return Demands(include, exclude)

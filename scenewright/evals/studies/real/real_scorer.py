@@ -36,6 +36,7 @@ from scenewright.config.settings import (
     settings_with,
     user_cache,
 )
+from scenewright.core.error_text import error_text
 from scenewright.core.images import ImageError, hash_of_image, load_image
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.validation import first_problem
@@ -544,7 +545,7 @@ async def _row(
             grade = await style(pixels)
         except Exception as error:
             # What cannot be said of the style must not cost what the judges say.
-            grade, unstyled = None, f"no score of style: {type(error).__name__}: {error}"
+            grade, unstyled = None, f"no score of style: {error_text(error)}"
     if there is None or (there.plan, there.digest) != (plan, digest):
         looked = await scorer.look(digest, lambda: pixels, schema)
         return _with_reason(row_of(picture, digest, plan, schema, looked, grade), unstyled)

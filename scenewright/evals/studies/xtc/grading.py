@@ -38,7 +38,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
 from scenewright.agents.chat.language_replies import (
-    ReplyError,
     as_data,
     ask_for,
     digest_of,
@@ -51,6 +50,7 @@ from scenewright.agents.parsers.tagging import NUMBERS
 from scenewright.config.accounts import DECISION_KIND
 from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS
 from scenewright.config.settings import Settings
+from scenewright.core.error_text import error_text
 from scenewright.core.formats.phrases import COLORS
 from scenewright.core.inflection import singular, verb_base
 from scenewright.core.vocabulary import (
@@ -454,11 +454,9 @@ class ChatGrader(CachingGrader):
         try:
             async with self._gate:
                 await ask_for(self.chat, messages, tool, sheet.read)
-        except ReplyError as error:
-            sheet.fail(str(error))
         except Exception as error:
             # Whatever the model's library raises costs this call's pairs and no others.
-            sheet.fail(shortened(f"{type(error).__name__}: {error}"))
+            sheet.fail(error_text(error))
         return sheet.grades()
 
 
@@ -569,7 +567,7 @@ class SimilarityGrader(CachingGrader):
         try:
             alike = await asyncio.to_thread(self._likenesses, pairs)
         except Exception as error:
-            reason = f"{self.id} failed: {type(error).__name__}: {error}"
+            reason = f"{self.id} failed: {error_text(error)}"
             return [Grade(score=None, reason=reason)] * len(pairs)
         return [Grade(score=score_of(value)) for value in alike]
 

@@ -35,6 +35,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scenewright.agents.chat.language_replies import as_data, ask_for, digest_of, name_of, tool_of
 from scenewright.agents.judges.pictures import ImagePreparation, image_tokens, prepare, text_tokens
 from scenewright.agents.judges.sheet import clean
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.backend import BackendError, GenerationRequest, ImageBackend
 from scenewright.core.ports.composer import Composer
@@ -118,7 +119,7 @@ class ChatUnderstander:
             try:
                 replies += await self._asked(image, some)
             except Exception as error:
-                reason = f"{type(error).__name__}: {error}"[:500]
+                reason = error_text(error)
                 replies += [Reply(text=None, reason=reason) for _ in some]
         return replies
 
@@ -398,7 +399,7 @@ class JudgeUnderstander:
             try:
                 found = await self.judge.answer(image, facts[start : start + most])
             except Exception as error:
-                reason = f"{type(error).__name__}: {error}"[:500]
+                reason = error_text(error)
                 return [Reply(text=None, reason=reason) for _ in questions]
             note_served(self.judge.id, self.judge.fingerprint, found)
             answers |= {answer.fact_id: answer for answer in found}

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.config.settings import Settings, load_settings
+from scenewright.core.error_text import error_text
 from scenewright.core.flushing import Flusher
 from scenewright.core.images import ImageStore
 from scenewright.core.scene import SceneGraph
@@ -38,7 +39,6 @@ from scenewright.evals.runner.dataset_predicates import (
 from scenewright.evals.runner.estimating import photo_size
 from scenewright.evals.runner.forecast import CostForecast, CostLine
 from scenewright.evals.runner.item_work import UnitWork
-from scenewright.evals.runner.judging import error_text
 from scenewright.evals.runner.progress import (
     FailureLimit,
     OnProgress,

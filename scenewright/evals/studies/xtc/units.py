@@ -27,6 +27,7 @@ from PIL import Image
 from scenewright.agents.composers.check import dropped_facts, lost_facts
 from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.composers.sentences import SentenceComposer
+from scenewright.core.error_text import error_text
 from scenewright.core.images import ImageStore, to_rgb
 from scenewright.core.layout import Region, canonical_predicate
 from scenewright.core.ports.backend import PromptCount
@@ -38,7 +39,6 @@ from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.graph_matching.matching import EdgeReading, match_graphs
 from scenewright.evals.runner.config import digest, file_mark, item_seed
-from scenewright.evals.runner.judging import error_text
 from scenewright.evals.store.extractions import Extractions
 from scenewright.evals.store.journal import Unit, UnitState
 from scenewright.evals.studies.xtc.base import (

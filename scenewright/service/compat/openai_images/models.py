@@ -8,13 +8,13 @@ from typing import Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from scenewright.service.api.common import Core, Reader
+from scenewright.service.api.common import Core, HeadRoute, Reader
 from scenewright.service.compat.openai_images.bodies import ErrorReply
 from scenewright.service.compat.openai_images.errors import ModelNotFound
 from scenewright.service.compat.runnable import runnable_profiles
 from scenewright.service.core.admission import lacking_words
 
-router = APIRouter(prefix="/v1/models", tags=["openai"])
+router = APIRouter(prefix="/v1/models", tags=["openai"], route_class=HeadRoute)
 
 _REPLIES: dict[int | str, dict[str, Any]] = {
     "default": {"model": ErrorReply, "description": "An error in OpenAI's format."}

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 from sse_starlette import EventSourceResponse
 
-from scenewright.service.api.common import Core, Reader, Refiner, RunId, RunsKey
+from scenewright.service.api.common import Core, HeadRoute, Reader, Refiner, RunId, RunsKey
 from scenewright.service.api.images import Hash
 from scenewright.service.api.large_bodies import LargeBodyRoute
 from scenewright.service.compat.openai_images.asking import (
@@ -34,7 +34,7 @@ from scenewright.service.core.pictures import FileFormat, picture_file
 from scenewright.service.core.service import Service
 
 router = APIRouter(prefix="/v1/images", tags=["openai"], route_class=LargeBodyRoute)
-files = APIRouter(prefix="/v1/images/files", tags=["openai"])
+files = APIRouter(prefix="/v1/images/files", tags=["openai"], route_class=HeadRoute)
 
 _REPLIES: dict[int | str, dict[str, Any]] = {
     200: {

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from scenewright.providers.retry import scrubbed
+from scenewright.core.error_text import scrubbed
 
 FIELDS = (
     "request_id", "method", "route", "status", "ms", "tenant", "run", "attempt", "door", "profile",

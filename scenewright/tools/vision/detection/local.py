@@ -48,6 +48,7 @@ from transformers.models.maskformer.image_processing_pil_maskformer import (
 from scenewright.agents.judges.pictures import shrink
 from scenewright.agents.judges.vlm import digest_folder
 from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.core.error_text import error_text
 from scenewright.core.ports.vision import Box, Detection, DetectionError
 from scenewright.providers.device_gate import (
     Stop,
@@ -150,7 +151,7 @@ class LocalDetector(LocalModel):
             names = [str(name) for name in config["id2label"].values()]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DetectionError(
-                f"{self.folder}/config.json names no labels: {type(error).__name__}: {error}"
+                f"{self.folder}/config.json names no labels: {error_text(error)}"
             ) from error
         labels = dict.fromkeys(
             normalized_label(name) for name in names if not self._is_nothing(name)

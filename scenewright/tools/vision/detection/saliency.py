@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from scenewright.core.error_text import error_text
 from scenewright.core.images import ImageError, to_rgb
 from scenewright.core.ports.vision import Detection, DetectionError
 from scenewright.providers.device_gate import ModelThread
@@ -257,8 +258,7 @@ class BiRefNet:
             raise
         except Exception as error:
             raise DetectionError(
-                f"{self.id} failed on a picture of {rgb.width}×{rgb.height}: "
-                f"{type(error).__name__}: {error}"
+                f"{self.id} failed on a picture of {rgb.width}×{rgb.height}: {error_text(error)}"
             ) from error
         return found
 
@@ -287,8 +287,8 @@ class BiRefNet:
             except Exception as error:
                 self._failure = DetectionError(
                     f"{self._folder} could not be loaded with transformers "
-                    f"{transformers.__version__} as a model of salience: {type(error).__name__}: "
-                    f"{error}. BiRefNet's own code needs timm, torchvision, einops and kornia"
+                    f"{transformers.__version__} as a model of salience: {error_text(error)}. "
+                    "BiRefNet's own code needs timm, torchvision, einops and kornia"
                 )
                 raise self._failure from error
         return self._model

@@ -26,6 +26,7 @@ from scenewright.agents.chat.language_replies import (
     tool_of,
 )
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
+from scenewright.core.error_text import error_text
 from scenewright.core.ports.vision import (
     Candidate,
     ExtractionError,
@@ -196,9 +197,7 @@ class ChatVerifier:
                     return Verification(await self._asked(image, things, candidate))
                 except Exception as error:
                     # A call that fails costs its candidate, not the others.
-                    return Verification(
-                        None, reason=f"{type(error).__name__}: {error}", failed=True
-                    )
+                    return Verification(None, reason=error_text(error), failed=True)
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(candidate)) for candidate in candidates]

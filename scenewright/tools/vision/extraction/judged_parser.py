@@ -19,6 +19,7 @@ from functools import cached_property
 from PIL import Image
 
 from scenewright.agents.panel.panel import Panel
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact, FactKind, Verdict
 from scenewright.core.ports.judge import Judge, unscored
 from scenewright.core.ports.vision import Extraction, ExtractionError, Thing, Unread
@@ -139,7 +140,7 @@ async def _answers(judge: Judge, image: Image.Image, facts: Sequence[Fact]) -> l
         found = await judge.answer(image, facts)
     except Exception as error:
         # One judge that fails must not take the others' answers away.
-        return unscored(judge.id, facts, f"{type(error).__name__}: {error}")
+        return unscored(judge.id, facts, error_text(error))
     answers = checked(judge.id, facts, found)
     note_served(judge.id, judge.fingerprint, answers)
     return answers

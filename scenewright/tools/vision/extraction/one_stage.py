@@ -33,6 +33,7 @@ from scenewright.agents.judges.models import ModelCaps
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.parsers.language import read_graph, read_relations
 from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.core.error_text import error_text
 from scenewright.core.formats.base import numbered
 from scenewright.core.images import ImageError, to_rgb
 from scenewright.core.ports.judge import Judge
@@ -189,7 +190,7 @@ class OneStageExtractor:
         except (ReplyError, SceneError) as error:
             raise ExtractionError(str(error)) from error
         except Exception as error:
-            raise ExtractionError(f"no graph: {type(error).__name__}: {error}") from error
+            raise ExtractionError(f"no graph: {error_text(error)}") from error
 
     async def aclose(self) -> None:
         """Nothing: judges and language models are shared with others."""

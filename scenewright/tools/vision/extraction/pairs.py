@@ -32,6 +32,7 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.agents.parsers.tagging import is_animate
+from scenewright.core.error_text import error_text
 from scenewright.core.images import hash_of_image
 from scenewright.core.ports.vision import Box, ExtractionError, PairScores, Thing
 from scenewright.core.questions import distinguishing_keys, noun_phrase
@@ -319,7 +320,7 @@ class ScoreTable:
         except ExtractionError:
             raise
         except Exception as error:
-            raise ExtractionError(f"no scores: {type(error).__name__}: {error}") from error
+            raise ExtractionError(f"no scores: {error_text(error)}") from error
         known = {one.id for one in things}
         for pair in found:
             foreign = {pair.source, pair.target} - known

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from PIL import Image
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.core.error_text import error_text
 from scenewright.core.images import ImageError, to_rgb
 from scenewright.core.ports.judge import Judge
 from scenewright.core.ports.vision import (
@@ -206,7 +207,7 @@ class TwoStageExtractor:
         except DetectionError as error:
             raise ExtractionError(str(error)) from error
         except Exception as error:
-            raise ExtractionError(f"nothing was detected: {_why(error)}") from error
+            raise ExtractionError(f"nothing was detected: {error_text(error)}") from error
         kept: list[Detection] = []
         dropped: list[Dropped] = []
         unread: list[Unread] = []
@@ -251,7 +252,7 @@ class TwoStageExtractor:
                     return given
                 except Exception as error:
                     # What cannot be read of one thing must not cost the others.
-                    return (Unread("attributes", _why(error), (thing.id,), keys),)
+                    return (Unread("attributes", error_text(error), (thing.id,), keys),)
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(read(thing)) for thing in things]
@@ -293,7 +294,7 @@ class TwoStageExtractor:
             return joined(scores, owner), [one for one in unread if len(set(one.objects)) != 1]
         except Exception as error:
             # The objects and what was read of them stand without relations.
-            return [], [Unread("relations", _why(error))]
+            return [], [Unread("relations", error_text(error))]
 
     async def _verified(
         self,
@@ -312,7 +313,7 @@ class TwoStageExtractor:
             if len(fresh) != len(asked):
                 raise ExtractionError(f"{len(fresh)} answers to {len(asked)} candidates")
         except Exception as error:
-            lost = Verification(None, reason=_why(error), failed=True)
+            lost = Verification(None, reason=error_text(error), failed=True)
             fresh = (lost,) * len(asked)
         for one, check in zip(asked, fresh, strict=True):
             known.keep_check(things, one.relation, check)
@@ -411,9 +412,3 @@ def _passed(
         kept += some
         dropped += gone
     return kept, dropped
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, ExtractionError):
-        return str(error)
-    return f"{type(error).__name__}: {error}"

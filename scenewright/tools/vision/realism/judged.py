@@ -15,6 +15,7 @@ from functools import cached_property
 from PIL import Image
 
 from scenewright.agents.panel.panel import Panel
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact, Verdict
 from scenewright.core.images import hash_of_image
 from scenewright.core.ports.judge import Judge
@@ -133,7 +134,7 @@ class JudgeScorer:
                     return await self._scored(image, item)
                 except Exception as error:
                     # What goes wrong with one object costs the others nothing.
-                    return ObjectRealism(None, None, reason=f"{type(error).__name__}: {error}")
+                    return ObjectRealism(None, None, reason=error_text(error))
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(item)) for item in objects]

@@ -21,6 +21,7 @@ from PIL import Image
 
 from scenewright.agents.judges.vlm import find_model
 from scenewright.config.model_identity import ModelIdentity, identity_of_spec
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact, FactKind
 from scenewright.core.images import to_rgb
 from scenewright.core.ports.judge import JudgeCaps, JudgeError, unscored
@@ -255,8 +256,7 @@ class OlipJudge:
                 found = await self._answers(image, asked)
             except Exception as error:
                 # A judge that fails must not take the others down: its silence is recorded.
-                why = str(error).strip() or type(error).__name__
-                found = unscored(self.id, asked, why)
+                found = unscored(self.id, asked, error_text(error))
             seconds = (time.perf_counter() - started) / len(asked)
             for answer in found:
                 answers[answer.fact_id] = answer.model_copy(update={"seconds": seconds})

@@ -31,6 +31,7 @@ from PIL import Image
 
 from scenewright.agents.chat.language_replies import as_data, ask_for, digest_of, name_of, tool_of
 from scenewright.agents.judges.pictures import ImagePreparation, prepare
+from scenewright.core.error_text import error_text
 from scenewright.core.images import load_image
 from scenewright.core.ports.vision import (
     HIGHEST,
@@ -360,7 +361,7 @@ class VlmScorer:
                 scores = await self._asked(image, item)
             except Exception as error:
                 # A call that fails costs its object, not the others.
-                reason = f"{type(error).__name__}: {error}"
+                reason = error_text(error)
         return ObjectRealism(
             shape=scores.get("shape"),
             texture=scores.get("texture"),

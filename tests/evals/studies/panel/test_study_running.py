@@ -209,7 +209,7 @@ async def test_a_part_that_fails_is_told_and_the_others_go_on(place: Path) -> No
     good = Tiny("good")
     study = await study_of(place, bad, ours, good)
     assert [one.state for one in study.outcomes] == ["failed", "failed", "done"]
-    assert study.outcomes[0].reason == "RuntimeError: it broke"
+    assert study.outcomes[0].reason == "RuntimeError: it broke second line"
     assert study.outcomes[1].reason == "too few images"
     assert "second line" in (place / "out" / "bad" / "error.txt").read_text()
     assert "RuntimeError: it broke" in (place / "out" / PAGE).read_text(encoding="utf-8")

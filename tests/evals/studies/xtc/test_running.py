@@ -273,7 +273,7 @@ async def test_a_picture_that_cannot_be_read_and_a_grader_that_fails(place: Plac
     place.extractor.failing = lambda scene: scene.digest == SCENES[0].digest
     zebra = place.unified(say=lambda q: "zebra" if q.kind == "attribute" else q.answer)
     scores = (await place.run(zebra)).scores()["good"]
-    dark = "the picture could not be read: ExtractionError: the picture is too dark"
+    dark = "the picture could not be read: the picture is too dark"
     assert scores.overall.unscored_generation == 8
     assert scores.overall.unscored_understanding == 8
     assert any(reason.startswith(dark) for reason in scores.reasons)
@@ -296,7 +296,7 @@ async def test_a_model_that_miscounts_is_told_off(place: Place) -> None:
 
     results = await place.run(Short("short", place.world))
     reasons = results.scores()["short"].reasons
-    assert "the answering failed: EvalError: short gave 7 replies to 8 questions" in reasons
+    assert "the answering failed: short gave 7 replies to 8 questions" in reasons
 
 
 async def test_models_that_share_a_side_work_once(place: Place) -> None:
@@ -331,8 +331,8 @@ async def test_items_that_cannot_be_asked_about_are_counted(place: Place) -> Non
     bare = [Item(id="text", prompt="a dog"), Item(id="lost", scene=SCENES[0], image="no.png")]
     results = await place.run(place.unified(), found=[*good, *bare, Item(id="x", prompt="y")])
     assert results.manifest["left_out"] == {
-        "EvalError: an item has no scene": 2,
-        "EvalError: there is no photo no.png: name the set's folder of images": 1,
+        "an item has no scene": 2,
+        "there is no photo no.png: name the set's folder of images": 1,
     }
     with pytest.raises(EvalError, match="no item can be evaluated"):
         await place.run(place.unified(), found=bare)
