@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-
-import pytest
 
 from scenewright.service.api.socket_server import Freezer
 
 
-@pytest.fixture
-def frozen() -> Iterator[int]:
-    """Objects that are left out of searches; afterwards none are."""
+def test_what_many_searches_would_find_again_is_left_out_a_few_times() -> None:
     gc.freeze()
-    yield gc.get_freeze_count()
-    gc.unfreeze()
-
-
-def test_what_many_searches_would_find_again_is_left_out_a_few_times(frozen: int) -> None:
+    frozen = gc.get_freeze_count()
     freezer = Freezer(many=1000, times=2)
     freezer.begin()
     try:
