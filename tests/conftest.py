@@ -42,6 +42,12 @@ def nothing_known_of_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenewright.providers.known_models.found_file", lambda: None)
 
 
-# Machines that test are shared: how long an example takes says nothing about the code.
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Machines that test are shared: how long an example takes says nothing about the code. A server
+# that tests every change has the time for more examples than whoever waits for them.
+settings.register_profile(
+    "house",
+    deadline=None,
+    max_examples=100 if os.environ.get("CI") else 32,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("house")
