@@ -9,7 +9,9 @@ import gc
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -34,6 +36,18 @@ os.environ.pop("COLUMNS", None)
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
 # Keys that somebody stored on this machine are not for tests.
 os.environ["XDG_CONFIG_HOME"] = os.path.join(tempfile.gettempdir(), "scenewright-no-config")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Clients trust one authority only: reading all of them takes longer than most tests."""
+    file = tmp_path_factory.mktemp("authority") / "one.pem"
+    end = "-----END CERTIFICATE-----"
+    file.write_text(certifi.contents().partition(end)[0] + end, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(file))
+        patch.delenv("SSL_CERT_DIR", raising=False)
+        yield
 
 
 @pytest.fixture(autouse=True)
