@@ -9,10 +9,15 @@ import gc
 import os
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Imports and collected tests are more than a million objects that stay until the end: searches for
+# garbage would go through them again and again, for a fifth of the suite's time.
+gc.disable()
 
 # Tests start many processes: each would compile anew what it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -36,15 +41,10 @@ def leave_out_of_searches() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Search for no garbage while the test modules are imported."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        leave_out_of_searches()
-        gc.enable()
+def pytest_collection_finish() -> None:
+    """Search for garbage from here on, among what the tests make."""
+    leave_out_of_searches()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -59,12 +59,30 @@ def pytest_runtest_teardown(
     return result
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Clients trust one authority only: reading all of them takes longer than most tests."""
+    file = tmp_path_factory.mktemp("authority") / "one.pem"
+    end = "-----END CERTIFICATE-----"
+    file.write_text(certifi.contents().partition(end)[0] + end, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(file))
+        patch.delenv("SSL_CERT_DIR", raising=False)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def nothing_known_of_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers of earlier tests may have had the same address and key."""
     monkeypatch.setattr("scenewright.providers.known_models.found_file", lambda: None)
 
 
-# Machines that test are shared: how long an example takes says nothing about the code.
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Machines that test are shared: how long an example takes says nothing about the code. A server
+# that tests every change has the time for more examples than whoever waits for them.
+settings.register_profile(
+    "house",
+    deadline=None,
+    max_examples=100 if os.environ.get("CI") else 32,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("house")

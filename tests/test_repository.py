@@ -91,7 +91,7 @@ def named(module: str | None, names: list[str]) -> Iterator[str]:
             yield inner if inner in modules() else base
 
 
-def imports(nodes: Iterator[ast.AST]) -> Iterator[tuple[str, int]]:
+def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
     """Imported module below the package, and the line."""
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
@@ -110,6 +110,7 @@ def within(module: str, prefix: str) -> bool:
     return module == prefix or (prefix != "" and module.startswith(f"{prefix}."))
 
 
+@cache
 def layer(module: str) -> int:
     """Line of :data:`LAYERS` that ``module`` belongs to."""
     fitting = [
@@ -122,9 +123,15 @@ def layer(module: str) -> int:
     return max(fitting)[1]
 
 
-@cache
 def tree(module: str) -> ast.Module:
     return ast.parse(modules()[module].read_text(encoding="utf-8"))
+
+
+@cache
+def import_statements(module: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """Imports wherever they stand in the file; its tree, a thousand times as large, is let go."""
+    nodes = ast.walk(tree(module))
+    return tuple(node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)))
 
 
 def project() -> dict[str, Any]:
@@ -154,22 +161,26 @@ def test_every_file_of_the_package_has_one_subject() -> None:
 def test_imports_go_one_way() -> None:
     wrong = [
         f"scenewright.{module or '__init__'}, line {line}: imports {target or 'scenewright'}"
-        for module in modules()
-        for target, line in imports(ast.walk(tree(module)))
+        for module, target, line in all_imports()
         if layer(target) > layer(module)
     ]
     assert not wrong
 
 
 @cache
-def edges() -> frozenset[tuple[str, str]]:
-    """(importing, imported) module of every import, wherever it stands in its file."""
-    return frozenset(
-        (module, target)
+def all_imports() -> tuple[tuple[str, str, int], ...]:
+    """(importing module, imported one, line) of every import, wherever it stands in its file."""
+    return tuple(
+        (module, target, line)
         for module in modules()
-        for target, _ in imports(ast.walk(tree(module)))
-        if target != module
+        for target, line in imports(import_statements(module))
     )
+
+
+@cache
+def edges() -> frozenset[tuple[str, str]]:
+    """(importing, imported) module of every import."""
+    return frozenset((module, target) for module, target, _ in all_imports() if target != module)
 
 
 def circles(found: Iterable[tuple[str, str]]) -> list[list[str]]:
@@ -220,10 +231,9 @@ def test_a_circle_between_packages_is_found() -> None:
 def test_the_miniature_is_reached_through_the_ports_only() -> None:
     wrong = [
         f"scenewright.{module}, line {line}"
-        for module in modules()
-        if not any(within(module, prefix) for prefix in KNOW_THE_MINIATURE)
-        for target, line in imports(ast.walk(tree(module)))
+        for module, target, line in all_imports()
         if within(target, "miniature")
+        if not any(within(module, prefix) for prefix in KNOW_THE_MINIATURE)
     ]
     assert not wrong
 
@@ -509,14 +519,8 @@ def test_every_library_that_is_imported_is_a_dependency() -> None:
     used = {
         name.partition(".")[0]
         for module in modules()
-        for node in ast.walk(tree(module))
-        for name in (
-            names_of(node)
-            if isinstance(node, ast.Import)
-            else [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
+        for node in import_statements(module)
+        for name in (names_of(node) if isinstance(node, ast.Import) else [node.module or ""])
     } - {*sys.stdlib_module_names, "scenewright"}
     assert {n for n in used if canonicalize_name(provided.get(n, n)) not in declared} == set()
 

@@ -130,8 +130,9 @@ def installed_versions() -> Mapping[str, str]:
     return found
 
 
-def prompt_hashes() -> dict[str, str]:
-    """SHA-256 of every prompt file of the package, by its path below ``prompts/``."""
+@cache
+def prompt_hashes() -> Mapping[str, str]:
+    """Return the SHA-256 of every prompt file of the package, by its path below ``prompts/``."""
     found: dict[str, str] = {}
     root = resources.files("scenewright.prompts")
     with resources.as_file(root) as folder:
@@ -272,7 +273,7 @@ class RunFolder:
                 "config": config,
                 "models": models,
                 "versions": dict(installed_versions()),
-                "prompts": prompt_hashes(),
+                "prompts": dict(prompt_hashes()),
             },
         )
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from benchmarks._loop import MEASURES, Accuracy, Kept, Marks, shown
 from benchmarks._scenes import ALL_LEVELS
 from benchmarks.loop import COUNTS, NAMES, READINGS, RUNS, SceneRow, figures_of, markdown, verdicts
-from scenewright.core.facts import FACT_KINDS, Recall
+from scenewright.core.facts import FACT_KINDS, FactKind, Recall
 
 LEVELS = ALL_LEVELS
 ACCURATE = dict.fromkeys(FACT_KINDS, Accuracy(0.95, 0.9, 400, 200))
@@ -57,48 +59,61 @@ def rows(n: int = 30) -> list[SceneRow]:
     return found
 
 
-FIGURES = figures_of(rows(), JUDGE)
+@pytest.fixture(scope="module", autouse=True)
+def few_resamples() -> Iterator[None]:
+    """Shorten the bootstrap: how wide an interval is concerns no test here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("benchmarks._loop.RESAMPLES", 100)
+        yield
 
 
-def test_every_measure_has_its_key_for_every_strategy_and_level_raw_and_corrected() -> None:
+@pytest.fixture(scope="module")
+def corrected(few_resamples: None) -> dict[str, Any]:
+    """Figures of thirty scenes, corrected for the judge."""
+    return figures_of(rows(), JUDGE)
+
+
+def test_every_measure_has_its_key_for_every_strategy_and_level_raw_and_corrected(
+    corrected: dict[str, Any],
+) -> None:
     for name in READINGS:
         for prefix in ("", *(f"{level}." for level in LEVELS)):
             for measure in MEASURES:
                 # Judges are not as accurate on every level, so the whole is not corrected.
                 for which in ("", "corrected.") if prefix else ("",):
-                    figure = FIGURES[f"{which}{prefix}{measure}.{name}"]
+                    figure = corrected[f"{which}{prefix}{measure}.{name}"]
                     assert figure["low"] <= figure["mean"] <= figure["high"]
-            assert f"detected.{prefix}sgscore.{name}" in FIGURES
+            assert f"detected.{prefix}sgscore.{name}" in corrected
         for count in COUNTS:
-            assert FIGURES[f"{count}.{name}"]["mean"] == 2.0
-        assert FIGURES[f"loop.sgscore.{name}"]["mean"] == 1.0
-    assert json.loads(json.dumps(FIGURES)) == FIGURES
+            assert corrected[f"{count}.{name}"]["mean"] == 2.0
+        assert corrected[f"loop.sgscore.{name}"]["mean"] == 1.0
+    assert json.loads(json.dumps(corrected)) == corrected
 
 
-def test_gains_are_paired_and_each_compares_what_it_says() -> None:
-    gain = FIGURES["gain.composition"]
+def test_gains_are_paired_and_each_compares_what_it_says(corrected: dict[str, Any]) -> None:
+    gain = corrected["gain.composition"]
     assert [gain[key] for key in ("mean", "low", "high")] == pytest.approx([0.2] * 3)
-    assert FIGURES["gain.feedback"]["mean"] == pytest.approx(0.1 / 5)
-    assert FIGURES["gain.tournament_vs_best_of_n"]["mean"] == pytest.approx(0.2 / 5)
-    assert FIGURES["detected.gain.tournament_vs_best_of_n"]["mean"] == pytest.approx(0.2 / 5)
-    assert FIGURES["hard.gain.feedback"]["mean"] == pytest.approx(0.1)
-    assert FIGURES["simple.gain.feedback"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
-    assert FIGURES["hard.gain.feedback_vs_best_of_n"]["mean"] == pytest.approx(0.1)
-    assert FIGURES["hard.gain.tournament_vs_feedback"]["mean"] == pytest.approx(0.1)
-    assert FIGURES["gain.facts_composition"]["mean"] == pytest.approx(0.2)
-    assert FIGURES["corrected.hard.gain.composition"]["mean"] == pytest.approx(0.2 / 0.85)
+    assert corrected["gain.feedback"]["mean"] == pytest.approx(0.1 / 5)
+    assert corrected["gain.tournament_vs_best_of_n"]["mean"] == pytest.approx(0.2 / 5)
+    assert corrected["detected.gain.tournament_vs_best_of_n"]["mean"] == pytest.approx(0.2 / 5)
+    assert corrected["hard.gain.feedback"]["mean"] == pytest.approx(0.1)
+    assert corrected["simple.gain.feedback"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert corrected["hard.gain.feedback_vs_best_of_n"]["mean"] == pytest.approx(0.1)
+    assert corrected["hard.gain.tournament_vs_feedback"]["mean"] == pytest.approx(0.1)
+    assert corrected["gain.facts_composition"]["mean"] == pytest.approx(0.2)
+    assert corrected["corrected.hard.gain.composition"]["mean"] == pytest.approx(0.2 / 0.85)
 
 
-def test_facts_lost_are_of_the_scenes_that_needed_a_second_round() -> None:
-    assert FIGURES["regressions.tournament"]["mean"] == 1.0
-    assert FIGURES["regressions_reported.tournament"]["mean"] == 2.0
-    assert FIGURES["repaired.tournament"] == 0.5
-    assert "regressions.composition" not in FIGURES
+def test_facts_lost_are_of_the_scenes_that_needed_a_second_round(corrected: dict[str, Any]) -> None:
+    assert corrected["regressions.tournament"]["mean"] == 1.0
+    assert corrected["regressions_reported.tournament"]["mean"] == 2.0
+    assert corrected["repaired.tournament"] == 0.5
+    assert "regressions.composition" not in corrected
 
 
-def test_the_whole_is_the_mean_of_its_equally_large_levels() -> None:
-    parts = [FIGURES[f"{level}.sgscore.feedback"]["mean"] for level in LEVELS]
-    assert FIGURES["sgscore.feedback"]["mean"] == pytest.approx(sum(parts) / len(LEVELS))
+def test_the_whole_is_the_mean_of_its_equally_large_levels(corrected: dict[str, Any]) -> None:
+    parts = [corrected[f"{level}.sgscore.feedback"]["mean"] for level in LEVELS]
+    assert corrected["sgscore.feedback"]["mean"] == pytest.approx(sum(parts) / len(LEVELS))
 
 
 def test_what_a_judge_cannot_tell_is_not_corrected() -> None:
@@ -119,10 +134,11 @@ def test_no_rows_are_an_error_and_a_level_without_rows_has_no_figures() -> None:
     assert "hard.sgscore.triplets" not in one
 
 
-@pytest.mark.parametrize("figures", [FIGURES, figures_of(rows()), figures_of(rows(1))])
+@pytest.mark.parametrize(("n", "judge"), [(30, JUDGE), (30, None), (1, None)])
 def test_the_section_has_a_line_for_every_strategy_and_whole_tables(
-    figures: dict[str, object],
+    n: int, judge: dict[str, dict[FactKind, Accuracy]] | None
 ) -> None:
+    figures = figures_of(rows(n), judge)
     lines = markdown(figures, 30, "2025-01-31").splitlines()
     for words in NAMES.values():
         # A row of scores and one of what it took.

@@ -22,10 +22,10 @@ from tests.service.serving import scripted, serving
 async def test_clients_hear_all_of_every_run(tmp_path: Path) -> None:
     settings = ServiceSettings(data=tmp_path, running=2)
     async with serving(create_app(settings, models=scripted())) as url:
-        seen = await load(url, os.getpid(), runs=5, streams=2)
+        seen = await load(url, os.getpid(), runs=3, streams=2)
     assert seen.lost == 0
-    assert len(seen.took) == 5
-    assert [number for number, _ in seen.memory] == [1, 2, 3, 4, 5]
+    assert len(seen.took) == 3
+    assert [number for number, _ in seen.memory] == [1, 2, 3]
     assert all(mib > 10 for _, mib in seen.memory)
     assert all(0 <= late < 5 for late in seen.added)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import certifi
 import pytest
 
 from scenewright.agents.chat.accounts import account_chat
@@ -23,15 +21,8 @@ PATHS = {"openai": "/v1", "anthropic": "", "gemini": ""}
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[ThreadedMockProviders]:
-    end = "-----END CERTIFICATE-----"
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-        # Clients trust one authority only: reading all of them takes longer than a test.
-        file.write(certifi.contents().partition(end)[0] + end)
-        file.flush()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("SSL_CERT_FILE", file.name)
-            with serving_thread(MockSettings(longest_hang=60.0)) as made:
-                yield made
+    with serving_thread(MockSettings(longest_hang=60.0)) as made:
+        yield made
 
 
 @pytest.fixture

@@ -439,7 +439,7 @@ EDITS = st.lists(
 
 
 @settings(
-    max_examples=25,
+    max_examples=settings().max_examples // 4,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

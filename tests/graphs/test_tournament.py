@@ -231,7 +231,10 @@ async def test_the_page_shows_the_proposals_of_each_place(tmp_path: Path) -> Non
     assert "pastes 2 proposals: gains dog; dog left of table; cat" in page
 
 
-@pytest.mark.parametrize("dies_at", [7, 9, 10, 12, 13, 14, 15])
+@pytest.mark.parametrize(
+    "dies_at",
+    [9, 13, *(pytest.param(at, marks=pytest.mark.slow) for at in (7, 10, 12, 14, 15))],
+)
 async def test_a_run_killed_at_any_event_draws_and_asks_nothing_twice(
     tmp_path: Path, dies_at: int
 ) -> None:

@@ -62,6 +62,7 @@ async def test_judges_tell_what_is_there_from_what_is_not(spec: str) -> None:
         assert sum(found) / len(found) > 0.8, truth
 
 
+@pytest.mark.slow
 async def test_the_generator_draws_what_is_asked_more_often_than_chance(tmp_path: Path) -> None:
     run_models = await build_run_models(PROFILE)
     kinds = list(KINDS)[:6]

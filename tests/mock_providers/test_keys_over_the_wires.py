@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-import certifi
 import pytest
 from langchain_core.messages import HumanMessage
 from PIL import Image
@@ -32,18 +30,6 @@ PICTURE = Image.new("RGB", (64, 64), (200, 40, 40))
 FACT = Fact(
     id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?"
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_authority() -> Iterator[None]:
-    """Clients trust one authority only: reading all of them takes longer than a test."""
-    end = "-----END CERTIFICATE-----"
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-        file.write(certifi.contents().partition(end)[0] + end)
-        file.flush()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("SSL_CERT_FILE", file.name)
-            yield
 
 
 @dataclass

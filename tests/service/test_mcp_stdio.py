@@ -50,6 +50,7 @@ async def test_the_tools_are_there_and_a_scene_is_read(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "service.sqlite").is_file()
 
 
+@pytest.mark.slow
 def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
     parameters = server(tmp_path)
     hello = {
@@ -104,6 +105,7 @@ def test_the_help_says_how_to_register_it() -> None:
     assert "claude mcp add" in done.stdout
 
 
+@pytest.mark.slow
 async def test_an_agent_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
     killed = StdioServerParameters(
         command=sys.executable,

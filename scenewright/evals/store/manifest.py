@@ -82,7 +82,7 @@ def write_manifest(
             "fingerprint": dataset.fingerprint,
         },
         "models": models,
-        "prompts": prompt_hashes(),
+        "prompts": dict(prompt_hashes()),
         "versions": dict(installed_versions()),
         "created": created,
         "finished": None,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 
-import certifi
 import pytest
 
 from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
@@ -15,19 +13,7 @@ from scenewright.providers.retry import Backoff
 
 
 @pytest.fixture(scope="package")
-def one_authority() -> Iterator[None]:
-    """Clients trust one authority only: reading all of them takes longer than a test."""
-    end = "-----END CERTIFICATE-----"
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-        file.write(certifi.contents().partition(end)[0] + end)
-        file.flush()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("SSL_CERT_FILE", file.name)
-            yield
-
-
-@pytest.fixture(scope="package")
-def lab(one_authority: None) -> Iterator[ThreadedMockProviders]:
+def lab() -> Iterator[ThreadedMockProviders]:
     with serving_thread(MockSettings(longest_hang=60.0)) as made:
         yield made
 

@@ -11,7 +11,6 @@ import base64
 import hashlib
 import json
 import math
-import tempfile
 import threading
 import time
 from collections import deque
@@ -20,8 +19,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import certifi
-import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -261,12 +258,6 @@ def serving() -> Iterator[Loopback]:
         time.sleep(0.005)
     port = server.servers[0].sockets[0].getsockname()[1]
     loopback.url = f"http://127.0.0.1:{port}"
-    end = "-----END CERTIFICATE-----"
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-        file.write(certifi.contents().partition(end)[0] + end)
-        file.flush()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("SSL_CERT_FILE", file.name)
-            yield loopback
+    yield loopback
     server.should_exit = True
     thread.join(5)

@@ -8,13 +8,20 @@ of a fact once for each answer, which is not what EM raises and may fall early.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from scenewright.agents.panel.aggregation import Array, dawid_skene
 
 pandas = pytest.importorskip("pandas")
-crowdkit = pytest.importorskip("crowdkit.aggregation")
+
+
+@pytest.fixture(scope="module")
+def crowdkit() -> Any:
+    """The peer: its import takes longer than the rest of this file."""
+    return pytest.importorskip("crowdkit.aggregation")
 
 
 def votes(seed: int, n_facts: int, n_judges: int, answered: float) -> tuple[Array, Array]:
@@ -37,7 +44,7 @@ def votes(seed: int, n_facts: int, n_judges: int, answered: float) -> tuple[Arra
     [(1, 200, 5, 1.0), (2, 400, 6, 1.0), (3, 300, 7, 0.7), (4, 250, 9, 0.5)],
 )
 def test_posteriors_rates_and_labels_are_those_of_crowd_kit(
-    seed: int, n_facts: int, n_judges: int, answered: float, steps: int
+    crowdkit: Any, seed: int, n_facts: int, n_judges: int, answered: float, steps: int
 ) -> None:
     truth, table = votes(seed, n_facts, n_judges, answered)
     exact = {"tolerance": 0.0, "smoothing": 1e-9}

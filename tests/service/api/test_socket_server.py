@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import gc
 
-import pytest
-
 from scenewright.service.api.socket_server import Freezer
 
 
-@pytest.fixture
-def frozen() -> int:
-    """Objects that are left out of searches."""
+def test_what_many_searches_would_find_again_is_left_out_a_few_times() -> None:
     gc.freeze()
-    return gc.get_freeze_count()
-
-
-def test_what_many_searches_would_find_again_is_left_out_a_few_times(frozen: int) -> None:
+    frozen = gc.get_freeze_count()
     freezer = Freezer(many=1000, times=2)
     freezer.begin()
     try:

@@ -102,6 +102,7 @@ def test_truths_are_what_a_large_table_shows() -> None:
     assert np.isnan(truths["temperature"][2])
 
 
+@pytest.mark.slow
 def test_labelled_estimators_are_unbiased_and_their_intervals_hold() -> None:
     specs = [SPEC.model_copy(update={"seed": seed, "n_items": 120}) for seed in range(24)]
     rows = recovered(specs, resamples=100)

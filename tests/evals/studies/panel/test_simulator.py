@@ -80,7 +80,7 @@ def test_rates_are_those_put_in_whatever_correlates_the_errors(
     assert np.array_equal(table.votes, (table.said > 0.5).astype(float))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=settings().max_examples // 12, deadline=None)
 @given(
     first=st.floats(0.0, 0.9),
     second=st.floats(0.0, 0.9),

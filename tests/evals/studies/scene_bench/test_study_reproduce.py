@@ -43,7 +43,13 @@ def test_all_files_and_the_figures_are_written(results: Path, tmp_path: Path) ->
     assert not any("paper" in key for key in figures)
 
 
-@pytest.mark.parametrize("arguments", [["--quick"], ["--only", "attributes", "--scenes", "2"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["--quick"], marks=pytest.mark.slow),
+        ["--only", "attributes", "--scenes", "2"],
+    ],
+)
 def test_a_part_leaves_the_figures_alone(
     results: Path, tmp_path: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -197,6 +197,7 @@ async def test_who_knows_the_truth_gives_the_painted_graph() -> None:
     assert done > 10
 
 
+@pytest.mark.slow
 def test_the_miniatures_judges_read_paintings_that_no_training_saw() -> None:
     judges = [judge_of(f"local:miniature/judge-{letter}") for letter in "ab"]
     parser = JudgedPictureParser(judges, WORDS)

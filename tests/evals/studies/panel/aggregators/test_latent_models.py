@@ -24,7 +24,6 @@ from scenewright.evals.studies.panel.simulator import SimulatedJudge, Simulation
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 
 pandas = pytest.importorskip("pandas")
-crowdkit = pytest.importorskip("crowdkit.aggregation")
 
 
 def voted(n: int, right: tuple[float, ...], seed: int = 0) -> tuple[Array, Array]:
@@ -44,8 +43,10 @@ def as_answers(votes: Array) -> Any:
     return pandas.DataFrame(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_glad_agrees_with_crowd_kit() -> None:
+    crowdkit = pytest.importorskip("crowdkit.aggregation")
     truth, votes = voted(200, (0.95, 0.85, 0.75, 0.65, 0.55))
     ours = fit_glad(votes, prevalence=0.5)
     peer = crowdkit.GLAD(n_iter=15, silent=True).fit(as_answers(votes))
