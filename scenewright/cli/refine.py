@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -418,7 +419,9 @@ def _costs(plan: RunPlan) -> str:
     from scenewright.evals.runner.forecast import forecast_run
 
     try:
-        costs = forecast_run(plan)
+        # A price is asked before a key is bought.
+        keyless = plan.settings.without_keys(plan.profile.accounts)
+        costs = forecast_run(replace(plan, settings=keyless))
     except (SettingsError, BackendError, JudgeError) as error:
         return f"not estimated: {error}"
     more = f", without {', '.join(costs.unpriced)} (price unknown)" if costs.unpriced else ""
