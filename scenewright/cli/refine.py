@@ -237,6 +237,8 @@ def refine(
         raise fail("give --profile or --model: both name what draws")
     if fresh and out is not None and (out / "manifest.json").exists():
         raise fail(f"{out} already holds a run: name another folder, or leave out --fresh")
+    if strategy is not None:
+        _check_strategy(strategy)
     chosen = replaced_profile(profile, model, reference_prompt=reference_prompt, noise=noise)
     if not (quiet or show_plan):
         # Said before the imports and the loading, which take seconds.
@@ -273,6 +275,18 @@ def refine(
 
     plan = agree_to_run(plan, max_usd, yes, quiet)
     return carried_out(plan, as_json=as_json, quiet=quiet)
+
+
+def _check_strategy(name: str) -> None:
+    """End the command if there is no strategy of that name."""
+    from scenewright.config.profiles import DIRECTOR
+    from scenewright.graphs.strategies.registry import StrategyError, strategy_of
+
+    try:
+        if name != DIRECTOR:
+            strategy_of(name)
+    except StrategyError as error:
+        raise fail(str(error)) from None
 
 
 refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "

@@ -163,9 +163,7 @@ def coverage_of(
     ]
     machine = this_machine() if here else None
     others = tuple(
-        other.name
-        for other in knowing
-        if machine is None or not obstacle(other, settings, machine)
+        other.name for other in knowing if machine is None or not obstacle(other, settings, machine)
     )
     return replace(found, others=others, kept=len(others) < len(knowing))
 

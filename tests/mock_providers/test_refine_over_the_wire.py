@@ -144,9 +144,7 @@ def test_a_run_at_a_wrong_address_begins_anew_at_the_right_one(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     command = ["refine", "red ball", "-m", "openai", "--rounds", "1", "--out", "run"]
-    Path("scenewright.toml").write_text(
-        '[accounts.openai]\nprovider = "openai"\nattempts = 1\n'
-    )
+    Path("scenewright.toml").write_text('[accounts.openai]\nprovider = "openai"\nattempts = 1\n')
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     failed = CliRunner().invoke(app, command)
     assert failed.exit_code == 3, failed.output
@@ -156,7 +154,7 @@ def test_a_run_at_a_wrong_address_begins_anew_at_the_right_one(
     done = CliRunner().invoke(app, command)
     assert done.exit_code in (0, 1), done.output
     assert "warning" not in done.output
-    log = [json.loads(line) for line in Path("run/events.jsonl").open()]
+    log = [json.loads(line) for line in Path("run/events.jsonl").read_text().splitlines()]
     (composed,) = (event for event in log if event["type"] == "composed")
     assert (composed["author"], composed["problem"]) == ("model", "")
 

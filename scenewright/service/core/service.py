@@ -226,8 +226,7 @@ class Service:
 
     @property
     def drives(self) -> bool:
-        """Whether runs are driven here alone; workers elsewhere have models and keys of their own.
-        """
+        """Whether runs are driven here alone: workers elsewhere have models and keys too."""
         return self.settings.work and not self.settings.shared
 
     def _replaced(self, request: RefinementRequest) -> dict[str, Any]:
