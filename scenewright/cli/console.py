@@ -384,8 +384,8 @@ def _warnings_as_notes() -> Iterator[None]:
 EXITS: dict[str, Exit] = {
     **dict.fromkeys(
         (
-            *("ChoiceError", "DatasetError", "EditError", "FormatError", "ImageError"),
-            *("MockError", "LabelError", "MatchingError", "MetricError", "PageError"),
+            *("ChoiceError", "ConfigError", "DatasetError", "EditError", "FormatError"),
+            *("ImageError", "MockError", "LabelError", "MatchingError", "MetricError", "PageError"),
             *("PanelStudyError", "PredicateError", "RatingError", "RealismError", "SceneError"),
             *("SchemaError", "ServiceError", "SettingsError", "StudyError", "UnknownSceneError"),
             "XtcError",

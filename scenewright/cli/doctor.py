@@ -47,7 +47,6 @@ PACKAGES = (
     "typer",
     "rich",
 )
-GIB = 2**30
 
 
 def doctor(
@@ -133,10 +132,12 @@ def _devices() -> list[str]:
     except Exception as error:
         # A broken build of torch raises whatever its libraries raise.
         return [f"none: torch cannot be imported ({error})"]
+    from scenewright.providers.hub.needs import size_words
+
     found = [f"cpu ({torch.get_num_threads()} threads)"]
     for index in range(torch.cuda.device_count()):
         total = torch.cuda.get_device_properties(index).total_memory
-        found.append(f"cuda:{index} {torch.cuda.get_device_name(index)}, {total / GIB:.0f} GiB")
+        found.append(f"cuda:{index} {torch.cuda.get_device_name(index)}, {size_words(total)}")
     if torch.backends.mps.is_available():
         found.append("mps")
     return found
@@ -144,13 +145,14 @@ def _devices() -> list[str]:
 
 def _accelerators() -> list[str]:
     """Return the devices by what the system tells, without torch."""
+    from scenewright.providers.hub.needs import size_words
     from scenewright.runs.readiness import installed, nvidia_devices
 
     found = ["cpu"]
     build = installed("torch") or ""
     for index, (name, size) in enumerate(nvidia_devices()):
         unused = ", which this build of torch for the CPU does not use" if "+cpu" in build else ""
-        found.append(f"cuda:{index} {name}, {size / GIB:.0f} GiB{unused}")
+        found.append(f"cuda:{index} {name}, {size_words(size)}{unused}")
     if sys.platform == "darwin" and platform.machine() == "arm64":
         found.append("mps")
     return found
@@ -353,6 +355,8 @@ def _check_files(model: str | None, file: str) -> None:
 
 
 def _print(report: dict[str, Any], where: Console) -> None:
+    from scenewright.providers.hub.needs import size_words
+
     def line(label: str, value: str, style: str = "") -> None:
         say(Text.assemble((f"{label:<14}", "bold"), (value, style)), "", where)
 
@@ -365,8 +369,8 @@ def _print(report: dict[str, Any], where: Console) -> None:
         line("not installed", ", ".join(lacking) + ": pip install scenewright", "yellow")
     line("machine", f"{found['platform']}, {found['processors']} processors")
     memory = found["memory_bytes"]
-    known = f"{memory / GIB:.1f} GiB" if memory else "unknown"
-    line("memory", f"{known}, {found['free_disk_bytes'] / GIB:.1f} GiB free on disk")
+    known = size_words(memory) if memory else "unknown"
+    line("memory", f"{known}, {size_words(found['free_disk_bytes'])} free on disk")
     line("devices", ", ".join(found["devices"]))
     note = "" if found["runs_writable"] else " (not writable: set SCENEWRIGHT_RUNS)"
     line("runs", found["runs"] + note, "red" if note else "")

@@ -41,7 +41,7 @@ def init(
     profiles = load_profiles() if not place.exists() else _built_in()
     if profile is None:
         if not sys.stdin.isatty():
-            raise fail(f"name a profile: --profile {' or '.join(list(profiles)[:3])}, …")
+            raise fail(_choice(profiles))
         _show(profiles)
         profile = typer.prompt("profile", default="miniature", err=True)
     chosen = profiles.get(profile) or find_profile(profile)
@@ -120,6 +120,19 @@ def _built_in() -> dict[str, Profile]:
     from scenewright.config.profiles import BUILT_IN
 
     return dict(BUILT_IN)
+
+
+def _choice(profiles: dict[str, Profile]) -> str:
+    """Return the names that ``--profile`` takes, those of providers first."""
+    from scenewright.config.profiles import LOCAL_BACKEND
+
+    here = [name for name, one in profiles.items() if one.backend.kind == LOCAL_BACKEND]
+    reached = [name for name in profiles if name not in here]
+    return (
+        "name a profile with --profile, for example --profile openai\n"
+        f"by a provider's API: {', '.join(reached)}\n"
+        f"on this machine: {', '.join(here)}"
+    )
 
 
 def _show(profiles: dict[str, Profile]) -> None:

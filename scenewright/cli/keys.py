@@ -102,20 +102,36 @@ def create(
     )
 
 
-@app.command(name="list", rich_help_panel=SERVICE)
+@app.command(name="list")
 def listed(
     tenant: Annotated[str | None, typer.Option(help="Only keys of this tenant.")] = None,
     data: DataOption = None,
     database: DatabaseOption = None,
     as_json: options.Json = False,
 ) -> None:
-    """List the keys with their permissions, limits and spending."""
-    rows = _with_keys(data, database, lambda keys: _rows(keys, tenant))
+    """List the stored keys of providers, masked, and the service's keys with their spending."""
+    providers = [] if tenant is not None else _provider_rows()
+    found = _is_there(data, database)
+    rows = _with_keys(data, database, lambda keys: _rows(keys, tenant)) if found else []
     if as_json:
-        print_json({"keys": rows})
+        print_json({"providers": providers, "keys": rows})
         return
+    if providers:
+        say("Keys of providers")
+        print_table(
+            ("account", "variable", "key", "from"),
+            [(row["account"], row["variable"], row["key"], row["from"]) for row in providers],
+        )
+        if any(row["from"] == _STORED for row in providers):
+            from scenewright.config.accounts import keys_file
+
+            note(f"the stored ones are in {keys_file()}")
+    elif tenant is None:
+        note("no key of a provider yet: store one with `scenewright keys set ACCOUNT`")
     if not rows:
-        note("no keys yet: make one with `scenewright keys create TENANT`")
+        note("no key of your service yet: make one with `scenewright keys create TENANT`")
+        return
+    say("Keys of your service")
     print_table(
         ("id", "tenant", "label", "scopes", "limits", "spent", "state"),
         [
@@ -134,6 +150,8 @@ def revoke(
 ) -> None:
     """Revoke a key. Its runs and its spending stay on record."""
     number = key.split("_")[1] if key.startswith("sw_") and key.count("_") == 2 else key
+    if not _is_there(data, database):
+        raise fail(f"there is no key {number!r}: `scenewright keys list` shows those that are")
     found = _with_keys(data, database, lambda keys: keys.revoke(number))
     say(f"{found.id} of {found.tenant} is revoked.")
 
@@ -156,8 +174,10 @@ def set_key(account: AccountArgument) -> None:
     else:
         key = sys.stdin.readline()
     key = key.strip()
-    if not key or not key.isprintable() or " " in key:
-        raise fail("that is no key: it has at least one sign, and neither spaces nor line breaks")
+    if not key:
+        raise fail("the key is empty: type it, or send it to standard input")
+    if not key.isprintable() or " " in key:
+        raise fail("that is not a key: it has spaces or control characters in it")
     try:
         place = store_key(variable, key)
     except (OSError, RuntimeError, ValueError) as error:
@@ -183,12 +203,75 @@ def forget(account: AccountArgument) -> None:
 
 def _variable(account: str) -> str:
     """Return the variable that names the account's key; the command ends where it has none."""
+    from scenewright.config.settings import SETTINGS_FILE
+    from scenewright.core.suggestions import did_you_mean
+
+    known = _key_variables()
+    if account not in known:
+        taking = [name for name, variables in known.items() if variables]
+        raise fail(
+            f"no account {account!r}{did_you_mean(account, taking)}: keys are stored for "
+            f"{', '.join(taking)}, and for your own [accounts.NAME] of {SETTINGS_FILE}"
+        )
+    if not known[account]:
+        raise fail(f"the account {account} needs no key")
+    return known[account][0]
+
+
+def _key_variables() -> dict[str, tuple[str, ...]]:
+    """Return account → the variables of its key, the built-in accounts first."""
+    from scenewright.config.accounts import BUILT_IN_ACCOUNTS, DECISION_ACCOUNTS
     from scenewright.config.settings import load_settings
 
-    found = load_settings().account(account).key_variables
-    if not found:
-        raise fail(f"the account {account} needs no key")
-    return found[0]
+    accounts = {**BUILT_IN_ACCOUNTS, **DECISION_ACCOUNTS, **load_settings().accounts}
+    return {name: account.key_variables for name, account in accounts.items()}
+
+
+def _provider_rows() -> list[dict[str, str]]:
+    """Return the keys of providers that are set, masked, each with where it is."""
+    from scenewright.config.accounts import stored_keys
+
+    accounts: dict[str, list[str]] = {}
+    for name, variables in _key_variables().items():
+        for variable in variables:
+            accounts.setdefault(variable, []).append(name)
+    try:
+        stored = stored_keys()
+    except ValueError as error:
+        raise fail(str(error)) from None
+    rows = []
+    for variable in [*accounts, *(name for name in stored if name not in accounts)]:
+        places = (("environment", os.environ.get(variable)), (_STORED, stored.get(variable)))
+        rows += [
+            {
+                "account": ", ".join(accounts.get(variable, ())),
+                "variable": variable,
+                "key": _masked(key),
+                "from": place,
+            }
+            for place, key in places
+            if key
+        ]
+    return rows
+
+
+def _masked(key: str) -> str:
+    """Return the end of a key; nothing of a short one."""
+    return f"…{key[-4:]}" if len(key) >= _LONG else "…"
+
+
+_STORED = "stored"
+_LONG = 16
+"""Characters of a key of which four tell nothing."""
+
+
+def _is_there(data: Path | None, database: str | None) -> bool:
+    """Return whether the service has a database; a read makes none."""
+    from scenewright.service.core.private_files import sqlite_file
+    from scenewright.service.core.settings import service_settings
+
+    file = sqlite_file(service_settings(**given(data=data, database=database)))
+    return file is None or file.exists()
 
 
 def _with_keys(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -236,6 +237,8 @@ def refine(
         raise fail("give --profile or --model: both name what draws")
     if fresh and out is not None and (out / "manifest.json").exists():
         raise fail(f"{out} already holds a run: name another folder, or leave out --fresh")
+    if strategy is not None:
+        _check_strategy(strategy)
     chosen = replaced_profile(profile, model, reference_prompt=reference_prompt, noise=noise)
     if not (quiet or show_plan):
         # Said before the imports and the loading, which take seconds.
@@ -272,6 +275,18 @@ def refine(
 
     plan = agree_to_run(plan, max_usd, yes, quiet)
     return carried_out(plan, as_json=as_json, quiet=quiet)
+
+
+def _check_strategy(name: str) -> None:
+    """End the command if there is no strategy of that name."""
+    from scenewright.config.profiles import DIRECTOR
+    from scenewright.graphs.strategies.registry import StrategyError, strategy_of
+
+    try:
+        if name != DIRECTOR:
+            strategy_of(name)
+    except StrategyError as error:
+        raise fail(str(error)) from None
 
 
 refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "
@@ -418,7 +433,9 @@ def _costs(plan: RunPlan) -> str:
     from scenewright.evals.runner.forecast import forecast_run
 
     try:
-        costs = forecast_run(plan)
+        # A price is asked before a key is bought.
+        keyless = plan.settings.without_keys(plan.profile.accounts)
+        costs = forecast_run(replace(plan, settings=keyless))
     except (SettingsError, BackendError, JudgeError) as error:
         return f"not estimated: {error}"
     more = f", without {', '.join(costs.unpriced)} (price unknown)" if costs.unpriced else ""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +139,19 @@ class Settings(BaseSettings):
             return known[name].addressed()
         except ValueError as error:
             raise SettingsError(str(error)) from error
+
+    def without_keys(self, names: Iterable[str]) -> Settings:
+        """Return the settings in which the accounts ``names`` need no key, to count and not call.
+
+        Raises ``SettingsError`` for an unknown account.
+        """
+        found = {name: self.account(name) for name in names}
+        bare = {
+            name: account.model_copy(update={"key_variable": ""})
+            for name, account in found.items()
+            if account.key() is None
+        }
+        return self.model_copy(update={"accounts": {**self.accounts, **bare}})
 
     @classmethod
     def settings_customise_sources(

@@ -7,6 +7,10 @@ class EvalError(RuntimeError):
     """An evaluation that cannot be planned, run or read; says what to do."""
 
 
+class ConfigError(EvalError):
+    """A file of an evaluation's configuration that cannot be read or does not fit."""
+
+
 class ModelChangedError(EvalError):
     """A judge is served by another version than the one that answered before."""
 

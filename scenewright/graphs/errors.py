@@ -7,6 +7,15 @@ class RunError(RuntimeError):
     """A run that cannot begin or go on; says how to fix it. What was stored is kept."""
 
 
+class ModelsChangedError(RunError):
+    """A run that other models have worked for than those that would go on with it."""
+
+    def __init__(self, text: str, differences: str) -> None:
+        """``differences``: what differs, without places of this machine or of its providers."""
+        super().__init__(text)
+        self.differences = differences
+
+
 class EditError(RunError):
     """An edit that does not fit its run; says why. The run is as it was before."""
 

@@ -471,6 +471,7 @@ _ELSEWHERE = "tool_of_another_request"
 
 
 DIRECTOR = "script:director"
+POET = "script:poet"
 
 
 def is_directing(asked: ModelRequest) -> bool:

@@ -45,6 +45,7 @@ from scenewright.mock_providers.request_input import (
 from scenewright.mock_providers.scripts import (
     ANNOTATOR,
     DIRECTOR,
+    POET,
     apply_content_fault,
     is_annotating,
     is_directing,
@@ -151,7 +152,10 @@ class MockProviders:
             if not questions and not is_script(name) and is_directing(asked):
                 # The same model may judge and direct: of a judge's stand-in a script directs.
                 name = DIRECTOR
-            if not questions and not is_script(name) and is_annotating(asked):
+            if name == DIRECTOR and not is_directing(asked):
+                # The same model may direct and compose: it has no tools to direct with here.
+                name = POET
+            if not questions and (not is_script(name) or name == POET) and is_annotating(asked):
                 name = ANNOTATOR
             if is_script(name):
                 return await self._talk(visit, wire, asked, name, quirks)

@@ -348,7 +348,13 @@ class Caller:
             "account=%s model=%s label=%s attempt=%d seconds=%.3f wait=%.3f reason=%s",
             *(_text(self.account), _text(course.model), _text(course.label), attempt.number),
             *(attempt.seconds, attempt.wait, _text(attempt.reason)),
-            extra={"failed": attempt},
+            extra={
+                "failed": attempt,
+                "sentence": (
+                    f"{self.account}:{course.model} failed at attempt {attempt.number} after "
+                    f"{attempt.seconds:.1f} s, again in {attempt.wait:.1f} s: {attempt.reason}"
+                ),
+            },
         )
 
     def _pay(self, course: _Course[T], usage: Usage) -> None:
@@ -405,6 +411,12 @@ class Caller:
         # For handlers that show a lost call to people.
         lost = None if decision is None else decision.reason
         about = {"lost": lost, "account": self.account, "label": course.label}
+        if lost is not None:
+            tries = f"{course.retries.sent} attempt{'' if course.retries.sent == 1 else 's'}"
+            whose = f" ({course.label})" if course.label else ""
+            about["sentence"] = (
+                f"{self.account}:{course.model}{whose} gave no answer in {tries}: {lost}"
+            )
         _LOG.log(level, "%s", line, extra=about)
 
 

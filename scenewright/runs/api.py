@@ -10,15 +10,16 @@ import asyncio
 import sqlite3
 import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, aclosing, closing
+from contextlib import AsyncExitStack, aclosing, closing, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Unpack
 
 from langgraph.graph.state import CompiledStateGraph
 
+from scenewright.agents.judges.calling import place_of
 from scenewright.agents.panel.panel import Panel
-from scenewright.config.profiles import DIRECTOR, REALISM_FIELDS, Profile
+from scenewright.config.profiles import DIRECTOR, REALISM_FIELDS, Profile, SettingsError
 from scenewright.core.flushing import Flusher, in_thread, write_text
 from scenewright.core.images import ImageError, ImageStore
 from scenewright.core.ports.backend import ImageBackend
@@ -30,6 +31,7 @@ from scenewright.graphs.driving import drive
 from scenewright.graphs.errors import EditError
 from scenewright.graphs.eventlog import EventLog, LogError
 from scenewright.graphs.events import (
+    Composed,
     Edit,
     Edited,
     Event,
@@ -194,6 +196,7 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                     settings=plan.settings,
                 )
                 models = models_of(run_models, panel, realism)
+                addresses = _addresses(plan)
                 if manifest is None:
                     # A served model names its words only when it is asked.
                     check_coverage(
@@ -201,13 +204,20 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                             size_of(plan.scene), _covered, plan, run_models, plan.scene
                         )
                     )
-                    await asyncio.to_thread(folder.write_manifest, plan.config, models, plan.nonce)
+                    await asyncio.to_thread(
+                        folder.write_manifest, plan.config, models, plan.nonce, addresses
+                    )
                 elif _is_untouched(log):
                     # It failed on its models before any work: those of now may take their place.
+                    if manifest["models"] != models:
+                        # What was written in place of a model that failed is written anew.
+                        await asyncio.to_thread(_cut_at_first_prompt, log)
                     nonce = plan.nonce or folder.nonce()
-                    await asyncio.to_thread(folder.write_manifest, plan.config, models, nonce)
+                    await asyncio.to_thread(
+                        folder.write_manifest, plan.config, models, nonce, addresses
+                    )
                 else:
-                    folder.check_models(manifest, models)
+                    folder.check_models(manifest, models, addresses)
                     await asyncio.to_thread(_cut_at_lost_image, folder, log)
                 for event in log.events:
                     yield event
@@ -226,8 +236,27 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
 
 
 def _is_untouched(log: EventLog) -> bool:
-    """Return whether a run was begun and no model has worked for it yet."""
-    return all(isinstance(event, RunStarted | Resumed | Warned) for event in log.events)
+    """Return whether a run was begun, and nothing was drawn, judged or paid for it yet."""
+    return all(
+        isinstance(event, RunStarted | Resumed | Warned)
+        or (isinstance(event, Composed) and not (event.usd or event.tokens_in or event.tokens_out))
+        for event in log.events
+    )
+
+
+def _cut_at_first_prompt(log: EventLog) -> None:
+    found = (at for at, event in enumerate(log.events) if isinstance(event, Composed))
+    log.cut(next(found, len(log)))
+
+
+def _addresses(plan: RunPlan) -> dict[str, str]:
+    """Return the servers of the accounts of a run, without secrets; empty: the provider's own."""
+    found = {}
+    for name in sorted(plan.profile.accounts):
+        # Models that were given may take the place of those that need an unknown account.
+        with suppress(SettingsError):
+            found[name] = place_of(plan.settings.account(name).base_url or "")
+    return found
 
 
 def _check_edit(plan: RunPlan, manifest: Mapping[str, Any] | None, log: EventLog) -> Edit | None:

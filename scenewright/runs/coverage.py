@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scenewright.config.profiles import LOCAL_BACKEND, BackendSpec, Profile, local_model_of
-from scenewright.config.settings import Settings, load_profiles
+from scenewright.config.settings import Settings, load_profiles, load_settings
 from scenewright.core.closed_vocabulary import (
     ClosedVocabulary,
     Unknown,
@@ -25,6 +25,7 @@ from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.judge import Judge
 from scenewright.graphs.errors import RunError
 from scenewright.runs.model_factory.local_models import backend_folder, judge_folder
+from scenewright.runs.readiness import obstacle, this_machine
 
 Words = ClosedVocabulary | None
 
@@ -50,7 +51,9 @@ class Coverage:
     known: ClosedVocabulary | None
     """The first closed vocabulary: of a judge of the loop, of the report, or of the image model."""
     others: tuple[str, ...] = ()
-    """Profiles that know all of it."""
+    """Profiles that know all of it and can run."""
+    kept: bool = False
+    """Whether further profiles know all of it, but something keeps them from running here."""
 
     @property
     def complete(self) -> bool:
@@ -97,6 +100,10 @@ class Coverage:
             parts.append(f"It knows {said}")
         if self.others:
             parts.append(f"Profiles that know more: {', '.join(self.others)}")
+        elif self.kept:
+            parts.append(
+                "No profile that knows more can run here: `scenewright doctor` says what each needs"
+            )
         return ". ".join(parts)
 
     def _consequence(self, outside: Mapping[str, object]) -> str:
@@ -137,21 +144,28 @@ def coverage_of(
     report_judges: Sequence[Judge] | None = None,
     backend: ImageBackend | None = None,
     settings: Settings | None = None,
+    here: bool = True,
 ) -> Coverage:
     """Return which of ``facts`` the models of ``profile`` know.
 
     Each model can be replaced by one given here. No model is built: of the profile's own models
-    only what their folders declare is known.
+    only what their folders declare is known. ``here``: whether this machine is to draw, so that
+    what keeps a profile from running on it counts.
     """
     found = _coverage(profile, facts, judges, report_judges, backend)
     if found.complete:
         return found
-    others = tuple(
-        name
+    settings = settings or load_settings()
+    knowing = [
+        other
         for name, other in load_profiles(settings).items()
         if name != profile.name and _coverage(other, facts).complete
+    ]
+    machine = this_machine() if here else None
+    others = tuple(
+        other.name for other in knowing if machine is None or not obstacle(other, settings, machine)
     )
-    return replace(found, others=others)
+    return replace(found, others=others, kept=len(others) < len(knowing))
 
 
 def check_coverage(found: Coverage) -> Coverage:

@@ -30,9 +30,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from scenewright.config.accounts import DECISION_KIND
 from scenewright.core.flushing import write_text
 from scenewright.core.validation import cut_short
 from scenewright.core.version import VERSION
+from scenewright.graphs.errors import ModelsChangedError
 from scenewright.graphs.errors import RunError as RunError
 
 MANIFEST = "manifest.json"
@@ -228,11 +230,21 @@ class RunFolder:
             )
         return manifest
 
-    def check_models(self, manifest: Mapping[str, Any], models: Mapping[str, Any]) -> None:
-        """Raise ``RunError`` if the run was begun with other models; says which differ, and how."""
-        found = _model_changes(_as_json(manifest["models"]), _as_json(models))
-        if not found:
+    def check_models(
+        self,
+        manifest: Mapping[str, Any],
+        models: Mapping[str, Any],
+        addresses: Mapping[str, str] | None = None,
+    ) -> None:
+        """Raise ``ModelsChangedError`` if the run was begun with other models; says which, and how.
+
+        ``addresses`` are those of now, as :meth:`write_manifest` takes them.
+        """
+        old, new = _as_json(manifest["models"]), _as_json(models)
+        moved = _moved(manifest.get("addresses", {}), addresses or {})
+        if old == new:
             return
+        found = _model_changes(old, new, tuple(moved))
         before, now = manifest.get("versions", {}), installed_versions()
         versions = [
             f"{name} was {before[name]} and is {now[name]} now"
@@ -240,10 +252,12 @@ class RunFolder:
             if before.get(name) != now.get(name) and name in before and name in now
         ]
         why = f" ({_listed(versions)})" if versions else ""
-        raise RunError(
-            f"{self.path} holds a run that was begun with other models: {_listed(found)}{why}. "
+        raise ModelsChangedError(
+            f"{self.path} holds a run that was begun with other models: "
+            f"{_listed([*moved.values(), *found])}{why}. "
             "Begin a new run with --fresh (resume=False), or name another folder where you named "
-            "this one; with the models of its beginning, the same command continues it"
+            "this one; with the models of its beginning, the same command continues it",
+            _listed([*(f"the account {name} has another address" for name in moved), *found]),
         )
 
     @property
@@ -260,9 +274,16 @@ class RunFolder:
         return str(manifest.get("nonce") or manifest.get("run_id") or "")
 
     def write_manifest(
-        self, config: Mapping[str, Any], models: Mapping[str, Any], nonce: str = ""
+        self,
+        config: Mapping[str, Any],
+        models: Mapping[str, Any],
+        nonce: str = "",
+        addresses: Mapping[str, str] | None = None,
     ) -> None:
-        """Note what the run is made of; without a ``nonce`` it gets a random one."""
+        """Note what the run is made of; without a ``nonce`` it gets a random one.
+
+        ``addresses``: account → its server without secrets; empty: the provider's own.
+        """
         write_json(
             self / MANIFEST,
             {
@@ -272,6 +293,7 @@ class RunFolder:
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
                 "config": config,
                 "models": models,
+                "addresses": dict(addresses or {}),
                 "versions": dict(installed_versions()),
                 "prompts": dict(prompt_hashes()),
             },
@@ -282,9 +304,10 @@ def _as_json(data: Any) -> Any:
     return json.loads(json.dumps(data))
 
 
-def _listed(found: Sequence[str]) -> str:
+def _listed(found: Sequence[str], between: str = "; ") -> str:
     more = len(found) - _DIFFERENCES_SHOWN
-    return "; ".join(found[:_DIFFERENCES_SHOWN]) + (f"; {more} more" if more > 0 else "")
+    shown = [*found[:_DIFFERENCES_SHOWN], *([f"{more} more"] if more > 0 else [])]
+    return between.join(shown)
 
 
 def _config_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -306,9 +329,28 @@ _GROUPS = {
 }
 
 
-def _model_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return what differs between the models of two manifests, one clause each."""
+def _moved(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    """Return account → its clause, of the accounts that have another address now."""
+
+    def place(address: str) -> str:
+        return address or "the provider's own"
+
+    return {
+        name: f"the account {name}: its address was {place(old[name])} and is {place(new[name])}"
+        for name in old
+        if name in new and old[name] != new[name]
+    }
+
+
+def _model_changes(
+    old: Mapping[str, Any], new: Mapping[str, Any], moved: Sequence[str] = ()
+) -> list[str]:
+    """Return what differs between the models of two manifests, in clauses.
+
+    Models of the accounts in ``moved`` differ by their address, which is said once by the account.
+    """
     found: list[str] = []
+    changed: list[str] = []
     for part in dict.fromkeys((*_GROUPS, *sorted({*old, *new}))):
         if old.get(part) == new.get(part):
             continue
@@ -325,12 +367,30 @@ def _model_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         else:
             found += [f"{name} {id} was there and is not now" for id in gone]
             found += [f"{name} {id} was not there and is now" for id in come]
-        found += [
-            f"{name} {id} has other weights, settings or libraries"
+        changed += [
+            f"{name} {id}"
             for id in before
-            if id in now and before[id] != now[id]
+            if id in now and before[id] != now[id] and not _reached(before[id], moved)
         ]
-    return found or (["their order has changed"] if old != new else [])
+    if len(changed) == 1:
+        found.append(f"{changed[0]} has other weights, settings or libraries")
+    elif changed:
+        names = _listed(changed, ", ")
+        found.append(f"{len(changed)} models have other weights, settings or libraries: {names}")
+    return found if found or moved else ["their order has changed"]
+
+
+def _reached(model: Any, accounts: Sequence[str]) -> bool:
+    """Return whether a manifest's model is reached through one of ``accounts``.
+
+    A composer names its language model, ``account:model``, in its fingerprint.
+    """
+    told = f"{model.get('id')} {model.get('fingerprint')}" if isinstance(model, dict) else ""
+    return any(
+        word.startswith((f"{account}:", f"{DECISION_KIND}:{account}/"))
+        for word in told.split()
+        for account in accounts
+    )
 
 
 def _by_id(models: Any) -> dict[str, Any]:

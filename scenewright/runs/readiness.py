@@ -25,7 +25,7 @@ from scenewright.config.profiles import (
     reached_by,
 )
 from scenewright.config.settings import Settings
-from scenewright.providers.hub.cache import PULL, survey
+from scenewright.providers.hub.cache import pull_commands, survey
 from scenewright.providers.hub.needs import needs_of, size_words
 from scenewright.runs.model_factory.local_models import LIBRARIES
 
@@ -214,7 +214,8 @@ def _lacking(
         size = f" ({more}{size_words(known)})" if known else ""
         rest = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         model, them = ("models", "them") if rest else ("model", "it")
+        commands = " and ".join(f"`{command}`" for command in pull_commands(profile, absent))
         yield (
             f"the {model} {absent[0].need.repository}{rest}{size}, not on this machine: get {them} "
-            f"with `{PULL} {profile.name}`"
+            f"with {commands}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from pathlib import Path
 
@@ -62,7 +63,10 @@ def test_a_file_that_is_there_stays() -> None:
 def test_without_a_terminal_the_profile_is_named() -> None:
     done = run("init")
     assert done.exit_code == 2
-    assert "--profile miniature" in done.stderr
+    first, api, here = done.stderr.splitlines()
+    assert "--profile openai" in first
+    assert api.endswith(": openai, gemini")
+    assert {"sdxl", "flux2-klein", "miniature"} <= set(here.rpartition(": ")[2].split(", "))
     assert not Path("scenewright.toml").exists()
 
 
@@ -87,10 +91,48 @@ def test_a_key_is_stored_for_its_owner_alone(monkeypatch: pytest.MonkeyPatch) ->
     assert run("keys", "forget", "openai").exit_code == 2
 
 
-@pytest.mark.parametrize("given", ["", "\n", "two words\n", "\x07\n"])
-def test_what_is_no_key_is_not_stored(given: str) -> None:
-    assert run("keys", "set", "openai", given=given).exit_code == 2
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("", "the key is empty"),
+        ("\n", "the key is empty"),
+        ("two words\n", "spaces"),
+        ("\x07\n", "control characters"),
+    ],
+)
+def test_what_is_no_key_is_not_stored(given: str, told: str) -> None:
+    done = run("keys", "set", "openai", given=given)
+    assert done.exit_code == 2
+    assert told in done.stderr
     assert not keys_file().exists()
+
+
+def test_both_kinds_of_keys_are_listed_and_a_read_makes_no_folder() -> None:
+    none = run("keys", "list")
+    assert none.exit_code == 0
+    assert "scenewright keys set ACCOUNT" in none.stderr.replace("\n", " ")
+    assert run("keys", "set", "openai", given="sk-0123456789abcdefgh\n").exit_code == 0
+    assert run("keys", "set", "gemini", given="short\n").exit_code == 0
+    shown = run("keys", "list")
+    assert "…efgh" in shown.stdout
+    assert "openai" in shown.stdout
+    assert not any(secret in shown.stdout for secret in ("0123", "abcd", "short"))
+    rows = json.loads(run("keys", "list", "--json").stdout)["providers"]
+    assert [(row["account"], row["key"]) for row in rows] == [("openai", "…efgh"), ("gemini", "…")]
+    assert run("keys", "revoke", "0123").exit_code == 2
+    assert sorted(path.name for path in Path().iterdir()) == ["config"]
+
+
+def test_only_accounts_that_take_a_key_are_offered() -> None:
+    for name in ("local", "replay", "nobody"):
+        done = run("keys", "set", name, given="sk-mine\n")
+        assert done.exit_code == 2
+        told = " ".join(done.stderr.split())
+        assert f"no account '{name}'" in told
+        assert "openai, gemini, anthropic" in told
+        assert "replay," not in told
+        assert "ollama" not in told
+    assert "did you mean 'openai'" in run("keys", "set", "opnai", given="sk\n").stderr
 
 
 def test_a_damaged_file_of_keys_is_told_and_kept() -> None:

@@ -54,6 +54,17 @@ def test_what_a_language_model_would_be_sent_is_shown_without_its_key() -> None:
     assert "to system You write prompts" in shown
 
 
+def test_costs_are_estimated_before_there_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    def costs(shown: str) -> str:
+        (line,) = (line for line in shown.splitlines() if line.startswith("costs"))
+        return line
+
+    without = costs(planned("red ball on table", "--profile", "openai"))
+    assert "by list prices" in without
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
+    assert costs(planned("red ball on table", "--profile", "openai")) == without
+
+
 def test_tokens_stand_against_the_budget_and_unknown_words_are_told() -> None:
     data = json.loads(planned("purple unicorn left of table", "--json"))
     assert data["composer"] == "grid"

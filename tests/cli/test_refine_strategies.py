@@ -26,6 +26,13 @@ def called(*arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
+def test_an_unknown_strategy_is_refused_before_anything_is_loaded() -> None:
+    done = CliRunner().invoke(app, ["refine", SCENE, "--strategy", "best-of-m"])
+    assert done.exit_code == 2
+    assert "no strategy 'best-of-m'; did you mean 'best-of-n'?" in " ".join(done.stderr.split())
+    assert "loading" not in done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*strategies(), "director"])
 def test_every_strategy_runs_from_the_command_line(tmp_path: Path, name: str) -> None:

@@ -226,3 +226,14 @@ def test_a_day_that_is_too_short_is_told_before_and_kept_across_runs(
     assert RUN.invoke(app, other).exit_code == 1
     rows = Results(place / "evals" / "other").rows("rounds")
     assert {row["state"] for row in rows} == {"failed"}
+
+
+def test_a_configuration_that_cannot_be_used_is_wrong_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("wrong.toml").write_text("name = ")
+    for name, told in (("nofile.toml", "cannot be read"), ("wrong.toml", "is not valid TOML")):
+        done = RUN.invoke(app, ["eval", "run", name])
+        assert done.exit_code == 2
+        assert f"{name} {told}" in " ".join(done.stderr.split())

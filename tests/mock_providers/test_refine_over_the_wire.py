@@ -132,11 +132,51 @@ def test_the_profile_openai_runs_whole_from_the_command_line(
     assert "openai:gpt-6-luna" in done.output
     assert Path("run/index.html").is_file()
     report = served.report()["accounts"][KEY]
-    # A picture, two judges of the loop and one that reports; and two calls of the chat model,
-    # which uses tools here and writes nothing: that is told, and plain sentences take its place.
-    assert (report["arrivals"], report["answered"]) == (6, 5)
-    assert "warning: round 0: the candidate's prompt is by sentences" in done.output
+    # A prompt, a picture, two judges of the loop and one that reports.
+    assert (report["arrivals"], report["answered"]) == (5, 5)
+    assert "warning" not in done.output
     assert KEY not in Path("run/events.jsonl").read_text() + done.output
+
+
+def test_a_run_at_a_wrong_address_begins_anew_at_the_right_one(
+    served: ThreadedMockProviders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    command = ["refine", "red ball", "-m", "openai", "--rounds", "1", "--out", "run"]
+    Path("scenewright.toml").write_text('[accounts.openai]\nprovider = "openai"\nattempts = 1\n')
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    failed = CliRunner().invoke(app, command)
+    assert failed.exit_code == 3, failed.output
+    # The prompt was written without the language model, which could not be reached.
+    assert "composed" in Path("run/events.jsonl").read_text()
+    monkeypatch.setenv("OPENAI_BASE_URL", served.openai_url)
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code in (0, 1), done.output
+    assert "warning" not in done.output
+    log = [json.loads(line) for line in Path("run/events.jsonl").read_text().splitlines()]
+    (composed,) = (event for event in log if event["type"] == "composed")
+    assert (composed["author"], composed["problem"]) == ("model", "")
+
+
+def test_a_run_with_a_picture_says_which_address_has_changed(
+    served: ThreadedMockProviders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", served.openai_url)
+    command = ["refine", "red ball", "-m", "openai", "--rounds", "1", "--out", "run"]
+    assert CliRunner().invoke(app, command).exit_code in (0, 1)
+    Path("run/result.json").unlink()
+    lines = Path("run/events.jsonl").read_text().splitlines(keepends=True)
+    Path("run/events.jsonl").write_text("".join(lines[:-1]))
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code != 0
+    said = " ".join(refused.output.split())
+    there = served.openai_url.removeprefix("http://")
+    assert f"the account openai: its address was {there} and is 127.0.0.1:9/v1." in said
+    assert "weights" not in said
 
 
 async def test_partial_images_are_streamed_and_not_stored(

@@ -28,7 +28,6 @@ from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJ
 
 PINK = "pink dog left of table"
 ASTRONAUT = "astronaut riding horse"
-MORE = ("sdxl", "flux", "openai", "gemini")
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +35,11 @@ def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in Settings.model_fields:
         monkeypatch.delenv(f"SCENEWRIGHT_{name.upper()}", raising=False)
+    # A user without keys and without fetched models.
+    for name in ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     return tmp_path
 
 
@@ -61,7 +65,7 @@ def run_models(book: CallBook | None = None, **changes: Any) -> dict[str, Any]:
 
 
 def names_the_words(text: str) -> None:
-    for word in (*KINDS, *COLORS, *MORE):
+    for word in (*KINDS, *COLORS):
         assert word in text
 
 
@@ -79,7 +83,24 @@ def test_the_miniature_knows_its_words_without_loading_a_model() -> None:
     assert coverage_of(find_profile("sdxl"), facts_of(load_scene(ASTRONAUT))).complete
 
 
-def test_a_profile_of_ones_own_that_knows_no_more_is_not_recommended() -> None:
+def test_only_profiles_that_can_run_here_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile, facts = find_profile("miniature"), facts_of(load_scene(PINK))
+    none = coverage_of(profile, facts)
+    assert none.others == ()
+    assert none.text.endswith(
+        "No profile that knows more can run here: `scenewright doctor` says what each needs"
+    )
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
+    assert coverage_of(profile, facts).text.endswith("Profiles that know more: openai")
+    # Workers elsewhere have keys and models of their own.
+    anywhere = coverage_of(profile, facts, here=False).others
+    assert {"sdxl", "flux", "openai", "gemini"} <= set(anywhere)
+
+
+def test_a_profile_of_ones_own_that_knows_no_more_is_not_recommended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     settings = Settings(
         profiles={
             "twin": {"extends": "miniature"},

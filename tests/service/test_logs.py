@@ -14,9 +14,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from scenewright.providers.retry import CallError, Transient
 from scenewright.service.app import create_app
 from scenewright.service.core.observing import logs
 from scenewright.service.core.settings import ServiceSettings
+from tests.providers.virtual import Provider, Said, caller_of, put
 from tests.service.serving import scripted, serving
 
 
@@ -161,6 +163,19 @@ def test_a_line_stays_a_line() -> None:
 def test_text_for_people_has_the_fields_behind_the_message() -> None:
     told = logs.TextLines().format(record("run begins", run="run_1", attempt=2))
     assert told.endswith("info    run begins  run=run_1 attempt=2")
+
+
+async def test_a_lost_call_is_a_sentence_for_people(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "scenewright.providers")
+    lost = Provider(Said(Transient("no connection to 127.0.0.1:9")), takes=0.0)
+    with pytest.raises(CallError):
+        await put(caller_of(attempts=1), lost, label="scene-7")
+    (told,) = [one for one in caplog.records if one.name == "scenewright.providers"]
+    text = logs.TextLines().format(told)
+    assert text.endswith(
+        "mine:gpt-4o-mini (scene-7) gave no answer in 1 attempt: no connection to 127.0.0.1:9"
+    )
+    assert "outcome=lost" in json.loads(logs.JsonLines().format(told))["message"]
 
 
 def test_a_lost_call_is_told_once(stream: io.StringIO) -> None:

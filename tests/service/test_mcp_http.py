@@ -120,6 +120,24 @@ async def test_a_page_of_another_name_is_refused(tmp_path: Path) -> None:
         assert (await http.post(url, json=large, headers=headers)).status_code == 413
 
 
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/jsonp"])
+async def test_another_content_type_is_refused_as_an_error_of_mcp(
+    tmp_path: Path, kind: str | None
+) -> None:
+    headers = {"Accept": "application/json, text/event-stream"}
+    more = {} if kind is None else {"Content-Type": kind}
+    body = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'
+    async with at(tmp_path, scripted()) as (url, _), httpx2.AsyncClient() as http:
+        refused = await http.post(url, content=body, headers={**headers, **more})
+        assert refused.status_code == 415
+        told = refused.json()
+        assert (told["id"], told["error"]["code"]) == (None, -32600)
+        assert "application/json" in told["error"]["message"]
+        named = {"Content-Type": "application/json; charset=utf-8"}
+        good = await http.post(url, content=body, headers={**headers, **named})
+        assert good.status_code == 200
+
+
 async def test_keys_are_demanded_and_tenants_kept_apart(tmp_path: Path) -> None:
     async with at(tmp_path, scripted(), keys=True) as (url, app):
         keys = app.state.service.keys

@@ -139,7 +139,7 @@ async def ask_for(
         return ParsedReply(read(_arguments(reply, name)))
     except ValueError as error:
         problem = shortened(str(error))
-    said_so_far += [reply, *_answers(reply, problem)]
+    said_so_far += [reply, *answers_to(reply, f"{problem}\n{_MEND}")]
     again = await asked.ainvoke(said_so_far)
     try:
         return ParsedReply(read(_arguments(again, name)), problem)
@@ -167,9 +167,11 @@ def _arguments(message: BaseMessage, tool: str) -> Mapping[str, Any]:
     return found
 
 
-def _answers(message: BaseMessage, problem: str) -> list[BaseMessage]:
-    """Return the answers to a reply's tool calls; each needs one of its own."""
-    text = f"{problem}\n{_MEND}"
+def answers_to(message: BaseMessage, text: str) -> list[BaseMessage]:
+    """Return ``text`` as what follows a reply: an answer to each of its tool calls, if it has any.
+
+    Providers refuse a conversation in which a call has no answer of its own.
+    """
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     answers: list[BaseMessage] = [
         ToolMessage(text, tool_call_id=call["id"] or call["name"], status="error") for call in calls

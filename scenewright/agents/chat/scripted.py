@@ -83,6 +83,8 @@ class _Talk:
 
 
 def _director(talk: _Talk) -> _Say:
+    if not talk.tools:
+        return _Say("There are no tools here to draw with.")
     calls = talk.calls
     done = [call for call in calls if call.ok]
     drawn = [call for call in done if "prompt" in call.told]

@@ -24,6 +24,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from PIL import Image
 
 from scenewright.agents.chat.language_replies import (
+    answers_to,
     as_data,
     digest_of,
     json_object,
@@ -365,7 +366,7 @@ class LanguageComposer:
         if not first.problem:
             return Wording(first.text, "model", name)
         told = load_prompt(AGAIN_PROMPT).render(problem=first.problem)
-        again = await self.chat.ainvoke([*messages, reply, HumanMessage(told)])
+        again = await self.chat.ainvoke([*messages, reply, *answers_to(reply, told)])
         second = _judged(scene, reply_text(again))
         if second.problem:
             return Wording("", "model again", name, first.lost, shortened(second.problem))

@@ -227,7 +227,7 @@ class EvalConfig(DrawingConfig):
 def load_config(path: str | Path) -> EvalConfig:
     """Return the configuration in the TOML file ``path``.
 
-    Raises ``EvalError`` with the file and the field for what cannot be read.
+    Raises ``ConfigError`` with the file and the field for what cannot be read.
     """
     return read_toml(path, EvalConfig)
 

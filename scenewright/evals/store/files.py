@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from scenewright.core.flushing import replacing
 from scenewright.core.suggestions import suggestion
 from scenewright.core.validation import first_problem
-from scenewright.evals.errors import EvalError
+from scenewright.evals.errors import ConfigError, EvalError
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -30,7 +30,7 @@ _FORMAT = 1
 _NAME = re.compile(r"[0-9a-f]{16,128}")
 
 
-def read_toml(path: str | Path, model: type[M], wrong: type[EvalError] = EvalError) -> M:
+def read_toml(path: str | Path, model: type[M], wrong: type[EvalError] = ConfigError) -> M:
     """Return the file ``path`` as a ``model``.
 
     Raises ``wrong`` with the file for what cannot be read, and with the field for what does not

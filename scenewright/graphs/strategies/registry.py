@@ -10,9 +10,10 @@ from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
 
-from scenewright.config.profiles import RealismRepair
+from scenewright.config.profiles import DIRECTOR, RealismRepair
 from scenewright.core.error_text import error_text
 from scenewright.core.ports.backend import BackendFeatures
+from scenewright.core.suggestions import did_you_mean
 from scenewright.graphs.strategies.base import (
     KINDS,
     UNREAL,
@@ -199,7 +200,9 @@ def strategy_of(name: str) -> RepairStrategy:
     """Return the strategy of that name; ``StrategyError`` lists what there is."""
     found = strategies().get(name)
     if found is None:
+        names = sorted(strategies())
         raise StrategyError(
-            f"no strategy {name!r}: there are {', '.join(sorted(strategies()))} and director"
+            f"no strategy {name!r}{did_you_mean(name, (*names, DIRECTOR))}: there are "
+            f"{', '.join(names)} and {DIRECTOR}"
         )
     return found

@@ -15,7 +15,8 @@ from huggingface_hub import CardData, ModelCard, constants, get_cached_repo_tree
 from huggingface_hub.errors import CachedRepoTreeNotFoundError
 from huggingface_hub.file_download import repo_folder_name
 
-from scenewright.config.profiles import Profile
+from scenewright.config.profiles import LOCAL_BACKEND, LOCAL_JUDGE, Profile
+from scenewright.config.settings import LOCAL_MODEL
 from scenewright.core.ports.backend import BackendError
 from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.hub.needs import (
@@ -25,6 +26,7 @@ from scenewright.providers.hub.needs import (
     known_repositories,
     lacking,
     needs_of,
+    on_the_hub,
     plain_index,
     size_words,
     wanted_files,
@@ -212,6 +214,36 @@ def _listing(repository: str) -> dict[str, int] | None:
         return None
 
 
+def pull_commands(profile: Profile, lost: Iterable[Present]) -> list[str]:
+    """Return the commands that fetch what ``profile`` lacks.
+
+    A profile made of a backend's name is none that can be fetched by its name.
+    """
+    if ":" not in profile.name:
+        return [f"{PULL} {profile.name}"]
+    return [f"{PULL} {_kind(present.need)}:{present.need.repository}" for present in lost]
+
+
+def _kind(need: Need) -> str:
+    """Return the kind by which ``models pull`` takes a need."""
+    if need.kind == "pipeline":
+        return LOCAL_BACKEND
+    return "transformers" if need.parts == ("detector",) else LOCAL_JUDGE
+
+
+def _base(profile: Profile) -> str:
+    """Return the profile to extend for one like ``profile``."""
+    return LOCAL_MODEL if ":" in profile.name else profile.name
+
+
+def _lost_folder(profile: Profile) -> str | None:
+    """Return the folder that is to draw for ``profile`` if it is not there; else None."""
+    spec = profile.backend
+    if spec.kind != LOCAL_BACKEND or spec.model.startswith("miniature") or on_the_hub(spec.model):
+        return None
+    return None if Path(spec.model).expanduser().exists() else spec.model
+
+
 _DRAWING = {"backend", "adapter", "LoRA", "denoiser", "image encoder"}
 
 
@@ -228,8 +260,13 @@ def demand_models(
 
     The flags leave out models that are provided otherwise or not used. Raises ``BackendError``, or
     ``JudgeError`` if only judges are missing: with every repository, its size, its licence and how
-    to get it.
+    to get it. A folder that is to draw and is not there comes first: no download mends it.
     """
+    if backend and (folder := _lost_folder(profile)) is not None:
+        raise BackendError(
+            f"the folder {folder} is not there: name the folder of a diffusers pipeline, or a "
+            "repository of the hub as diffusers:OWNER/NAME"
+        )
     lost = [
         present
         for need in needs_of(
@@ -246,9 +283,9 @@ def demand_models(
         return
     own = (
         f"Or name folders of yours in scenewright.toml: [profiles.mine] extends = "
-        f'"{profile.name}", backend = "diffusers:/folder", judges = ["local:/folder"].'
+        f'"{_base(profile)}", backend = "diffusers:/folder", judges = ["local:/folder"].'
     )
-    command = f"{PULL} {profile.name}"
+    command = "`, `".join(pull_commands(profile, lost))
     text = (
         f"the profile {profile.name!r} needs models that are not on this machine:\n"
         f"{how_to_get(lost, command, own)}"

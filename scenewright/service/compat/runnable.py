@@ -18,7 +18,7 @@ def runnable_profiles(service: Service) -> dict[str, tuple[str, ...]]:
     Where other machines may drive the runs, what is here says nothing of them: none lacks anything.
     """
     found = profiles_of(service.base, service.settings.profiles)
-    if _elsewhere(service):
+    if not service.drives:
         return dict.fromkeys(found, ())
     return {
         name: lacking(profile, service.base, replaced=_replaced(service, name))
@@ -28,15 +28,11 @@ def runnable_profiles(service: Service) -> dict[str, tuple[str, ...]]:
 
 def check_runnable(service: Service, profile: str) -> str | None:
     """Return why ``profile``, which may be asked for, cannot run here; none: it can."""
-    if _elsewhere(service):
+    if not service.drives:
         return None
     known = profiles_of(service.base, service.settings.profiles)[profile]
     lost = lacking(known, service.base, replaced=_replaced(service, profile))
     return lacking_words(profile, lost) if lost else None
-
-
-def _elsewhere(service: Service) -> bool:
-    return service.settings.shared or not service.settings.work
 
 
 def _replaced(service: Service, profile: str) -> tuple[str, ...]:

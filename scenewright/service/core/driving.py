@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from scenewright.config.profiles import DIRECTOR
 from scenewright.config.settings import Settings
 from scenewright.core.flushing import write_text
-from scenewright.graphs.errors import EditError
+from scenewright.graphs.errors import EditError, ModelsChangedError
 from scenewright.graphs.events import (
     STREAMED,
     Edit,
@@ -35,7 +35,7 @@ from scenewright.runs.records import RunResult, load_run, result_of
 from scenewright.runs.report.words import outcome_line
 from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts, UploadStore, Working
 from scenewright.service.core.disclosure import Disclosure
-from scenewright.service.core.errors import NotFound
+from scenewright.service.core.errors import NotFound, ServiceError
 from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster, read_lines
 from scenewright.service.core.jobs.base import Note, no_note
 from scenewright.service.core.observing.observers import Observability, RunObserver
@@ -178,6 +178,12 @@ class Driver:
             # What was asked cannot be done; the run itself stands where it stood.
             result = await asyncio.to_thread(load_run, self._folder(run.id))
             return DriveResult("paused" if result.paused else "finished", self.client_text(error))
+        except ModelsChangedError as error:
+            # The command line's remedies, a folder and an option, are not a client's.
+            raise ServiceError(
+                f"the run was begun with other models: {error.differences}. Draw it again as a "
+                "new run; with the models of its beginning it can be resumed"
+            ) from error
         finally:
             self._show_partial(run.id, None)
             with suppress(OSError):

@@ -271,10 +271,12 @@ def coverage_for(
     settings: Settings,
     replaced: Mapping[str, Any],
     allowed: tuple[str, ...] = (),
+    here: bool = True,
 ) -> Coverage:
     """Return how much of a request's scene the models of its profile know.
 
-    ``replaced`` are models that take their places. Raises ``Unprocessable``.
+    ``replaced`` are models that take their places; ``here``: whether this machine is to draw.
+    Raises ``Unprocessable``.
     """
     assert isinstance(request.scene, SceneGraph)
     profile = profile_of(request, settings, allowed)
@@ -285,6 +287,7 @@ def coverage_for(
         report_judges=replaced.get("report_judges"),
         backend=replaced.get("backend"),
         settings=settings,
+        here=here,
     )
 
 

@@ -191,11 +191,9 @@ class Service:
             if covered.nothing:
                 raise Unprocessable(covered.text)
         else:
-            # Workers elsewhere have models and keys of their own.
-            here = self.settings.work and not self.settings.shared
             await self.aside.compute(
                 size_of(scene), check_run, taken, self.base, self._replaced(taken), files=files,
-                allowed=self.settings.profiles, here=here,
+                allowed=self.settings.profiles, here=self.drives,
             )  # fmt: skip
         taken = taken.model_copy(update={"idempotency_key": None})
         if agent:
@@ -224,8 +222,13 @@ class Service:
         size = 0 if scene is None else size_of(scene)
         compute = self.aside.in_turn if taken else self.aside.compute
         return await compute(
-            size, coverage_for, request, self.base, replaced, self.settings.profiles
+            size, coverage_for, request, self.base, replaced, self.settings.profiles, self.drives
         )
+
+    @property
+    def drives(self) -> bool:
+        """Whether runs are driven here alone: workers elsewhere have models and keys too."""
+        return self.settings.work and not self.settings.shared
 
     def _replaced(self, request: RefinementRequest) -> dict[str, Any]:
         """Return the models that take the places of those of the request's profile."""

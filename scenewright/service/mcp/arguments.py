@@ -35,7 +35,7 @@ _Model = TypeVar("_Model", SceneInput, RefinementRequest, EditRequest)
 
 class _Waiting(Arguments):
     wait_seconds: float = Field(default=WAIT, ge=0.0, le=MAX_WAIT)
-    """Longest wait, seconds; the run goes on after it."""
+    """Longest wait."""
 
 
 class _Run(Arguments):

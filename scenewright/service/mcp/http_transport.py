@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -84,6 +85,12 @@ class _Entry:
     """The ASGI application at ``/mcp``."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "POST":
+            sent = Headers(scope=scope).get("content-type", "")
+            if sent.partition(";")[0].strip() != "application/json":
+                told = error_reply(415, "the Content-Type of a request must be application/json")
+                await told(scope, receive, send)
+                return
         manager: StreamableHTTPSessionManager = scope["app"].state.mcp
         await manager.handle_request(scope, receive, _Refusals(send))
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from scenewright.core.scene import SceneGraph
+
 _MAPS = ("properties", "$defs", "patternProperties")
 """Keywords whose values map names of the caller's to schemas."""
 _LIMITS = frozenset(
@@ -21,7 +23,9 @@ _LIMITS = frozenset(
 )  # fmt: skip
 """Keywords that bind who writes a value: nobody writes replies."""
 _NULL = {"type": "null"}
-_MANY = 8
+_GRAPH = {"type": "object", "description": "A graph as the argument scene."}
+"""A scene graph in a reply: what may be in one is said where one is given."""
+_MANY = 3
 """Of parts of a reply with more fields only those that are always there are described."""
 
 
@@ -44,10 +48,13 @@ def output_schema(reply: type[BaseModel], *, brief: bool = False) -> dict[str, A
     ``brief``: of a reply that another tool describes whole; only the required fields then.
     """
     whole = reply.model_json_schema(mode="serialization")
+    if SceneGraph.__name__ in whole.get("$defs", {}):
+        whole["$defs"][SceneGraph.__name__] = dict(_GRAPH)
     if brief:
         whole["properties"] = {name: whole["properties"][name] for name in whole["required"]}
     for definition in whole.get("$defs", {}).values():
-        definition.pop("description", None)
+        if definition != _GRAPH:
+            definition.pop("description", None)
         definition.pop("additionalProperties", None)
         fields, always = definition.get("properties", {}), definition.get("required", [])
         if always and len(fields) > _MANY:
@@ -113,6 +120,8 @@ def _shortened(schema: Any, *, reply: bool) -> Any:
             found[key] = " ".join(str(value).partition("\n\n")[0].replace("``", "").split())
         elif reply and key in _LIMITS:
             continue
+        elif isinstance(value, float) and value.is_integer():
+            found[key] = int(value)
         elif key != "title" and (key, value) != ("additionalProperties", True):
             found[key] = _shortened(value, reply=reply)
     return _nullable(found) if reply else _never_null(found)

@@ -148,3 +148,10 @@ def test_an_unknown_script_is_told_with_those_there_are() -> None:
     with pytest.raises(SettingsError) as error:
         scripted_chat("no-such")
     assert all(name in str(error.value) for name in SCRIPTS)
+
+
+async def test_the_director_calls_no_tool_that_it_was_not_given() -> None:
+    reply = await scripted_chat("director").ainvoke(asked())
+    assert isinstance(reply, AIMessage)
+    assert not reply.tool_calls
+    assert reply.text

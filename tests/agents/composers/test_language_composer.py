@@ -8,7 +8,7 @@ import logging
 import re
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from scenewright.agents.chat.language_replies import as_data
 from scenewright.agents.composers.check import lost_facts
@@ -350,3 +350,15 @@ async def test_table_6_never_falls_back(reply: Reply, reason: str) -> None:
     with pytest.raises(ComposerError, match=reason):
         await Table6Composer(chat).compose(SCENE, 0)
     assert len(chat.sent) == 1
+
+
+async def test_a_reply_that_calls_tools_gets_its_answers_before_the_second_text() -> None:
+    calls = [{"name": "draw", "args": {}, "id": call, "type": "tool_call"} for call in "ab"]
+    made, chat = composer(AIMessage("", tool_calls=calls), described(GOOD))
+    assert await made.compose(SCENE, 0) == GOOD
+    told = chat.sent[1][-2:]
+    assert [message.tool_call_id for message in told if isinstance(message, ToolMessage)] == [
+        "a",
+        "b",
+    ]
+    assert all("Write the whole description again" in str(message.text) for message in told)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from scenewright.cli import doctor
 from scenewright.cli.main import app
+from scenewright.config.settings import LOCAL_MODEL, find_profile
 from tests.providers.hub.conftest import ADAPTER, JUDGE, PAINTER
 from tests.providers.hub.loopback import TOKEN, Hub
 
@@ -194,3 +195,22 @@ def test_doctor_lists_missing_models_with_size_and_licence() -> None:
     row = next(line for line in done.stdout.splitlines() if "stable-diffusion-xl-base" in line)
     assert flat(row).endswith("backend about 6.9 GB openrail++ not here")
     assert "fetch what is missing with `scenewright models pull sdxl`" in done.stdout
+
+
+@pytest.mark.usefixtures("hub", "cache")
+def test_a_folder_that_is_not_there_is_told_before_what_a_download_mends() -> None:
+    lost = call("refine", "red ball", "-m", "diffusers:/nowhere/mine")
+    assert lost.exit_code == 3
+    assert "the folder /nowhere/mine is not there" in lost.stderr
+    assert "models pull" not in lost.stderr
+
+
+@pytest.mark.usefixtures("hub", "cache")
+def test_only_repositories_are_named_to_be_pulled(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    told = flat(call("refine", "red ball", "-m", f"diffusers:{own}").stderr)
+    judge = find_profile(LOCAL_MODEL).judges[0]
+    assert f"`scenewright models pull {judge}`" in told
+    assert f"pull diffusers:{own}" not in told
+    assert f'extends = "{LOCAL_MODEL}"' in told

@@ -212,6 +212,26 @@ async def test_a_run_that_fails_says_what_to_do_and_can_be_resumed(
         assert (done.status, done.error) == ("finished", None)
 
 
+async def test_a_run_of_other_models_is_refused_in_words_of_the_service(
+    settings: ServiceSettings, studio: Studio
+) -> None:
+    studio.backend.gate.set()
+    studio.backend.failing = lambda request: BackendError("busy") if request.references else None
+    async with studio.service(settings) as service:
+        run = await begin(service)
+        assert (await still(service, run)).status == "failed"
+        studio.backend.failing = lambda request: None
+        studio.backend.version = "2"
+        await service.resume(LOCAL, run.id)
+        told = (await still(service, run)).error or ""
+        assert "the image model scripted:backend has other weights" in told
+        assert "Draw it again as a new run" in told
+        assert not any(word in told for word in ("--fresh", "resume=", "folder", run.id))
+        studio.backend.version = "1"
+        await service.resume(LOCAL, run.id)
+        assert (await still(service, run)).status == "finished"
+
+
 @pytest.mark.slow
 async def test_two_services_share_the_runs_of_one_database(either: ServiceSettings) -> None:
     first, second = Studio(), Studio()

@@ -113,9 +113,12 @@ class TextLines(logging.Formatter):
     """A line for people; a traceback follows it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Time, level, message, fields as ``name=value``."""
+        """Time, level, message, fields as ``name=value``.
+
+        A message of fields alone has a ``sentence`` in its record, which takes its place.
+        """
         shown = " ".join(f"{name}={value}" for name, value in fields_of(record).items())
-        message = scrubbed(record.getMessage(), _LONGEST)
+        message = scrubbed(getattr(record, "sentence", None) or record.getMessage(), _LONGEST)
         line = f"{_time(record)} {record.levelname.lower():7} {message}"
         return "\n".join([f"{line}  {shown}".rstrip(), *_trace(record)])
 
