@@ -144,7 +144,8 @@ def _standing(run: RefinementBrief) -> tuple[str, str]:
     if run.summary.satisfied is None:
         return ("Nothing judged yet" if run.summary.rounds else "Nothing drawn yet"), "pending"
     if run.summary.satisfied:
-        return run.summary.verdict or "Every fact found", "yes"
+        doubted = run.summary.confirmed is False
+        return run.summary.verdict or "Every fact found", "unscored" if doubted else "yes"
     # Nothing is known to be missing, but not all could be judged.
     mark = "unscored" if run.summary.stop_reason == "unscored" else "no"
     return run.summary.verdict or "Some facts are missing", mark
