@@ -20,7 +20,6 @@ from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.service.chromium import CHROMIUM, browsing
 from tests.service.conftest import serving
 
-
 DOUBTED = 2
 """A seed whose pictures show no relation to the judges of the report."""
 

@@ -163,7 +163,20 @@ async def test_a_failed_run_tells_the_error_and_offers_to_resume(
         page = (await client.get(f"/runs/{run}")).text
         assert "Failed" in plain(page)
         assert "The &lt;b&gt;card&lt;/b&gt; is on fire" in page
+        assert "Nothing has been drawn; it can go on" in plain(page)
         assert 'data-act="resume"' in page
+
+
+async def test_the_id_that_an_error_begins_with_stays_as_it_is(settings: ServiceSettings) -> None:
+    def models(request: RefinementRequest) -> Mapping[str, Any]:
+        given = dict(scripted()(request))
+        given["backend"].failing = lambda request: BackendError("openai:gpt-image drew nothing")
+        return given
+
+    async with talking(settings, models) as client:
+        run = await begun(client)
+        assert (await still(client, run))["status"] == "failed"
+        assert ">openai:gpt-image drew nothing" in (await client.get(f"/runs/{run}")).text
 
 
 async def test_an_error_keeps_its_lines_and_its_commands_are_blocks(

@@ -88,6 +88,15 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
+_IDENTIFIER = re.compile(r"\S*([:/_=@.]\S|\d)")
+"""A first word such as ``openai:gpt-image-1`` or ``/runs``."""
+
+
+def begun(text: str) -> str:
+    """``text`` with a capital, as a sentence begins; an id or an address stays as it is."""
+    return text if _IDENTIFIER.match(text) else text[:1].upper() + text[1:]
+
+
 def file_stem(title: str) -> str:
     """Return a title as the name of a file without its ending: ``red-ball-on-table``."""
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
