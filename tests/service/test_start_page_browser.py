@@ -164,7 +164,8 @@ async def test_what_cannot_be_drawn_is_warned_of_before_it_is(
         "document.querySelector('#start').requestSubmit()"
     )
     await tab.until(
-        "document.querySelector('#draw').disabled && document.querySelector('#going').textContent === ''"
+        "document.querySelector('#draw').disabled"
+        " && document.querySelector('#going').textContent === ''"
     )
     assert remedy in await tab.js(WARNED)
     assert await tab.js("document.querySelector('#problem').hidden")

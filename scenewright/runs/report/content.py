@@ -78,7 +78,7 @@ def page_content(
         loop_judges=tuple(view.judges("loop")),
         report_judges=tuple(view.judges("report")),
         provenance=tuple(_flatten(_without_scene(view.manifest or {"config": view.config}))),
-        when=datetime.fromtimestamp(view.started_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        when=words.moment(datetime.fromtimestamp(view.started_at, UTC)),
         notes=_notes(view, rounds, live),
         graph=Markup(draw_graph(view.scene, view.facts, {}, "Scene graph, not judged yet")),
     )

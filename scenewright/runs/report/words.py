@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
 from scenewright.agents.parsers.unread import Passage
 from scenewright.core.facts import (
@@ -212,6 +213,12 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s"
+
+
+def moment(when: datetime) -> str:
+    """``2026-11-28 02:02:24 UTC``: how pages show a date; a time without a zone is in UTC."""
+    utc = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+    return utc.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def money(usd: float) -> str:
