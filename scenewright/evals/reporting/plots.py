@@ -444,7 +444,10 @@ def _above(series: Sequence[Series], width: float) -> float:
 def _tick(name: str, width: float) -> str:
     """Return the name of a place beside the axis: in lines where the plot is narrow."""
     short = _short(name)
-    return short if width == WIDE else textwrap.fill(short, 17) or short
+    if width == WIDE:
+        return short
+    # Ids such as ``miniature/feedback`` are best cut at their slash.
+    return textwrap.fill(short.replace("/", "/ "), 17).replace("/ ", "/") or short
 
 
 def _label(name: str) -> str:
