@@ -462,7 +462,9 @@ async def test_runs_of_one_sentence_have_it_as_their_title(settings: ServiceSett
             await still(client, run)
         page = (await client.get(f"/runs/{runs[0]}/compare", params={"with": runs[1]})).text
         title = plain(page.partition("<h1")[2].partition("</h1>")[0])
-        assert "red ball on purple table; dog left of purple table; person holding umbrella" in title
+        assert (
+            "red ball on purple table; dog left of purple table; person holding umbrella" in title
+        )
         assert "Both runs hold as many facts: " in page
         captions = [plain(one) for one in re.findall(r"<figcaption>(.*?)</figcaption>", page)]
         assert all(one.rstrip().endswith("miniature") for one in captions)
