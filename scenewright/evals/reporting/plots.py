@@ -479,7 +479,8 @@ def _plot(
             buffer = io.StringIO()
             made.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
         files.append(_with_themes(buffer.getvalue()))
-    return Plot(name, title, *files, _alt(title, places, series))
+    wide, narrow = files
+    return Plot(name, title, wide, narrow, _alt(title, places, series))
 
 
 def _with_themes(svg: str) -> str:

@@ -478,6 +478,8 @@ def stop_line(view: RunView) -> str:
     card = view.finished.loop_card
     if view.finished.reason == "unscored" and card.fact_recall is not None:
         return "nothing that could be judged is missing"
+    if view.finished.reason == "satisfied" and doubted(card, view.finished.report_card):
+        return "every fact holds by the judges that steered"
     return REASONS.get(view.finished.reason, view.finished.reason)
 
 

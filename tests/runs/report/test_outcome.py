@@ -17,7 +17,7 @@ from scenewright.graphs.reporting import Reporting
 from scenewright.runs.report.content import page_content, title_parts
 from scenewright.runs.report.record import RunView, read_run
 from scenewright.runs.report.render import render_run
-from scenewright.runs.report.words import doubted, outcome_line, scene_words
+from scenewright.runs.report.words import doubted, outcome_line, scene_words, stop_line
 from tests.runs.report.sample import write_sample
 
 BALL = "red ball on purple table"
@@ -79,6 +79,13 @@ def test_what_the_others_deny_stands_in_the_hero_without_a_tick(view: RunView) -
     )
     assert line in hero(denied)
     assert mark(denied) == "unscored"
+    done = {
+        name: replace(one, finished=one.finished.model_copy(update={"reason": "satisfied"}))
+        for name, one in (("denied", denied), ("agreed", ended(view, card(view), card(view))))
+        if one.finished is not None
+    }
+    assert stop_line(done["denied"]) == "every fact holds by the judges that steered"
+    assert stop_line(done["agreed"]) == "every fact holds"
     agreed = ended(view, card(view), card(view))
     assert page_content(agreed).summary.line == "All 16 facts hold"
     assert mark(agreed) == "yes"
