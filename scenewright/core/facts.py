@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, Self, get_args
 
@@ -377,10 +377,17 @@ def _without_unsure(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> d
     if not unsure:
         return result
     stated = [fact for fact in facts if fact.id in verdicts]
+    # In a large scene few of the facts are about any one object.
+    about: dict[str | tuple[str, ...], list[int]] = defaultdict(list)
+    for at, fact in enumerate(stated):
+        for parent in fact.parents:
+            about[parent].append(at)
+        about[fact.classes].append(at)
     for fact in unsure:
         verdict = verdicts[fact.id]
         by, likelihood = "", 0.0
-        for group, n in showing(fact, stated):
+        places = sorted({*about[fact.id], *(about[fact.classes] if fact.counts else ())})
+        for group, n in showing(fact, [stated[at] for at in places]):
             holding = [verdicts[id_] for id_ in group if verdicts[id_].state == "yes"]
             likeliest = sorted(holding, key=lambda one: -one.likelihood)[:n]
             if len(likeliest) == n and likeliest[-1].likelihood > likelihood:

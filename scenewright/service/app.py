@@ -205,7 +205,11 @@ async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail, headers = str(error.detail), dict(error.headers or {})
     if error.status_code == 404 and detail == "Not Found":
-        detail = f"there is nothing at {request.url.path}: /openapi.json lists the routes"
+        detail = (
+            f"there is no page at {request.url.path}: begin with a new scene, or look at your runs"
+            if for_people(request)
+            else f"there is nothing at {request.url.path}: /openapi.json lists the routes"
+        )
     elif error.status_code == 405:
         headers["Allow"] = ", ".join(_methods(request))
         detail = f"{request.url.path} does not take {request.method}: use {headers['Allow']}"

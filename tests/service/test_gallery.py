@@ -20,6 +20,9 @@ from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.service.chromium import CHROMIUM, browsing
 from tests.service.conftest import serving
 
+DOUBTED = 2
+"""A seed whose pictures show no relation to the judges of the report."""
+
 
 class Gate(ScriptedBackend):
     """Draws when it may."""
@@ -40,12 +43,15 @@ class Place:
         self.url = ""
 
     def models(self, request: RefinementRequest) -> dict[str, Any]:
-        backend = Gate(lambda asked: 250 if request.seed == 0 else 0)
+        backend = Gate(lambda asked: 0 if request.seed == 1 else 250)
         backend.opened = self.opened
+        report = ScriptedJudge("b")
+        if request.seed == DOUBTED:
+            report.level = lambda fact: 255 if fact.kind == "relation" else 0
         return {
             "backend": backend,
             "judges": [ScriptedJudge("a")],
-            "report_judges": [ScriptedJudge("b")],
+            "report_judges": [report],
             "composer": ScriptedComposer(),
         }
 
@@ -106,6 +112,23 @@ async def test_a_card_tells_how_the_run_stands(place: Place) -> None:
     async with httpx2.AsyncClient(base_url=place.url) as client:
         assert (await client.get(source[1])).headers["content-type"] == "image/webp"
     assert cards(await place.html("/runs?missing=yes")) == [bad]
+
+
+async def test_a_card_tells_that_the_report_denies_a_fact(place: Place) -> None:
+    place.opened.set()
+    run = await place.ask("red ball on table", seed=DOUBTED)
+    agreed = await place.ask("red ball on table")
+    for one in (run, agreed):
+        await place.ended(one)
+    sure, unsure = (await place.html()).split('<li class="card run-card"')[1:]
+    said = "All 4 facts hold by the judges that steered the drawing; 3 of 4 by the others."
+    assert f"{said} They do not see: red ball on table" in unsure
+    assert "icon s-unscored" in unsure
+    assert "icon s-yes" not in unsure
+    assert "icon s-yes" in sure
+    async with httpx2.AsyncClient(base_url=place.url) as client:
+        told = [(await client.get(f"/v1/refinements/{one}")).json() for one in (run, agreed)]
+    assert [one["summary"]["confirmed"] for one in told] == [False, True]
 
 
 async def test_filters_and_their_way_out(place: Place) -> None:

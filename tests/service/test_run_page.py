@@ -163,7 +163,20 @@ async def test_a_failed_run_tells_the_error_and_offers_to_resume(
         page = (await client.get(f"/runs/{run}")).text
         assert "Failed" in plain(page)
         assert "The &lt;b&gt;card&lt;/b&gt; is on fire" in page
+        assert "Nothing has been drawn; it can go on" in plain(page)
         assert 'data-act="resume"' in page
+
+
+async def test_the_id_that_an_error_begins_with_stays_as_it_is(settings: ServiceSettings) -> None:
+    def models(request: RefinementRequest) -> Mapping[str, Any]:
+        given = dict(scripted()(request))
+        given["backend"].failing = lambda request: BackendError("openai:gpt-image drew nothing")
+        return given
+
+    async with talking(settings, models) as client:
+        run = await begun(client)
+        assert (await still(client, run))["status"] == "failed"
+        assert ">openai:gpt-image drew nothing" in (await client.get(f"/runs/{run}")).text
 
 
 async def test_an_error_keeps_its_lines_and_its_commands_are_blocks(
@@ -419,6 +432,20 @@ async def test_two_runs_are_compared_without_a_script(settings: ServiceSettings)
         assert "Cost First run free Second run free" in plain(figures)
         assert "Seed First run 7 Second run 0" in plain(figures)
         assert f"{first['summary']['loop_score']:.2f}" in figures
+        # The answer comes before all that can be chosen: which run holds more of its facts.
+        answer = plain(page.partition('<p class="answer">')[2].partition("</p>")[0])
+        held = [sum(state == "yes" for state in found.values()) for found in states]
+        shares = [f"{n} of {len(found)}" for n, found in zip(held, states, strict=True)]
+        better = 0 if held[0] / len(states[0]) > held[1] / len(states[1]) else 1
+        assert held[0] / len(states[0]) != held[1] / len(states[1])
+        name = ("first", "second")[better]
+        assert answer.startswith(
+            f"The {name} run holds more facts: {shares[better]} against {shares[1 - better]}. Of "
+        )
+        assert page.index('<p class="answer">') < page.index("<form class=")
+        captions = [plain(one) for one in re.findall(r"<figcaption>(.*?)</figcaption>", page)]
+        assert f"{sentence} · miniature, seed 7" in captions[0]
+        assert "red ball on top of table; dog left of table · miniature, seed 0" in captions[1]
         turned = re.search(r'href="([^"]*)">Exchange the two', page)
         assert turned
         other = (await client.get(turned[1].replace("&amp;", "&"))).text
@@ -426,6 +453,42 @@ async def test_two_runs_are_compared_without_a_script(settings: ServiceSettings)
         assert re.findall(r'<img class="photo" src="([^"]+)"', other) == pictures[::-1]
         same = await client.get(path, params={"with": one, "a": 0})
         assert (same.status_code, same.headers["location"]) == (303, f"{path}?a=0")
+
+
+async def test_runs_of_one_sentence_have_it_as_their_title(settings: ServiceSettings) -> None:
+    async with talking(settings, scripted()) as client:
+        runs = [await begun(client, rounds=1, seed=seed) for seed in (0, 0)]
+        for run in runs:
+            await still(client, run)
+        page = (await client.get(f"/runs/{runs[0]}/compare", params={"with": runs[1]})).text
+        title = plain(page.partition("<h1")[2].partition("</h1>")[0])
+        assert (
+            "red ball on purple table; dog left of purple table; person holding umbrella" in title
+        )
+        assert "Both runs hold as many facts: " in page
+        captions = [plain(one) for one in re.findall(r"<figcaption>(.*?)</figcaption>", page)]
+        assert all(one.rstrip().endswith("miniature") for one in captions)
+
+
+async def test_a_run_by_the_default_profile_names_it(settings: ServiceSettings) -> None:
+    async with talking(settings, scripted()) as client:
+        run = await begun(client, rounds=1)
+        found = await still(client, run)
+        assert found["profile"] == found["request"]["profile"] == "miniature"
+        (listed,) = (await client.get("/v1/refinements")).json()["items"]
+        assert listed["profile"] == "miniature"
+        assert "miniature · 1 round" in plain((await client.get("/runs")).text)
+
+
+async def test_the_table_of_facts_explains_its_marks(settings: ServiceSettings) -> None:
+    async with talking(settings, scripted()) as client:
+        run = await begun(client, rounds=1)
+        await still(client, run)
+        table = (await client.get(f"/runs/{run}")).text.partition('id="h-facts"')[2]
+        lead = plain(table.partition("<table")[0])
+        assert "those of the loop, a bar, those of the report" in lead
+        assert "tap it" in lead
+        assert "<i></i>" in table
 
 
 async def test_a_run_that_cannot_be_compared_says_why(settings: ServiceSettings) -> None:

@@ -191,7 +191,12 @@ async def test_errors_are_pages_for_people_and_json_for_programs(url: str) -> No
     assert person.status_code == program.status_code == api.status_code == 404
     assert person.headers["content-type"].startswith("text/html")
     assert "<b>here" not in person.text
-    assert 'href="/runs"' in person.text
+    main = person.text.partition("<main")[2]
+    assert "There is no page at" in main
+    assert "openapi" not in main
+    assert 'href="/runs"' in main
+    assert 'href="/"' in main
+    assert "/openapi.json" in program.json()["detail"]
     assert program.headers["content-type"] == "application/problem+json"
     assert api.headers["content-type"] == "application/problem+json"
 

@@ -149,6 +149,7 @@ async def test_what_cannot_be_drawn_is_warned_of_before_it_is(
     await tab.until(f"{UNDERLINED}.join() === {json.dumps(passage)}")
     assert remedy in await tab.js(WARNED)
     assert await tab.js("document.querySelector('#warned').classList.contains('refused')")
+    assert await tab.js("document.querySelector('#draw').disabled")
     assert await tab.js(NODES) == []
     await focus(tab, "#text")
     await tab.js("document.querySelector('#text').select()")
@@ -156,6 +157,24 @@ async def test_what_cannot_be_drawn_is_warned_of_before_it_is(
     await tab.until(f"{NODES}.length === 2")
     assert await tab.js("document.querySelector('#warned').hidden")
     assert await tab.js("document.querySelector('#underlay').hidden")
+    assert not await tab.js("document.querySelector('#draw').disabled")
+    # Sent before the sentence was read, it is told once: by the hint, not above the page too.
+    await tab.js(
+        f"document.querySelector('#text').value = {json.dumps(said)};"
+        "document.querySelector('#start').requestSubmit()"
+    )
+    await tab.until(
+        "document.querySelector('#draw').disabled"
+        " && document.querySelector('#going').textContent === ''"
+    )
+    assert remedy in await tab.js(WARNED)
+    assert await tab.js("document.querySelector('#problem').hidden")
+    assert await tab.js(UNDERLINED) == [passage]
+    # A graph drawn by hand is drawn, whatever the sentence says.
+    await focus(tab, ".ge-add input")
+    await tab.type("dog")
+    await press(tab, "Enter")
+    await tab.until("!document.querySelector('#draw').disabled")
     assert [line for line in tab.console if "422" not in line] == []
 
 

@@ -84,8 +84,14 @@ async def test_the_start_page_tells_it(http: httpx2.AsyncClient) -> None:
     tells_the_places((await http.get("/", params={"text": PARTLY}, headers=HTML)).text)
     refused = await http.post("/runs", data={"text": DENIED}, headers=HTML)
     assert refused.status_code == 422
-    assert "no cat" in refused.text
-    assert "no cat" in (await http.get("/", params={"text": DENIED}, headers=HTML)).text
+    shown = (await http.get("/", params={"text": DENIED}, headers=HTML)).text
+    for page in (refused.text, shown):
+        assert "“no cat” says what is not there" in page
+        # The page has no negative prompt, and people do not count characters.
+        assert "negative prompt" not in page
+        assert "characters" not in page
+    german = (await http.post("/runs", data={"text": GERMAN}, headers=HTML)).text
+    assert "is not English: write the sentence in English." in german
 
 
 async def test_the_openai_routes_tell_it(http: httpx2.AsyncClient) -> None:

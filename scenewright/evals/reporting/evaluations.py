@@ -61,7 +61,7 @@ class About:
     served: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """Panel → judge → versions that answered, sorted; judges that tell none are left out."""
     created: str = ""
-    """When it began."""
+    """When it began, in ISO 8601."""
     finished: str = ""
     """When it ended; empty if it has not."""
 

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -87,10 +88,19 @@ def _environment() -> Environment:
         p_value=p_value,
         probability=probability,
         duration=words.duration,
+        moment=_moment,
         plain_json=functools.partial(json.dumps, ensure_ascii=False),
     )
     made.globals |= {"symbols": words.SYMBOLS, "meanings": words.MEANINGS}
     return made
+
+
+def _moment(told: str) -> str:
+    """Return a time in ISO 8601 as pages show it; one in another form stays as it is."""
+    try:
+        return words.moment(datetime.fromisoformat(told))
+    except ValueError:
+        return told
 
 
 SIDE = 320

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,6 +48,8 @@ HATCHES = ("", "///", "\\\\\\", "xxx", "---", "+++", "|||", "//")
 INK, GREY = "#222222", "#9aa3ab"
 _TEXT, _MUTED, _RULE = "#1d1c1a", "#66625b", "#dfe3e6"
 _FONT = 'ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",Arial,sans-serif'
+WIDE, NARROW = 7.6, 3.6
+"""Inches of a plot's width, on a desk and on a phone."""
 CONDITIONS: dict[str, str] = {
     "triplets": "triplets (baseline)",
     "composition": "+ scene composition",
@@ -346,6 +349,8 @@ class Plot:
     """Above it."""
     svg: str
     """The file."""
+    narrow: str
+    """The file for a phone: as wide as its screen, with letters of the same size."""
     alt: str
     """All that it shows, in words."""
 
@@ -363,9 +368,11 @@ def dot_plot(
 
     ``zero`` draws a line at 0, for differences.
     """
-    height = 0.9 + len(places) * max(0.36, 0.2 * len(series)) + (0.3 if len(series) > 1 else 0.0)
-    with _themed(name):
-        made, axes = _paper(height)
+
+    def draw(width: float) -> tuple[Drawing, Axes]:
+        names = [_tick(place, width) for place in places]
+        line = max(0.36, 0.2 * len(series), 0.17 * max(name.count("\n") + 1.5 for name in names))
+        made, axes = _paper(width, 0.9 + len(places) * line + _above(series, width))
         for at, one in enumerate(series):
             shift = (at - (len(series) - 1) / 2) * 0.7 / max(1, len(series))
             known = [(y + shift, f) for y, f in enumerate(one.figures) if f.value is not None]
@@ -377,18 +384,21 @@ def dot_plot(
                 )  # fmt: skip
         if zero:
             axes.axvline(0.0, color=_TEXT, linewidth=1.0)
-        axes.set_yticks(range(len(places)), [_short(place) for place in places])
+        axes.set_yticks(range(len(places)), names)
         axes.set_ylim(len(places) - 0.5, -0.5)
         axes.set_xlabel(axis)
         axes.grid(axis="y", visible=False)
-        return _done(made, axes, name, title, places, series)
+        return made, axes
+
+    return _plot(draw, name, title, places, series)
 
 
 def line_plot(name: str, title: str, places: Sequence[str], series: Sequence[Series], axis: str,
               along: str) -> Plot:  # fmt: skip
     """Draw means as joined points with their 95 % intervals, over ordered classes."""
-    with _themed(name):
-        made, axes = _paper(3.6)
+
+    def draw(width: float) -> tuple[Drawing, Axes]:
+        made, axes = _paper(width, 3.3 + _above(series, width))
         for at, one in enumerate(series):
             shift = (at - (len(series) - 1) / 2) * 0.36 / max(1, len(series))
             points = [(x + shift, figure) for x, figure in enumerate(one.figures)]
@@ -396,7 +406,9 @@ def line_plot(name: str, title: str, places: Sequence[str], series: Sequence[Ser
         axes.set_xticks(range(len(places)), [_short(place) for place in places])
         axes.set(xlabel=along, ylabel=axis)
         axes.grid(axis="x", visible=False)
-        return _done(made, axes, name, title, places, series)
+        return made, axes
+
+    return _plot(draw, name, title, places, series)
 
 
 @contextmanager
@@ -409,12 +421,33 @@ def _themed(salt: str) -> Iterator[None]:
         yield
 
 
-def _paper(height: float) -> tuple[Drawing, Axes]:
+def _paper(width: float, height: float) -> tuple[Drawing, Axes]:
     # Without pyplot: it keeps figures alive, and belongs to the main thread.
     from matplotlib.figure import Figure as Drawing
 
-    made = Drawing(figsize=(7.6, height), layout="constrained")
+    made = Drawing(figsize=(width, height), layout="constrained")
     return made, made.add_subplot()
+
+
+def _columns(series: Sequence[Series], width: float) -> int:
+    """Return how many names of series the legend has side by side."""
+    return min(3 if width == WIDE else 1, len(series))
+
+
+def _above(series: Sequence[Series], width: float) -> float:
+    """Return the inches that the legend takes."""
+    if len(series) < 2:
+        return 0.0
+    return 0.3 if width == WIDE else 0.12 + 0.2 * -(-len(series) // _columns(series, width))
+
+
+def _tick(name: str, width: float) -> str:
+    """Return the name of a place beside the axis: in lines where the plot is narrow."""
+    short = _short(name)
+    if width == WIDE:
+        return short
+    # Ids such as ``miniature/feedback`` are best cut at their slash.
+    return textwrap.fill(short.replace("/", "/ "), 17).replace("/ ", "/") or short
 
 
 def _label(name: str) -> str:
@@ -426,20 +459,28 @@ def _short(text: str) -> str:
     return text if len(text) <= 34 else text[:33] + "…"
 
 
-def _done(
-    made: Drawing,
-    axes: Axes,
+def _plot(
+    draw: Callable[[float], tuple[Drawing, Axes]],
     name: str,
     title: str,
     places: Sequence[str],
     series: Sequence[Series],
 ) -> Plot:
-    if len(series) > 1:
-        made.legend(*axes.get_legend_handles_labels(), loc="outside upper left",
-                    ncols=min(3, len(series)), handletextpad=0.4, columnspacing=1.4)  # fmt: skip
-    buffer = io.StringIO()
-    made.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    return Plot(name, title, _with_themes(buffer.getvalue()), _alt(title, places, series))
+    """Return the plot that ``draw`` makes of a width in inches, at both widths."""
+    files = []
+    for width, salt in ((WIDE, name), (NARROW, f"{name} narrow")):
+        with _themed(salt):
+            made, axes = draw(width)
+            if len(series) > 1:
+                made.legend(
+                    *axes.get_legend_handles_labels(), loc="outside upper left",
+                    ncols=_columns(series, width), handletextpad=0.4, columnspacing=1.4,
+                )  # fmt: skip
+            buffer = io.StringIO()
+            made.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+        files.append(_with_themes(buffer.getvalue()))
+    wide, narrow = files
+    return Plot(name, title, wide, narrow, _alt(title, places, series))
 
 
 def _with_themes(svg: str) -> str:

@@ -343,6 +343,7 @@ def _pages(
     (folder / "plots").mkdir()
     for plot in plots:
         (folder / "plots" / f"{plot.name}.svg").write_text(plot.svg, encoding="utf-8")
+        (folder / "plots" / f"{plot.name}-narrow.svg").write_text(plot.narrow, encoding="utf-8")
     for name in _STYLES:
         (folder / name).write_text(asset(name), encoding="utf-8")
     for name in _SCRIPTS:

@@ -171,8 +171,8 @@ def difference_answer(contrast: Contrast) -> PlainAnswer:
         )
     elif found.n < FEWEST:
         sentence = (
-            f"Too few {contrast.unit}s to tell {pair}: {contrast.figures} over {counted}, and it "
-            f"takes {FEWEST}."
+            f"Too few {contrast.unit}s to tell {pair}: {contrast.figures} over {counted}; at least "
+            f"{FEWEST} are needed."
         )
     else:
         sentence = (
@@ -314,7 +314,8 @@ def highest_answer(
         return PlainAnswer(
             verdict="too little data",
             sentence=f"Too few {unit}s to tell which {noun} has the highest {measure}: {best} has "
-            f"{_text(known[best], digits)} over {_counted(n, unit)}, and it takes {FEWEST}.",
+            f"{_text(known[best], digits)} over {_counted(n, unit)}; at least {FEWEST} "
+            "are needed.",
         )
     low = known[best].low
     ends = {name: known[name].high for name in order[1:]}
@@ -344,8 +345,8 @@ def level_answer(
     if n < FEWEST:
         return PlainAnswer(
             verdict="too little data",
-            sentence=f"Too few {unit}s to tell the {measure} of {name}: {shown} over {counted}, "
-            f"and it takes {FEWEST}.",
+            sentence=f"Too few {unit}s to tell the {measure} of {name}: {shown} over {counted}; "
+            f"at least {FEWEST} are needed.",
         )
     return PlainAnswer(
         verdict="measured",
@@ -369,8 +370,8 @@ def agreement_answer(
     if n < FEWEST or figure.low is None or figure.high is None:
         return PlainAnswer(
             verdict="too little data",
-            sentence=f"Too few {unit}s to tell whether {who} {does}: {shown}, and it takes "
-            f"{FEWEST} at least.",
+            sentence=f"Too few {unit}s to tell whether {who} {does}: {shown}; at least {FEWEST} "
+            "are needed.",
         )
     side, half = side_of_zero(figure, digits), (figure.high - figure.low) / 2
     if side > 0 and half <= _WIDE:

@@ -94,15 +94,20 @@ class Feedback:
     def _does(self, round_context: RoundContext) -> str:
         best, missing = round_context.options.weight_best, round_context.options.weight_missing
         if self._regions(round_context) is not None:
-            shown = f" with a picture of it, λ1 {missing:g}" if missing else " from noise"
+            shown = f" with a picture of it, weight {missing:g}" if missing else " from noise"
             return f"draws the places of what is missing again{shown}"
-        return f"draws the whole picture again with references, λ0 {best:g}, λ1 {missing:g}"
+        return f"draws the whole picture again with references: {_weighed(best, missing)}"
 
     def _regions(self, round_context: RoundContext) -> list[Region] | None:
         features = round_context.features
         if round_context.options.repair == "whole" or not (features.masks and features.edit):
             return None
         return planned_regions(round_context, round_context.missing)
+
+
+def _weighed(best: float, missing: float) -> str:
+    """Return the references of Eq. 5 with their weights λ0 and λ1 in words."""
+    return f"the best picture, weight {best:g}, and what is missing, weight {missing:g}"
 
 
 class ScheduledFeedback(Feedback):
@@ -138,8 +143,8 @@ class ScheduledFeedback(Feedback):
         best, missing = self._weights(round_context)
         over = " and over the steps" if round_context.features.schedules else ""
         return (
-            f"draws the whole picture again with references, λ0 {best:g}, λ1 {missing:g}, which "
-            f"change over the rounds{over}"
+            f"draws the whole picture again with references: {_weighed(best, missing)}; the "
+            f"weights change over the rounds{over}"
         )
 
     def _weights(self, round_context: RoundContext) -> tuple[float, float]:

@@ -174,7 +174,7 @@ def _pasted(asked: _Asked) -> tuple[GenerationOverrides, str]:
     start = start_within(round_context, pasted, strength, inside)
     return (
         GenerationOverrides(references=(new,), start=start),
-        f"after a picture of what is missing, λ1 {weight:g}, strength {strength:g}",
+        f"after a picture of what is missing, weight {weight:g}, strength {strength:g}",
     )
 
 
@@ -211,7 +211,7 @@ def _guided(asked: _Asked) -> tuple[GenerationOverrides, str]:
     if shown is not None:
         both = (*both, Reference(image=shown, weight=options.weight_missing))
     both = both[-round_context.features.references :]
-    weights = ", ".join(f"λ {reference.weight:g}" for reference in both)
+    weights = ", ".join(f"weight {reference.weight:g}" for reference in both)
     return (
         GenerationOverrides(references=both),
         f"the whole picture with references, {weights}",

@@ -78,7 +78,7 @@ def page_content(
         loop_judges=tuple(view.judges("loop")),
         report_judges=tuple(view.judges("report")),
         provenance=tuple(_flatten(_without_scene(view.manifest or {"config": view.config}))),
-        when=datetime.fromtimestamp(view.started_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        when=words.moment(datetime.fromtimestamp(view.started_at, UTC)),
         notes=_notes(view, rounds, live),
         graph=Markup(draw_graph(view.scene, view.facts, {}, "Scene graph, not judged yet")),
     )
@@ -365,7 +365,7 @@ def _summary(
     show: Show | None = None,
     unread: Sequence[Passage] = (),
 ) -> Summary:
-    card = view.card("loop")
+    card, report = view.card("loop"), view.card("report")
     kept = next((r for r in rounds if r.kept), None)
     complexity = f"{words.count(len(view.scene.objects), 'object')}, "
     complexity += f"{words.count(len(view.scene.relations), 'relation')}, {view.scene.level()}"
@@ -382,8 +382,8 @@ def _summary(
         stem=words.file_stem(title),
         run_id=view.run_id,
         link=link,
-        line=words.outcome_line(card, asked.scene, asked.facts),
-        state=_overall(card),
+        line=words.outcome_line(card, asked.scene, asked.facts, report, view.reporting),
+        state="unscored" if words.doubted(card, report) else _overall(card),
         picture=picture,
         score=_plain_score(view),
         stats=_stats(view, live),
@@ -393,15 +393,19 @@ def _summary(
 
 
 def _plain_score(view: RunView) -> Stat | None:
-    """Return the one figure that stands first."""
-    if (card := view.card("report")) is not None:
+    """Return the one figure that stands first; none where nobody could score the picture."""
+    if (found := _scored(view.card("report"))) is not None:
         own = view.reporting.kind == "self"
         note = view.reporting.line if own else "by judges that did not steer the drawing"
-    elif (card := view.card("loop")) is not None:
+    elif (found := _scored(view.card("loop"))) is not None:
         note = "by the judges that steered the drawing"
     else:
         return None
-    return Stat("Score", words.score(card.sgscore), note)
+    return Stat("Score", words.score(found), note)
+
+
+def _scored(card: ScoreCard | None) -> float | None:
+    return None if card is None else card.sgscore
 
 
 def _overall(card: ScoreCard | None) -> Shown:

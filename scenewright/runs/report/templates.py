@@ -48,7 +48,7 @@ def environment() -> Environment:
             "tool_call",
             "author",
         ),
-        *("method_words", "shorten"),
+        *("method_words", "shorten", "begun"),
     ):
         found.filters[name] = getattr(words, name)
     found.globals |= {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
 from scenewright.agents.parsers.unread import Passage
 from scenewright.core.facts import (
@@ -27,6 +29,7 @@ from scenewright.graphs.events import (
     Selected,
     ToolCalled,
 )
+from scenewright.graphs.reporting import Reporting
 from scenewright.runs.report.record import RoundView, RunView, Shown
 
 _MOST_DROPPED = 8
@@ -86,6 +89,15 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
+_IDENTIFIER = re.compile(r"\S*([:/_=@.]\S|\d)")
+"""A first word such as ``openai:gpt-image-1`` or ``/runs``."""
+
+
+def begun(text: str) -> str:
+    """``text`` with a capital, as a sentence begins; an id or an address stays as it is."""
+    return text if _IDENTIFIER.match(text) else text[:1].upper() + text[1:]
+
+
 def file_stem(title: str) -> str:
     """Return a title as the name of a file without its ending: ``red-ball-on-table``."""
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
@@ -105,20 +117,23 @@ def scene_phrases(scene: SceneGraph) -> list[str]:
 
 
 def scene_words(scene: SceneGraph, limit: int = 240) -> str:
-    """Return the scene on one line.
+    """Return the scene on one line: each phrase once, with how often it stands in the scene."""
+    return listed(scene_phrases(scene), limit) or "an empty scene"
 
-    Phrases up to ``limit`` characters, then how many more there are.
 
-    The first phrase is always whole.
+def listed(phrases: Iterable[str], limit: int) -> str:
+    """Return phrases up to ``limit`` characters, then how many more there are.
+
+    A phrase that comes again is named once, with its number: ``red ball on table (3 times)``. The
+    first one is always whole.
     """
-    phrases = scene_phrases(scene)
-    if not phrases:
-        return "an empty scene"
+    tally = Counter(phrases)
+    named = [f"{phrase} ({n} times)" if n > 1 else phrase for phrase, n in tally.items()]
     shown = 1
-    while shown < len(phrases) and len("; ".join(phrases[: shown + 1])) <= limit:
+    while shown < len(named) and len("; ".join(named[: shown + 1])) <= limit:
         shown += 1
-    rest = len(phrases) - shown
-    return "; ".join(phrases[:shown]) + (f"; and {rest} more" if rest else "")
+    rest = sum(list(tally.values())[shown:])
+    return "; ".join(named[:shown]) + (f"; and {rest} more" if rest else "")
 
 
 def percent(value: float | None) -> str:
@@ -198,6 +213,12 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s"
+
+
+def moment(when: datetime) -> str:
+    """``2026-11-28 02:02:24 UTC``: how pages show a date; a time without a zone is in UTC."""
+    utc = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+    return utc.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def money(usd: float) -> str:
@@ -281,23 +302,65 @@ def _stated_line(card: ScoreCard) -> str:
     return f"{line}, {unknown} could not be judged" if unknown else line
 
 
-def outcome_line(card: ScoreCard | None, scene: SceneGraph, facts: Sequence[Fact]) -> str:
+def outcome_line(
+    card: ScoreCard | None,
+    scene: SceneGraph,
+    facts: Sequence[Fact],
+    report: ScoreCard | None = None,
+    reporting: Reporting | None = None,
+) -> str:
     """Return ``10 of 11. Missing: green cat under blue car``: how many facts hold, which do not.
 
-    ``card`` is that of a picture of ``scene``, with the verdicts on its ``facts``.
+    ``card`` is that of a picture of ``scene``, with the verdicts on its ``facts`` by the judges of
+    the loop. Where those of the ``report`` find other facts, both are said.
     """
-    line = verdict_line(card)
-    if card is None or not card.stated or card.satisfied:
-        return line
-    missing = missing_graph(scene, facts, card.verdicts)
-    if not missing:
-        return line
+    missing = _missing_words(card, scene, facts)
+    if card is None or report is None or not differ(card, report):
+        line = verdict_line(card)
+        if card is None or not missing:
+            return line
+        line = f"{_held_line(card)}. Missing: {missing}"
+        return f"{line}; realism {score(card.ocr)}" if card.realism.total else line
+    line = _held_line(card) if missing else _stated_line(card)
+    line = f"{line} by the judges that steered the drawing"
+    line += f". Missing: {missing}. " if missing else "; "
+    others = "the others"
+    if reporting is not None and reporting.kind == "self":
+        others = "the judges of the report"
+    line += f"{_held_line(report)} by {others}"
+    if unseen := _missing_words(report, scene, facts):
+        line += f". They do not see: {unseen}"
+    return f"{line}; realism {score(card.ocr)}" if card.realism.total else line
+
+
+def differ(loop: ScoreCard, report: ScoreCard) -> bool:
+    """Return whether the judges of the report find other stated facts than those of the loop."""
+    first, second = (
+        {verdict.fact_id for verdict in card.stated if verdict.state == "yes"}
+        for card in (loop, report)
+    )
+    return first != second
+
+
+def doubted(loop: ScoreCard | None, report: ScoreCard | None) -> bool:
+    """Return whether all facts hold by the judges of the loop and not by those of the report."""
+    return loop is not None and report is not None and loop.satisfied and differ(loop, report)
+
+
+def _held_line(card: ScoreCard) -> str:
+    """Return ``10 of 11, 1 could not be judged``."""
     states = [verdict.state for verdict in card.stated]
-    said = f"{states.count('yes')} of {len(states)}"
-    if unknown := states.count("unscored"):
-        said += f", {unknown} could not be judged"
-    said += f". Missing: {scene_words(missing, _MOST_MISSING)}"
-    return f"{said}; realism {score(card.ocr)}" if card.realism.total else said
+    line = f"{states.count('yes')} of {len(states)}"
+    unknown = states.count("unscored")
+    return f"{line}, {unknown} could not be judged" if unknown else line
+
+
+def _missing_words(card: ScoreCard | None, scene: SceneGraph, facts: Sequence[Fact]) -> str:
+    """Return the part of the scene that a picture does not show, in words; empty for none."""
+    if card is None or not card.stated or card.satisfied:
+        return ""
+    missing = missing_graph(scene, facts, card.verdicts)
+    return scene_words(missing, _MOST_MISSING) if missing else ""
 
 
 def commands_in(message: str) -> tuple[str, ...]:
@@ -415,6 +478,8 @@ def stop_line(view: RunView) -> str:
     card = view.finished.loop_card
     if view.finished.reason == "unscored" and card.fact_recall is not None:
         return "nothing that could be judged is missing"
+    if view.finished.reason == "satisfied" and doubted(card, view.finished.report_card):
+        return "every fact holds by the judges that steered"
     return REASONS.get(view.finished.reason, view.finished.reason)
 
 

@@ -32,7 +32,7 @@ from scenewright.runs.api import stream_plan
 from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE, WATCHED, RunBusy, RunFolder
 from scenewright.runs.plan import RunPlan, plan_again, plan_run
 from scenewright.runs.records import RunResult, load_run, result_of
-from scenewright.runs.report.words import outcome_line
+from scenewright.runs.report.words import differ, outcome_line
 from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts, UploadStore, Working
 from scenewright.service.core.disclosure import Disclosure
 from scenewright.service.core.errors import NotFound, ServiceError
@@ -281,7 +281,10 @@ def summary_of(result: RunResult) -> Summary:
         image=result.best.image if result.best is not None else None,
         stop_reason=result.stop_reason,
         satisfied=loop.satisfied if loop is not None else None,
-        verdict=outcome_line(loop, result.scene, result.facts) if loop is not None else "",
+        confirmed=not differ(loop, report) if loop is not None and report is not None else None,
+        verdict=outcome_line(loop, result.scene, result.facts, report, result.reporting)
+        if loop is not None
+        else "",
         loop_score=loop.sgscore if loop is not None else None,
         report_score=report.sgscore if report is not None else None,
         reporting=result.reporting.kind,

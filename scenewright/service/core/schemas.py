@@ -225,8 +225,11 @@ class Summary(BaseModel):
     """Why the loop stopped."""
     satisfied: bool | None = None
     """Whether the loop's judges found every fact in the kept image."""
+    confirmed: bool | None = None
+    """Whether the judges of the report find the same facts in it; none without a report."""
     verdict: str = ""
-    """How many facts these found in it and which are missing, in words; empty in runs of before."""
+    """How many facts these found in it and which are missing, in words, by both panels where they
+    differ; empty in runs of before."""
     loop_score: float | None = None
     """SGScore of the kept image by the judges of the loop, 0–1."""
     report_score: float | None = None

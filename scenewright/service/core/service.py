@@ -195,7 +195,9 @@ class Service:
                 size_of(scene), check_run, taken, self.base, self._replaced(taken), files=files,
                 allowed=self.settings.profiles, here=self.drives,
             )  # fmt: skip
-        taken = taken.model_copy(update={"idempotency_key": None})
+        # The default may be another one by the time that somebody reads the run.
+        named = {"profile": taken.profile or self.base.profile}
+        taken = taken.model_copy(update={"idempotency_key": None, **named})
         if agent:
             taken = taken.model_copy(update={"strategy": AGENT})
         run, new = await self.store.create(

@@ -6,7 +6,7 @@ They are two rounds of one run, or rounds of two runs whose facts are matched by
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
@@ -56,6 +56,10 @@ class Side:
     """What was asked, in parts, each with why it was not read; empty where it was."""
     unfinished: bool
     """Whether its run may still draw further rounds."""
+    asked: str = ""
+    """Of one of two runs: its profile, and its seed where the two differ."""
+    about: str = ""
+    """Of one of two runs: what tells it from the other, its sentence first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,7 @@ def _runs_page(
     pairs, rests = matched(views[0].facts, views[1].facts)
     facts = [Compared(one, two, first.state(one.id), second.state(two.id)) for one, two in pairs]
     names = ("First run", "Second run")
-    sides = tuple(map(_side, runs, views, chosen, names))
+    sides = _named(runs, tuple(map(_side, runs, views, chosen, names)))
     alone = tuple(
         OneSided(name, tuple((fact, r.state(fact.id)) for fact in rest))
         for name, r, rest in zip(names, chosen, rests, strict=True)
@@ -182,7 +186,7 @@ def _runs_page(
         request,
         sides,
         facts,
-        line=_runs_line(facts, rests),
+        line=f"{_more_line(chosen)} {_runs_line(facts, rests)}".strip(),
         alone=alone,
         figures=_figures(runs, views, (first, second)),
         notes=_notes(views, sides),
@@ -206,6 +210,7 @@ def _page(
         "compare.html.j2",
         sides=sides,
         runs=first.run != second.run,
+        same_sentence=_text(first) == _text(second),
         changes=[one for one in facts if one.before != one.after],
         same=same_of(facts),
         line=line,
@@ -291,6 +296,57 @@ def _side(run: Run, view: RunView, shown: RoundView, name: str) -> Side:
         sentence=title_parts(view, unread),
         unfinished=run.status not in ENDED,
     )
+
+
+def _text(side: Side) -> str:
+    return " ".join("".join(text for text, _ in side.sentence).split())
+
+
+def _named(runs: tuple[Run, Run], sides: tuple[Side, ...]) -> tuple[Side, ...]:
+    """Return the sides of two runs with what tells them apart."""
+    asked = [
+        ", ".join(
+            value if name == "profile" else f"{name} {value}"
+            for name in ("profile", "strategy", "seed")
+            if (value := _asked(run, name)) != "–"
+            and (name == "profile" or len({_asked(one, name) for one in runs}) > 1)
+        )
+        for run in runs
+    ]
+    alike = len({_text(side) for side in sides}) == 1
+    return tuple(
+        replace(
+            side,
+            asked=said,
+            about=said if alike else " · ".join(filter(None, (_shortened(side), said))),
+        )
+        for side, said in zip(sides, asked, strict=True)
+    )
+
+
+def _shortened(side: Side) -> str:
+    return words.shorten(_text(side), 80)
+
+
+def _more_line(chosen: Sequence[RoundView]) -> str:
+    """Return which of two runs' pictures holds more of its facts; empty where one is unjudged."""
+    cards = [r.cards.get("loop") for r in chosen]
+    held = [
+        (sum(v.state == "yes" for v in card.stated), len(card.stated)) if card is not None else None
+        for card in cards
+    ]
+    if held[0] is None or held[1] is None or not (held[0][1] and held[1][1]):
+        return ""
+    (one, all_one), (two, all_two) = held[0], held[1]
+    if one * all_two == two * all_one:
+        both = f"{one} of {all_one}"
+        both += "" if held[0] == held[1] else f" and {two} of {all_two}"
+        return f"Both runs hold as many facts: {both}."
+    shares = [f"{one} of {all_one}", f"{two} of {all_two}"]
+    first = one * all_two > two * all_one
+    more, less = shares if first else shares[::-1]
+    name = "first" if first else "second"
+    return f"The {name} run holds more facts: {more} against {less}."
 
 
 def _rounds_line(facts: Sequence[Compared], first: RoundView, second: RoundView) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
-from scenewright.runs.report.words import count, money, score
+from scenewright.runs.report.words import count, moment, money, score
 from scenewright.service.api.common import Core, Reader
 from scenewright.service.core.schemas import RefinementBrief, Status
 from scenewright.service.core.store import brief_of
@@ -131,7 +131,7 @@ def card_of(run: RefinementBrief, compare: str = "") -> Card:
         judged=judged,
         figures=" · ".join(figures),
         alt=_alt(run),
-        when=f"{created:%Y-%m-%d %H:%M} UTC",
+        when=moment(created),
         stamp=created.isoformat(timespec="seconds"),
         state=f"{run.status}-{run.updated:.3f}",
         link=_link(run, compare),
@@ -144,7 +144,8 @@ def _standing(run: RefinementBrief) -> tuple[str, str]:
     if run.summary.satisfied is None:
         return ("Nothing judged yet" if run.summary.rounds else "Nothing drawn yet"), "pending"
     if run.summary.satisfied:
-        return run.summary.verdict or "Every fact found", "yes"
+        doubted = run.summary.confirmed is False
+        return run.summary.verdict or "Every fact found", "unscored" if doubted else "yes"
     # Nothing is known to be missing, but not all could be judged.
     mark = "unscored" if run.summary.stop_reason == "unscored" else "no"
     return run.summary.verdict or "Some facts are missing", mark

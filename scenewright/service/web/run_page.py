@@ -318,7 +318,7 @@ def run_status_view(
         run=run.id,
         status=run.status,
         name=STATUS_NAMES[run.status],
-        line=_capital(_line(run, view, position)),
+        line=words.begun(_line(run, view, position)),
         wants=run.wants,
         error=run.error,
         still=run.status in STANDS_STILL,
@@ -339,10 +339,6 @@ def _strategy(view: RunView) -> str:
     return str(options.get("strategy", "")) if isinstance(options, dict) else ""
 
 
-def _capital(line: str) -> str:
-    return line[:1].upper() + line[1:]
-
-
 def _line(run: Run, view: RunView, position: int | None) -> str:
     if run.status == "queued":
         return f"{words.count(position, 'run')} before it" if position else "it is next"
@@ -355,7 +351,9 @@ def _line(run: Run, view: RunView, position: int | None) -> str:
         return "it waits for you: correct what you see, or go on"
     if run.status == "finished":
         return words.stop_line(view)
-    return "what it has is kept, and it can go on"
+    if not any(r.candidate is not None for r in view.rounds):
+        return "nothing has been drawn; it can go on"
+    return "what was drawn is kept, and it can go on"
 
 
 def stage_of(view: RunView) -> str:

@@ -11,9 +11,11 @@ from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
+from scenewright.agents.parsers.unread import FOREIGN
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
+from scenewright.runs.report.words import begun
 from scenewright.service.api.common import Core, Reader, Refiner
 from scenewright.service.api.profiles import choices
 from scenewright.service.core.aside import size_of
@@ -72,7 +74,7 @@ async def draw(request: Request, service: Core, identity: Refiner) -> Response:
         run, _ = await service.submit(identity, asked, door="page")
     except ServiceError as error:
         shown = await _shown(
-            request, service, identity, given, problem=error.detail, status=error.status
+            request, service, identity, given, problem=_problem(error), status=error.status
         )
         shown.headers.update(error.headers)
         return shown
@@ -99,6 +101,26 @@ def _request_of(given: Mapping[str, str]) -> RefinementRequest:
     except ValidationError as error:
         problem = first_problem(error, "the scene")
         raise Unprocessable(f"{problem}: correct it and try again") from error
+
+
+def _problem(error: ServiceError) -> str:
+    """Return an error as the page shows it.
+
+    Passages that no scene can hold are quoted, since the page underlines them and has no negative
+    prompt to move them to.
+    """
+    if not error.unread:
+        return error.detail
+    quoted: dict[str, list[str]] = {}
+    for passage in error.unread:
+        quoted.setdefault(passage.reason, []).append(f"“{passage.text}”")
+    return " ".join(
+        f"{', '.join(said)} is not English: write the sentence in English."
+        if reason == FOREIGN
+        else f"{', '.join(said)} says what is not there, and a picture shows what is: leave it "
+        "out, or say what is there instead."
+        for reason, said in quoted.items()
+    )
 
 
 def _given_by(asked: RefinementRequest) -> dict[str, str]:
@@ -128,7 +150,7 @@ async def _shown(
         try:
             found = await service.aside.compute(0, sentence, given["text"])
         except ServiceError as error:
-            problem = problem or ("" if detached else error.detail)
+            problem = problem or ("" if detached else _problem(error))
         else:
             if not detached or found.scene == scene:
                 read, unread, detached = found.scene, found.warning, False
@@ -161,7 +183,7 @@ async def _shown(
             detached=detached,
             facts=() if read is None else facts_of(read),
             problem=problem,
-            warned=" ".join(f"{said[:1].upper()}{said[1:]}." for said in (unread, warned) if said),
+            warned=" ".join(f"{begun(said)}." for said in (unread, warned) if said),
             max_text=MAX_TEXT,
         )
 

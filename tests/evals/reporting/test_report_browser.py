@@ -72,6 +72,27 @@ async def choose(tab: Tab, field: str, value: str) -> None:
     )
 
 
+async def test_on_a_phone_the_first_plot_is_seen_whole_and_can_be_read(
+    tab: Tab, report: Path
+) -> None:
+    await tab.size(375)
+    await tab.open((report / "index.html").as_uri())
+    await tab.until("[...document.images].every((i) => i.complete && i.naturalWidth)")
+    shown = await tab.js(
+        "[...document.querySelectorAll('.plots figure')].map((f) => {"
+        "const i = f.querySelector('img');"
+        "return [i.currentSrc.split('/').pop(), i.getBoundingClientRect().width,"
+        " i.naturalWidth, f.scrollWidth <= f.clientWidth]; })"
+    )
+    assert shown[0][0] == "arms-narrow.svg"
+    for _, width, drawn, whole in shown:
+        assert whole
+        # Its letters of 10 points (13.3 px) stay at 11 px at least.
+        assert width / drawn * 13.3 >= 11
+    await tab.size(1280)
+    await tab.until("document.querySelector('.plots img').currentSrc.endsWith('/arms.svg')")
+
+
 def verdicts(report: Path, **wanted: Any) -> set[str]:
     """Items that have a verdict of that kind."""
     return {

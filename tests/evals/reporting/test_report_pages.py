@@ -127,6 +127,16 @@ def test_names_from_elsewhere_are_text_and_nothing_more(tmp_path: Path) -> None:
     assert any(HOSTILE in entry[0] for entry in data(page, "index"))
 
 
+def test_tables_lie_behind_one_heading_and_the_date_is_that_of_other_pages(tmp_path: Path) -> None:
+    text = built(tmp_path, Made(items=5)).page.read_text(encoding="utf-8")
+    assert "2026-11-20 10:00:00 UTC" in text.partition("<h1>")[0]
+    scores = text.partition('<h2 id="h-scores">')[2].partition("</section>")[0]
+    assert re.findall(r"<h\d>Scores</h\d>", text) == []
+    before, _, table = scores.partition("<table")
+    assert table
+    assert before.count("<details>") - before.count("</details>") == 1
+
+
 def test_a_spreadsheet_runs_nothing_of_the_tables(tmp_path: Path) -> None:
     page = built(tmp_path, Made(items=5, hostile="", conditions=("=1+1", "b"), failing=0.4)).page
     text = (page.parent / "tables" / "scores.csv").read_text(encoding="utf-8")

@@ -68,8 +68,8 @@ def contrast(
         (
             contrast(0.5, 0.4, 0.6, n=FEWEST - 1),
             "too little data",
-            "Too few items to tell B from A in SGScore: +0.500 [+0.400, +0.600] over 9 items, and "
-            "it takes 10.",
+            "Too few items to tell B from A in SGScore: +0.500 [+0.400, +0.600] over 9 items; at "
+            "least 10 are needed.",
         ),
         (
             contrast(0.03, 0.01, 0.05, significant=False, tests=12),
@@ -223,8 +223,8 @@ def test_unpaired_figures_are_told_apart_by_their_intervals() -> None:
             Figure(value=1.0),
             4,
             "too little data",
-            "Too few facts to tell whether the panel agrees with people: α 1.00, 4 facts, and it "
-            "takes 10 at least.",
+            "Too few facts to tell whether the panel agrees with people: α 1.00, 4 facts; at "
+            "least 10 are needed.",
         ),
         (
             Figure(value=None),

@@ -405,15 +405,16 @@ def test_the_failure_stands_in_the_hero(tmp_path: Path) -> None:
     yes = sum(verdict.state == "yes" for verdict in card.verdicts)
     missing = missing_graph(view.scene, view.facts, card.verdicts)
     assert 0 < yes < 16
-    line = outcome_line(card, view.scene, view.facts)
-    assert line == f"{yes} of 16. Missing: {scene_words(missing)}"
+    alone = outcome_line(card, view.scene, view.facts)
+    assert alone == f"{yes} of 16. Missing: {scene_words(missing)}"
+    report = view.card("report")
+    assert report is not None
+    line = outcome_line(card, view.scene, view.facts, report, view.reporting)
     page = render_run(view)
     hero = page.partition("<header")[2].partition("</header>")[0]
     assert hero.count(str(escape(line))) == 1
     assert page.count(str(escape(line))) == 1
     # The one figure of the hero is that of the report's judges.
-    report = view.card("report")
-    assert report is not None
     assert re.findall(r"\d\.\d\d", re.sub(r"<[^>]+>|data:\S+", "", hero)) == [
         f"{report.sgscore:.2f}"
     ]

@@ -12,6 +12,8 @@ let detached = false;
 let waiting = null;
 let asking = null;
 let sent = { body: "", times: 0 };
+let refused = false;
+let leaving = false;
 
 function parsed(value) {
   try {
@@ -106,14 +108,23 @@ function follow() {
   under.scrollTop = text.scrollTop;
 }
 
-function warn(words, refused = false) {
+function warn(words, refusal = false) {
   $("warned").textContent = words;
   $("warned").hidden = !words;
-  $("warned").classList.toggle("refused", refused);
+  $("warned").classList.toggle("refused", refusal);
+  refused = refusal;
+  settle();
+}
+
+/** The button is off while the run is asked for, and for a sentence of which nothing is drawn. */
+function settle() {
+  $("draw").disabled = leaving || refused;
 }
 
 /** Say before anything is drawn what no scene can hold. */
 function refuse(passages) {
+  underline(passages);
+  $("read").textContent = "Nothing is drawn of this sentence as it stands.";
   warn(byReason(passages).map(([reason, said]) => (reason === NOT_ENGLISH
     ? `${said} is not English: write the sentence in English.`
     : `${said} says what is not there, and a picture shows what is: leave it out, or say what is there instead.`)).join(" "), true);
@@ -177,15 +188,21 @@ async function readSentence() {
       show(null);
     }
     const passages = error.unread ?? [];
-    underline(passages);
-    if (passages.length) refuse(passages);
-    $("read").textContent = passages.length ? "Nothing is drawn of this sentence as it stands." : sentenceCase(error.message);
+    if (passages.length) {
+      refuse(passages);
+    } else {
+      warn("");
+      underline([]);
+      $("read").textContent = sentenceCase(error.message);
+    }
   }
   remember();
 }
 
 function sentenceCase(words) {
-  return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? "" : "."}`;
+  // Ids and addresses stay as they are.
+  const begun = /^\S*(?:[:/_=@.]\S|\d)/.test(words) ? words : words.charAt(0).toUpperCase() + words.slice(1);
+  return `${begun}${/[.!?]$/.test(words) ? "" : "."}`;
 }
 
 async function changedByHand(scene) {
@@ -309,20 +326,25 @@ form.addEventListener("submit", async (event) => {
   // The same request sent twice is one run; a changed one is another.
   const told = JSON.stringify(body);
   if (told !== sent.body) sent = { body: told, times: sent.times + 1 };
-  $("draw").disabled = true;
+  leaving = true;
+  settle();
   $("going").textContent = "Asking for the run…";
   try {
     const run = await asked("/v1/refinements", { ...body, idempotency_key: `${key}-${sent.times}` });
     remember();
     location.assign(`/runs/${encodeURIComponent(run.id)}`);
   } catch (error) {
-    fail(error.message);
-    $("draw").disabled = false;
+    // The hint below the sentence says it, where it is about the sentence's own words.
+    if (error.unread?.length) refuse(error.unread);
+    else fail(error.message);
+    leaving = false;
+    settle();
     $("going").textContent = "";
   }
 });
 addEventListener("pageshow", () => {
-  $("draw").disabled = false;
+  leaving = false;
+  settle();
   $("going").textContent = "";
 });
 
