@@ -40,7 +40,9 @@ help: ## List the targets (the default)
 demo: $(RUNS) ## Draw, check and repair three scenes; tells where the page is
 	$(VENV)/bin/scenewright demo --out out/demo $(ARGS)
 
-PYTEST := OMP_NUM_THREADS=1 $(PY) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+# One worker more than there are cores: tests of servers wait more than they compute.
+PYTEST = OMP_NUM_THREADS=1 $(PY) -m pytest --dist loadfile \
+  --numprocesses "$$($(PY) -c 'import os; print(min(8, 1 + (os.cpu_count() or 1)))')"
 
 .PHONY: test
 test: $(STAMP) ## Run the tests but the slow ones (ARGS="-k facts" passes options to pytest)

@@ -92,6 +92,19 @@ def commands(environment: Path, folder: Path, runs: int) -> dict[str, Any]:
     return intervals(rows)
 
 
+def tests(clone: Path) -> dict[str, float]:
+    """Return the seconds of ``make test``; nothing, with a word, where a test failed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        seconds = timed(["make", "test"], clone)
+    except BenchmarkError as error:
+        print(f"test_seconds is left out: {error}", file=sys.stderr)
+        return {}
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+    return {"test_seconds": seconds, "test_cpu_seconds": used}
+
+
 @benchmark(
     "the commands alone, in this environment",
     clean=True,
@@ -116,12 +129,7 @@ def main(options: Namespace) -> tuple[int, dict[str, Any]]:
         figures["demo_ratio"] = figures["demo_seconds.pip"] / figures["demo_seconds.uv"]
         figures |= commands(clones["uv"] / ".venv", place, RUNS)
         if options.tests:
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            figures["test_seconds"] = timed(["make", "test"], clones["uv"])
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            figures["test_cpu_seconds"] = (after.ru_utime + after.ru_stime) - (
-                before.ru_utime + before.ru_stime
-            )
+            figures |= tests(clones["uv"])
         return RUNS, figures
 
 
