@@ -39,6 +39,11 @@ def leave_out_of_searches() -> None:
     """
     gc.collect()
     gc.freeze()
+    _left_out.append(len(sys.modules))
+
+
+_left_out: list[int] = []
+_MANY_MODULES = 50
 
 
 def pytest_collection_finish() -> None:
@@ -54,7 +59,7 @@ def pytest_runtest_teardown(
     """Leave out what a file's tests imported; between files, as no test's own objects live then."""
     result = yield
     ends = nextitem is not None and nextitem.path != item.path
-    if ends and len(gc.get_objects(generation=2)) > 30_000:
+    if ends and len(sys.modules) - _left_out[-1] > _MANY_MODULES:
         leave_out_of_searches()
     return result
 

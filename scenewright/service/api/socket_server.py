@@ -6,6 +6,7 @@ import asyncio
 import gc
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -37,10 +38,11 @@ class Freezer:
     only, so that little of what was at work just then is kept for good.
     """
 
-    def __init__(self, many: int = 50_000, times: int = 5) -> None:
-        """``many``: objects that survive a search, beyond which they are left out of the next."""
-        self._many = many
+    def __init__(self, seconds: float = 0.01, times: int = 5) -> None:
+        """``seconds`` that a search takes, beyond which what it left is left out of the next."""
+        self._seconds = seconds
         self._left = times
+        self._began = 0.0
 
     def begin(self) -> None:
         """Hear of every search."""
@@ -52,9 +54,13 @@ class Freezer:
             gc.callbacks.remove(self._heard)
 
     def _heard(self, phase: str, info: Mapping[str, int]) -> None:
-        if phase != "stop" or info["generation"] != _OLDEST or self._left <= 0:
+        # The objects are not counted: a list of all of them holds tuples that other threads are
+        # still filling, and `tuple()` fails there with a SystemError.
+        if info["generation"] != _OLDEST or self._left <= 0:
             return
-        if len(gc.get_objects(_OLDEST)) > self._many:
+        if phase == "start":
+            self._began = time.perf_counter()
+        elif time.perf_counter() - self._began > self._seconds:
             gc.freeze()
             self._left -= 1
 

@@ -10,13 +10,12 @@ from scenewright.service.api.socket_server import Freezer
 def test_what_many_searches_would_find_again_is_left_out_a_few_times() -> None:
     gc.freeze()
     frozen = gc.get_freeze_count()
-    freezer = Freezer(many=1000, times=2)
+    freezer = Freezer(seconds=0.0, times=2)
     freezer.begin()
     try:
-        few = [[] for _ in range(100)]
-        gc.collect()
+        gc.collect(1)
         assert gc.get_freeze_count() <= frozen
-        counts, kept = [], [few]
+        counts, kept = [], []
         for _ in range(3):
             kept.append([[] for _ in range(5000)])
             gc.collect(1)
@@ -28,3 +27,17 @@ def test_what_many_searches_would_find_again_is_left_out_a_few_times() -> None:
     finally:
         freezer.end()
     assert all(getattr(one, "__self__", None) is not freezer for one in gc.callbacks)
+
+
+def test_short_searches_leave_nothing_out() -> None:
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    freezer = Freezer(seconds=3600.0)
+    freezer.begin()
+    try:
+        kept = [[] for _ in range(5000)]
+        gc.collect()
+        assert gc.get_freeze_count() <= frozen
+        assert len(kept) == 5000
+    finally:
+        freezer.end()
