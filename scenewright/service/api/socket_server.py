@@ -34,7 +34,7 @@ class Freezer:
     """Leave what the first runs load out of the searches for garbage.
 
     A search of all objects stands still for a tenth of a second and more where the libraries of a
-    run are among them. What survives one by the ten thousand is modules; that is done a few times
+    run are among them. What makes one take long is mostly modules; that is done a few times
     only, so that little of what was at work just then is kept for good.
     """
 
