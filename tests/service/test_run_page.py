@@ -29,7 +29,7 @@ from scenewright.service.web import rendering, run_page
 from scenewright.service.web.compare import matched
 from scenewright.service.web.run_page import seen
 from tests.service.gated import Gate, gated
-from tests.service.serving import scripted, serving
+from tests.service.serving import Models, scripted, serving
 
 SCENE = "red ball on purple table; dog left of table; person holding umbrella"
 
@@ -149,15 +149,21 @@ async def test_a_waiting_run_tells_its_place_and_shows_its_scene(
         gate.open()
 
 
+def failing(message: str) -> Models:
+    """Models of which the one that draws fails."""
+
+    def models(request: RefinementRequest) -> Mapping[str, Any]:
+        given = dict(scripted()(request))
+        given["backend"].failing = lambda request: BackendError(message)
+        return given
+
+    return models
+
+
 async def test_a_failed_run_tells_the_error_and_offers_to_resume(
     settings: ServiceSettings,
 ) -> None:
-    def models(request: RefinementRequest) -> Mapping[str, Any]:
-        given = dict(scripted()(request))
-        given["backend"].failing = lambda request: BackendError("the <b>card</b> is on fire")
-        return given
-
-    async with talking(settings, models) as client:
+    async with talking(settings, failing("the <b>card</b> is on fire")) as client:
         run = await begun(client)
         assert (await still(client, run))["status"] == "failed"
         page = (await client.get(f"/runs/{run}")).text
@@ -168,12 +174,7 @@ async def test_a_failed_run_tells_the_error_and_offers_to_resume(
 
 
 async def test_the_id_that_an_error_begins_with_stays_as_it_is(settings: ServiceSettings) -> None:
-    def models(request: RefinementRequest) -> Mapping[str, Any]:
-        given = dict(scripted()(request))
-        given["backend"].failing = lambda request: BackendError("openai:gpt-image drew nothing")
-        return given
-
-    async with talking(settings, models) as client:
+    async with talking(settings, failing("openai:gpt-image drew nothing")) as client:
         run = await begun(client)
         assert (await still(client, run))["status"] == "failed"
         assert ">openai:gpt-image drew nothing" in (await client.get(f"/runs/{run}")).text
