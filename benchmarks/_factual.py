@@ -4,7 +4,8 @@ FACTUAL (Li et al., ACL 2023) has captions of regions of Visual Genome with scen
 people wrote and checked, such as ``( man , sit on , bench ) , ( bench , is , wooden )``. A folder
 of the release is read as it is published: the captions of ``data/factual_sg/random/test.csv`` and
 ``data/factual_sg/length/test.csv``, and ``tests/test_data/SPICE_parsing_outputs.txt``, which has
-what the parser of SPICE (Anderson et al., ECCV 2016) says of captions. Parts of these files do.
+what the parser of SPICE (Anderson et al., ECCV 2016) says of captions. Parts of these files do, as
+do the development splits by themselves, :data:`DEVELOPMENT`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.reading import rows_of
 
 TABLES = ("data/factual_sg/random/test.csv", "data/factual_sg/length/test.csv")
+DEVELOPMENT = ("random_dev.csv", "length_dev.csv")
+"""Its development splits by themselves: nobody's test captions."""
 SPICE = "tests/test_data/SPICE_parsing_outputs.txt"
 LONG = 10
 """A caption of this many words is a long one."""
@@ -67,6 +70,8 @@ class Caption:
     """What people say that it says."""
     spice: Graph | None
     """What the parser of SPICE says; none where the release does not tell."""
+    split: str = ""
+    """Development split that it comes from; empty for the test captions."""
 
     @property
     def long(self) -> bool:
@@ -84,7 +89,7 @@ def load(folder: Path) -> list[Caption]:
 
     Raises ``DatasetError`` if there is no table, or one of another form.
     """
-    tables = [folder / name for name in TABLES if (folder / name).is_file()]
+    tables = [folder / name for name in (*TABLES, *DEVELOPMENT) if (folder / name).is_file()]
     if not tables:
         raise DatasetError(f"{folder} has neither {' nor '.join(TABLES)}: name another folder")
     spice = dict(_spice(folder / SPICE)) if (folder / SPICE).is_file() else {}
@@ -95,7 +100,8 @@ def load(folder: Path) -> list[Caption]:
                 raise DatasetError(f"{place}: region_id {row['region_id']!r} is not a number")
             text = row["caption"].strip()
             graph = Graph.of(row["scene_graph"])
-            caption = Caption(int(row["region_id"]), text, graph, spice.get(text))
+            split = table.stem.removesuffix("_dev") if table.name in DEVELOPMENT else ""
+            caption = Caption(int(row["region_id"]), text, graph, spice.get(text), split)
             found.setdefault(text, caption)
     return list(found.values())
 

@@ -301,7 +301,10 @@ def endured_items(folder: Path, size: Size, server: str, seed: int) -> Endured:
         finally:
             cluster.stop()
             lab.stop()
-        kept = {f"{key}:draw": at for of in notes.origins().values() for key, at in of.items()}
+        nonce = RunFolder(place / EVAL).nonce()
+        kept = {
+            f"{nonce}:{key}:draw": at for of in notes.origins().values() for key, at in of.items()
+        }
         kept |= _answers_in(url)
     found.counted(lab, kept, size.workers * size.concurrency)
     found.ends = rows_of(place / EVAL)
@@ -383,9 +386,10 @@ def _answers_in(url: str) -> dict[str, float]:
 
     with psycopg.connect(url) as connection:
         rows = connection.execute(
-            "SELECT origin, extract(epoch FROM min(at)) FROM scenewright_answers GROUP BY origin"
+            "SELECT origin, judge, extract(epoch FROM min(at)) FROM scenewright_answers "
+            "GROUP BY origin, judge"
         ).fetchall()
-    return {f"{origin.rpartition('/')[2]}:{_JUDGE}": float(at) for origin, at in rows}
+    return {f"{origin.replace('/', ':')}:{judge}": float(at) for origin, judge, at in rows}
 
 
 async def endured_runs(
@@ -458,8 +462,10 @@ def _kept_in(data: Path, notes: Notes) -> dict[str, float]:
     for file in data.rglob(ANSWERS):
         nonce = RunFolder(file.parent).nonce()
         with suppress(sqlite3.OperationalError), closing(sqlite3.connect(file)) as answers:
-            for key, at in answers.execute("SELECT origin, min(at) FROM answers GROUP BY origin"):
-                found[f"{nonce}:{key}"] = at
+            for key, judge, at in answers.execute(
+                "SELECT origin, judge, min(at) FROM answers GROUP BY origin, judge"
+            ):
+                found[f"{nonce}:{key}:{judge}"] = at
     return found
 
 

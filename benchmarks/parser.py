@@ -1,7 +1,7 @@
 """How well the rules parser reads captions, on human-checked facts of DSG-1k and FACTUAL.
 
 ``python -m benchmarks.parser [--quick] [--data FOLDER] [--factual FOLDER]``. Micro-averaged
-precision, recall and F1 of :func:`scenewright.agents.parsers.rules.read_caption` over the prompts
+precision, recall and F1 of :func:`scenewright.agents.parsers.rules.parse_caption` over the prompts
 of the release, compared by the rules below.
 
 The rules were written with the prompts of even item number in view; the headline figures are on
@@ -13,8 +13,9 @@ were in view.
   by the ``headline`` rule, on the held-out half.
 - ``tuned.…``, ``all.…``: the same on the half in view, and on all prompts.
 - ``refused``: captions without a scene. One in which the parser finds no object counts as saying
-  nothing. One that it declines, because it denies something (``refused.negation``) or is not
+  nothing. One that it declines, because it only denies something (``refused.negation``) or is not
   English (``refused.language``), is unscored; in ``strict.…`` it counts as saying nothing too.
+- ``doubts``: share of captions with a doubt; ``unread``: with a passage that was not read.
 - ``short.…``, ``long.…``: held-out prompts of fewer than :data:`LONG` words, and the others.
 - ``exact.…``: labels, values and predicates equal; held-out half.
 - ``pairs.….relations``: relations whatever their predicate; ``parts.….relations``: what DSG
@@ -35,6 +36,8 @@ were in view.
   of FACTUAL of fewer than ten words (``short``) and the others (``long``); a set match has all
   facts right and none too many. ``….spice.…`` is the parser of SPICE and ``….beside_spice.…``
   ours on the captions for which the release tells it; ``factual.tuned.…`` the captions in view.
+  ``factual.random_dev.…``, ``factual.length_dev.…`` the development splits, all in view, and
+  ``factual.dev_long.…`` their captions of ten words or more; ``f1.macro`` is the mean of kinds.
 - ``captions_per_second``: of one process, best of three passes over all captions.
 
 Intervals are 95% percentile intervals of a bootstrap over prompts.
@@ -90,7 +93,7 @@ from benchmarks._factual import Caption, Graph
 from benchmarks._factual import load as load_captions
 from benchmarks._harness import RESAMPLES, benchmark, folder, micro, ratio, release, spread
 from benchmarks._negations import Denial, affirmations, denials
-from scenewright.agents.parsers.rules import CaptionError, read_caption
+from scenewright.agents.parsers.rules import CaptionError, parse_caption
 from scenewright.agents.parsers.tagging import GROUPS, NUMBERS, PREPOSITIONS, rough
 from scenewright.agents.parsers.unread import FOREIGN, NEGATED
 from scenewright.core.formats.published_questions import ASIDE, label, owner, read_tuple
@@ -531,7 +534,7 @@ QUICK_RESAMPLES = 200
 def read(text: str) -> Facts | None:
     """Return what the rules parser says of a caption; None if it finds no object in it."""
     try:
-        return said_by(read_caption(text).scene)
+        return said_by(parse_caption(text))
     except CaptionError:
         return None
 
@@ -594,6 +597,7 @@ def measure(prompts: Sequence[Prompt], resamples: int) -> dict[str, Any]:
     figures["counts.right"] = float(numbers[0] / max(numbers[1], 1))
     figures["counts.asked"] = int(numbers[1])
     figures["refused"] = sum(one is None for one in said)
+    figures["doubts"], figures["unread"] = _told(prompts)
     for reason in ("negation", "language"):
         figures[f"refused.{reason}"] = why.count(reason)
     figures["held_out"] = len(held)
@@ -629,18 +633,30 @@ def measure_negations() -> dict[str, Any]:
 
 def _fate(case: Denial) -> str:
     try:
-        found = read_caption(case.text)
+        found = parse_caption(case.text)
     except CaptionError as error:
         return "refused" if error.passages else "silent"
-    if case.inverted_by(found.scene):
+    if case.inverted_by(found):
         return "inverted"
-    return "told" if found.unread else "silent"
+    return "told" if found.intent.unread or found.intent.exclusions else "silent"
+
+
+def _told(prompts: Sequence[Prompt]) -> tuple[float, float]:
+    """Return the shares of captions with a doubt, and with a passage that was not read."""
+    told = []
+    for prompt in prompts:
+        try:
+            intent = parse_caption(prompt.text).intent
+        except CaptionError:
+            continue
+        told.append((bool(intent.doubts), bool(intent.unread)))
+    return float(np.mean([d for d, _ in told] or [0])), float(np.mean([u for _, u in told] or [0]))
 
 
 def _why_refused(text: str) -> str | None:
     """Return why a caption is refused, in one word; None for one that is read."""
     try:
-        read_caption(text)
+        parse_caption(text)
     except CaptionError as error:
         reasons = {passage.reason for passage in error.passages}
         return "negation" if NEGATED in reasons else "language" if FOREIGN in reasons else "empty"
@@ -657,6 +673,14 @@ def measure_factual(captions: Sequence[Caption], resamples: int) -> dict[str, An
     ``spice.…`` is the parser of SPICE and ``beside_spice.…`` ours on the captions that it has.
     """
     figures: dict[str, Any] = {}
+    for split in sorted({c.split for c in captions if c.split}):
+        whole = [(read(c.text), c) for c in captions if c.split == split]
+        figures |= _matched(f"factual.{split}_dev.", whole, resamples)
+    if development := [c for c in captions if c.split and c.long]:
+        prefix = "factual.dev_long."
+        figures[f"{prefix}captions"] = len(development)
+        figures |= _matched(prefix, [(read(c.text), c) for c in development], resamples)
+    captions = [c for c in captions if not c.split]
     for half, held in (("", True), ("tuned.", False)):
         for length, long in (("short", False), ("long", True)):
             some = [c for c in captions if c.held_out == held and c.long == long]
@@ -687,6 +711,9 @@ def _matched(
             f"{prefix}f1.{kind}": spread(micro([row[kind] for row in rows], resamples)["f1"])
             for kind in KINDS
         },
+        f"{prefix}f1.macro": spread(
+            np.mean([micro([row[kind] for row in rows], resamples)["f1"] for kind in KINDS], axis=0)
+        ),
     }
 
 

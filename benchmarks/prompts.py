@@ -36,7 +36,7 @@ from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.core.facts import FactKind
 from scenewright.core.formats import load_scenes
 from scenewright.core.ports.composer import Composer, LostFact
-from scenewright.core.questions import facts_of, noun_phrase
+from scenewright.core.questions import facts_of, relation_statement
 from scenewright.core.scene import Attributes, SceneGraph
 from scenewright.core.vocabulary import holds_with
 from scenewright.evals.datasets.base import DatasetError
@@ -87,7 +87,7 @@ def _statements(scene: SceneGraph) -> Iterator[tuple[FactKind, str, str]]:
             found.setdefault(("attribute", f"{item.name} is {value}"), f"{item.name} {value}")
     for one in scene.relations:
         source, target = items[one.source], items[one.target]
-        said = f"{noun_phrase(source)} {one.predicate} {noun_phrase(target)}"
+        said = relation_statement(source, one.predicate, target)
         found.setdefault(("relation", said), f"{source.name} {one.predicate} {target.name}")
     for (kind, statement), words in found.items():
         yield kind, statement, words

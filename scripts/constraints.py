@@ -23,9 +23,10 @@ def requirements(pyproject: Path) -> list[Requirement]:
     """What the project and its extras ask for, but those that `make setup` leaves out."""
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
     extras: dict[str, list[str]] = project.get("optional-dependencies", {})
-    # inspect_ai needs older versions of what others pin: scripts/inspect.txt has its own. `make
-    # setup` leaves bitsandbytes out: it has no build for every platform.
-    here = [extra for name, extra in extras.items() if name not in ("inspect", "quantization")]
+    # inspect_ai and the documentation have environments of their own, pinned in scripts/*.txt.
+    # `make setup` leaves bitsandbytes out: it has no build for every platform.
+    apart = ("docs", "inspect", "quantization")
+    here = [extra for name, extra in extras.items() if name not in apart]
     lines = [*project["dependencies"], *(line for extra in here for line in extra)]
     return [Requirement(line) for line in lines if not line.startswith("scenewright[")]
 
@@ -46,7 +47,7 @@ def closure(wanted: Iterable[Requirement]) -> dict[str, str]:
         try:
             installed = distribution(requirement.name)
         except PackageNotFoundError:
-            sys.exit(f"{requirement} is not installed here: run 'make setup' first")
+            sys.exit(f"{requirement} is not installed here: run 'make setup' and 'make ray' first")
         if not requirement.specifier.contains(installed.version, prereleases=True):
             sys.exit(
                 f"{requirement} is asked for, {installed.version} is installed: run 'make setup'"

@@ -142,6 +142,13 @@ class ScriptedBackend:
         return
 
 
+def painted(size: tuple[int, int], colour: tuple[int, int, int]) -> Image.Image:
+    """A picture of one colour with a spot at its end, so that something is drawn on it."""
+    image = Image.new("RGB", size, colour)
+    image.putpixel((size[0] - 1, size[1] - 1), tuple(255 - shade for shade in colour))
+    return image
+
+
 def share(*parts: str) -> int:
     """A fixed number below 255 for these texts."""
     return hashlib.sha256("\x1f".join(parts).encode()).digest()[0] % 255

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from scenewright.core.facts import FACT_KINDS, Fact, Verdict
+from scenewright.core.intent import (
+    Choice,
+    Count,
+    Doubt,
+    Exclusion,
+    Global,
+    GlobalKind,
+    Intent,
+    Passage,
+)
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject, clean_name
 
 # The same examples in every run; a loaded machine is no failure.
@@ -106,6 +118,39 @@ def scenes(
     triples = draw(st.lists(st.tuples(end, predicates, end), max_size=6, unique=True))
     relations = tuple(Relation(source=s, predicate=p, target=t) for s, p, t in triples if s != t)
     return SceneGraph(objects=objects, relations=relations)
+
+
+@st.composite
+def intended(draw: st.DrawFn) -> SceneGraph:
+    """A scene with something said beside its graph, as read of a sentence or edited since."""
+    scene = draw(scenes(max_objects=4))
+    ids = st.sampled_from([item.id for item in scene.objects])
+    exclusions = st.builds(Exclusion, name=names, text=any_text, of=st.one_of(st.none(), ids))
+    some = st.lists(ids, min_size=1, unique=True).map(tuple)
+    counts = st.one_of(
+        st.builds(lambda of: Count(objects=of, kind="exact", number=len(of)), some),
+        st.builds(Count, objects=some, kind=st.just("open")),
+        st.builds(Count, objects=some, kind=st.just("least"), number=st.integers(1, 40)),
+    )
+    place = {"start": st.integers(0, 9), "end": st.integers(9, 20), "text": any_text}
+    choices = st.lists(st.builds(Choice, label=any_text, sentence=any_text), max_size=2).map(tuple)
+    doubts = st.builds(
+        Doubt, kind=st.sampled_from(["word", "count"]), question=any_text, choices=choices, **place
+    )
+    wished = st.builds(Global, kind=st.sampled_from(get_args(GlobalKind)), text=any_text)
+    intent = Intent(
+        sentence=draw(st.one_of(st.just(""), any_text)),
+        globals=tuple(draw(st.lists(wished, max_size=2))),
+        # The facts of two alike would have one id.
+        exclusions=tuple(draw(st.lists(exclusions, max_size=1))),
+        counts=tuple(draw(st.lists(counts, max_size=2))),
+        texts=tuple(draw(st.lists(any_text, max_size=1))),
+        unread=tuple(draw(st.lists(st.builds(Passage, reason=any_text, **place), max_size=1))),
+        doubts=tuple(draw(st.lists(doubts, max_size=1))),
+    )
+    if draw(st.booleans()):
+        return scene.said_as(intent)
+    return scene.model_copy(update={"intent": intent})
 
 
 @st.composite

@@ -507,8 +507,8 @@ def pins_of(file: str) -> dict[str, str]:
 
 def test_every_library_that_is_imported_is_a_dependency() -> None:
     provided = {
-        "PIL": "pillow", "yaml": "pyyaml", "google": "google-genai",
-        "opentelemetry": "opentelemetry-sdk", "psycopg_pool": "psycopg",
+        "PIL": "pillow", "spellchecker": "pyspellchecker", "yaml": "pyyaml",
+        "google": "google-genai", "opentelemetry": "opentelemetry-sdk", "psycopg_pool": "psycopg",
     }  # fmt: skip
     extras = project()["optional-dependencies"]
     shipped = [name for name in extras if name not in ("dev", "docs")]

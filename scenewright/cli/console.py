@@ -394,7 +394,7 @@ EXITS: dict[str, Exit] = {
     ),
     **dict.fromkeys(
         (
-            *("BackendError", "CallError", "Cancelled", "ChatError", "DatabaseError"),
+            *("BackendError", "CallError", "Cancelled", "DatabaseError", "RequestError"),
             *("DetectionError", "DownloadError", "EvalError", "ExtractionError", "HubError"),
             *("JudgeError", "LogError", "ReplyError", "RunError", "ServingFailed", "StoreError"),
         ),

@@ -19,17 +19,31 @@ if TYPE_CHECKING:
     from scenewright.runs.plan import RunPlan
 
 
-def agree(usd: float, limit: float | None, yes: bool, cheaper: str) -> None:
+def agree(
+    usd: float | None, limit: float | None, yes: bool, cheaper: str, unpriced: Iterable[str] = ()
+) -> None:
     """Ask before work that may cost more than ``limit`` dollars; a no ends the command.
 
     Without a limit, or with ``yes``, nothing is asked. Where no person can answer, the command
     ends as wrong input; ``cheaper`` is the alternative that it names, such as "raise limit_usd".
+    ``unpriced``: models without a known price, for whose sake the limit cannot be kept.
     """
-    if yes or limit is None or usd <= limit:
+    from scenewright.config.settings import load_settings
+    from scenewright.runs.spending import unkept_limit, without_price
+
+    if yes or limit is None:
         return
-    text = f"it may cost {dollars(usd)}, the limit is {dollars(limit)}"
-    if not sys.stdin.isatty():
-        raise fail(f"{text}: add --yes, or {cheaper}")
+    settings = load_settings()
+    if names := [] if settings.allow_unpriced else without_price(unpriced, settings):
+        text = unkept_limit(names, dollars(limit))
+        if not sys.stdin.isatty():
+            raise fail(f"{text}; --yes goes on without a limit")
+    elif (usd or 0.0) > limit:
+        text = f"it may cost {dollars(usd or 0.0)}, the limit is {dollars(limit)}"
+        if not sys.stdin.isatty():
+            raise fail(f"{text}: add --yes, or {cheaper}")
+    else:
+        return
     if not typer.confirm(f"{text}. Go on?", default=False, err=True):
         raise typer.Exit(int(Exit.USAGE))
 
@@ -43,17 +57,12 @@ def agree_to_run(plan: RunPlan, max_usd: float | None, yes: bool, quiet: bool) -
     ``yes``, takes that limit away.
     """
     from scenewright.evals.runner.forecast import forecast_run
+    from scenewright.runs.spending import check_limit, unpriced_models
 
     if not plan.profile.accounts or (plan.folder.finished and plan.edit is None):
         return plan
     costs = forecast_run(plan)
-    limit, source = plan.settings.limit_usd, "limit_usd in scenewright.toml"
-    if plan.profile.limit_usd is not None:
-        limit, source = plan.profile.limit_usd, f"limit_usd of the profile {plan.profile.name}"
-    if max_usd is not None:
-        limit, source = max_usd, "--max-usd"
-    elif yes:
-        limit = math.inf
+    limit, source = spending_limit(plan, max_usd, yes)
     if not quiet:
         bound = "no limit" if limit == math.inf else f"limit {dollars(limit)} ({source})"
         note(f"estimated cost: {dollar_range(costs.least.usd, costs.most.usd)}, {bound}")
@@ -61,10 +70,28 @@ def agree_to_run(plan: RunPlan, max_usd: float | None, yes: bool, quiet: bool) -
     least = costs.least.usd or 0.0
     if least > limit and max_usd is not None:
         raise fail(f"one round may cost {dollars(least)}, the limit is {dollars(limit)}: raise it")
-    if max_usd is None and costs.usd > limit:
-        agree(costs.usd, limit, yes, f"lower --rounds, or set --max-usd or {source}")
+    unpriced = unpriced_models(plan.profile, plan.settings, plan.replaced)
+    unpriced = [] if plan.settings.allow_unpriced else unpriced
+    if max_usd is None and limit != math.inf and (costs.usd > limit or unpriced):
+        cheaper = f"lower --rounds, or set --max-usd or {source}"
+        agree(costs.usd, limit, yes, cheaper, unpriced)
         limit = math.inf
-    return plan if limit == math.inf else plan.with_limit(limit)
+    if limit == math.inf:
+        return plan
+    plan = plan.with_limit(limit)
+    check_limit(plan)
+    return plan
+
+
+def spending_limit(plan: RunPlan, max_usd: float | None, yes: bool) -> tuple[float, str]:
+    """Return the most dollars of a run, and the option that says so."""
+    if max_usd is not None:
+        return max_usd, "--max-usd"
+    if yes:
+        return math.inf, "--yes"
+    if plan.profile.limit_usd is not None:
+        return plan.profile.limit_usd, f"limit_usd of the profile {plan.profile.name}"
+    return plan.settings.limit_usd, "limit_usd in scenewright.toml"
 
 
 def count_range(least: int, most: int) -> str:
@@ -134,7 +161,7 @@ def print_costs(costs: CostForecast, rest: CostForecast | None, where: Console) 
 def print_cost_notes(unpriced: Iterable[str], rest: CostForecast, where: Console) -> None:
     """Print the models without a known price and the accounts that would pass a day's requests."""
     for name in unpriced:
-        say(f"note: no price is known for {name}: its dollars are not counted", "", where)
+        say(f"note: no price is known for {name}: what it costs is not in the sum", "", where)
     for line in day_notes(rest):
         say(line, "", where)
 

@@ -137,7 +137,8 @@ def annotate(
                 _print_plan(found, asked, console() if plan_only else where)
             if plan_only:
                 return Exit.OK
-            agree(found.costs.usd, asked.limit_usd, yes, "raise --limit-usd")
+            costs = found.costs
+            agree(costs.usd, asked.limit_usd, yes, "raise --limit-usd", costs.unpriced)
             made = run_and_free(building.run(found))
         finally:
             building.close()

@@ -216,7 +216,8 @@ def _confirm_costs(
     if model is not None and expected.calls:
         if not quiet:
             note(cost_line(model.name, expected))
-        agree(expected.usd or 0.0, limit, yes, "raise --limit-usd")
+        unpriced = [model.name] if expected.usd is None else []
+        agree(expected.usd, limit, yes, "raise --limit-usd", unpriced)
 
 
 def _print_statistics(found: PromptStatistics) -> None:

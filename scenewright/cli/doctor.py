@@ -16,7 +16,8 @@ import typer
 from rich.text import Text
 
 from scenewright.cli import options
-from scenewright.cli.console import Exit, console, describe, give, say
+from scenewright.cli.console import Exit, console, describe, fail, give, say
+from scenewright.cli.doctor_account import check_account
 from scenewright.core.version import VERSION
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ PACKAGES = (
     "transformers",
     "langgraph",
     "langgraph-checkpoint-sqlite",
-    "langchain-openai",
+    "langchain-core",
     "openai",
     "anthropic",
     "google-genai",
@@ -50,6 +51,15 @@ PACKAGES = (
 
 
 def doctor(
+    account: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ACCOUNT]",
+            help="Ask the models of this account: openai, gemini, anthropic, or one of "
+            "scenewright.toml.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: options.Json = False,
     profile: Annotated[
         str | None, typer.Option("--profile", "-p", help="Check only this profile.")
@@ -61,26 +71,58 @@ def doctor(
             help="Ask OpenAI and Anthropic for their lists of models and when each is retired.",
         ),
     ] = False,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="Ask this model of ACCOUNT (decision:NAME: a decision model), in place of those "
+            "that profiles and the account name; can be given several times.",
+        ),
+    ] = None,
+    draw: Annotated[
+        bool,
+        typer.Option("--draw", help="Also draw one picture with each image model of ACCOUNT."),
+    ] = False,
 ) -> Exit:
     """Show what is installed, and for each profile whether it would run and how to fix it.
 
     For each profile: which models of the hub are here, their sizes and licences; whether the
     keys of its accounts are set (never their values); about how much memory its image model needs
     and whether this machine has it; and which of its models are retired within 60 days, by the
-    table that ships with scenewright and, with --online, by the providers' own lists. Uses no
-    network without --online.
+    table of model facts (`scenewright models update`) and, with --online, by the providers' own
+    lists. Uses no network without --online.
 
     All profiles are checked by files, keys and versions, within a second or two. The one named
     with --profile is also built with its libraries, which takes longer, finds broken installations,
     and shows how its models would be placed in memory.
 
-    Exit codes: 0 the checked profile (else the default one) would run; 3 it would not;
-    2 wrong input.
+    With ACCOUNT one small request goes to each model that profiles and the account's own tables
+    name, through the account's address, key, limits and prices: a fraction of a cent together,
+    but for --draw. It shows what is wrong and what to do about it, how the requests had to be
+    sent, and what each took.
+
+    Examples of use:
+
+      scenewright doctor openai
+
+      scenewright doctor ollama --model qwen3-vl:8b
+
+    Exit codes: 0 the checked profile (else the default one) would run, or every model of ACCOUNT
+    answered; 3 not so; 2 wrong input.
     """
+    if account is not None:
+        if profile or online:
+            raise fail("ACCOUNT is checked alone: leave --profile and --online out")
+        return check_account(account, model or [], draw, as_json)
+    if model or draw:
+        raise fail("--model and --draw need an ACCOUNT: scenewright doctor ACCOUNT --model NAME")
     from scenewright.config.settings import find_profile, load_settings, read_profiles
+    from scenewright.providers.model_facts import model_facts
     from scenewright.runs.readiness import installed
 
-    settings = load_settings()
+    settings, facts = load_settings(), model_facts()
     wanted = profile or settings.profile
     every, broken = read_profiles(settings)
     if wanted not in broken:
@@ -91,6 +133,7 @@ def doctor(
     report: dict[str, Any] = {
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "packages": {"scenewright": VERSION} | {name: installed(name) for name in PACKAGES},
+        "model_facts": {"as_of": str(facts.as_of), "file": facts.place},
         "machine": machine(settings.runs, _devices() if profile else _accelerators()),
         "weights": embedded_weights(),
         "profiles": {
@@ -336,6 +379,7 @@ def _check_files(model: str | None, file: str) -> None:
     """
     from scenewright.config.profiles import SettingsError
     from scenewright.providers.hub.needs import on_the_hub
+    from scenewright.providers.hub.single_file import SingleFile, is_file
     from scenewright.runs.model_factory.local_models import (
         LIBRARIES,
         NO_LOCAL,
@@ -348,6 +392,9 @@ def _check_files(model: str | None, file: str) -> None:
     if any(find_spec(library) is None for library in LIBRARIES):
         raise SettingsError(NO_LOCAL)
     if on_the_hub(model):
+        return
+    if file == "model_index.json" and is_file(model):
+        SingleFile.read(Path(model).expanduser())
         return
     folder = (backend_folder if file == "model_index.json" else judge_folder)(model)
     if not any((folder / name).is_file() for name in (file, f"modular_{file}")):
@@ -367,6 +414,8 @@ def _print(report: dict[str, Any], where: Console) -> None:
     lacking = [name for name, value in report["packages"].items() if not value]
     if lacking:
         line("not installed", ", ".join(lacking) + ": pip install scenewright", "yellow")
+    facts = report["model_facts"]
+    line("model facts", f"{facts['as_of']}, {facts['file'] or 'as shipped with scenewright'}")
     line("machine", f"{found['platform']}, {found['processors']} processors")
     memory = found["memory_bytes"]
     known = size_words(memory) if memory else "unknown"

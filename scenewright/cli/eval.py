@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
 )
 @option_groups(
-    Evaluation="out retry on_model_change sentinels yes",
+    Evaluation="out retry include_doubtful on_model_change sentinels yes",
     Workers="engine workers address",
     Output="quiet as_json",
 )
@@ -45,6 +45,7 @@ def run(
     out: options.EvalOut = None,
     yes: options.Yes = False,
     retry: options.Retry = False,
+    include_doubtful: options.IncludeDoubtful = False,
     on_model_change: options.ModelChange = None,
     sentinels: options.Sentinels = None,
     quiet: options.Quiet = False,
@@ -68,7 +69,9 @@ def run(
 
     place = engine_of(engine, workers, address)
     asked, folder = asked_in(config, out)
-    asked = asked.model_copy(update=given(on_model_change=on_model_change, sentinels=sentinels))
+    changed = given(on_model_change=on_model_change, sentinels=sentinels)
+    changed |= given(include_doubtful=include_doubtful or None)
+    asked = asked.model_copy(update=changed)
     if not quiet:
         note(f"estimating {asked.name}: reading its data and building its models")
     # Opened once: some sets read all their files for their vocabulary.
@@ -77,7 +80,7 @@ def run(
     where = console(stderr=True)
     if not quiet:
         print_estimate(found, asked, folder, where)
-    agree(found.rest.usd, asked.limit_usd, yes, "raise limit_usd")
+    agree(found.rest.usd, asked.limit_usd, yes, "raise limit_usd", found.rest.unpriced)
     with show_eval_progress(found.items, quiet) as show:
         results = run_async(
             run_eval(
@@ -125,6 +128,7 @@ def metrics(as_json: options.Json = False) -> None:
 def _summary(results: Results) -> dict[str, Any]:
     """Return the means of every metric by arm, and counts of failures."""
     from scenewright.evals.reporting.blind import blind_of
+    from scenewright.evals.reporting.readings import Readings
     from scenewright.evals.reporting.report import answer_of
     from scenewright.evals.runner.dataset_predicates import told_of
     from scenewright.evals.runner.independence import told_self_reports
@@ -176,6 +180,7 @@ def _summary(results: Results) -> dict[str, Any]:
         "failed": states.count("failed"),
         "unscored": unscored,
         "partly": partly,
+        "readings": Readings.of(results).as_json(),
         "blind": None if blind is None else {**blind.as_json(), "sentence": blind.sentence},
         "predicates": told_of(results.manifest),
         "totals": results.manifest.get("totals", {}),
@@ -196,6 +201,8 @@ def _show_summary(results: Results, summary: dict[str, Any]) -> None:
 
     if summary["answer"] is not None:
         say(summary["answer"]["sentence"], "bold")
+    elif sentence := summary["readings"]["sentence"]:
+        say(sentence, "bold")
     print_table(
         ("arm", "panel", "metric", ">value", ">items", ">dropped"),
         [

@@ -103,7 +103,8 @@ def compare(
     """Test the differences of arms on the items that both have scored.
 
     Paired bootstrap intervals, sign-flip permutation tests, and p-values corrected for the number
-    of comparisons (Holm; Benjamini–Hochberg beside it).
+    of comparisons (Holm; Benjamini–Hochberg beside it). The leading score over all items is tested
+    first and alone, classes of items and other scores after it.
     """
     from scenewright.evals.reporting import comparison as compared
     from scenewright.evals.reporting.evaluations import open_sides, pairs_of
@@ -177,7 +178,7 @@ def _show(found: Comparison) -> None:
         say(line, "dim")
     say(
         f"Means over items; 95% intervals by paired bootstrap ({found.resamples:,} resamples); p "
-        f"by sign flips; Holm and BH correct for all {len(found.differences)} differences.",
+        f"by sign flips. {found.correction}.",
         "dim",
     )
 

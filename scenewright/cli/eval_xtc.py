@@ -113,7 +113,7 @@ def run(
         _print_plan(where, plan, asked, folder)
     if dry:
         return Exit.OK
-    agree(plan.costs.usd, asked.limit_usd, yes, "raise limit_usd")
+    agree(plan.costs.usd, asked.limit_usd, yes, "raise limit_usd", plan.costs.unpriced)
     with show_eval_progress(len(items.found), quiet) as show:
         results = run_async(
             run_xtc(
@@ -251,8 +251,10 @@ def _show(results: XtcResults, scores: dict[str, XtcScores]) -> None:
     for model, found in scores.items():
         for reason, count in found.reasons.items():
             say(f"{model}: {count} facts unscored: {reason}", "yellow")
-    if any(found.reasons for found in scores.values()):
-        say("--retry tries them again")
+    if retryable := sum(found.retryable for found in scores.values()):
+        say(f"--retry tries {retryable:,} of them again")
+    elif any(found.reasons for found in scores.values()):
+        say("no other try could score them: a model has no words for them")
     for reason, count in results.manifest.get("left_out", {}).items():
         say(f"left out: {count} ({reason})")
     for change in results.manifest.get("model_changes", []):

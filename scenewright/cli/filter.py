@@ -121,7 +121,7 @@ def filter_pictures(
             profile=profile,
             judges=judges or (),
             wording=wording,
-            confirm=lambda usd: agree(usd, limit_usd, yes, "raise --limit-usd"),
+            confirm=lambda usd, models: agree(usd, limit_usd, yes, "raise --limit-usd", models),
             quiet=quiet,
         )
     rows = read_rows(table)

@@ -135,7 +135,7 @@ def gate(
     from scenewright.core.validation import first_problem
     from scenewright.evals.gate.page import REPORT
     from scenewright.evals.gate.result import GateOptions
-    from scenewright.evals.gate.running import RESULT, expected_usd, plan_gate, run_gate
+    from scenewright.evals.gate.running import RESULT, expected_cost, plan_gate, run_gate
     from scenewright.evals.gate.subjects import change_of, evaluation_of, subject_of
 
     try:
@@ -166,8 +166,8 @@ def gate(
             force=force,
         )
         if planned.configs:
-            usd = run_async(expected_usd(planned, retry))
-            agree(usd, limit_usd, yes, "lower --limit, or raise --limit-usd")
+            usd, unpriced = run_async(expected_cost(planned, retry))
+            agree(usd, limit_usd, yes, "lower --limit, or raise --limit-usd", unpriced)
         with show_progress("comparing", quiet) as show:
             found = run_async(run_gate(planned, batch=batch, retry=retry, show=show))
     page = folder / REPORT / "index.html"
@@ -191,6 +191,8 @@ def _of_judges(
     from scenewright.evals.gate.judges import plan_judge_gate, run_judge_gate
 
     planned = plan_judge_gate(baseline, candidate, labels, asked, folder)
+    # What it costs is known as it goes on; a price that nobody knows is told first.
+    agree(None, limit_usd, yes, "raise --limit-usd", (baseline, candidate))
     limit = None if yes else limit_usd
     with show_progress("comparing", quiet) as show:
         return run_and_free(run_judge_gate(planned, batch=batch, limit_usd=limit, show=show))

@@ -20,7 +20,7 @@ app = App(help="Run a local server that speaks the formats of OpenAI, Anthropic 
 _FAULTS = (
     "500, 503, 529, rate_limited, timeout, drop, slow_drip, truncated_json, invalid_json, "
     "refusal, empty, outside_options, wrong_number, partial_refusal, shuffled, no_probability, "
-    "stream_cut, stream_stall, stream_error, bad_partial, no_partials"
+    "stream_cut, stream_stall, stream_error, stream_unended, keep_alive, bad_partial, no_partials"
 )
 
 
@@ -75,6 +75,41 @@ def serve(
             "loose_choice, no_tools, fenced_tokens, no_pictures or endless; can be given again.",
         ),
     ] = None,
+    like: Annotated[
+        str,
+        typer.Option(
+            metavar="SERVER",
+            help="Answer with the odd replies of a compatible server, one after another: "
+            "openrouter, lmstudio, ollama, vllm, llamacpp, litellm or localai.",
+        ),
+    ] = "",
+    shape: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The one odd reply to give to every request, such as sign-in-page; a wrong NAME "
+            "lists all of them.",
+        ),
+    ] = "",
+    lenient: Annotated[
+        bool,
+        typer.Option(
+            "--lenient",
+            help="Refuse nothing that the providers refuse: any model with a name like theirs, "
+            "and any parameter.",
+        ),
+    ] = False,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=MODEL",
+            help="A further model NAME, for which the mock's MODEL answers; can be given again.",
+        ),
+    ] = None,
+    tokens_per_second: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="Tokens that a model writes in a second, after the latency."),
+    ] = None,
     seed: Annotated[
         int, typer.Option(help="Seed of the faults: the same requests fail each time.")
     ] = 0,
@@ -91,16 +126,28 @@ def serve(
     API key is accepted; each key is an account with its own limits. Models: judge-a, judge-b,
     judge-c, judge-d, judge-weak, judge-eager, and instant, which answers at once from a hash;
     script:NAME, which talks and calls tools by rules; miniature and instant-image, which draw.
+    Models of the providers are answered for by these; what the provider refuses is refused.
     Faults, swaps and quirks can be changed while it runs (POST /lab/faults, /lab/swaps,
     /lab/quirks), and GET /lab/report lists the requests of every account.
+
+    Examples of use:
+
+      scenewright mock serve --requests-per-minute 500 --latency 0.8 --fault 503=0.01
+
+      scenewright mock serve --like openrouter
+
+      scenewright mock serve --shape rate-limit-in-200
+
+    With one of the last two running, `scenewright doctor ACCOUNT` shows what a user would read of
+    such a server (docs/mock-providers.md).
     """
     if not (allow_remote or is_loopback(host)):
         raise fail(
             f"{host} can be reached from other machines, and the mock server requires no "
             "authentication: add --allow-remote if you want that"
         )
-    from scenewright.mock_providers.faults import parse_faults, parse_swaps
-    from scenewright.mock_providers.quirks import parse_quirks
+    from scenewright.mock_providers.faults import parse_faults, parse_quirks, parse_swaps
+    from scenewright.mock_providers.models import parse_models
     from scenewright.mock_providers.settings import MockSettings
 
     settings = MockSettings(
@@ -115,6 +162,12 @@ def serve(
         faults=parse_faults(fault or ()),
         swaps=parse_swaps(swap or ()),
         quirks=parse_quirks(quirk or ()),
+        like=like,
+        shape=shape,
+        load_seconds=30.0 if like or shape else 0.0,
+        lenient=lenient,
+        models=parse_models(model or ()),
+        tokens_per_second=tokens_per_second,
         seed=seed,
     )
     run_async(_serve(settings))

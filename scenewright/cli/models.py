@@ -1,4 +1,4 @@
-"""``scenewright models``: list, fetch, rehearse and serve models."""
+"""``scenewright models``: list, fetch, rehearse and serve models; update facts about them."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from scenewright.cli.console import (
     table_of,
 )
 from scenewright.cli.models_rehearse import rehearse
+from scenewright.cli.models_update import update
 from scenewright.cli.progress import confirm_transfer, show_transfer
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
     from scenewright.service.model_serving.args import ServingArgs
     from scenewright.service.model_serving.running import Place
 
-app = App(help="List, fetch, rehearse and serve models of the Hugging Face hub.")
+app = App(help="List, fetch, rehearse and serve models of the hub; update facts about models.")
 app.command()(rehearse)
+app.command()(update)
 _AGAIN = "Fetched files stay: the same command goes on from there."
 
 
@@ -262,7 +264,7 @@ def _report(name: str, plans: Iterable[RepositoryPlan], done: Pulled | None) -> 
                 **fields_of(plan, "commit", "licence", "gated", "refusal"),
                 "bytes": plan.size,
                 "bytes_here": plan.size_here,
-                "files": {file.name: file.size for file in plan.files},
+                "files": {file.path: file.size for file in plan.files},
             }
             for plan in plans
         ],

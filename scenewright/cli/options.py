@@ -63,6 +63,15 @@ Pictures = Annotated[
 Index = Annotated[
     int | None, typer.Option(help="Which scene of a file that holds several, from 0.")
 ]
+ReaderOption = Annotated[
+    str | None,
+    typer.Option(
+        "--with",
+        metavar="READER",
+        help="Parser of a sentence: llm (the profile's chat; default where it has one) or rules "
+        "(offline, English).",
+    ),
+]
 Judges = Annotated[
     list[str] | None,
     typer.Option(
@@ -109,6 +118,14 @@ ModelChange = Annotated[
         help="If a judge is served by another version than before: stop with an error (what is "
         "judged is kept), split the tables by version, or accept the mixture and note it. "
         "Default: what CONFIG says, else stop."
+    ),
+]
+IncludeDoubtful = Annotated[
+    bool,
+    typer.Option(
+        "--include-doubtful",
+        help="Draw and score items whose prompt could be read in another way, which are unscored "
+        "otherwise.",
     ),
 ]
 Sentinels = Annotated[

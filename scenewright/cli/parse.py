@@ -6,7 +6,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -20,22 +20,24 @@ from scenewright.cli.console import (
     debugging,
     fail,
     give,
+    labelled,
     note,
     run_async,
     say,
     write_file,
 )
+from scenewright.cli.intents import intent_lines, tell_intent
 from scenewright.cli.options import chosen_profile
-from scenewright.cli.refine import read_input
+from scenewright.cli.refine import read_argument, sentence_reader
 
 if TYPE_CHECKING:
-    from scenewright.agents.parsers.rules import Reading
     from scenewright.config.profiles import Profile
     from scenewright.config.settings import Settings
     from scenewright.core.facts import Fact
     from scenewright.core.ports.vision import Detection
     from scenewright.core.questions import Protocol
     from scenewright.core.scene import SceneGraph
+    from scenewright.runs.reading import ReadScene
 
 
 def parse(
@@ -51,7 +53,7 @@ def parse(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="Read this English caption as a sentence, even if it reads as triplets; - for "
+            help="Read this caption as a sentence, even if it reads as triplets; - for "
             "standard input.",
         ),
     ] = None,
@@ -63,8 +65,9 @@ def parse(
         typer.Option(
             "--with",
             metavar="READER",
-            help="Parser of a caption: rules (default, offline) or llm; of an image: llm (default "
-            "where the profile has one) or judges, which know only the miniature world.",
+            help="Parser of a sentence: llm (the profile's chat; default where it has one) or "
+            "rules (offline, English); of an image: llm (likewise) or judges, which know only the "
+            "miniature world.",
         ),
     ] = None,
     profile: Annotated[
@@ -115,18 +118,17 @@ def parse(
         # Warnings of model libraries are not about the scene.
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", FormatWarning)
-        found = _read(scene, caption, image, reader, profile, boxes, index)
-        graph = found.scene
+        graph = _read(scene, caption, image, reader, profile, boxes, index)
         text = dump_scene(graph, to) if to is not None else ""
         asked = () if to is not None else _asked(graph, profile, protocol)
     for warning in caught:
         note(f"note: {warning.message}")
-    if found.unread:
-        note(f"note: {found.warning}", "yellow")
+    if to is not None or as_json:
+        tell_intent(graph)
     if to is not None:
         _give(text, out)
     else:
-        give(as_json, _as_json(found, asked), _describe, graph, asked, facts)
+        give(as_json, _as_json(graph, asked), _describe, graph, asked, facts)
 
 
 def _read(
@@ -137,27 +139,34 @@ def _read(
     profile: str | None,
     boxes: Path | None,
     index: int | None,
-) -> Reading:
-    from scenewright.agents.parsers.rules import Reading
+) -> SceneGraph:
+    from scenewright.runs.reading import Sentence, read_scene
 
     if sum(given is not None for given in (scene, caption, image)) != 1:
         raise fail("name one thing to read: a SCENE, --caption or --image")
     if boxes is not None and image is None:
         raise fail("--boxes are boxes of an image: add --image")
+    settings, chosen = chosen_profile(profile)
     if scene is not None:
-        if reader is not None:
-            raise fail("--with is for --caption and --image: a SCENE is read by its format")
-        return read_input(scene, index)
+        return _without_warnings(read_argument(scene, index, chosen, settings, reader))
     if index is not None:
         raise fail("--index is for a file that holds several scenes: name it")
     if image is not None:
-        found = Reading(image_scene(image, reader, profile, boxes))
+        found = image_scene(image, reader, profile, boxes)
     else:
-        words = sys.stdin.read() if caption == "-" else str(caption)
-        found = caption_reading(words, reader, profile)
-    if not found.scene:
+        words = Sentence(sys.stdin.read() if caption == "-" else caption)
+        by = sentence_reader(reader)
+        found = _without_warnings(run_async(read_scene(words, chosen, settings, reader=by)))
+    if not found:
         raise fail("nothing was recognised in it: try another reader (--with)", Exit.FAILED)
     return found
+
+
+def _without_warnings(read: ReadScene) -> SceneGraph:
+    """Return what was read, after the warnings of the reading."""
+    for told in read.warnings:
+        note(f"warning: {told}", "yellow")
+    return read.scene
 
 
 def _give(text: str, out: Path | None) -> None:
@@ -185,19 +194,19 @@ def _protocol(name: str) -> Protocol:
     raise SceneError(f"unknown protocol {name!r}: use one of {', '.join(PROTOCOLS)}")
 
 
-def _as_json(found: Reading, facts: Sequence[Fact]) -> dict[str, Any]:
-    graph = found.scene
+def _as_json(graph: SceneGraph, facts: Sequence[Fact]) -> dict[str, Any]:
     return {
         "scene": graph.model_dump(mode="json"),
         "digest": graph.digest,
         "complexity": graph.complexity(),
         "level": graph.level(),
         "facts": facts,
-        "unread": [asdict(passage) for passage in found.unread],
+        **graph.intent.model_dump(mode="json", exclude={"sentence", "read_as"}),
     }
 
 
 def _describe(graph: SceneGraph, found: Sequence[Fact], with_facts: bool) -> None:
+    from scenewright.core.answers import in_lines
     from scenewright.core.questions import noun_phrase
     from scenewright.runs.report import words
 
@@ -206,38 +215,22 @@ def _describe(graph: SceneGraph, found: Sequence[Fact], with_facts: bool) -> Non
         say(Text.assemble((f"{item.id:<20} ", "bold"), noun_phrase(item)))
     for relation in graph.relations:
         say(f"{relation.source} {relation.predicate} {relation.target}")
+    if beside := intent_lines(graph):
+        where.print()
+        labelled(beside, 21, where)
     where.print()
     size = f"{words.count(len(graph.objects), 'object')}, "
     size += f"{words.count(len(graph.relations), 'relation')}, {words.count(len(found), 'fact')}"
     where.print(f"{size}; complexity {graph.complexity():g}, {graph.level()}")
     if with_facts:
         where.print()
-        for fact in found:
+        for fact in (line.fact for line in in_lines(found)):
             options = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"
             say(Text.assemble((f"{fact.statement}: ", "bold"), fact.question, options))
 
 
 T = TypeVar("T")
-CAPTION_READERS = ("rules", "llm")
 IMAGE_READERS = ("llm", "judges")
-
-
-def caption_reading(caption: str, reader: str | None, profile: str | None) -> Reading:
-    """Return what is read of ``caption`` by ``rules`` (default) or by the profile's ``llm``.
-
-    Raises ``SettingsError`` for another reader or a profile without a language model, the
-    parsers' errors otherwise.
-    """
-    from scenewright.agents.parsers.rules import Reading, read_caption
-
-    _check(reader, CAPTION_READERS, "a caption")
-    if reader != "llm":
-        return read_caption(caption)
-    from scenewright.agents.parsers.language import LanguageParser
-
-    settings, found = chosen_profile(profile)
-    parser = LanguageParser(_chat(found, settings, picture=False))
-    return Reading(_run(lambda: parser.parse(caption)))
 
 
 def image_scene(
@@ -246,10 +239,14 @@ def image_scene(
     """Return the scene of the file ``image``, read by the profile's ``llm`` or its ``judges``.
 
     The default is the language model where the profile has one. Judges are asked for the words
-    of the miniature world. ``boxes``: a file of detections for the language model. Raises like
-    :func:`caption_reading`, and ``ImageError`` for a file that is not an image.
+    of the miniature world. ``boxes``: a file of detections for the language model. Raises
+    ``SettingsError`` for another reader or a profile without a language model, the parsers' errors
+    otherwise, and ``ImageError`` for a file that is not an image.
     """
-    _check(reader, IMAGE_READERS, "an image")
+    from scenewright.config.profiles import SettingsError
+
+    if reader is not None and reader not in IMAGE_READERS:
+        raise SettingsError(f"--with {reader!r}: for an image use {' or '.join(IMAGE_READERS)}")
     from scenewright.core.images import load_image
     from scenewright.core.scene import SceneError
 
@@ -259,7 +256,7 @@ def image_scene(
     if (reader or ("llm" if _reads(found) else "judges")) == "llm":
         from scenewright.tools.vision.extraction.one_stage import PictureParser
 
-        parser = PictureParser(_chat(found, settings, picture=True))
+        parser = PictureParser(_chat(found, settings))
         return _run(lambda: parser.parse(picture, detections))
     if boxes is not None:
         raise SceneError("--boxes is for a language model: add --with llm, or leave it out")
@@ -315,13 +312,6 @@ def read_boxes(path: Path) -> list[Detection]:
     return found
 
 
-def _check(reader: str | None, known: tuple[str, ...], what: str) -> None:
-    from scenewright.config.profiles import SettingsError
-
-    if reader is not None and reader not in known:
-        raise SettingsError(f"--with {reader!r}: for {what} use {' or '.join(known)}")
-
-
 def _reads(profile: Profile) -> bool:
     """Return whether the profile has a language model that can read, which a script cannot."""
     from scenewright.config.profiles import CHAT_KINDS, split_judge
@@ -329,40 +319,35 @@ def _reads(profile: Profile) -> bool:
     return profile.chat is not None and split_judge(profile.chat)[0] not in CHAT_KINDS
 
 
-def _chat(profile: Profile, settings: Settings, *, picture: bool) -> Any:
-    """Return the profile's language model; for pictures with Scene-Bench's sampling if it can."""
-    from scenewright.config.profiles import SettingsError, split_judge
+def _chat(profile: Profile, settings: Settings) -> Any:
+    """Return the profile's language model, with Scene-Bench's sampling if it can."""
+    from scenewright.agents.judges.models import caps_of
+    from scenewright.config.profiles import split_judge
     from scenewright.config.settings import settings_with
     from scenewright.runs.model_factory import profiles
-
-    if profile.chat is None or not _reads(profile):
-        raise SettingsError(
-            f"the profile {profile.name} has no language model that reads: name another profile "
-            "with --profile, or write chat = 'kind:model' into this one, for example "
-            "'openai:gpt-6-luna'"
-        )
-    account, model = split_judge(profile.chat)
-    known = settings_with(profile, settings)
-    if not picture:
-        return profiles.chat_of(profile.chat, known, role="parser")
-    from scenewright.agents.judges.models import caps_of
+    from scenewright.runs.reading import chat_that_reads
     from scenewright.tools.vision.extraction.one_stage import sampling_of
 
+    chat = chat_that_reads(profile)
+    account, model = split_judge(chat)
     caps = caps_of(settings.account(account).provider, model, chats=True)
     return profiles.chat_of(
-        profile.chat, known, role="parser", overrides={"sampling": sampling_of(caps)}
+        chat,
+        settings_with(profile, settings),
+        role="parser",
+        overrides={"sampling": sampling_of(caps)},
     )
 
 
 def _run(read: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run ``read``; a failing language model ends the command with one line."""
     from scenewright.agents.chat.language_replies import ReplyError
-    from scenewright.agents.chat.model import ChatError
+    from scenewright.providers.clients.base import RequestError
     from scenewright.providers.retry import CallError
 
     try:
         return run_async(read())
-    except (CallError, ChatError, ReplyError) as error:
+    except (CallError, RequestError, ReplyError) as error:
         if debugging():
             raise
         raise fail(f"the language model read nothing: {error}", Exit.FAILED) from None

@@ -145,7 +145,7 @@ def score(
         style=style,
         store=store,
         at_once=at_once,
-        confirm=lambda usd: costs.agree(usd, limit_usd, yes, "raise --limit-usd"),
+        confirm=lambda usd, models: costs.agree(usd, limit_usd, yes, "raise --limit-usd", models),
         quiet=quiet,
     )
     give(as_json, rows, _print, rows, out)
@@ -167,10 +167,13 @@ def scored_rows(
     style: Path | None = None,
     store: Path | None = None,
     at_once: int = 16,
-    confirm: Callable[[float], None],
+    confirm: Callable[[float, Sequence[str]], None],
     quiet: bool,
 ) -> list[RealRow]:
-    """Score the pictures as :func:`score` does and write the rows; ``confirm`` takes dollars."""
+    """Score the pictures as :func:`score` does and write the rows.
+
+    ``confirm`` takes the dollars that are known, and the judges.
+    """
     from scenewright.agents.panel.panel import Panel
     from scenewright.config.settings import load_settings
     from scenewright.evals.studies.real.real_scorer import (
@@ -208,7 +211,7 @@ def scored_rows(
             )
             for label in dict.fromkeys(picture.label for picture in found):
                 scorer.check(schemas[label])
-            confirm(_forecast(scorer, found, schemas, place, quiet))
+            confirm(_forecast(scorer, found, schemas, place, quiet), specs)
             with show_progress("scoring", quiet, lines=False) as show:
                 done, spent = 0, 0.0
 

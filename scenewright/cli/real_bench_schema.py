@@ -82,7 +82,8 @@ def make(
     costs = expected(model, found)
     if not quiet:
         note(f"{len(found)} classes; at most {cost_line(model.name, costs)}")
-    agree(costs.usd or 0.0, limit_usd, yes, "raise --limit-usd")
+    unpriced = [model.name] if costs.usd is None else []
+    agree(costs.usd, limit_usd, yes, "raise --limit-usd", unpriced)
     with (
         Ledger(out.with_name(f"{out.name}.replies.db")) as ledger,
         show_progress("asking", quiet, lines=False) as show,

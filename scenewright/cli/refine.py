@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -24,15 +27,19 @@ from scenewright.cli.console import (
     run_async,
     say,
 )
+from scenewright.cli.intents import ask_back, intent_lines, tell_intent, tell_read
 from scenewright.cli.options import chosen_profile
 from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
-    from scenewright.agents.parsers.rules import Reading
+    from scenewright.config.profiles import Profile, SentenceReader
+    from scenewright.config.settings import Settings
     from scenewright.core.facts import ScoreCard
     from scenewright.core.scene import SceneGraph
+    from scenewright.graphs.events import SentenceReading
     from scenewright.runs.plan import RunPlan
     from scenewright.runs.preview import RunPreview
+    from scenewright.runs.reading import ReadScene, Sentence
     from scenewright.runs.report.record import RunView
 
 SceneArgument = Annotated[
@@ -55,29 +62,55 @@ SelfReportOption = Annotated[
 ]
 
 
-def read_input(source: str, index: int | None = None) -> Reading:
-    """Return what is read of a command's argument; a scene without objects ends the command.
+def graph_or_sentence(
+    source: str, index: int | None, profile: Profile, reader: SentenceReader | None
+) -> SceneGraph | Sentence:
+    """Return the graph of a command's argument, or the sentence for a language model to read.
 
-    Standard input (``-``) is always the text itself, never the name of a file.
+    Standard input (``-``) is always the text itself, never the name of a file. A scene without
+    objects ends the command.
     """
-    from scenewright.agents.parsers.rules import read_source, read_text
+    from scenewright.agents.parsers.rules import parse_caption
+    from scenewright.runs.reading import Sentence, reader_of
+    from scenewright.runs.reading import graph_or_sentence as read
 
-    found = read_text(sys.stdin.read(), index) if source == "-" else read_source(source, index)
-    if not found.scene:
+    who, is_text = reader_of(profile, reader), source == "-"
+    found = read(sys.stdin.read() if is_text else source, who, index, is_text=is_text)
+    if isinstance(found, Sentence) and who == "rules":
+        found = parse_caption(found)
+    if not found:
         raise fail("the scene has no objects: name at least one, for example 'red ball'")
     return found
 
 
-def read_scene(source: str, index: int | None = None) -> SceneGraph:
-    """Return the scene of a command's argument, with a warning of what was not understood."""
-    return told_of(read_input(source, index))
+def read_scene(source: str) -> SceneGraph:
+    """Return the scene of a correction, read by the rules, with a warning of what was not read."""
+    from scenewright.agents.parsers.rules import read_source
+
+    found = read_source(source)
+    tell_intent(found)
+    return found
 
 
-def told_of(found: Reading) -> SceneGraph:
-    """Return the scene that was read, with a warning of what was not understood."""
-    if found.unread:
-        note(f"warning: {found.warning}", "yellow")
-    return found.scene
+def read_argument(
+    source: str, index: int | None, profile: Profile, settings: Settings, reader: str | None
+) -> ReadScene:
+    """Return the scene of a command's argument, read by the profile's parser or by ``reader``."""
+    from scenewright.runs.reading import read_scene
+
+    chosen = sentence_reader(reader)
+    found = graph_or_sentence(source, index, profile, chosen)
+    return run_async(read_scene(found, profile, settings, reader=chosen))
+
+
+def sentence_reader(name: str | None) -> SentenceReader | None:
+    """Return the parser of ``--with``; ``SettingsError`` for another name."""
+    from scenewright.config.profiles import SentenceReader, SettingsError
+
+    readers: tuple[SentenceReader, ...] = get_args(SentenceReader)
+    if name is None or name in readers:
+        return next((one for one in readers if one == name), None)
+    raise SettingsError(f"--with {name!r}: for a sentence use {' or '.join(readers)}")
 
 
 def scene_line(scene: SceneGraph) -> str:
@@ -85,7 +118,7 @@ def scene_line(scene: SceneGraph) -> str:
     from scenewright.core.formats import dump_scene
     from scenewright.core.validation import cut_short
 
-    words = "; ".join(dump_scene(scene, "triplets").split("\n")).rstrip("; ")
+    words = "; ".join(dump_scene(scene.graph, "triplets").split("\n")).rstrip("; ")
     sizes = [(len(scene.objects), "object"), (len(scene.relations), "relation")]
     told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in sizes if count)
     return f"understood: {cut_short(words, 300)} ({told})"
@@ -120,7 +153,7 @@ def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
     Models="profile model strategy realism self_report reference_prompt noise on_model_change",
     Limits="rounds patience max_images max_seconds max_usd yes max_work max_judge_calls "
     "max_tool_calls",
-    Run="seed out fresh index show_plan",
+    Run="reader ask seed out fresh index show_plan",
     Output="as_json quiet",
 )
 def refine(
@@ -189,6 +222,7 @@ def refine(
         int, typer.Option(min=1, max=1000, help="Most tool calls of a director.")
     ] = 24,
     index: options.Index = None,
+    reader: options.ReaderOption = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin a new run instead of continuing this one.")
     ] = False,
@@ -220,6 +254,14 @@ def refine(
             help="Show the prompt, its tokens, the questions and the models; draw nothing.",
         ),
     ] = False,
+    ask: Annotated[
+        bool,
+        typer.Option(
+            "--ask",
+            help="Ask what is meant where the sentence can be read in several ways; needs a "
+            "terminal.",
+        ),
+    ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> Exit:
@@ -227,10 +269,6 @@ def refine(
 
     The same command continues an interrupted run, or shows the finished one.
     """
-    found = read_input(scene, index)
-    graph = told_of(found)
-    if not (quiet or show_plan):
-        note(scene_line(graph))
     from scenewright.config.settings import replaced_profile
 
     if profile is not None and model is not None:
@@ -240,17 +278,21 @@ def refine(
     if strategy is not None:
         _check_strategy(strategy)
     chosen = replaced_profile(profile, model, reference_prompt=reference_prompt, noise=noise)
+    by = sentence_reader(reader)
+    source = graph_or_sentence(scene, index, chosen, by)
     if not (quiet or show_plan):
+        if not isinstance(source, str):
+            note(scene_line(source))
         # Said before the imports and the loading, which take seconds.
         note(f"loading the models of profile {chosen.name}")
     from scenewright.graphs.state import Budget
     from scenewright.runs.plan import plan_run
 
-    plan = plan_run(
-        graph,
-        chosen,
+    plan_of = partial(
+        plan_run,
+        profile=chosen,
+        reader=by,
         out=out,
-        sentence=found.sentence,
         rounds=rounds,
         seed=seed,
         patience=patience,
@@ -268,13 +310,63 @@ def refine(
         resume=not fresh,
         on_model_change=on_model_change,
     )
+    from scenewright.cli.costs import agree_to_run, spending_limit
+
+    plan = plan_of(source)
+    agreed = plan.unread is not None and not show_plan
+    if agreed:
+        # A reading is paid for, so that its cost is asked about first.
+        plan = agree_to_run(plan, max_usd, yes, quiet)
+    elif plan.unread is not None and by == "llm":
+        limit, _ = spending_limit(plan, max_usd, yes)
+        plan = plan if limit == math.inf else plan.with_limit(limit)
+    if plan.unread is not None and (agreed or by == "llm"):
+        plan = _read_by_model(plan, quiet or show_plan)
+    if ask:
+        plan = _asked_back(plan, plan_of)
+    if plan.unread is None:
+        # As it is drawn: a model may know only another word of an object.
+        tell_intent(plan.scene, "`--ask` asks what is meant before anything is drawn")
     if show_plan:
         show_preview(plan, as_json=as_json)
         return Exit.OK
-    from scenewright.cli.costs import agree_to_run
-
-    plan = agree_to_run(plan, max_usd, yes, quiet)
+    if not agreed:
+        plan = agree_to_run(plan, max_usd, yes, quiet)
     return carried_out(plan, as_json=as_json, quiet=quiet)
+
+
+def _read_by_model(plan: RunPlan, quiet: bool, earlier: SentenceReading | None = None) -> RunPlan:
+    """Return ``plan`` with what its language model reads, told on standard error."""
+    from scenewright.runs.run_reading import read_plan
+
+    plan = run_async(read_plan(plan, earlier))
+    if plan.reading is not None and plan.reading.problem:
+        note(f"warning: {plan.reading.problem}", "yellow")
+    if not quiet:
+        note(scene_line(plan.scene))
+    return plan
+
+
+def _asked_back(plan: RunPlan, plan_of: Callable[..., RunPlan]) -> RunPlan:
+    """Return the plan of what the person at the terminal means; see :func:`ask_back`."""
+    from scenewright.agents.parsers.rules import parse_caption
+    from scenewright.runs.reading import Sentence
+
+    budget, reading = plan.options.budget, plan.reading
+
+    def within(made: RunPlan) -> RunPlan:
+        return made if budget.usd is None else made.with_limit(budget.usd)
+
+    def read(sentence: str) -> SceneGraph:
+        nonlocal reading
+        if reading is None:
+            return parse_caption(sentence)
+        found = _read_by_model(within(plan_of(Sentence(sentence))), True, reading)
+        reading = found.reading
+        return found.scene
+
+    scene = ask_back(plan.scene, read)
+    return plan if scene == plan.scene else within(plan_of(scene, reading=reading))
 
 
 def _check_strategy(name: str) -> None:
@@ -361,6 +453,7 @@ def score(
     scene: SceneArgument,
     profile: options.ProfileName = None,
     index: options.Index = None,
+    reader: options.ReaderOption = None,
     realism: Annotated[
         bool, typer.Option("--realism", help="Also judge how real each object looks.")
     ] = False,
@@ -378,12 +471,14 @@ def score(
             f"note: {scene} is the image, so the scene is {str(image)!r}: write IMAGE before SCENE"
         )
         image, scene = Path(scene), str(image)
-    graph = read_scene(scene, index)
     picture = load_image(image)
+    settings, chosen = chosen_profile(profile)
+    read = read_argument(scene, index, chosen, settings, reader)
+    tell_read(read)
     if not as_json:
-        note(scene_line(graph))
+        note(scene_line(read.scene))
         note("loading the judges")
-    found = run_async(ask(picture, graph, profile, realism=realism, self_report=self_report))
+    found = run_async(ask(picture, read, chosen, realism=realism, self_report=self_report))
     code = exit_code(found.loop)
     if as_json:
         # The figures that scripts look for come before the cards in full.
@@ -448,11 +543,19 @@ def _preview_lines(found: RunPreview) -> list[tuple[str, str]]:
     relations = "; ".join(str(relation) for relation in found.scene.relations)
     lines = [
         ("scene", names + (f"; {relations}" if relations else "")),
+        *intent_lines(found.scene),
+        *([("reader", found.reader)] if found.reader else []),
         ("draws", f"{found.backend} (profile {found.profile})"),
         ("composer", found.composer + (f", {found.chat}" if found.chat else "")),
     ]
     if found.prompt is not None:
-        lines += [("prompt", found.prompt), ("tokens", _tokens(found))]
+        lines.append(("prompt", found.prompt))
+        if found.negative_prompt:
+            lines.append(("avoids", found.negative_prompt))
+        lines += [("not drawn", passage.text) for passage in found.lost]
+        if found.added:
+            lines.append(("added", ", ".join(found.added)))
+        lines.append(("tokens", _tokens(found)))
         statements = {fact.id: fact.statement for fact in found.facts}
         lines += [("dropped", statements.get(id_, id_)) for id_ in found.facts_dropped]
     else:
@@ -466,6 +569,7 @@ def _preview_lines(found: RunPreview) -> list[tuple[str, str]]:
     lines += [(f"to {message.role}", message.text) for message in found.messages]
     for fact in found.facts:
         options = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"
+        options += "  (no)" if fact.expected == "no" else ""
         lines.append(("asks", f"{fact.question}{options}"))
     lines.append(("judges", ", ".join(found.judges) + f" (protocol {found.protocol})"))
     if found.cascade:

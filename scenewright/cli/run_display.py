@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scenewright.cli.console import table_of
+from scenewright.core.answers import FactLine, in_lines
 from scenewright.core.facts import ScoreCard
 from scenewright.graphs.events import (
     Answered,
@@ -86,7 +87,7 @@ def facts_table(view: RunView, console: Console, ids: bool = False) -> Table:
     """Return the loop's verdicts by fact and round.
 
     The last column has the report's verdicts of the kept round; with ``ids`` each fact's id
-    follows, as edits name it.
+    follows, as edits name it; without them, facts about one number are one.
     """
     best = view.best
     heads = [f"round {r.index}" + (" (kept)" if r is best else "") for r in view.rounds]
@@ -94,19 +95,27 @@ def facts_table(view: RunView, console: Console, ids: bool = False) -> Table:
     table = table_of("fact", *heads, *(["report judges"] if reported else []))
     if ids:
         table.add_column("id", overflow="fold", style="dim")
-    for fact in view.facts:
-        cells = [_verdict(r.verdict(fact.id), console, r.state(fact.id)) for r in view.rounds]
+    for line in [FactLine((fact,)) for fact in view.facts] if ids else in_lines(view.facts):
+        cells = []
+        for r in view.rounds:
+            fact = line.decided(r.verdicts("loop"))
+            cells.append(_verdict(r.verdict(fact.id), console, r.state(fact.id)))
         if reported and best is not None:
+            fact = line.decided(best.verdicts("report"))
             cells.append(_verdict(best.verdict(fact.id, "report"), console))
         if ids:
-            cells.append(Text(fact.id))
-        table.add_row(Text(fact.statement), *cells)
+            cells.append(Text(line.fact.id))
+        table.add_row(Text(line.fact.statement), *cells)
     return table
 
 
 def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
     """Return the labels and texts of a result: verdict, scores, reason of the end, files."""
-    lines = [("result", words.verdict_line(view.card("loop")))]
+    card, asked, best = view.card("loop"), view.scenes[-1], view.best
+    lines = [("result", words.verdict_line(card, asked.scene))]
+    lines += [("", said) for said in words.beside_graph(card, asked.scene, asked.facts)]
+    if best is not None and (said := words.changes_line(view.composed(best.index))):
+        lines.append(("prompt", said))
     for role, meaning in zip(ROLES, (LOOP, view.reporting.line), strict=True):
         card = view.card(role)
         if card is None:
@@ -129,7 +138,6 @@ def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
     lines.append(("stopped", f"{words.stop_line(view)}; {rounds}, {spent}{cost}"))
     for event in view.edits:
         lines.append(("edited", words.edit_line(event)))
-    best = view.best
     image = best.candidate.image if best is not None and best.candidate is not None else None
     path = view.image_path(image) if image else None
     if path is not None:
@@ -147,7 +155,8 @@ def score_words(card: ScoreCard) -> str:
 
 def card_lines(score: Score) -> list[tuple[str, str]]:
     """Return the labels and texts of the panels' result for one image."""
-    lines = [("result", words.verdict_line(score.loop))]
+    lines = [("result", words.verdict_line(score.loop, score.scene))]
+    lines += [("", said) for said in words.beside_graph(score.loop, score.scene, score.facts)]
     cards = [("the judges of the loop", score.loop)]
     if score.report is not None:
         own = score.reporting.kind == "self"
@@ -191,16 +200,18 @@ def score_table(score: Score, console: Console) -> Table:
         for group in score.answers
     ]
     panels = ["loop panel"] + (["report panel"] if score.report is not None else [])
-    needed = max(len(fact.statement) for fact in score.facts)
+    lines = in_lines(score.facts)
+    needed = max(len(line.fact.statement) for line in lines)
     if needed + sum(len(head) + 2 for head in (*panels, *heads)) > console.width:
         heads = [re.sub(r"([:/])(?=.)| (?=\()", r"\1\n", head) for head in heads]
     table = table_of("fact", *panels, *heads)
     loop = {v.fact_id: v for v in score.loop.verdicts}
     report = {v.fact_id: v for v in score.report.verdicts} if score.report is not None else {}
-    for fact in score.facts:
+    for line in lines:
+        fact = line.decided(loop)
         cells = [_verdict(loop.get(fact.id), console)]
         if score.report is not None:
-            cells.append(_verdict(report.get(fact.id), console))
+            cells.append(_verdict(report.get(line.decided(report).id), console))
         for answers in said.values():
             answer = answers.get(fact.id)
             cells.append(
@@ -208,7 +219,7 @@ def score_table(score: Score, console: Console) -> Table:
                 if answer is None
                 else mark(answer.state, answer.probability, console)
             )
-        table.add_row(Text(fact.statement), *cells)
+        table.add_row(Text(line.fact.statement), *cells)
     return table
 
 
@@ -279,6 +290,8 @@ class Lines:
             case Composed():
                 by = f" (by {words.author(event)})" if event.author else ""
                 by += f" [warning: {event.problem}]" if event.problem else ""
+                changed = words.changes_line(event)
+                by += f" [{changed}]" if changed else ""
                 return f"round {event.round}: {event.purpose} prompt{by}: {event.prompt}"
             case Planned():
                 return f"round {event.round}: {event.strategy}: {event.does} ({event.why})"
@@ -311,8 +324,7 @@ class Lines:
             case Paused():
                 return f"round {event.round}: the run waits for a person"
             case Finished():
-                why = words.REASONS.get(event.reason, event.reason)
-                return f"finished: {why}, kept round {event.best_round}"
+                return f"finished: {words.reason_words(event)}, kept round {event.best_round}"
         return ""
 
 
@@ -344,6 +356,9 @@ class _Screen:
                     self.notes.append(
                         f"round {event.round}: prompt by {words.author(event)} ({event.problem})"
                     )
+                if isinstance(event, Composed) and (changed := words.changes_line(event)):
+                    # Rounds share prompts.
+                    self.cut[changed] = f"{event.purpose} prompt: {changed}"
                 self._at(event.round, DOING[event.purpose])
                 self.step = (event.step, event.of) if isinstance(event, Step) else None
             case ToolCalled():

@@ -230,7 +230,9 @@ def run(
         return
     usd = sum(estimate.rest.usd for _, estimate in found)
     usd += sum(price.usd for price in prices)
-    agree(usd, LIMIT_USD, yes, "take a smaller --n")
+    forecasts = [*(estimate.rest for _, estimate in found), *prices]
+    unpriced = dict.fromkeys(name for forecast in forecasts for name in forecast.unpriced)
+    agree(usd, LIMIT_USD, yes, "take a smaller --n", unpriced)
     totals = [estimate.items for _, estimate in found] + [one.trial.items for one in own]
 
     @contextmanager
@@ -364,7 +366,9 @@ def _run_panel(
         _print_panel_plan(where, asked, chosen, plans, again, folder)
     if plan_only:
         return Exit.OK
-    agree(sum(one.costs.usd for one in plans) + again, asked.limit_usd, yes, "raise limit_usd")
+    usd = sum(one.costs.usd for one in plans) + again
+    unpriced = dict.fromkeys(name for one in plans for name in one.costs.unpriced)
+    agree(usd, asked.limit_usd, yes, "raise limit_usd", unpriced)
     with show_study_progress(quiet) as watch:
         study = run_and_free(
             run_study(

@@ -31,8 +31,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, Self
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -189,6 +191,22 @@ class AccountSpec(BaseModel):
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"{variable} is {url!r}: it must begin with http:// or https://")
         return self.model_copy(update={"base_url": url})
+
+    @property
+    def self_hosted(self) -> bool:
+        """Whether its server is one's own, where calls cost nothing.
+
+        It needs no key, or is on this machine or in a private network.
+        """
+        if self.provider == SERVE or self.key_variable == "":
+            return True
+        if self.base_url is None:
+            return self.provider in OWN_HOSTS
+        host = urlsplit(self.base_url).hostname or ""
+        try:
+            return not ip_address(host).is_global
+        except ValueError:
+            return "." not in host or host.endswith((".local", ".localhost", ".internal"))
 
     @property
     def zone_of_day(self) -> str:

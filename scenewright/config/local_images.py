@@ -39,6 +39,8 @@ class LoraSpec(FiniteModel):
     """Factor of its changes."""
     triggers: tuple[str, ...] = ()
     """Words that it was trained with, appended to every prompt."""
+    partial: bool = Field(default=False, exclude_if=lambda partial: not partial)
+    """Load it even if fewer than nine tenths of its layers belong to the model."""
 
     @model_validator(mode="before")
     @classmethod

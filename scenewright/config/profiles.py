@@ -28,7 +28,7 @@ Role = Literal["director", "composer", "parser", "questions", "grader", "judge"]
 """Role of a language model in a run or an evaluation."""
 DEFAULTS: Mapping[Role, int] = {
     "director": 2048,  # a thought and some calls of tools
-    "composer": 2048,  # a page of text; image models read far less
+    "composer": 1024,  # a page of text; image models read far less
     "parser": 4096,  # the graph of a long text, as JSON
     "questions": 2048,
     "grader": 2048,
@@ -81,9 +81,11 @@ RealismRepair = Literal["resample", "inpaint"]
 Aggregation = Literal["mean", "dawid_skene", "calibrated", "stacked", "majority", "agreement"]
 MEASURED: tuple[Aggregation, ...] = ("calibrated", "stacked")
 """Aggregations that need a calibration."""
-ComposerName = Literal["sentences", "grid", "triplets", "table6", "llm", "stages"]
+ComposerName = Literal["sentence", "sentences", "grid", "triplets", "table6", "llm", "stages"]
 CHAT_COMPOSERS: tuple[ComposerName, ...] = ("table6", "llm", "stages")
 """Composers that ask a language model."""
+SentenceReader = Literal["llm", "rules"]
+"""Parsers of sentences: the profile's language model, or the rules."""
 ComposerFailure = Literal["sentences", "fail"]
 ReferencePrompt = Literal["missing", "scene"]
 Noise = Literal["new", "same"]
@@ -171,7 +173,7 @@ def account_of(judge: str) -> str | None:
 
 _LOCAL_ONLY = (
     "adapter", "device", "dtype", "scheduler", "variant", "offload", "compile", "slicing", "cache",
-    "loras", "quantization", "prompt_upsampler",
+    "loras", "quantization", "prompt_upsampler", "base_model",
 )  # fmt: skip
 Offload = Literal["auto", "none", "parts", "layers"]
 
@@ -187,8 +189,13 @@ class BackendSpec(BaseModel):
     kind: str = LOCAL_BACKEND
     """``diffusers``, or the account of an image API (``openai``, ``gemini`` or one of yours)."""
     model: str = Field(min_length=1)
-    """A folder, a hub id, or ``miniature`` for the model that comes with the package; of an
-    account, the provider's name of the model."""
+    """A folder, a hub id, a ``*.safetensors`` file, or ``miniature`` for the model that comes with
+    the package; of an account, the provider's name of the model."""
+    base_model: str | None = Field(
+        default=None, min_length=1, exclude_if=lambda chosen: chosen is None
+    )
+    """Of a single file: the whole model, a folder or a hub id, that has what the file lacks; None:
+    the one that its family was published as."""
     adapter: AdapterSpec | None = None
     """IP-Adapter for reference images; None: the loop redraws without references."""
     loras: tuple[LoraSpec, ...] = ()
@@ -228,6 +235,14 @@ class BackendSpec(BaseModel):
     partial_images: int = Field(default=0, ge=0, le=16, exclude_if=lambda count: count == 0)
     """Pictures of a drawing while it is drawn, for the run's page; each takes time, and tokens of
     an account."""
+    max_references: int | None = Field(
+        default=None, ge=1, le=63, exclude_if=lambda count: count is None
+    )
+    """Most reference images of one picture, beside the picture that is changed; None: of an account
+    what the facts of its model say, on this machine 2."""
+    limits: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda limits: not limits)
+    """Of an account: what its model takes where the table of facts lacks it or is wrong: ``sizes``,
+    ``ratios``, ``masks``, … (docs/api-models.md)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -238,7 +253,7 @@ class BackendSpec(BaseModel):
         if not kind or not model:
             raise ValueError(
                 f"{value!r} is not a backend: write 'kind:model', for example "
-                "'diffusers:miniature' or 'openai:gpt-image-1'"
+                "'diffusers:miniature' or 'openai:gpt-image-2.6-flare'"
             )
         return {"kind": kind, "model": model}
 
@@ -248,7 +263,7 @@ class BackendSpec(BaseModel):
             raise ValueError(
                 f"{self.kind}:{self.model} is not a backend: write 'kind:model' with the kind "
                 f"{LOCAL_BACKEND} or an account, for example 'diffusers:miniature' or "
-                "'openai:gpt-image-1'"
+                "'openai:gpt-image-2.6-flare'"
             )
         if self.kind != LOCAL_BACKEND:
             wrong = [
@@ -258,10 +273,15 @@ class BackendSpec(BaseModel):
             ]
             if wrong:
                 raise ValueError(f"{', '.join(wrong)}: only for models on this machine, leave out")
-        for name in ("quality", "complexity"):
-            if self.kind == LOCAL_BACKEND and getattr(self, name) is not None:
+        for name in ("quality", "complexity", "limits"):
+            if self.kind == LOCAL_BACKEND and getattr(self, name):
                 raise ValueError(f"{name}: only for image APIs, leave it out")
         return self
+
+    def limits_over(self, declared: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the limits that an account declares for its model, with those of this spec."""
+        own = {} if self.max_references is None else {"pictures": 1 + self.max_references}
+        return {**(declared or {}), **own, **self.limits}
 
 
 class LocalJudgeSpec(BaseModel):
@@ -328,10 +348,12 @@ class Profile(BaseModel):
     about: str = ""
     """One sentence for lists."""
     backend: BackendSpec
-    composer: ComposerName = "sentences"
-    """Writes prompts: ``sentences`` (plain English, without a model), ``triplets`` (the paper's
-    baseline), ``table6`` (a language model with the paper's prompt as printed), ``llm`` (the same,
-    with our rules and a check that no fact is lost), ``stages`` (object by object), or ``grid``
+    composer: ComposerName = "sentence"
+    """Writes prompts: ``sentence`` (the sentence that the scene was read from; without one, as
+    ``sentences``), ``sentences`` (plain English from the graph, without a model), ``triplets``
+    (the paper's baseline), ``table6`` (a language model with the paper's prompt as printed),
+    ``llm`` (the same, with our rules and a check that no fact is lost), ``stages`` (object by
+    object), or ``grid``
     (the words of the miniature world). Default: ``llm`` where there is a ``chat``.
     """
     composer_failure: ComposerFailure = Field(
@@ -344,6 +366,10 @@ class Profile(BaseModel):
     """The language model ``kind:model`` that composes (``table6``, ``llm``, ``stages``), parses
     and directs (strategy ``director``); the kind is an account, or ``scripted`` for one without a
     model."""
+    reader: SentenceReader | None = Field(default=None, exclude_if=lambda chosen: chosen is None)
+    """Parser of sentences: the ``chat`` (``llm``), or the ``rules``, which need no model and read
+    English; None: ``llm`` where there is a ``chat`` with a key.
+    """
     composer_defaults: dict[str, dict[str, str]] = Field(default_factory=dict)
     """Attributes that ``grid`` adds to a class where the scene has none: ``{"tree": {"color":
     "green"}}``.
@@ -504,6 +530,10 @@ class Profile(BaseModel):
         if self.chat is None and (self.composer in CHAT_COMPOSERS or directs):
             asked = self.strategy if directs else f"composer {self.composer}"
             raise ValueError(f"the {asked} needs a language model: name one as chat = 'kind:model'")
+        if self.chat is None and self.reader == "llm":
+            raise ValueError(
+                "the reader llm needs a language model: name one as chat = 'kind:model'"
+            )
         if self.chat is not None and split_judge(self.chat)[0] == DECISION_KIND:
             raise ValueError(f"{self.chat} {NO_TEXT}: name a language model as chat")
         if self.aggregation in MEASURED and self.calibration is None:
@@ -600,11 +630,11 @@ def _decision_cascade(judges: object) -> dict[str, Any]:
 
 
 def _built_in(tables: Mapping[str, dict[str, Any]]) -> dict[str, Profile]:
-    """Return the profiles of ``tables``; ``like`` in one names another that it begins with."""
+    """Return the profiles of ``tables``; ``extends`` in one names another that it begins with."""
     found = {}
     for name, own in tables.items():
-        fields = tables[own["like"]] | own if "like" in own else dict(own)
-        fields.pop("like", None)
+        fields = tables[own["extends"]] | own if "extends" in own else dict(own)
+        fields.pop("extends", None)
         found[name] = Profile(name=name, **fields)
     return found
 

@@ -82,6 +82,9 @@ class Settings(BaseSettings):
     limit_usd: float = Field(default=5.0, gt=0)
     """Most dollars of one run from the command line, where its profile does not set it: asks before
     a run that may cost more, and begins no round after it. ``inf``: no limit."""
+    allow_unpriced: bool = False
+    """Whether models without a known price count as 0 dollars; else a limit in dollars that cannot
+    be kept for their sake is refused."""
     prices: Path | None = None
     """A TOML file with prices of models, which override the built-in ones."""
     answers: str | None = None
@@ -382,6 +385,10 @@ def _own(
         raise SettingsError(f"profiles extend each other in a circle: {' → '.join([*path, name])}")
     table = dict(tables[name])
     parent = table.pop("extends", None)
+    if "like" in table:
+        raise SettingsError(
+            f"profile {name!r} has like: write extends = {table['like']!r} to start from a profile"
+        )
     base: dict[str, Any] = {}
     if parent is not None:
         if parent in tables and parent != name:

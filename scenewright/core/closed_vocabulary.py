@@ -2,7 +2,8 @@
 
 A small judge answers any question, even about things that it never learned, and a detector of
 eighty classes never finds the eighty-first. Both would say *no*, or worse *yes*, without knowing.
-Such models name their words, and facts with other words are unscored without a call.
+Such models name their words, and facts with other words are unscored without a call. So are
+questions in free words that ask in no form of :mod:`scenewright.core.question_forms`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from scenewright.core.facts import Fact
-from scenewright.core.inflection import singular
+from scenewright.core.inflection import read_data, singular
+from scenewright.core.question_forms import asked_form, examples
 from scenewright.core.questions import NO_RELATION
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.core.validation import first_problem
@@ -27,8 +29,9 @@ from scenewright.core.vocabulary import converse, same_key, synonymous
 
 FILE = "vocabulary.json"
 """File in a model's folder that names its words."""
-Part = Literal["class", "attribute", "value", "predicate", "word"]
-"""What an unknown word names; ``word``: it occurs in the question, not in a part of the fact."""
+Part = Literal["class", "attribute", "value", "predicate", "word", "question"]
+"""What an unknown word names; ``word``: it occurs in the question, not in a part of the fact;
+``question``: all words are known, but nothing was learnt about what asks so."""
 
 _SHOWN = 12
 
@@ -46,6 +49,9 @@ _FORM = _words(
     "hold least fewer than more number size any some each all every if so it its as yes no true "
     "false answer please thing things object objects"
 )
+_KINDS = {
+    name: _words(listed) for name, listed in read_data("scenewright.core", "hypernyms.toml").items()
+}
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
@@ -108,7 +114,29 @@ class ClosedVocabulary:
             for word in asked
             if word != NO_RELATION and not self.knows_predicate(word)
         ]
-        return tuple(dict.fromkeys(found)) or self._unknown_words(fact)
+        if found or self._question(fact) is not None:
+            return tuple(dict.fromkeys(found))
+        unknown = self._unknown_words(fact)
+        if unknown or fact.classes or self._values is None:
+            return unknown
+        return (Unknown("question", fact.question),)
+
+    @property
+    def _values(self) -> tuple[tuple[str, str], ...] | None:
+        """Every attribute with its value; None if some words are open."""
+        if self.classes is None or self.attributes is None or None in self.attributes.values():
+            return None
+        return tuple(
+            (key, value) for key, values in self.attributes.items() for value in values or ()
+        )
+
+    def _question(self, fact: Fact) -> str | None:
+        """Return the question of a scene that one in free words means; None if it means none."""
+        if fact.classes or self.classes is None or (values := self._values) is None:
+            return None
+        if not fact.is_binary and not _is_choice(fact):
+            return None
+        return asked_form(fact.question, fact.options, self.classes, values)
 
     def unknown_object(self, item: SceneObject) -> tuple[Unknown, ...]:
         """Return words of an object outside of the vocabulary, its attributes among them."""
@@ -140,6 +168,20 @@ class ClosedVocabulary:
         """Return whether ``name`` or its singular is one of the classes."""
         return self.classes is None or bool(_forms(name) & _all_forms(self.classes))
 
+    def hypernym(self, name: str) -> str | None:
+        """Return the class that is drawn in place of ``name``; None for a known or strange one.
+
+        By the table of kinds (``hypernyms.toml``), then by the last word: a top hat is a hat.
+        """
+        if self.classes is None or self.knows_class(name):
+            return None
+        head = singular(name.rpartition(" ")[2].casefold())
+        for word in (singular(name.casefold()), head):
+            for known in self.classes:
+                if word in _KINDS.get(known, ()) or (word == head and word == known):
+                    return known
+        return None
+
     def knows_predicate(self, predicate: str) -> bool:
         """Return whether ``predicate`` or a synonym of it is one of the predicates."""
         return self.predicates is None or self.known_predicate(predicate) is not None
@@ -156,13 +198,18 @@ class ClosedVocabulary:
 
     def reason(self, unknown: Sequence[Unknown]) -> str:
         """Return why a fact with these unknown words is unscored, with the words that are known."""
+        if any(one.part == "question" for one in unknown):
+            some = " or ".join(
+                f"{one!r}" for one in examples(self.classes or (), self._values or ())
+            )
+            return f"cannot say: it answers questions such as {some}, and no other forms"
         said = " and ".join(str(one) for one in unknown)
         verb = "is" if len(unknown) == 1 else "are"
         known = "; ".join(dict.fromkeys(self._listed(one) for one in unknown))
         return f"{said} {verb} outside its vocabulary ({known})"
 
     def worded(self, fact: Fact) -> tuple[Fact, Mapping[str, str]]:
-        """Return ``fact`` with its relation's options in known words.
+        """Return ``fact`` with its relation's options in known words, asked as scenes ask.
 
         The second value leads back: option as asked → option of ``fact``.
 
@@ -170,6 +217,8 @@ class ClosedVocabulary:
         reads like another one then, gives its place to one of the asked predicate's rivals.
         ``fact`` must have no :meth:`unknown` words.
         """
+        if (question := self._question(fact)) is not None:
+            fact = fact.model_copy(update={"question": question})
         if self.predicates is None or not _is_choice(fact):
             return fact, {}
         back = {NO_RELATION: NO_RELATION}

@@ -16,22 +16,25 @@ import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FiniteModel, FrozenModel
 
-FactKind = Literal["object", "attribute", "relation", "realism"]
+FactKind = Literal["object", "attribute", "relation", "count", "text", "wish", "realism"]
 State = Literal["yes", "no", "void", "unscored"]
 ProbabilityMethod = Literal["logprob", "decision", "verbalized", "binary", "regression"]
 """Source of a probability: token probabilities, a decision model, the judge's own words, a bare yes
 or no, or a regressed score.
 """
 FACT_KINDS: tuple[FactKind, ...] = ("object", "attribute", "relation")
-"""Kinds of facts that a scene graph states, and that its scores are made of. Facts of the kind
-``realism`` are additional: they say that an object looks real.
+"""Kinds of facts that a scene graph states, and that its scores are made of."""
+STATED_KINDS: tuple[FactKind, ...] = (*FACT_KINDS, "count", "text")
+"""Kinds of facts that must hold: those of the graph, exact numbers and exclusions (``count``), and
+texts that no object bears. Of the others, ``wish`` is about the whole picture (its medium, light,
+weather …) and ``realism`` says that an object looks real.
 """
 RealismAspect = Literal["shape", "texture"]
 ASPECTS: tuple[RealismAspect, ...] = ("shape", "texture")
@@ -39,7 +42,9 @@ ASPECTS: tuple[RealismAspect, ...] = ("shape", "texture")
 UNSURE = 0.25
 """An object that was judged absent with a higher probability than this may be there all the same:
 what a scene says of it is asked, and may show it."""
-_OBJECT, _REALISM = "o:", "real:"
+_OBJECT, _REALISM, _WISH = "o:", "real:", "w:"
+_BESIDE = ("n:", "t:")
+"""Beginnings of ids of what is stated beside the graph: numbers and texts."""
 _ROUNDING = 1e-3
 """Allowed deviation of a distribution's sum from 1."""
 
@@ -49,13 +54,73 @@ def is_realism(fact_id: str) -> bool:
     return fact_id.startswith(_REALISM)
 
 
+def is_wish(fact_id: str) -> bool:
+    """Return whether the id belongs to a wish for the whole picture (``questions.wish_id``)."""
+    return fact_id.startswith(_WISH)
+
+
+def is_stated(fact_id: str) -> bool:
+    """Return whether the id is of a kind in :data:`STATED_KINDS`."""
+    return not fact_id.startswith((_REALISM, _WISH))
+
+
+def is_of_graph(fact_id: str) -> bool:
+    """Return whether the id is of a kind in :data:`FACT_KINDS`."""
+    return is_stated(fact_id) and not fact_id.startswith(_BESIDE)
+
+
 def is_object(fact_id: str) -> bool:
     """Return whether it is the id of an object's fact (``questions.object_fact_id``)."""
     return fact_id.startswith(_OBJECT)
 
 
+def reported_kinds(kinds: Iterable[FactKind]) -> tuple[FactKind, ...]:
+    """Return the kinds that a scene graph states, and the other ones that occur in ``kinds``."""
+    told = {*FACT_KINDS, *kinds}
+    return tuple(kind for kind in get_args(FactKind) if kind in told)
+
+
 class FactError(ValueError):
     """Answers, verdicts or facts that do not fit together."""
+
+
+MOST_OPTIONS = 26
+"""Most options of a question: they are lettered."""
+
+
+class Counting(FrozenModel):
+    """The question for a number that answers several facts, of a judge that counts."""
+
+    question: str
+    """``How many red balls are there in the image?``"""
+    statement: str
+    """What the facts say together, for people: ``exactly 3 balls``, ``at least 2 red balls``."""
+    least: int
+    """The number from which on the fact's own question is answered with yes."""
+    wanted: int
+    """The number in the scene."""
+    exact: bool = False
+    """Whether there must not be more."""
+
+    @property
+    def id(self) -> str:
+        """Id of the question among the facts of a scene."""
+        return f"c:{self.question}"
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The fields of a fact that is asked it: the options are numbers from 0.
+
+        The last one is ``3 or more``.
+        """
+        most = self.wanted + self.exact
+        options = (*map(str, range(most)), f"{most} or more")
+        return {
+            "statement": self.statement,
+            "question": self.question,
+            "options": options,
+            "expected": options[self.wanted],
+        }
 
 
 class Fact(FrozenModel):
@@ -67,7 +132,7 @@ class Fact(FrozenModel):
     """
     kind: FactKind
     subject: str
-    """Id of the object (of the relation's source)."""
+    """Id of the object (of the relation's source); empty of the whole picture."""
     target: str | None = None
     """Id of the relation's target."""
     predicate: str | None = None
@@ -82,7 +147,9 @@ class Fact(FrozenModel):
     vocabularies.
     """
     parents: tuple[str, ...] = ()
-    """Ids of facts that must hold before this one is asked; otherwise it is void."""
+    """Ids of facts that must hold before this one is asked; otherwise it is void. A protocol that
+    asks everything gives none: what a fact depends on all the same, :func:`dependencies` tells.
+    """
     statement: str
     """The fact in words, for people: ``red dog left of ball``."""
     question: str
@@ -94,6 +161,9 @@ class Fact(FrozenModel):
     by_label: str = Field(default="", exclude_if=lambda question: not question)
     """Of a relation between objects that the question describes by attributes: the question by
     class label, for a judge that sees no relationship between what the first one describes."""
+
+    counting: Counting | None = Field(default=None, exclude_if=lambda counting: counting is None)
+    """Of one of several facts about how many there are of something: the question for all."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -110,11 +180,24 @@ class Fact(FrozenModel):
         return self.kind == "object" and bool(self.classes) and (self.key or "").isdecimal()
 
     @property
+    def of_graph(self) -> bool:
+        """Whether a scene graph states it: an object, an attribute or a relation."""
+        return self.kind in FACT_KINDS
+
+    @property
     def asked_by_label(self) -> Fact | None:
         """Return the fact with its question by class label; None if it has none."""
         if not self.by_label:
             return None
         return self.model_copy(update={"question": self.by_label, "by_label": ""})
+
+    @property
+    def counted(self) -> Fact | None:
+        """Return the question for a number that answers this fact among others; None without."""
+        one = self.counting
+        if one is None or one.wanted + one.exact >= MOST_OPTIONS:
+            return None
+        return Fact(id=one.id, kind="count", subject="", classes=self.classes, **one.asked)
 
     @property
     def shows_objects(self) -> bool:
@@ -263,6 +346,22 @@ def rules_out(parent: Verdict, child: Fact) -> bool:
     if parent.state != "no":
         return parent.state == "void"
     return not (child.shows_objects and (parent.probability or 0.0) > UNSURE)
+
+
+def dependencies(facts: Sequence[Fact]) -> dict[str, tuple[str, ...]]:
+    """Return what each fact depends on: its id → ids of the facts without which it says nothing.
+
+    They are the same things under every protocol, which decides only whether they gate: a fact
+    of a scene that comes without parents depends on the objects that it is about. Who is asked
+    one by one, as people are, is not asked about what they denied.
+    """
+    things = {fact.subject: fact.id for fact in facts if fact.kind == "object" and fact.classes}
+    found = {}
+    for fact in facts:
+        about = (fact.subject, fact.target) if fact.kind in ("attribute", "relation") else ()
+        ends = dict.fromkeys(things[end] for end in about if end in things)
+        found[fact.id] = fact.parents or tuple(ends)
+    return found
 
 
 _TELLS: Mapping[State, int] = {"yes": 0, "unscored": 1, "no": 2, "void": 3}
@@ -467,7 +566,7 @@ def missing_graph(
     relations: set[tuple[str, str, str]] = set()
     for fact in every:
         state = by_id[tells.get(fact.id, fact.id)].state
-        if fact.kind == "realism" or state not in ("no", "void"):
+        if not fact.of_graph or state not in ("no", "void"):
             continue
         objects.add(fact.subject)
         if fact.kind == "relation" and fact.target is not None and fact.predicate is not None:
@@ -555,6 +654,11 @@ class ScoreCard(FrozenModel):
     """AttributeRecall: the same for attributes."""
     relations: Recall
     """RelationRecall (Eq. 3)."""
+    further: Recall = Field(default=Recall(), exclude_if=lambda recall: not recall.total)
+    """Exact numbers, exclusions and texts, which :attr:`fact_recall` counts and SGScore does not.
+    """
+    wishes: Recall = Field(default=Recall(), exclude_if=lambda recall: not recall.total)
+    """Wishes for the whole picture, which no score of facts counts."""
     realism: Recall = Recall()
     """Facts of realism, which no score of facts counts; empty if none were asked."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
@@ -596,6 +700,8 @@ class ScoreCard(FrozenModel):
             objects=Recall(**counts["object"]),
             attributes=Recall(**counts["attribute"]),
             relations=Recall(**counts["relation"]),
+            further=Recall(**{s: counts["count"][s] + counts["text"][s] for s in get_args(State)}),
+            wishes=Recall(**counts["wish"]),
             realism=Recall(**counts["realism"]),
             alpha=alpha,
         )
@@ -621,13 +727,21 @@ class ScoreCard(FrozenModel):
 
     @property
     def satisfied(self) -> bool:
-        """Whether every fact holds."""
-        return all(verdict.state == "yes" for verdict in self.verdicts)
+        """Whether every fact holds; a wish that no judge answered does not count."""
+        return all(
+            verdict.state == "yes" or (verdict.state == "unscored" and is_wish(verdict.fact_id))
+            for verdict in self.verdicts
+        )
 
     @property
     def stated(self) -> tuple[Verdict, ...]:
-        """Verdicts of stated facts: all but those of realism."""
-        return tuple(v for v in self.verdicts if not is_realism(v.fact_id))
+        """Verdicts of stated facts: all but wishes and those of realism."""
+        return tuple(v for v in self.verdicts if is_stated(v.fact_id))
+
+    @property
+    def of_graph(self) -> tuple[Verdict, ...]:
+        """Verdicts of the objects, attributes and relations."""
+        return tuple(v for v in self.verdicts if is_of_graph(v.fact_id))
 
     @property
     def unscored(self) -> int:

@@ -171,6 +171,27 @@ def to_rgb(image: Image.Image, name: str = "the image") -> Image.Image:
     return image.convert("RGB")
 
 
+EVEN = 2
+"""Most that the values of a channel (0 to 255) differ in a picture of one even colour: files of
+lossy formats round."""
+
+
+def nothing_drawn(image: Image.Image) -> str:
+    """Return why nothing can be judged in ``image``; empty for a picture of anything.
+
+    A picture of one even colour is what models give that computed no numbers, that filtered their
+    output or that were cut off; judges that look for nothing in it may find everything.
+    """
+    shades: Any = image.convert("RGB").getextrema()
+    if any(high - low > EVEN for low, high in shades):
+        return ""
+    colour = "#" + "".join(f"{low:02x}" for low, _ in shades)
+    return f"nothing is drawn on the picture: all of it is {NAMED.get(colour, colour)}"
+
+
+NAMED = {"#000000": "black", "#ffffff": "white"}
+
+
 def load_image(path: str | os.PathLike[str]) -> Image.Image:
     """Load a user's image file: RGB, upright as its EXIF tag says, transparency on white.
 

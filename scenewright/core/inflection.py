@@ -88,15 +88,22 @@ IRREGULAR_NOUNS = _LISTS.pairs("nouns", "irregular")
 _SINGULAR = {many: one for one, many in IRREGULAR_NOUNS.items()}
 _ENDS_IN_S = _LISTS.words("nouns", "ends_in_s")
 _ENDS_IN_E = _LISTS.words("nouns", "ends_in_e")
+_ENDS_IN_MEN = _LISTS.words("nouns", "ends_in_men")
+_ENDS_IN_MAN = _LISTS.words("nouns", "ends_in_man")
 _PLURAL_ONLY = _LISTS.words("nouns", "plural_only")
 
 
 def _is_plural(word: str) -> bool:
-    if word in _SINGULAR or word in _PLURAL_ONLY:
+    if word in _SINGULAR or word in _PLURAL_ONLY or _is_men(word):
         return True
     if word in IRREGULAR_NOUNS or word in _ENDS_IN_S or len(word) < 3:
         return False
     return word.endswith("s") and not word.endswith(("ss", "us"))
+
+
+def _is_men(word: str) -> bool:
+    """Return whether a word is a plural such as "groomsmen"."""
+    return word.endswith("men") and len(word) > 4 and word not in _ENDS_IN_MEN
 
 
 def _head(name: str) -> tuple[str, str, str]:
@@ -138,6 +145,8 @@ def plural(name: str) -> str:
         many = IRREGULAR_NOUNS[word]
     elif not (word.isascii() and word[-1].isalpha()):
         return name
+    elif word.endswith("man") and word not in _ENDS_IN_MAN:
+        many = f"{word[:-2]}en"
     elif word.endswith(("s", "x", "z", "ch", "sh")):
         many = word + "es"
     elif word.endswith("y") and word[-2:-1] not in ("", "a", "e", "i", "o", "u"):
@@ -162,6 +171,8 @@ def singular(name: str) -> str:
         return before + _cased(head, _SINGULAR[word]) + after
     if word in _PLURAL_ONLY or not _is_plural(word):
         return name
+    if _is_men(word):
+        return f"{before}{head[:-2]}an{after}"
     if word[:-1] in _ENDS_IN_E:
         return before + head[:-1] + after
     if word.endswith("ies") and len(word) > 4:
@@ -260,3 +271,34 @@ def participle(base: str) -> str:
     if base.endswith("y") and base[-2:-1] not in _VOWELS:
         return f"{base[:-1]}ied"
     return f"{base}{base[-1]}ed" if _doubles(base) else f"{base}ed"
+
+
+_SHORT_ING = 5
+_ENDINGS = ("er", "est", "y", "en", "ly", "ed", "ish")
+
+
+@lru_cache(maxsize=16384)
+def stems(word: str) -> frozenset[str]:
+    """Return the words of which a lower-case word may be a form, itself included.
+
+    They are for comparing: two forms of a word have one in common.
+
+    >>> sorted(stems("dogs")), bool(stems("happier") & stems("happy"))
+    (['dog', 'dogs'], True)
+    """
+    found = {word, singular(word)}
+    base = verb_base(word)
+    if base is not None:
+        found.add(base)
+    elif word.endswith("ing") and len(word) > _SHORT_ING:
+        # A verb that no list holds: "wagging", "spewing", "skiing".
+        stem = word.removesuffix("ing")
+        found |= {stem, f"{stem}e"} | ({stem[:-1]} if stem[-1] == stem[-2] else set())
+    for ending in _ENDINGS:
+        stem = word.removesuffix(ending)
+        if stem != word and len(stem) > 2:
+            found.add(stem)
+            if stem[-1] == stem[-2] or stem[-1] == "i":
+                # "Bigger" and "big", "happier" and "happy".
+                found.add(stem[:-1])
+    return frozenset(found)

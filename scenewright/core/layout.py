@@ -344,6 +344,25 @@ def inverted(mask: Image.Image) -> Image.Image:
     return ImageChops.invert(mask)
 
 
+def keep_outside(
+    drawn: Image.Image, kept: Image.Image, mask: Image.Image
+) -> tuple[Image.Image, float]:
+    """Return ``drawn`` with the pixels of ``kept`` where ``mask`` is black, and what changed.
+
+    That is the share (0 to 1) of all pixels that differ from ``kept``. ``kept`` and ``mask`` are
+    scaled to the size of ``drawn``; grey of the mask mixes both.
+    """
+    drawn, size = drawn.convert("RGB"), drawn.size
+    kept = kept.convert("RGB")
+    if kept.size != size:
+        kept = kept.resize(size, Image.Resampling.LANCZOS)
+        mask = mask.convert("L").resize(size, Image.Resampling.NEAREST)
+    found = Image.composite(drawn, kept, mask.convert("L"))
+    red, green, blue = ImageChops.difference(found, kept).split()
+    differs = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+    return found, 1 - differs.histogram()[0] / (size[0] * size[1])
+
+
 CONTEXT = 0.25
 """What a crop holds around what may change, as a share of the longer side of that."""
 SMALLEST = 0.5

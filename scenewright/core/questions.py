@@ -32,11 +32,27 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from scenewright.core.facts import ASPECTS, Fact, FactError, RealismAspect
+from scenewright.core.english import (
+    ONE,
+    SIDES,
+    article,
+    attribute_question,
+    described,
+    indefinite,
+    is_many,
+    is_mass,
+    listed,
+    state_follows_noun,
+    takes_article,
+)
+from scenewright.core.facts import ASPECTS, Counting, Fact, FactError, RealismAspect
 from scenewright.core.inflection import ing_form, plural, verb_base
+from scenewright.core.intent import Exclusion
 from scenewright.core.predicate_statistics import DEFAULT, PredicateStatistics, load_predicates
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.core.vocabulary import canonical, converse, turned, without_be
+from scenewright.core.wishes import wish_question
+from scenewright.core.wording import Names
 
 Protocol = Literal["scene-bench", "grounded"]
 PROTOCOLS: tuple[Protocol, ...] = ("scene-bench", "grounded")
@@ -49,34 +65,28 @@ _ASPECT_WORDS: dict[RealismAspect, str] = {
 """How OcR's prompts name the aspects (Liang et al., Sec. 4.1)."""
 _LOOKS_REAL = " has a realistic {}"
 
-_SOUNDS_LIKE_YOU = re.compile(
-    r"uni(?!n|m)|us[aeiu]|ut[ei]|eu|ewe|one\b|once\b|ukulele", re.IGNORECASE
-)
-_SILENT_H = re.compile(r"hour|honest|honou?r|heir", re.IGNORECASE)
 
+def noun_phrase(item: SceneObject, keys: Iterable[str] | None = None, many: bool = False) -> str:
+    """Return the object with its attributes: ``red metal box``, ``beaver that is standing``.
 
-def article(phrase: str) -> str:
-    """Return ``a`` or ``an``, by the sound ``phrase`` begins with."""
-    if _SILENT_H.match(phrase):
-        return "an"
-    vowel = phrase[:1].lower() in ("a", "e", "i", "o", "u")
-    return "an" if vowel and not _SOUNDS_LIKE_YOU.match(phrase) else "a"
-
-
-def noun_phrase(item: SceneObject, keys: Iterable[str] | None = None) -> str:
-    """Return the object with attribute values before the class label: ``red metal box``.
-
-    ``keys`` selects attributes (None: all). Values that the label or another key repeats are left
-    out.
+    ``keys`` selects attributes (None: all), ``many`` asks for the plural. Values that the label or
+    another key repeats are left out.
     """
-    wanted = None if keys is None else set(keys)
-    said = set(item.name.casefold().split())
-    words: list[str] = []
-    for key, value in item.attributes.items():
-        if (wanted is None or key in wanted) and value.casefold() not in said:
-            said.add(value.casefold())
-            words.append(value)
-    return " ".join([*words, item.name])
+    said = described(item, None if keys is None else tuple(keys))
+    ordered = said.before
+    name = plural(item.name) if many else item.name
+    several = many or is_many(item.name)
+    clauses = [f"{'are' if several else 'is'} {listed(said.states)}"] if said.states else []
+    for text in said.texts:
+        clauses.append(f'{"say" if several else "says"} "{text}"')
+    behind = [*said.behind, *([f"that {listed(clauses)}"] if clauses else [])]
+    return " ".join([*ordered, name, *behind])
+
+
+def relation_statement(source: SceneObject, predicate: str, target: SceneObject) -> str:
+    """Return a relation in the scene's words, with the adjectives of its ends."""
+    first, second = (" ".join([*described(item).before, item.name]) for item in (source, target))
+    return f"{first} {predicate} {second}"
 
 
 def distinguishing_keys(scene: SceneGraph, item: SceneObject) -> tuple[str, ...] | None:
@@ -89,6 +99,14 @@ def distinguishing_keys(scene: SceneGraph, item: SceneObject) -> tuple[str, ...]
     returned then.
     """
     return _Class(item.name, scene.objects).distinguishing_keys(item)
+
+
+def keys_of_one(scene: SceneGraph, item: SceneObject) -> tuple[str, ...]:
+    """Return the keys by which "one of the red dogs" means ``item``.
+
+    What all instances of the class are doing tells nothing.
+    """
+    return _Class(item.name, scene.objects).keys_of_one(item)
 
 
 SETS_TRIED = 4096
@@ -106,6 +124,7 @@ class _Class:
         self.items = [one for one in objects if one.name == name]
         self._bits = {one.id: 1 << at for at, one in enumerate(self.items)}
         self._having: dict[str, int] = {}
+        self._values = Counter(pair for one in self.items for pair in one.attributes.items())
         for one in self.items:
             for value in one.attributes.values():
                 folded = value.casefold()
@@ -135,6 +154,14 @@ class _Class:
                     return self._needed(tuple(having), alone)
         return None
 
+    def keys_of_one(self, item: SceneObject) -> tuple[str, ...]:
+        """Return as the function of this name."""
+        return tuple(
+            pair[0]
+            for pair in item.attributes.items()
+            if self._values[pair] < len(self.items) or not described(item, pair[:1]).states
+        )
+
     def _needed(
         self, keys: tuple[str, ...], alone: Callable[[Iterable[str]], bool]
     ) -> tuple[str, ...]:
@@ -150,16 +177,20 @@ class _Scene:
 
     def __init__(self, graph: SceneGraph) -> None:
         self.graph = graph
-        self.items = {item.id: item for item in graph.objects}
+        self._names = Names(graph)
+        self.items = {item.id: self._names.as_written(item) for item in graph.objects}
         self._classes: dict[str, _Class] = {}
         self._keys: dict[str, tuple[str, ...] | None] = {}
         self._orders: dict[str, tuple[str, ...]] = {}
         self._places: dict[str, int] = {}
         self._sharing: dict[tuple[str, str], int] = {}
+        self._alike: Counter[tuple[str, str, str]] = Counter()
         self._holding: dict[tuple[frozenset[str], frozenset[str]], frozenset[str]] = {}
         self._of: dict[str, frozenset[str]] = {}
         self._phrases: dict[str, str] = {}
         self._referring: dict[str, str] = {}
+        self.exact = frozenset(_exact_classes(graph))
+        """Classes of which there must not be more."""
         self._ends = _ends_of(graph)
         self._leaving: dict[str, list[Relation]] = {}
         self._arriving: dict[str, list[Relation]] = {}
@@ -188,18 +219,30 @@ class _Scene:
         """Return the words by which a question means ``item``."""
         if item.id not in self._referring:
             keys = self.keys(item)
-            self._referring[item.id] = (
-                f"one of the {plural(self.phrase(item))}"
-                if keys is None
-                else f"the {noun_phrase(item, keys)}"
-            )
+            if keys is None:
+                shown = self.class_of(item).keys_of_one(item)
+                said = f"one of the {noun_phrase(item, shown, many=True)}"
+            else:
+                said = noun_phrase(item, keys)
+                said = said if keys == () and self.is_bare(item) else f"the {said}"
+            self._referring[item.id] = said
         return self._referring[item.id]
+
+    def is_bare(self, item: SceneObject) -> bool:
+        """Return whether a label takes no article: "Mona Lisa", "someone"."""
+        if not takes_article(item.name):
+            return True
+        return self.is_proper(item) and self._names.article_of(item.name) != "the"
+
+    def is_proper(self, item: SceneObject) -> bool:
+        """Return whether a label is a proper name."""
+        return self._names.is_proper(item.name)
 
     def told_by_attributes(self, item: SceneObject) -> bool:
         """Whether :meth:`referring_phrase` names attributes of ``item``."""
         keys = self.keys(item)
-        described = self.phrase(item) if keys is None else self.referring_phrase(item)[4:]
-        return described != item.name
+        shown = self.class_of(item).keys_of_one(item) if keys is None else keys
+        return noun_phrase(item, shown) != item.name
 
     def order(self, item: SceneObject) -> tuple[str, ...]:
         """Return :func:`instance_order` of the class of ``item``."""
@@ -217,13 +260,35 @@ class _Scene:
     def sharing(self, item: SceneObject, key: str) -> int:
         """Return the position, from 1, of ``item`` in its class among equal values of ``key``."""
         if (item.id, key) not in self._sharing:
-            counted: Counter[str] = Counter()
             for one in self.order(item):
                 value = self.items[one].attributes.get(key)
                 if value is not None:
-                    counted[value] += 1
-                    self._sharing[one, key] = counted[value]
+                    self._alike[item.name, key, value] += 1
+                    self._sharing[one, key] = self._alike[item.name, key, value]
         return self._sharing[item.id, key]
+
+    def counting(self, item: SceneObject, key: str | None = None) -> Counting | None:
+        """Return how the facts of a class, or of those with a value of ``key``, are counted.
+
+        None where one fact says it all.
+        """
+        if key is None:
+            least, wanted, exact = self.place(item), len(self.order(item)), item.name in self.exact
+        else:
+            least, exact = self.sharing(item, key), False
+            wanted = self._alike[item.name, key, item.attributes[key]]
+        if wanted + exact < 2:
+            return None
+        keys = () if key is None else (key,)
+        some = noun_phrase(item, keys, many=True)
+        said = some if wanted > 1 else noun_phrase(item, keys)
+        return Counting(
+            question=_how_many(some),
+            statement=f"{'exactly' if exact else 'at least'} {wanted} {said}",
+            least=least,
+            wanted=wanted,
+            exact=exact,
+        )
 
     def meant(self, item: SceneObject, protocol: Protocol) -> frozenset[str]:
         """Return ids of the objects that the question's words for ``item`` may mean."""
@@ -332,6 +397,16 @@ def realism_fact_id(object_id: str, aspect: RealismAspect) -> str:
     return f"real:{_part(object_id)}:{aspect}"
 
 
+def number_fact_id(name: str, number: int) -> str:
+    """Return id of the fact that there are not more than ``number`` of a class: ``n:dog:2``."""
+    return f"n:{_part(name)}:{number}"
+
+
+def wish_id(kind: str, text: str) -> str:
+    """Return id of a wish for the whole picture: ``w:medium:oil painting``."""
+    return f"w:{kind}:{_part(text)}"
+
+
 def instance_order(scene: SceneGraph, name: str) -> tuple[str, ...]:
     """Return the ids of a class's objects in counting order.
 
@@ -356,27 +431,73 @@ def _counted(scene: _Scene, item: SceneObject, count: int) -> str:
 
 def _object_question(scene: _Scene, item: SceneObject, protocol: Protocol) -> tuple[str, str]:
     """Return the question, and the statement for people."""
-    ordinal = scene.place(item)
-    if protocol == "scene-bench" or ordinal == 1:
+    if protocol == "scene-bench":
         return f"Is there {article(item.name)} {item.name} in the image?", item.name
+    ordinal = scene.place(item)
+    if ordinal == 1:
+        return _is_there(scene, item), item.name
     return (
         f"Are there at least {ordinal} {plural(item.name)} in the image?",
         f"{item.name} (number {ordinal})",
     )
 
 
+def _is_there(scene: _Scene, item: SceneObject, key: str | None = None) -> str:
+    """Return the question whether one is there, with its value of ``key``."""
+    if scene.is_proper(item):
+        named = item.name if scene.is_bare(item) else f"the {item.name}"
+        return f"Is {named} in the image?"
+    phrase = noun_phrase(item, () if key is None else (key,))
+    seen = _seen(item, key)
+    if is_many(item.name):
+        return f"Are there {seen}?"
+    if key is None and item.name.casefold() in ONE:
+        return f"Is the {item.name} in the image?"
+    single = len(scene.order(item)) == 1
+    bare = (is_mass(item.name) and single) or not takes_article(item.name)
+    begin = "" if bare else f"{article(phrase)} "
+    return f"Is there {begin}{seen}?"
+
+
+def _seen(item: SceneObject, key: str | None, many: bool = False) -> str:
+    """Return what is asked for in the image: ``dog sitting in the image``."""
+    phrase = noun_phrase(item, () if key is None else (key,), many)
+    front, said, state = phrase.partition(
+        " that are " if many or is_many(item.name) else " that is "
+    )
+    if said and state_follows_noun(state):
+        return f"{front} {_in_image(state)}"
+    return _in_image(phrase)
+
+
+def _in_image(words: str) -> str:
+    """Return words with the image: ``sitting in the image``, ``in the background of the image``."""
+    place = words.partition(" ")[0] in ("in", "on", "at")
+    of = place and words.split()[-1] in SIDES - {"air", "sky", "back", "side", "front"}
+    return f"{words} {'of' if of else 'in'} the image"
+
+
+def _how_many(some: str) -> str:
+    """Return the question for the number of ``dogs``, or of ``dogs that are sitting``."""
+    front, _, state = some.partition(" that are ")
+    return f"How many {front} are {_in_image(state or 'there')}?"
+
+
 def _attribute_question(scene: _Scene, item: SceneObject, key: str, protocol: Protocol) -> str:
-    value = item.attributes[key]
-    if protocol == "scene-bench" or len(scene.order(item)) == 1:
-        return f"Is the {item.name} {value}?"
+    if protocol == "scene-bench":
+        return f"Is the {item.name} {item.attributes[key]}?"
+    if len(scene.order(item)) == 1:
+        subject = item.name if scene.is_bare(item) else f"the {item.name}"
+        many = is_many(item.name) and not scene.is_proper(item)
+        return attribute_question(item, key, subject, many)
     ordinal = scene.sharing(item, key)
-    phrase = noun_phrase(item, (key,))
     if ordinal == 1:
-        return f"Is there {article(phrase)} {phrase} in the image?"
-    return f"Are there at least {ordinal} {plural(phrase)} in the image?"
+        return _is_there(scene, item, key)
+    return f"Are there at least {ordinal} {_seen(item, key, many=True)}?"
 
 
 def _relation_question(first: str, second: str) -> str:
+    # Of two that no words tell apart both are "one of the dogs": the shipped judges learnt it so.
     return f"What is the relationship between {first} and {second} in the image?"
 
 
@@ -415,7 +536,7 @@ def _relation_fact(
         predicate=relation.predicate,
         classes=(source.name, target.name),
         parents=parents,
-        statement=f"{scene.phrase(source)} {relation.predicate} {scene.phrase(target)}",
+        statement=relation_statement(source, relation.predicate, target),
         question=_relation_question(first, second),
         by_label=by_label,
         options=relation_options(
@@ -452,7 +573,8 @@ def _facts_in(scene: SceneGraph, form: QuestionForm) -> tuple[Fact, ...]:
     if isinstance(known, str):
         known = load_predicates(known)
     stated = facts_of(scene, form.protocol, predicates=known)
-    return (*stated, *realism_facts_of(scene)) if form.realism else stated
+    wishes = () if form.protocol == "scene-bench" else wishes_of(scene)
+    return (*stated, *wishes, *(realism_facts_of(scene) if form.realism else ()))
 
 
 def facts_of(
@@ -463,10 +585,11 @@ def facts_of(
 ) -> tuple[Fact, ...]:
     """Return all facts of ``scene``: objects, then attributes, then relations, in its order.
 
-    Deterministic in its arguments; ``seed`` orders the options of the ``grounded`` protocol,
-    ``predicates`` says where wrong options come from (default: ``general``). Source: Scene-Bench
-    Sec. 3.2. Raises ``ValueError`` for an unknown protocol and ``FactError`` for a relation that
-    says "no visible relationship".
+    ``grounded`` adds what a sentence says beside the graph: exact numbers, exclusions, and texts
+    that no object bears. Deterministic in its arguments; ``seed`` orders the options of the
+    ``grounded`` protocol, ``predicates`` says where wrong options come from (default:
+    ``general``). Source: Scene-Bench Sec. 3.2. Raises ``ValueError`` for an unknown protocol and
+    ``FactError`` for a relation that says "no visible relationship".
     """
     if protocol not in PROTOCOLS:
         raise ValueError(f"unknown protocol {protocol!r}: use one of {', '.join(PROTOCOLS)}")
@@ -484,6 +607,7 @@ def facts_of(
                 classes=(item.name,),
                 statement=statement,
                 question=question,
+                counting=None if protocol == "scene-bench" else known.counting(item),
             )
         )
     for item in scene.objects:
@@ -502,11 +626,103 @@ def facts_of(
                         else (_counted(known, item, known.sharing(item, key)),)
                     ),
                     statement=f"{item.name} is {value}",
-                    question=_attribute_question(known, item, key, protocol),
+                    question=_attribute_question(known, known.items[item.id], key, protocol),
+                    counting=None if protocol == "scene-bench" else known.counting(item, key),
                 )
             )
     facts.extend(_relation_fact(known, r, protocol, seed, predicates) for r in scene.relations)
+    if protocol != "scene-bench" and scene.intent:
+        facts.extend(_numbers(known))
+        facts.extend(_exclusion_fact(known, one) for one in scene.intent.exclusions)
+        facts.extend(_text_fact(text) for text in scene.intent.texts)
     return tuple(facts)
+
+
+def _exact_classes(graph: SceneGraph) -> Iterator[str]:
+    """Yield the classes whose number was said as an exact one."""
+    exact: set[str] = set()
+    for count in graph.intent.counts:
+        if count.kind == "exact" and count.number == len(count.objects):
+            exact.update(count.objects)
+    loose = {item.name for item in graph.objects if item.id not in exact}
+    yield from (item.name for item in graph.objects if item.name not in loose)
+
+
+def _numbers(scene: _Scene) -> Iterator[Fact]:
+    """Yield a fact for each class whose number is exact: that there are not more of it."""
+    first = {item.name: item for item in reversed(scene.graph.objects)}
+    for name in dict.fromkeys(item.name for item in scene.graph.objects):
+        counting = scene.counting(first[name])
+        if counting is None or not counting.exact:
+            continue
+        number = counting.wanted
+        yield Fact(
+            id=number_fact_id(name, number),
+            kind="count",
+            subject=first[name].id,
+            key=str(number),
+            classes=(name,),
+            parents=(_counted(scene, first[name], number),),
+            statement=counting.statement,
+            question=f"Are there at least {number + 1} {plural(name)} in the image?",
+            expected="no",
+            counting=counting.model_copy(update={"least": number + 1}),
+        )
+
+
+def _exclusion_fact(scene: _Scene, excluded: Exclusion) -> Fact:
+    name = excluded.name
+    # One is too many, and judges that know few words know this question.
+    question = f"Is there {indefinite(name)} in the image?"
+    parents: tuple[str, ...] = ()
+    if excluded.of is not None:
+        bearer = scene.items[excluded.of]
+        referred = scene.referring_phrase(bearer)
+        does = "Do" if is_many(bearer.name) and not referred.startswith("one of ") else "Does"
+        question = f"{does} {referred} have {indefinite(name)}?"
+        parents = (_counted(scene, bearer, 1),)
+    return Fact(
+        id=f"{number_fact_id(name, 0)}{f':{_part(excluded.of)}' if excluded.of else ''}",
+        kind="count",
+        subject=excluded.of or "",
+        key="0",
+        classes=(name,),
+        parents=parents,
+        statement=excluded.text,
+        question=question,
+        expected="no",
+    )
+
+
+def _text_fact(text: str) -> Fact:
+    return Fact(
+        id=f"t:{_part(text)}",
+        kind="text",
+        subject="",
+        value=text,
+        statement=f'the text "{text}"',
+        question=f'Is the text "{text}" written in the image?',
+    )
+
+
+def wishes_of(scene: SceneGraph) -> tuple[Fact, ...]:
+    """Return a fact for each wish of a sentence for the whole picture, but its quality and format.
+
+    Judges with a closed vocabulary are not asked them.
+    """
+    asked = (one for one in scene.intent.globals if one.kind not in ("quality", "aspect"))
+    return tuple(
+        Fact(
+            id=wish_id(one.kind, one.text),
+            kind="wish",
+            subject="",
+            key=one.kind,
+            value=one.text,
+            statement=one.text,
+            question=wish_question(one),
+        )
+        for one in asked
+    )
 
 
 def realism_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:

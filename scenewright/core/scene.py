@@ -12,18 +12,20 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
+from scenewright.core.intent import Doubt, Intent
 from scenewright.core.validation import FrozenModel
 
 if TYPE_CHECKING:
@@ -31,6 +33,11 @@ if TYPE_CHECKING:
 
 MAX_NAME_LENGTH = 200
 MAX_ID_LENGTH = MAX_NAME_LENGTH + 20
+COMPOSED = (
+    "the scene was changed: prompts are composed of its graph and of what the sentence says of the "
+    "whole picture"
+)
+"""Note of a scene whose sentence no longer says it."""
 MAX_OBJECTS = 512
 MAX_RELATIONS = 4096
 
@@ -39,6 +46,9 @@ Level = Literal["simple", "medium", "hard"]
 # Validators say what is wrong in our own words; the published schemas have the same limits.
 _NAME_SCHEMA: dict[str, Any] = {"minLength": 1, "maxLength": MAX_NAME_LENGTH}
 _ID_SCHEMA: dict[str, Any] = {"minLength": 1, "maxLength": MAX_ID_LENGTH}
+
+# Callers hand it on as they got it: its fields would be most of a tool's description.
+_INTENT_SCHEMA: dict[str, Any] = {"type": "object"}
 
 _SPACE = re.compile(r"\s+")
 
@@ -205,6 +215,10 @@ class SceneGraph(FrozenModel):
         default=(), json_schema_extra={"maxItems": MAX_RELATIONS, "uniqueItems": True}
     )
     """Directed edges; both ends are objects of this scene, each triple occurs once."""
+    intent: Annotated[Intent, WithJsonSchema(_INTENT_SCHEMA)] = Field(
+        default_factory=Intent, exclude_if=lambda intent: not intent
+    )
+    """What was said beside it."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -246,6 +260,12 @@ class SceneGraph(FrozenModel):
                     f"{relation.target}' is listed twice: keep one"
                 )
             seen.add(said)
+        named = (one.of for one in self.intent.exclusions if one.of is not None)
+        lost = [one for one in (*named, *self.intent.counted) if one not in ids]
+        if lost:
+            raise SceneError(
+                f"intent: {lost[0]!r} is not an object of the scene: take out what names it"
+            )
         return self
 
     def __contains__(self, object_id: object) -> bool:
@@ -312,12 +332,14 @@ class SceneGraph(FrozenModel):
         return SceneGraph(
             objects=tuple(item for item in self.objects if item.id in wanted),
             relations=tuple(kept),
+            intent=self.intent.of(wanted),
         )
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """Return a ``MultiDiGraph``.
 
-        Nodes have ``name`` and ``attributes``, edges ``predicate``.
+        Nodes have ``name`` and ``attributes``, edges ``predicate``, and the graph ``intent`` if
+        something was said beside it.
         """
         # Few need it, and it takes a quarter of a second to import.
         import networkx as nx
@@ -327,7 +349,65 @@ class SceneGraph(FrozenModel):
             graph.add_node(item.id, name=item.name, attributes=dict(item.attributes))
         for relation in self.relations:
             graph.add_edge(relation.source, relation.target, predicate=relation.predicate)
+        if self.intent:
+            said = self
+            if self.sentence:
+                # It gives its edges by their source, and the sentence says them in that order too.
+                ends = graph.edges(data="predicate")
+                edges = tuple(Relation(source=a, predicate=p, target=b) for a, b, p in ends)
+                said = self.model_copy(update={"relations": edges}).said_as(self.intent)
+            graph.graph["intent"] = said.intent.model_dump(mode="json")
         return graph
+
+    def said_as(self, intent: Intent) -> SceneGraph:
+        """Return the graph as what was read of the sentence of ``intent``."""
+        read = intent.model_copy(update={"read_as": self.graph.digest})
+        return self.model_copy(update={"intent": read})
+
+    @property
+    def graph(self) -> SceneGraph:
+        """The objects and relations alone."""
+        return self.model_copy(update={"intent": Intent()}) if self.intent else self
+
+    @property
+    def sentence(self) -> str:
+        """The sentence that says this graph; empty without one, and after an edit of the graph."""
+        said = self.intent.sentence
+        return said if said and self.intent.read_as == self.graph.digest else ""
+
+    @property
+    def english(self) -> str:
+        """As :attr:`sentence`, in English: translated where it is in another language."""
+        return self.sentence and (self.intent.english or self.sentence)
+
+    def sentence_for(self, languages: Collection[str]) -> str:
+        """Return :attr:`sentence` for a model of ``languages`` (``*``: any), else in English."""
+        understood = self.intent.language in languages or "*" in languages
+        return self.sentence if understood else self.english
+
+    @property
+    def edited(self) -> bool:
+        """Whether the graph was changed after it was read from its sentence."""
+        return bool(self.intent.sentence and self.intent.read_as) and not self.sentence
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What its sentence could mean otherwise; nothing once it does not say the graph."""
+        return self.intent.doubts if self.sentence else ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What of its sentence was not read, in one line, and each doubt, in one.
+
+        After an edit of the graph, that its prompts are composed.
+        """
+        told = self.intent.model_copy(update={"doubts": self.doubts}).warnings
+        return (*told, COMPOSED) if self.edited else told
+
+    @property
+    def title(self) -> str:
+        """The words that it came from; empty without them, and after an edit of the graph."""
+        return self.sentence if self.intent.read_as else self.intent.sentence
 
     def canonical_json(self) -> str:
         """Return compact JSON with sorted keys: equal text for equal graphs."""

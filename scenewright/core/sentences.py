@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from scenewright.core.english import (
+    article,
+    described,
+    is_many,
+    is_mass,
+    predicative,
+    takes_article,
+)
 from scenewright.core.facts import Fact
 from scenewright.core.inflection import is_plural, plural, third_person, verb_base
 from scenewright.core.questions import (
     Protocol,
-    article,
     attribute_fact_id,
     distinguishing_keys,
     instance_order,
+    keys_of_one,
     noun_phrase,
     object_fact_id,
     option_text,
@@ -20,6 +28,7 @@ from scenewright.core.questions import (
 )
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.core.vocabulary import canonical, without_be
+from scenewright.core.wording import Names
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -54,9 +63,23 @@ def there_is(phrase: str, count: int = 1) -> str:
     ('There is an owl.', 'There are at least two red dogs.', 'There are scissors.')
     """
     if count > 1:
-        shown = _NUMBERS[count] if count < len(_NUMBERS) else str(count)
-        return f"There are at least {shown} {plural(phrase)}."
+        return f"There are at least {_number(count)} {plural(phrase)}."
     return f"There are {phrase}." if is_plural(phrase) else f"There is {article(phrase)} {phrase}."
+
+
+def _number(count: int) -> str:
+    return _NUMBERS[count] if count < len(_NUMBERS) else str(count)
+
+
+def _there_is_one(item: SceneObject, proper: bool, *keys: str) -> str:
+    """Return that an object is there, with its values of ``keys``."""
+    phrase = noun_phrase(item, keys)
+    return f"There {'are' if is_many(item.name) else 'is'} {_with_article(item, phrase, proper)}."
+
+
+def _with_article(item: SceneObject, phrase: str, proper: bool = False) -> str:
+    bare = is_many(item.name) or is_mass(item.name) or not takes_article(item.name, proper)
+    return phrase if bare else f"{article(phrase)} {phrase}"
 
 
 def relation_parts(scene: SceneGraph, relation: Relation) -> tuple[str, str, str]:
@@ -83,21 +106,28 @@ def fact_sentences(scene: SceneGraph, protocol: Protocol = "grounded") -> dict[s
         for name in dict.fromkeys(item.name for item in scene.objects)
     }
     found: dict[str, str] = {}
+    names = Names(scene)
     for item in scene.objects:
         place = order[item.name].index(item.id) + 1 if grounded else 1
-        found[object_fact_id(item.id)] = there_is(item.name, place)
+        proper = names.is_proper(item.name)
+        found[object_fact_id(item.id)] = (
+            there_is(item.name, place) if place > 1 else _there_is_one(item, proper)
+        )
     for name, ids in order.items():
         same: Counter[tuple[str, str]] = Counter()
         for item in map(scene.object, ids):
             for key, value in item.attributes.items():
                 same[key, value] += 1
                 alone = not grounded or len(ids) == 1
-                be = "are" if is_plural(name) else "is"
-                found[attribute_fact_id(item.id, key)] = (
-                    f"The {name} {be} {value}."
-                    if alone
-                    else there_is(noun_phrase(item, (key,)), same[key, value])
-                )
+                number = same[key, value]
+                if alone:
+                    said = _of_one(item, key, names.is_proper(name))
+                elif number == 1:
+                    said = _there_is_one(item, False, key)
+                else:
+                    several = noun_phrase(item, (key,), many=True)
+                    said = f"There are at least {_number(number)} {several}."
+                found[attribute_fact_id(item.id, key)] = said
     for relation in scene.relations:
         ends = (scene.object(relation.source), scene.object(relation.target))
         first, second = (_meant(scene, item, grounded) for item in ends)
@@ -107,12 +137,24 @@ def fact_sentences(scene: SceneGraph, protocol: Protocol = "grounded") -> dict[s
     return found
 
 
+def _of_one(item: SceneObject, key: str, proper: bool) -> str:
+    """Return that the only object of its label has its value of ``key``."""
+    name = item.name if not takes_article(item.name, proper) else f"the {item.name}"
+    many = is_many(item.name) and not proper
+    value = item.attributes[key]
+    if described(item, (key,)).texts:
+        said = f'{"say" if many else "says"} "{value}"'
+    else:
+        said = f"{'are' if many else 'is'} {predicative(key, value, many)}"
+    return f"{name[0].upper()}{name[1:]} {said}."
+
+
 def _meant(scene: SceneGraph, item: SceneObject, grounded: bool) -> str:
     if not grounded:
         return f"the {item.name}"
     keys = distinguishing_keys(scene, item)
     if keys is None:
-        return f"one of the {plural(noun_phrase(item))}"
+        return f"one of the {noun_phrase(item, keys_of_one(scene, item), many=True)}"
     return f"the {noun_phrase(item, keys)}"
 
 
@@ -122,9 +164,32 @@ def worded_facts(facts: Sequence[Fact], scene: SceneGraph | None) -> tuple[Fact,
     Facts that are not those of ``scene``, as questions that a data set brings, state their question
     and, where it is not yes, the answer to it.
     """
-    protocol: Protocol = "grounded" if any(fact.parents for fact in facts) else "scene-bench"
+    protocol: Protocol = "scene-bench"
+    if any(fact.parents or fact.counts for fact in facts):
+        protocol = "grounded"
     known = {} if scene is None else fact_sentences(scene, protocol)
+    if scene is not None:
+        beside = (fact for fact in facts if fact.kind in ("count", "text", "wish"))
+        known |= {fact.id: said for fact in beside if (said := _beside_sentence(fact, scene))}
     return tuple(fact.model_copy(update={"statement": _statement(fact, known)}) for fact in facts)
+
+
+def _beside_sentence(fact: Fact, scene: SceneGraph) -> str:
+    """Return what was said beside the graph as a sentence; empty of a set's own question."""
+    if fact.kind == "text" and fact.value:
+        return f'The text "{fact.value}" is written in the picture.'
+    if fact.kind == "wish" and fact.value:
+        return f'"{fact.value}" describes the picture.'
+    if fact.kind != "count" or not fact.classes or not (fact.key or "").isdecimal():
+        return ""
+    name, number = fact.classes[0], int(fact.key or 0)
+    if number:
+        noun = name if number == 1 else plural(name)
+        return f"There {'is' if number == 1 else 'are'} exactly {_number(number)} {noun}."
+    if fact.subject in scene:
+        bearer = _meant(scene, scene.object(fact.subject), grounded=True)
+        return f"{bearer[0].upper()}{bearer[1:]} has no {name}."
+    return f"There {'are' if is_plural(name) else 'is'} no {name}."
 
 
 def _statement(fact: Fact, known: Mapping[str, str]) -> str:
@@ -140,13 +205,18 @@ def scene_sentences(scene: SceneGraph) -> tuple[str, ...]:
     found = []
     for relation in scene.relations:
         ends = (scene.object(relation.source), scene.object(relation.target))
-        first, second = (_one(noun_phrase(item)) for item in ends)
+        first, second = (_one(item) for item in ends)
         verb = verb_phrase(relation.predicate, is_plural(ends[0].name))
         found.append(f"{first[0].upper()}{first[1:]} {verb} {second}.")
     related = {end for one in scene.relations for end in (one.source, one.target)}
-    found += [there_is(noun_phrase(item)) for item in scene.objects if item.id not in related]
+    found += [
+        _there_is_one(item, False, *item.attributes)
+        for item in scene.objects
+        if item.id not in related
+    ]
     return tuple(found)
 
 
-def _one(phrase: str) -> str:
-    return phrase if is_plural(phrase) else f"{article(phrase)} {phrase}"
+def _one(item: SceneObject) -> str:
+    """Return an object with its adjectives; what it does is told by its relation."""
+    return _with_article(item, " ".join([*described(item).before, item.name]))

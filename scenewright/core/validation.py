@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core.core_schema import ErrorType
 
 
@@ -20,6 +20,33 @@ class FiniteModel(FrozenModel):
     """The same, with finite numbers only."""
 
     model_config = ConfigDict(allow_inf_nan=False)
+
+
+class RequestModel(BaseModel):
+    """Data of a caller: null and "" for an optional field mean that it is not given.
+
+    Clients and language models that fill in every field of a schema write what they leave out so.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_not_given(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        optional = {
+            key
+            for name, field in cls.model_fields.items()
+            if not field.is_required()
+            for key in (name, field.alias)
+        }
+        return {
+            name: value for name, value in data.items() if is_given(value) or name not in optional
+        }
+
+
+def is_given(value: object) -> bool:
+    """Return whether a field's ``value`` says anything: null and "" do not."""
+    return value is not None and value != ""
 
 
 def cut_short(text: str, limit: int) -> str:

@@ -7,7 +7,7 @@ that their events, pages and results are the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langgraph.graph import END, StateGraph
@@ -18,12 +18,10 @@ from scenewright.core.facts import Fact, ScoreCard, missing_graph
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import (
     Answered,
-    Event,
     Finished,
     Generated,
     Missing,
     Role,
-    StopReason,
 )
 from scenewright.graphs.run_status import finished_key, totals_of
 from scenewright.graphs.state import (
@@ -142,26 +140,6 @@ def emit_missing(scene: SceneGraph, candidate: Candidate, runtime: Runtime[Any])
         )
 
 
-def over_budget(
-    context: RefineContext, next_images: int, events: Iterable[Event] | None = None
-) -> StopReason | None:
-    """Whether the budget ends the run before a round of ``next_images`` images.
-
-    Counted from ``events``; by default all that the log has.
-    """
-    budget = context.options.budget
-    spent = totals_of(context.log.events if events is None else events)
-    over = (
-        (budget.images is not None and spent["images"] + next_images > budget.images),
-        (budget.seconds is not None and context.log.seconds() >= budget.seconds),
-        (budget.tokens is not None and spent["tokens_in"] + spent["tokens_out"] >= budget.tokens),
-        (budget.usd is not None and spent["usd"] >= budget.usd),
-        (budget.work is not None and spent["work"] >= budget.work),
-        (budget.judge_calls is not None and spent["judge_calls"] >= budget.judge_calls),
-    )
-    return "budget" if any(over) else None
-
-
 def add_ending(
     graph: StateGraph[RefineState, Any, RefineState, RefineState], then: str = END
 ) -> None:
@@ -217,6 +195,7 @@ async def _finish(state: RefineState, runtime: Runtime[RefineContext]) -> Refine
                 "key": finished_key(state),
                 "at": context.log.now(),
                 "reason": state["reason"],
+                "limit": state.get("limit_reached", ""),
                 "best_round": best["round"],
                 "image": best["image"],
                 "loop_card": context.card(best["round"]),

@@ -62,6 +62,7 @@ class _Reader:
         self.seen = {item.id: item for item in seen.objects}
         self.asked = {item.id: item for item in scene.objects}
         self.relations = list(scene.relations)
+        self.intent = scene.intent
         self.added = [r for r in seen.relations if r not in set(own.relations)]
         self.removed = [r for r in own.relations if r not in set(seen.relations)]
         self.states = states
@@ -70,7 +71,11 @@ class _Reader:
 
     def scene(self) -> SceneGraph:
         try:
-            return SceneGraph(objects=tuple(self.asked.values()), relations=tuple(self.relations))
+            return SceneGraph(
+                objects=tuple(self.asked.values()),
+                relations=tuple(self.relations),
+                intent=self.intent,
+            )
         except ValueError as error:
             raise EditError(f"the missing graph cannot be added to the scene: {error}") from error
 
@@ -256,7 +261,12 @@ def edited(
     """
     looked = ReviewContext.at(events)
     base, card = _base(edit, looked)
-    scene = edit.scene if edit.scene is not None else looked.scenes[-1].scene
+    asked = looked.scenes[-1].scene
+    scene = edit.scene if edit.scene is not None else asked
+    if not scene.intent:
+        # A graph that was drawn anew says nothing of style, light and numbers: they stay.
+        kept = asked.intent.of(item.id for item in scene.objects)
+        scene = scene.model_copy(update={"intent": kept})
     if not scene:
         raise EditError("the scene of the edit has no objects: name at least one, or leave it out")
     before = scene_in_round(looked.scenes, base)
@@ -341,7 +351,7 @@ def _meaning(fact: Fact, scene: SceneGraph) -> tuple[str | None, ...]:
     """Return the statement of a fact, independent of the rest of the scene."""
     names = {item.id: item.name for item in scene.objects}
     target = None if fact.target is None else names[fact.target]
-    return (names[fact.subject], fact.key, fact.value, fact.predicate, target)
+    return (fact.kind, names.get(fact.subject), fact.key, fact.value, fact.predicate, target)
 
 
 def _consistent(

@@ -54,7 +54,7 @@ from scenewright.graphs.state import (
 )
 from scenewright.prompts import load_prompt
 from scenewright.providers.retry import CallError, PermanentError
-from scenewright.providers.sdk_clients import identified
+from scenewright.providers.sdk_clients import paying
 from scenewright.providers.usage import metered
 
 NUDGE = "Nothing was done: call one of the tools. To end the run, call accept."
@@ -73,7 +73,7 @@ async def direct(toolset: DirectorToolset) -> None:
 
     Raises ``DirectorError`` if it fails for good; what was done stays.
     """
-    if toolset.over() is not None:
+    if toolset.over()[0] is not None:
         return
     context = toolset.context
     agent = create_agent(
@@ -105,7 +105,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         self, state: AgentState[Any], runtime: Runtime[None]
     ) -> dict[str, Any] | None:
         """End where a limit is met, or the run is over."""
-        return {"jump_to": "end"} if self.toolset.over() is not None else None
+        return {"jump_to": "end"} if self.toolset.over()[0] is not None else None
 
     async def awrap_model_call(
         self,
@@ -129,10 +129,9 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         handler: Callable[[ModelRequest[None]], Awaitable[ModelResponse[Any]]],
     ) -> Replied:
         refused = ""
-        paying = identified(self.toolset.context.paid_as(key))
         drawn = candidates_of(self.toolset.past)
         retrying = retries_told(self.toolset.runtime, drawn[-1]["round"] if drawn else -1)
-        with metered() as spent, paying, retrying:
+        with metered() as spent, paying(self.toolset.context.nonce, key), retrying:
             try:
                 message = (await handler(request)).result[0]
                 assert isinstance(message, AIMessage)
@@ -177,7 +176,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         answers: list[AnyMessage] = []
         for at, call in enumerate(message.invalid_tool_calls, start=len(message.tool_calls)):
             name = call.get("name") or "unreadable"
-            outcome = f"{name} was not called: its arguments are not a JSON object"
+            outcome = f"{name} was not called: {_unreadable(call.get('args'))}"
             self._tell(at, name, {"unreadable": call.get("args")}, outcome, ok=False)
             answer = ToolMessage(
                 outcome, tool_call_id=str(call.get("id")), name=name, status="error"
@@ -236,7 +235,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
             request.tool_call["args"],
         )
         toolset.begin(self._key(at), self._words)
-        reason = toolset.over()
+        reason, _ = toolset.over()
         lacks = unsupported_tool_reason(name, toolset.context.backend.features)
         if reason is not None:
             outcome, ok = f"{name} was not called: the run is over ({reason})", False
@@ -290,6 +289,16 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         return event
 
 
+def _unreadable(arguments: str | None) -> str:
+    """Why the arguments of a call are no JSON object."""
+    wrong = "its arguments are not a JSON object"
+    try:
+        json.loads(arguments or "")
+    except ValueError as error:
+        return f"{wrong}: {error}"
+    return f"{wrong}: write them as {{...}}"
+
+
 def build_director() -> StateGraph[RefineState, DirectorContext, RefineState, RefineState]:
     """Return the director as a graph: input ``{"scene": …}``, context :class:`DirectorContext`.
 
@@ -308,14 +317,14 @@ async def _direct(
     state: RefineState, runtime: Runtime[DirectorContext]
 ) -> Command[Literal["report", "finish"]]:
     """Let the director work to its end; then every candidate is judged, and the best one kept."""
-    toolset = DirectorToolset(scene_of(state), runtime)
+    toolset = DirectorToolset(await scene_of(state), runtime)
     await direct(toolset)
-    reason = toolset.over()
+    reason, reached = toolset.over()
     assert reason is not None
     candidates = await toolset.settle()
     best = _accepted(toolset, candidates) or toolset.best(runtime.context.log.events)
     assert best is not None
-    update = RefineState(candidates=candidates, best=best, reason=reason)
+    update = RefineState(candidates=candidates, best=best, reason=reason, limit_reached=reached)
     done: RefineState = {**state, **update}
     return Command(update=update, goto=route_to_report(done, runtime.context))  # type: ignore[arg-type]
 

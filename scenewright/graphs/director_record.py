@@ -18,10 +18,11 @@ from langgraph.runtime import Runtime
 from scenewright.core.facts import Fact
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import cut_short
-from scenewright.graphs.candidates import emit_missing, judge, over_budget
+from scenewright.graphs.candidates import emit_missing, judge
 from scenewright.graphs.drawing import compose, draw
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Event, Generated, Planned, Replied, StopReason, ToolCalled
+from scenewright.graphs.limits import limit_reached
 from scenewright.graphs.run_status import totals_of
 from scenewright.graphs.state import Candidate, RefineContext, improves, round_seed
 from scenewright.providers.usage import Usage
@@ -32,7 +33,7 @@ DRAWING = ("generate_image", "refine_with_reference", "inpaint")
 ACCEPT = "accept"
 """The tool that ends the run."""
 SILENCE = 3
-"""Turns in a row without a tool after which the director has given up."""
+"""Turns in a row without a tool, or with one mistake, after which the director has given up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,28 +86,49 @@ def left_of(context: DirectorContext, events: Sequence[Event]) -> dict[str, int 
     }
 
 
-def stop_reason(context: DirectorContext, events: Sequence[Event]) -> StopReason | None:
-    """Why the run ends before its next step; None if it goes on.
+def stop_reason(
+    context: DirectorContext, scene: SceneGraph, events: Sequence[Event]
+) -> tuple[StopReason | None, str]:
+    """Why the run ends before its next step, and the limit that it met; None if it goes on.
 
     A limit of rounds or images ends it when the director asks for a picture beyond it.
     """
     calls = [event for event in events if isinstance(event, ToolCalled)]
     replies = [event for event in events if isinstance(event, Replied)]
     if any(call.tool == ACCEPT and call.ok for call in calls):
-        return "accepted"
+        return "accepted", ""
     if replies and replies[-1].refused:
-        return "gave_up"
+        return "gave_up", ""
     if len(calls) >= SILENCE and not any(call.tool for call in calls[-SILENCE:]):
-        return "gave_up"
-    left = left_of(context, events)
-    if calls and calls[-1].tool in DRAWING and not calls[-1].ok:
+        return "gave_up", ""
+    if _repeats_itself(calls):
+        return "gave_up", ""
+    left, budget = left_of(context, events), context.options.budget
+    # What it calls beside a picture that it asked for beyond a limit changes nothing.
+    last = max((at for at, e in enumerate(events) if isinstance(e, Generated)), default=0)
+    since = [event for event in events[last:] if isinstance(event, ToolCalled)]
+    if any(call.tool in DRAWING and not call.ok for call in since):
         if left["rounds"] == 0:
-            return "rounds"
+            return "rounds", ""
         if left["images"] == 0:
-            return "budget"
+            return "budget", f"all of {budget.images} images are drawn"
+        if reached := limit_reached(context, scene, 1, 1, events):
+            return "budget", reached
     if left["calls"] == 0:
-        return "budget"
-    return over_budget(context, 0, events)
+        return "budget", f"all of {budget.tool_calls} tool calls are made"
+    reached = limit_reached(context, scene, events=events)
+    return ("budget" if reached else None), reached
+
+
+def _repeats_itself(calls: Sequence[ToolCalled]) -> bool:
+    """Whether the last :data:`SILENCE` turns did nothing, and were told the same thing."""
+    turns: dict[int, list[ToolCalled]] = {}
+    for call in calls:
+        turns.setdefault(call.turn, []).append(call)
+    latest = [*turns.values()][-SILENCE:]
+    told = {tuple((call.tool, call.outcome) for call in turn) for turn in latest}
+    idle = not any(call.ok for turn in latest for call in turn)
+    return len(latest) == SILENCE and len(told) == 1 and idle
 
 
 _ID = re.compile(r"r(\d{1,6})(-reference)?")
@@ -141,9 +163,9 @@ class DirectorRecord:
         """What was told before the call at work."""
         return replayable_events(self.context.log)
 
-    def over(self) -> StopReason | None:
-        """Why the run ends before its next step; None if it goes on."""
-        return stop_reason(self.context, self.past)
+    def over(self) -> tuple[StopReason | None, str]:
+        """Why the run ends before its next step, and the limit that it met; None if it goes on."""
+        return stop_reason(self.context, self.scene, self.past)
 
     def task(self) -> dict[str, Any]:
         """Return the scene, its facts, planned places and limits, as JSON data for the director."""
@@ -203,8 +225,8 @@ class DirectorRecord:
                 f"that takes {images} images, and the budget of {options.budget.images} has "
                 f"{left['images']} left: do something smaller, or accept the best of the pictures"
             )
-        if over_budget(self.context, 0, past):
-            raise ToolError("the budget is spent: accept the best of the pictures")
+        if reached := limit_reached(self.context, self.scene, images, 1, past):
+            raise ToolError(f"{reached}: accept the best of the pictures")
 
     async def judge(self, candidate: Candidate) -> None:
         """Let the judges of the loop look at it, at most once in a run, and tell what it lacks."""
@@ -276,7 +298,7 @@ class DirectorRecord:
 
 
 def _objects(fact: Fact) -> list[str]:
-    return [key for key in (fact.subject, fact.target) if key is not None]
+    return [key for key in (fact.subject, fact.target) if key]
 
 
 def short(text: str) -> str:

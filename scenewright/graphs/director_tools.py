@@ -34,7 +34,7 @@ from scenewright.graphs.state import emit
 from scenewright.graphs.strategies.base import GenerationOverrides
 from scenewright.graphs.strategies.feedback import Feedback
 from scenewright.providers import ask
-from scenewright.providers.sdk_clients import identified
+from scenewright.providers.sdk_clients import paying
 from scenewright.providers.usage import Usage
 from scenewright.tools.director import (
     Accept,
@@ -298,7 +298,7 @@ class DirectorToolset(DirectorRecord):
     async def _ask(self, view: Image.Image, given: Look) -> dict[str, Any]:
         judge = self.context.loop_judges[0]
         name = await asyncio.to_thread(hash_of_image, view)
-        with identified(self.context.paid_as(self.origin)):
+        with paying(self.context.nonce, self.origin):
             asked = await ask(
                 judge,
                 name,

@@ -67,7 +67,7 @@ async def _judged(
     scene: dict[str, Any], images: list[str], runtime: Runtime[RefineContext]
 ) -> Drafted:
     context = runtime.context
-    facts = context.options.form.facts(scene_of({"scene": scene}))
+    facts = context.options.form.facts(await scene_of({"scene": scene}))
     found = await asyncio.gather(
         *(glance(image, facts, f"r0:draft:{at}", 0, runtime) for at, image in enumerate(images))
     )

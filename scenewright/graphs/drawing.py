@@ -13,14 +13,16 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from langgraph.runtime import Runtime
+from PIL import Image
 
 from scenewright.agents.composers.check import dropped_facts
+from scenewright.agents.composers.comparison import changes_of, compared, without_excluded
 from scenewright.core.images import ImageStore
-from scenewright.core.layout import Region
+from scenewright.core.layout import Region, keep_outside
 from scenewright.core.ports.backend import (
     MAX_PROMPT,
     BatchingBackend,
@@ -51,7 +53,7 @@ from scenewright.graphs.events import (
 from scenewright.graphs.run_status import scene_in_round, scenes_of
 from scenewright.graphs.state import LoopOptions, RefineContext, emit, retries_told, round_seed
 from scenewright.graphs.strategies.base import GenerationOverrides
-from scenewright.providers.sdk_clients import identified
+from scenewright.providers.sdk_clients import paying
 from scenewright.providers.usage import metered
 
 Stored = tuple[str, dict[str, Any]]
@@ -86,8 +88,8 @@ async def compose(
             if isinstance(e, Composed) and e.graph == scene.digest
         )
         told = None if own else next(before, None)
-        paying = identified(context.paid_as(key))
-        with metered() as spent, paying, retries_told(runtime, round):
+        step = paying(context.nonce, key)
+        with metered() as spent, step, retries_told(runtime, round):
             if told is None:
                 # The seed of the candidates' prompt: a reference shows a thing where it is to be.
                 seed = round_seed(context.options.seed, 0, "candidate")
@@ -95,12 +97,19 @@ async def compose(
                 told = await compose_with_origin(
                     context.composer, scene, seed, None if alone else within, places
                 )
+        prompt = without_excluded(told.prompt, scene, context.backend.features.negative_prompt)
+        negative = context.options.negative_prompt
+        # A part of a scene says a part of its sentence: nothing of the others is lost.
+        of = compared(scene.sentence, prompt, negative)
+        changes = changes_of(scene, prompt, negative) if within is None else of
         event = Composed(
             key=key,
             at=context.log.now(),
             round=round,
             purpose=purpose,
-            prompt=told.prompt,
+            prompt=prompt,
+            lost=changes.lost,
+            added=changes.added,
             graph="" if own else scene.digest,
             composer=context.composer.id,
             author=told.author,
@@ -171,7 +180,7 @@ async def draw_all(
     missing = {key: one for key, one in wanted.items() if key not in found}
     if not missing:
         return found
-    with identified(context.paid_as(next(iter(missing)))), retries_told(runtime, round):
+    with paying(context.nonce, next(iter(missing))), retries_told(runtime, round):
         drawn = await _drawn(list(missing.values()), context, _reporter(round, purpose, runtime))
     failed = [one for one in drawn if isinstance(one, BaseException)]
     paid = {
@@ -180,7 +189,7 @@ async def draw_all(
         if not isinstance(one, BaseException)
     }
     # A task cancelled meanwhile still keeps what was paid for.
-    keeping = asyncio.create_task(asyncio.to_thread(_keep_all, context, paid))
+    keeping = asyncio.create_task(asyncio.to_thread(_keep_all, context, purpose, paid))
     try:
         found |= await asyncio.shield(keeping)
     except asyncio.CancelledError:
@@ -218,6 +227,7 @@ async def tell_drawn(
             cached=not mine,
             steps=meta.get("steps"),
             work=meta.get("work"),
+            changed=meta.get("changed"),
             **(await asyncio.to_thread(_told_of, count, request.prompt, round, context)),
         ),
     )
@@ -354,18 +364,44 @@ async def _drawn(
 
 
 def _keep_all(
-    context: RefineContext, drawn: Mapping[str, tuple[GenerationRequest, GeneratedImage]]
+    context: RefineContext,
+    purpose: Purpose,
+    drawn: Mapping[str, tuple[GenerationRequest, GeneratedImage]],
 ) -> dict[str, Stored]:
     """Store every picture by its request, as drawn for the event of its key."""
-    fingerprint = context.backend.fingerprint
-    return {
-        key: _keep(context.images, request.key(fingerprint), one, key)
-        for key, (request, one) in drawn.items()
-    }
+    images, fingerprint = context.images, context.backend.fingerprint
+    found = {}
+    for key, (request, one) in drawn.items():
+        own: dict[str, Any] = {}
+        # A picture of what is missing is no picture of the scene.
+        if purpose != "reference":
+            image, changed = within_mask_of_run(one.image, context)
+            one, own = replace(one, image=image), {"changed": changed}
+        found[key] = _keep(images, request.key(fingerprint), one, key, own)
+    return found
 
 
-def _keep(images: ImageStore, name: str, drawn: GeneratedImage, origin: str) -> Stored:
+def within_mask_of_run(
+    drawn: Image.Image, context: RefineContext
+) -> tuple[Image.Image, float | None]:
+    """Return ``drawn`` with the pixels of the picture that the run began with outside its mask.
+
+    Also returns the share of all pixels that differ from that. Models redraw cells of latents, or
+    all of what they are sent, and a strategy may begin with pictures pasted anywhere. Without a
+    mask it is ``drawn`` itself, and no share.
+    """
+    start, mask, images = context.options.start, context.options.mask, context.images
+    if start is None or mask is None:
+        return drawn, None
+    kept, share = keep_outside(drawn, images.get(start), images.get(mask))
+    return kept, round(share, 6)
+
+
+def _keep(
+    images: ImageStore, name: str, drawn: GeneratedImage, origin: str, own: Mapping[str, Any]
+) -> Stored:
     meta = {
+        **own,
         "seconds": drawn.seconds,
         "usd": drawn.usd,
         **stored_metadata(drawn),

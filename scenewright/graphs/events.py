@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from scenewright.core.facts import Answer, Fact, ScoreCard
+from scenewright.core.intent import Passage
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FiniteModel, FrozenModel
@@ -119,6 +120,30 @@ class Proposal(FiniteModel):
     """Whether it may be pasted."""
 
 
+class SentenceReading(FrozenModel):
+    """How the sentence of a scene was read, and what that cost."""
+
+    reader: Literal["llm", "rules"]
+    """A language model, or the rules."""
+    model: str = ""
+    """The language model that was asked, as ``account:model``; empty if none was."""
+    problem: str = ""
+    """Why the rules read in place of the model; empty if they did not."""
+    calls: int = 0
+    """Its calls."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float = 0.0
+    """Its cost in US dollars."""
+
+    def plus(self, other: SentenceReading | None) -> SentenceReading:
+        """Return this reading with the cost of an earlier one."""
+        if other is None:
+            return self
+        summed = ("calls", "tokens_in", "tokens_out", "usd")
+        return self.model_copy(update={n: getattr(self, n) + getattr(other, n) for n in summed})
+
+
 class RunStarted(_Event):
     """The run begins."""
 
@@ -131,8 +156,12 @@ class RunStarted(_Event):
     """What will be checked."""
     config: dict[str, Any]
     """Profile and options as in the manifest."""
+    reading: SentenceReading | None = Field(
+        default=None, exclude_if=lambda reading: reading is None
+    )
+    """How the sentence was read; None for a scene that was given as a graph."""
     sentence: str = Field(default="", exclude_if=lambda said: not said)
-    """Words that the scene was read from; empty where it was given as a graph."""
+    """Of runs of before 1.1: words that the scene was read from (now ``scene.intent``)."""
 
 
 class Warned(_Event):
@@ -143,9 +172,10 @@ class Warned(_Event):
     """
 
     type: Literal["warned"] = "warned"
-    about: Literal["vocabulary", "version", "independence"] = "vocabulary"
+    about: Literal["vocabulary", "version", "independence", "reading"] = "vocabulary"
     """``vocabulary``: the scene has words that they do not know; ``version``: a model is served by
-    another version than before; ``independence``: one model stands behind two names."""
+    another version than before; ``independence``: one model stands behind two names; ``reading``:
+    the rules read the sentence in place of a language model that failed."""
     text: str
     """What it is, and the remedy."""
     facts: tuple[str, ...] = ()
@@ -177,6 +207,10 @@ class Composed(_Event):
     unsaid: tuple[tuple[str, ...], ...] = Field(default=(), exclude_if=lambda unsaid: not unsaid)
     """Facts for which it has no room: an object's id, its id and an attribute's key, or source,
     predicate and target."""
+    lost: tuple[Passage, ...] = Field(default=(), exclude_if=lambda lost: not lost)
+    """Passages of the person's sentence that it does not say."""
+    added: tuple[str, ...] = Field(default=(), exclude_if=lambda added: not added)
+    """Words that the sentence does not say."""
     tokens_in: int = 0
     """Input tokens of the language model, if one composed."""
     tokens_out: int = 0
@@ -341,6 +375,9 @@ class Generated(_Event):
     work: float | None = Field(default=None, exclude_if=lambda work: work is None)
     """Work of the denoiser in full-picture steps; None: not known. A picture that was found has
     that of its drawing, which the run did not spend."""
+    changed: float | None = Field(default=None, exclude_if=lambda changed: changed is None)
+    """Share (0 to 1) of the pixels that differ from the picture that the run began with; None: the
+    run has no mask."""
     prompt_tokens: int | None = None
     """Tokens of the prompt; None: not known."""
     tokens_dropped: int = 0
@@ -519,6 +556,8 @@ class Finished(_Event):
     type: Literal["finished"] = "finished"
     reason: StopReason
     """Why it stopped."""
+    limit: str = Field(default="", exclude_if=lambda limit: not limit)
+    """Which limit ended it, with its figures; empty: none did."""
     best_round: int
     """Round of the kept candidate."""
     image: str

@@ -31,7 +31,13 @@ from scenewright.agents.panel.change import (
 from scenewright.core.facts import Fact, ScoreCard, Verdict, assign_verdicts
 from scenewright.core.layout import Region
 from scenewright.core.ports.backend import GenerationRequest
-from scenewright.graphs.drawing import compose, draw_all, request_of, tell_drawn
+from scenewright.graphs.drawing import (
+    compose,
+    draw_all,
+    request_of,
+    tell_drawn,
+    within_mask_of_run,
+)
 from scenewright.graphs.events import (
     Composed,
     Event,
@@ -42,6 +48,7 @@ from scenewright.graphs.events import (
     Selected,
 )
 from scenewright.graphs.initial_image import within_mask
+from scenewright.graphs.limits import Amount, Prices
 from scenewright.graphs.run_status import totals_of
 from scenewright.graphs.state import RefineContext, emit, improves, round_seed
 from scenewright.graphs.strategies.base import GenerationOverrides, RepairPlan, RoundContext
@@ -79,6 +86,7 @@ async def choose_proposals(
         event = await table.held()
         emit(runtime, event)
     image = await asyncio.to_thread(table.pasted, event.winners)
+    _, changed = await asyncio.to_thread(within_mask_of_run, context.images.get(image), context)
     emit(
         runtime,
         Generated(
@@ -90,6 +98,7 @@ async def choose_proposals(
             request=round_context.request,
             seconds=0.0,
             pasted=True,
+            changed=changed,
         ),
     )
     return image
@@ -121,7 +130,7 @@ class _Tournament:
         self._context = runtime.context
         self._round = round_context.round
         self._facts = round_context.facts
-        self._stated = [fact for fact in self._facts if fact.kind != "realism"]
+        self._stated = [fact for fact in self._facts if fact.of_graph]
         self._before = {v.fact_id: v for v in round_context.card.verdicts}
         self._states = states_of(round_context, self._stated)
         absent = {
@@ -199,7 +208,7 @@ class _Tournament:
     ) -> list[tuple[int, int]]:
         """Return place and number in the heat of the proposals to draw, place by place."""
         open_ones = [at for at in range(len(self._places)) if not self._sure(before, at)]
-        room = _Room.of(self._context, self._round, heat)
+        room = _Room.of(self._situation, self._context, heat)
         found: list[tuple[int, int]] = []
         # In turns, so that a budget that ends leaves no place without a proposal.
         for turn in range(wanted):
@@ -454,13 +463,21 @@ class _Room:
     work: float
     calls: float
     images: float
+    paid: Amount
+    proposal: Amount
 
     @classmethod
-    def of(cls, context: RefineContext, round: int, heat: int) -> _Room:
+    def of(cls, situation: RoundContext, context: RefineContext, heat: int) -> _Room:
         """Return the room of ``heat``, whatever of it was drawn before the run was killed."""
         budget = context.options.budget
-        spent: Mapping[str, float] = totals_of(
-            event for event in context.log.events if _heat_of(event, round) < heat
+        past = [e for e in context.log.events if _heat_of(e, situation.round) < heat]
+        spent: Mapping[str, float] = totals_of(past)
+        prices = Prices.of(context, situation.scene, past)
+        left = Amount(
+            math.inf if budget.usd is None else budget.usd - spent["usd"],
+            math.inf
+            if budget.tokens is None
+            else budget.tokens - spent["tokens_in"] - spent["tokens_out"],
         )
         # The candidate is judged in at most two waves.
         reserved = 2 * len(context.judges("loop"))
@@ -472,12 +489,16 @@ class _Room:
                 else budget.judge_calls - spent["judge_calls"] - reserved
             ),
             images=math.inf if budget.images is None else budget.images - spent["images"],
+            paid=left - prices.of_round(0, 1),
+            proposal=prices.of_proposal,
         )
 
     def take(self, work: float, calls: int) -> bool:
         """Take the cost of one proposal, if there is room for it."""
-        if self.work < work or self.calls < calls or self.images < 1:
+        paid = self.paid - self.proposal
+        if self.work < work or self.calls < calls or self.images < 1 or paid.overdrawn:
             return False
+        self.paid = paid
         self.work -= work
         self.calls -= calls
         self.images -= 1

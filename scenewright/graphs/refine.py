@@ -24,6 +24,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
+from scenewright.core.images import nothing_drawn
 from scenewright.core.layout import Region
 from scenewright.core.ports.backend import BatchingBackend
 from scenewright.graphs.candidates import (
@@ -31,13 +32,14 @@ from scenewright.graphs.candidates import (
     emit_missing,
     judge,
     make_round_context,
-    over_budget,
     route_to_report,
 )
 from scenewright.graphs.drafts import choose_draft
 from scenewright.graphs.drawing import compose, draw
-from scenewright.graphs.events import Planned, StopReason
+from scenewright.graphs.errors import RunError
+from scenewright.graphs.events import Generated, Planned, StopReason
 from scenewright.graphs.initial_image import use_initial_image, within_mask
+from scenewright.graphs.limits import limit_reached, unaffordable
 from scenewright.graphs.proposals import choose_proposals
 from scenewright.graphs.review import corrections_in_round, reuse_edited_picture, review, waits
 from scenewright.graphs.run_status import correction_of, totals_of
@@ -83,8 +85,14 @@ def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, Refine
 
 async def _compose(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
     """Write the prompt of the whole scene; all rounds share it until an edit changes the scene."""
-    round = state.get("round", 0)
-    prompt = await compose(scene_of(state), None, round, "candidate", runtime)
+    round, context = state.get("round", 0), runtime.context
+    scene = await scene_of(state)
+    past = context.log.events
+    if not any(isinstance(event, Generated) for event in past):
+        images = 0 if context.options.start is not None else 1
+        if reached := unaffordable(context, scene, images, 1, past):
+            raise RunError(f"the first round does not fit into its limits: {reached}: raise them")
+    prompt = await compose(scene, None, round, "candidate", runtime)
     if round:
         return {"prompt": prompt}
     return {"prompt": prompt, "round": 0, "reference": None, "candidates": [], "stale": 0}
@@ -99,7 +107,7 @@ async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> Refi
     image, redrawn = reuse_edited_picture(state, runtime) or use_initial_image(state, runtime), None
     if image is None and state["round"] > 0:
         repair_plan = _planned(state, runtime.context)
-        round_context = _situation(state, runtime.context, state["best"], state["round"])
+        round_context = await _situation(state, runtime.context, state["best"], state["round"])
         if repair_plan.places:
             image = await choose_proposals(
                 repair_plan, round_context, state.get("reference"), runtime
@@ -169,11 +177,11 @@ def _told(round: int, context: RefineContext) -> RepairPlan | None:
     )
 
 
-def _situation(
+async def _situation(
     state: RefineState, context: RefineContext, best: Candidate, round: int
 ) -> RoundContext:
     """Return the context of a strategy when ``round`` begins with the candidate ``best``."""
-    return make_round_context(scene_of(state), state["prompt"], best, round, context)
+    return make_round_context(await scene_of(state), state["prompt"], best, round, context)
 
 
 async def _verify(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
@@ -193,7 +201,7 @@ async def _decide(
     A picture that a person has corrected takes the place of all before it.
     """
     context, newest = runtime.context, state["candidates"][-1]
-    scene = scene_of(state)
+    scene = await scene_of(state)
     facts = context.options.form.facts(scene)
     card, best = context.card(newest["round"]), state.get("best")
     corrected = correction_of(context.log.events, newest["round"]) is not None
@@ -217,9 +225,12 @@ async def _plan(
     if repair_plan is None:
         # Who has just looked wants another picture, whatever the cards say.
         reason = None if state.get("looked") else _over(state, context)
+    reached = ""
     if repair_plan is None and reason is None:
         repair_plan = await _move(state, context, round)
-        reason = over_budget(context, 1 if repair_plan.reference is None else 2)
+        images, looks = _size_of_round(repair_plan)
+        reached = limit_reached(context, await scene_of(state), images, looks)
+        reason = "budget" if reached else None
     if repair_plan is not None and reason is None:
         update: RefineState = {"round": round, "reference": None, "looked": False}
         strategy = context.options.strategy
@@ -246,9 +257,18 @@ async def _plan(
         )
     assert reason is not None
     return Command(
-        update={"reason": reason, "looked": False},
+        update={"reason": reason, "limit_reached": reached, "looked": False},
         goto=route_to_report(state, context),  # type: ignore[arg-type]
     )
+
+
+def _size_of_round(repair_plan: RepairPlan) -> tuple[int, int]:
+    """Return how many pictures a round draws, and how many the loop's judges look at.
+
+    Of proposals one at least; further ones keep within the limits themselves.
+    """
+    references = 0 if repair_plan.reference is None else 1
+    return references + 1, 1 + bool(repair_plan.places)
 
 
 async def _move(state: RefineState, context: RefineContext, round: int) -> RepairPlan:
@@ -257,17 +277,19 @@ async def _move(state: RefineState, context: RefineContext, round: int) -> Repai
     With nothing to repair, another picture of the same prompt.
     """
     strategy = strategy_of(context.options.strategy)
-    round_context = _situation(state, context, state["best"], round)
+    round_context = await _situation(state, context, state["best"], round)
     if round_context.missing:
         places = planned(round_context)
-        seen = await where_seen(scene_of(state), state["best"], places, context)
+        seen = await where_seen(await scene_of(state), state["best"], places, context)
         round_context = replace(round_context, seen=seen)
     if round_context.missing or not strategy.stops_when_satisfied:
         return strategy.plan_repair(round_context)
     if only_unreal(round_context):
         repair = context.options.realism_repair
         return realism_strategy(strategy, round_context.features, repair).plan_repair(round_context)
-    return replace(Resample().plan_repair(round_context), why="nothing is known to be missing")
+    empty = _is_empty(state["best"], context)
+    why = "nothing is drawn on the picture" if empty else "nothing is known to be missing"
+    return replace(Resample().plan_repair(round_context), why=why)
 
 
 def _over(state: RefineState, context: RefineContext) -> StopReason | None:
@@ -278,9 +300,11 @@ def _over(state: RefineState, context: RefineContext) -> StopReason | None:
     early = strategy_of(options.strategy).stops_when_satisfied
     if kept.satisfied and early:
         return "satisfied"
-    if newest.fact_recall is None:
+    empty = newest.fact_recall is None and _is_empty(state["candidates"][-1], context)
+    if newest.fact_recall is None and not empty:
         return "unscored"
-    if early and not any(verdict.state in ("no", "void") for verdict in kept.verdicts):
+    missing = any(verdict.state in ("no", "void") for verdict in kept.verdicts)
+    if early and not missing and not empty:
         # Nothing is known to be missing, so there is nothing to repair.
         return "unscored"
     if state["round"] + 1 >= state.get("limit", options.rounds):
@@ -290,9 +314,14 @@ def _over(state: RefineState, context: RefineContext) -> StopReason | None:
     return None
 
 
+def _is_empty(candidate: Candidate, context: RefineContext) -> bool:
+    """Whether nothing is drawn on the picture, so that another one is worth its round."""
+    return bool(nothing_drawn(context.images.get(candidate["image"])))
+
+
 async def _reference(state: RefineState, runtime: Runtime[RefineContext]) -> RefineState:
     """Compose and draw the reference image (I1) that the round's move wants."""
     graph = _planned(state, runtime.context).reference
     assert graph is not None
-    prompt = await compose(graph, scene_of(state), state["round"], "reference", runtime)
+    prompt = await compose(graph, await scene_of(state), state["round"], "reference", runtime)
     return {"reference": await draw(prompt, state["round"], "reference", None, runtime)}

@@ -85,6 +85,7 @@ async def review(
         "looked": True,
         "stale": 0,
         "reason": "",
+        "limit_reached": "",
     }
     if not event.corrects:
         return Command(update=update, goto="plan")

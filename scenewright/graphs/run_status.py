@@ -98,7 +98,7 @@ def finished_key(state: Mapping[str, Any]) -> str:
 def warnings_of(events: Iterable[Event]) -> tuple[str, ...]:
     """Return the warnings that still apply.
 
-    Warnings about unknown words apply to the current scene, warnings about models to the whole run.
+    Warnings about its words apply to the current scene, warnings about models to the whole run.
     Warnings of kind ``independence`` are reported by :mod:`scenewright.graphs.reporting`.
     """
     found: list[Warned] = []
@@ -143,7 +143,12 @@ def totals_of(events: Iterable[Event]) -> dict[str, float]:
     drawn = [event for event in events if isinstance(event, Generated) and not event.pasted]
     asked = [event for event in events if isinstance(event, Answered)]
     chosen = [event for event in events if isinstance(event, Drafted | Proposed | Selected)]
-    thought = [*chosen, *(event for event in events if isinstance(event, Composed | ToolCalled))]
+    read = (event.reading for event in events if isinstance(event, RunStarted))
+    thought = [
+        *chosen,
+        *(event for event in events if isinstance(event, Composed | ToolCalled)),
+        *(reading for reading in read if reading is not None),
+    ]
     answers = [answer for event in asked for answer in event.answers]
     return {
         "images": float(sum(not event.cached for event in drawn)),

@@ -35,9 +35,10 @@ from scenewright.core.ports.vision import Detector
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.questions import Protocol, QuestionForm
 from scenewright.core.scene import SceneGraph
-from scenewright.core.validation import FiniteModel
+from scenewright.core.validation import FiniteModel, RequestModel
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import STREAMED, Event, Judged, Retrying, Role
+from scenewright.graphs.large_scenes import size_of_data, worked_out
 from scenewright.providers import Answers
 from scenewright.providers.retry import FailedAttempt, listen_for_retries
 
@@ -52,7 +53,7 @@ MAX_AMOUNT = 1_000_000_000_000
 """Largest limit of anything else: more is no limit at all, and no database could add it up."""
 
 
-class Budget(FiniteModel):
+class Budget(FiniteModel, RequestModel):
     """Limits of one run, checked before each round; a started round is finished."""
 
     images: int | None = Field(default=None, ge=1, le=MAX_IMAGES)
@@ -60,9 +61,10 @@ class Budget(FiniteModel):
     seconds: float | None = Field(default=None, gt=0, le=MAX_AMOUNT)
     """Active seconds after which no further round begins; interruptions do not count."""
     tokens: int | None = Field(default=None, ge=1, le=MAX_AMOUNT)
-    """Tokens of judges, composer and director, in and out, after which no further round begins."""
+    """Tokens of judges, composer and director, in and out; no round begins that may take more than
+    are left."""
     usd: float | None = Field(default=None, gt=0, le=MAX_AMOUNT)
-    """US dollars after which no further round begins."""
+    """US dollars; no round begins that may cost more than are left."""
     work: float | None = Field(
         default=None, gt=0, le=MAX_AMOUNT, exclude_if=lambda most: most is None
     )
@@ -202,14 +204,8 @@ class CheckContext:
     judge_timeout: float | None = None
     """Seconds that one call of a judge may take; None: no limit."""
     nonce: str = ""
-    """Names the run among all runs, for the keys of its paid requests; empty: they carry none."""
-
-    def paid_as(self, key: str) -> str:
-        """Return the idempotency scope of the requests of the step with event ``key``.
-
-        Empty if requests carry no idempotency keys (``providers/sdk_clients.py``).
-        """
-        return f"{self.nonce}:{key}" if self.nonce else ""
+    """Names the run among all runs: it pays for the requests of its steps
+    (:func:`~scenewright.providers.sdk_clients.paying`)."""
 
     def judges(self, role: Role) -> Sequence[Judge]:
         """Return the judges of a role, each once.
@@ -298,6 +294,8 @@ class RefineState(TypedDict, total=False):
     """The one that is kept."""
     stale: int
     """Rounds since the best candidate was found."""
+    limit_reached: str
+    """Which limit ended it, with its figures; empty: none did."""
     reason: str
     """Why the loop stopped; empty while it goes on."""
     edits: int
@@ -323,13 +321,19 @@ def round_seed(seed: int, round: int, purpose: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def scene_of(state: Mapping[str, Any]) -> SceneGraph:
-    """Return the scene in a state; the same object for the same JSON data."""
-    return _read_scene(json.dumps(state["scene"]))
+async def scene_of(state: Mapping[str, Any]) -> SceneGraph:
+    """Return the scene in a state, validated away from the event loop if it is large."""
+    scene = state["scene"]
+    return await worked_out(size_of_data(scene), read_scene, scene)
+
+
+def read_scene(scene: Mapping[str, Any]) -> SceneGraph:
+    """Return the scene of a state's JSON data; the same object for the same data."""
+    return _parse_scene(json.dumps(scene))
 
 
 @lru_cache(maxsize=64)
-def _read_scene(text: str) -> SceneGraph:
+def _parse_scene(text: str) -> SceneGraph:
     # Checking a scene takes longer than any other part of a node, and every node needs it.
     return SceneGraph.model_validate_json(text)
 

@@ -9,8 +9,9 @@ objects are void all the same. In each wave all judges of the role answer side b
 :class:`JudgeRouter` says which judge is asked which fact: facts of realism go to the judges of
 realism if there are any, else to those of the role that can answer them. With a cascade a wave has
 two stages: the first judges answer all of its facts, the other judges those of which the first are
-unsure. Verdicts of realism are the mean of the judges' probabilities: calibrations, learnt error
-rates, cascades, intervals and corrections are about the facts that a scene states.
+unsure. Verdicts of numbers, texts, wishes and realism are the mean of the judges' probabilities:
+calibrations, learnt error rates, cascades, intervals and corrections are about the facts that a
+scene graph states.
 
 A judge never raises here: a failure is an unscored answer with its reason.
 """
@@ -37,13 +38,14 @@ from scenewright.core.facts import (
     FactKind,
     ScoreCard,
     Verdict,
-    is_realism,
+    is_of_graph,
 )
+from scenewright.core.images import nothing_drawn
 from scenewright.graphs.events import Answered, Judged, Role, Stage
 from scenewright.graphs.large_scenes import size_of_data, worked_out
-from scenewright.graphs.state import CheckContext, ContextT, emit, retries_told, scene_of
+from scenewright.graphs.state import CheckContext, ContextT, emit, read_scene, retries_told
 from scenewright.providers import JudgeReply, ask
-from scenewright.providers.sdk_clients import identified
+from scenewright.providers.sdk_clients import paying
 
 
 class JudgeRouter:
@@ -52,7 +54,7 @@ class JudgeRouter:
     def __init__(self, context: CheckContext, role: Role) -> None:
         self._panel, self._cascade = context.panel, context.cascade_of(role)
         self._alpha, self._role = context.options.alpha, role
-        kinds = get_args(FactKind) if context.options.realism else FACT_KINDS
+        kinds = [k for k in get_args(FactKind) if k != "realism" or context.options.realism]
         self._asked: dict[FactKind, tuple[str, ...]] = {
             kind: tuple(judge.id for judge in context.asked(role, kind)) for kind in kinds
         }
@@ -88,13 +90,13 @@ class JudgeRouter:
         groups: dict[tuple[bool, tuple[str, ...]], list[Fact]] = {}
         for fact in facts:
             judges = self._judges(fact.kind, stage)
-            groups.setdefault((fact.kind == "realism", judges), []).append(fact)
+            groups.setdefault((not fact.of_graph, judges), []).append(fact)
         found = dict(known)
-        for (real, judges), mine in groups.items():
-            panel = self._panel.of_realism(len(judges)) if real else self._panel
+        for (beside, judges), mine in groups.items():
+            panel = self._panel.uncalibrated(len(judges)) if beside else self._panel
             table = {judge: by_judge[judge] for judge in judges}
-            # Of what was said of realism nothing is learnt for the facts.
-            before = found if real else _stated(found)
+            # Of what was said beside the graph nothing is learnt for its facts.
+            before = found if beside else _of_graph(found)
             for verdict in panel.verdicts(mine, table, before, left_out=left_out):
                 if not judges and verdict.state == "unscored":
                     reason = f"no judge of the {self._role} can answer it"
@@ -111,9 +113,9 @@ class JudgeRouter:
         """Return the card of all facts, with intervals and corrections of what is stated."""
         card = ScoreCard.of(facts, known.values(), self._alpha)
         judges = tuple(dict.fromkeys(j for kind in FACT_KINDS for j in self._asked[kind]))
-        stated = [fact for fact in facts if fact.kind != "realism"]
+        stated = [fact for fact in facts if fact.of_graph]
         table = {judge: by_judge[judge] for judge in judges}
-        intervals = score_intervals(stated, table, card.stated, self._panel, card.alpha)
+        intervals = score_intervals(stated, table, card.of_graph, self._panel, card.alpha)
         # The errors of a panel were measured with all of its judges asked.
         whole = self._cascade is None
         corrected = card_correction(card, self._panel, judges) if whole else None
@@ -123,14 +125,14 @@ class JudgeRouter:
         judges = self._asked[kind]
         if stage is None or self._cascade is None:
             return judges
-        if kind == "realism":
+        if kind not in FACT_KINDS:
             return judges if stage == "first" else ()
         first = self._cascade.first
         return tuple(judge for judge in judges if (judge in first) == (stage == "first"))
 
 
-def _stated(known: Mapping[str, Verdict]) -> dict[str, Verdict]:
-    return {id_: verdict for id_, verdict in known.items() if not is_realism(id_)}
+def _of_graph(known: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    return {id_: verdict for id_, verdict in known.items() if is_of_graph(id_)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +183,13 @@ async def glance(
     asked = [fact for fact in facts if fact.id not in carried]
     tasks = router.tasks(asked, "first" if cascade else None)
     picture = await asyncio.to_thread(context.images.get, image)
+    empty = await asyncio.to_thread(nothing_drawn, picture)
 
     async def answered(judge_id: str, ids: list[str]) -> JudgeReply:
         judge = next(one for one in context.judges("loop") if one.id == judge_id)
         wanted = set(ids)
         payer = f"{origin}:{judge_id}"
-        with identified(context.paid_as(payer)), retries_told(runtime, round):
+        with paying(context.nonce, payer), retries_told(runtime, round):
             return await ask(
                 judge,
                 image,
@@ -195,6 +198,7 @@ async def glance(
                 store=context.answers,
                 limit=context.judge_timeout,
                 origin=payer,
+                empty=empty,
             )
 
     replies = await asyncio.gather(*(answered(*task) for task in tasks.items()))
@@ -312,7 +316,7 @@ def _weighed(
         answered = _to_ask(facts, known, context)
         if cascade is not None and stage == "first":
             begun = router.verdicts(answered, by_judge, known, first=True)
-            stated = [fact for fact in answered if fact.kind != "realism"]
+            stated = [fact for fact in answered if fact.of_graph]
             unsure = unsure_facts(stated, begun, cascade, context.panel)
             sends = _sends(state, router.tasks(unsure, "rest"), wave, "rest")
             if sends:
@@ -381,7 +385,7 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
         image = context.images.held(state["image"])
         if image is None:
             image = await asyncio.to_thread(context.images.get, state["image"])
-        with identified(context.paid_as(key)), retries_told(runtime, state["round"]):
+        with paying(context.nonce, key), retries_told(runtime, state["round"]):
             asked = await ask(
                 judge,
                 state["image"],
@@ -391,6 +395,7 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
                 limit=context.judge_timeout,
                 origin=key,
                 ahead=ahead,
+                empty=await asyncio.to_thread(nothing_drawn, image),
             )
         event = Answered(
             key=key,
@@ -436,4 +441,4 @@ def _facts_to_ask(
 
 
 def _facts(scene: dict[str, Any], context: CheckContext) -> tuple[Fact, ...]:
-    return context.options.form.facts(scene_of({"scene": scene}))
+    return context.options.form.facts(read_scene(scene))

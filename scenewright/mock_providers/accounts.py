@@ -13,9 +13,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,6 +27,8 @@ MINUTE = 60.0
 _LONGEST_SHOWN = 24
 
 LimitKind = Literal["requests", "tokens", "concurrent"]
+Left = tuple[str, int, int]
+"""What is limited, its limit, and what is left of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,23 @@ def account_name(key: str) -> str:
     return f"{key[:4]}…{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
 
+def account_of(key: str | None) -> str | None:
+    """Return :func:`account_name` of a key, none without one."""
+    return None if key is None else account_name(key)
+
+
+OUTCOMES = ("answered", "replayed", "rate_limited", "rejected", "failed", "abandoned")
+"""Ways in which a request without a fault ends."""
+_COUNTED = ("arrivals", *OUTCOMES, "executed", "executed_twice", "tokens_in", "tokens_out")
+
+
 class Account:
     """The requests of one API key. Times are seconds of one monotonic clock."""
 
     def __init__(
         self,
         name: str,
+        *,
         requests_per_minute: int | None = None,
         tokens_per_minute: int | None = None,
         concurrent: int | None = None,
@@ -67,18 +79,12 @@ class Account:
         """Limits as in :class:`~scenewright.mock_providers.settings.MockSettings`."""
         self.name = name
         self._length = window
-        share = window / MINUTE
-        self.requests: int | None = None
+        self.requests = _share(requests_per_minute, window)
         """Most requests within a window."""
-        if requests_per_minute is not None:
-            self.requests = max(1, int(requests_per_minute * share + 1e-9))
-        self.tokens: int | None = None
+        self.tokens = _share(tokens_per_minute, window)
         """Most tokens within a window."""
-        if tokens_per_minute is not None:
-            self.tokens = max(1, int(tokens_per_minute * share + 1e-9))
         self.concurrent = concurrent
         self._window: deque[list[float]] = deque()
-        self._window_tokens = 0.0
         self._under_way = 0
         self.reset()
 
@@ -86,15 +92,10 @@ class Account:
         """Forget what was counted; the limits' windows and requests under way stay."""
         self._recent: deque[float] = deque()
         self._accepted: deque[float] = deque(maxlen=self.requests)
-        self._ages: list[float] = [0.0, 0.0]
-        self._arrivals = 0
-        self._outcomes: Counter[str] = Counter()
+        self._ages, self._aged = 0.0, 0
+        self._counts: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()
         self._over: Counter[str] = Counter()
-        self._executed = 0
-        self._executed_twice = 0
-        self._tokens_in = 0
-        self._tokens_out = 0
         self._most_in_a_window = 0
         self._most_at_once = self._under_way
         self._first: float | None = None
@@ -102,10 +103,9 @@ class Account:
 
     def arrive(self, now: float) -> None:
         """Count a request that has arrived; every arrival ends with :meth:`finish`."""
-        self._arrivals += 1
+        self._counts["arrivals"] += 1
         self._last = time.time()
-        if self._first is None:
-            self._first = self._last
+        self._first = self._first or self._last
         self._recent.append(now)
         while self._recent[0] <= now - self._length:
             self._recent.popleft()
@@ -132,8 +132,8 @@ class Account:
         self._window.append([now, 0.0])
         if limit is not None:
             if len(self._accepted) == limit:
-                self._ages[0] += now - self._accepted[0]
-                self._ages[1] += 1
+                self._ages += now - self._accepted[0]
+                self._aged += 1
             self._accepted.append(now)
         return None
 
@@ -141,13 +141,12 @@ class Account:
         """Count the input tokens of the request with :meth:`entry`, or refuse it after all."""
         self._forget(now)
         limit = self.tokens
-        if limit is not None and self._window_tokens + tokens > limit:
-            if entry[0] >= 0:
-                self._window = deque(kept for kept in self._window if kept is not entry)
+        if limit is not None and self._spent() + tokens > limit:
+            self._window = deque(kept for kept in self._window if kept is not entry)
             self._over["tokens"] += 1
             return Refusal("tokens", limit, self._wait_for(tokens, limit, now))
-        self._tokens_in += tokens
-        self._spend(entry, tokens)
+        self._counts["tokens_in"] += tokens
+        entry[1] += tokens
         return None
 
     def entry(self) -> list[float]:
@@ -159,25 +158,19 @@ class Account:
 
     def charge_output(self, entry: list[float], tokens: int) -> None:
         """Count the output tokens of an answered request, as of its arrival."""
-        self._tokens_out += tokens
-        self._spend(entry, tokens)
+        self._counts["tokens_out"] += tokens
+        entry[1] += tokens
 
     def execute(self, first: bool) -> None:
-        """Return a model has answered.
-
-        ``first``: no other request of the same key was worked on.
-        """
-        self._executed += 1
-        self._executed_twice += not first
+        """Count an answer of a model; ``first``: no request of the same key was worked on."""
+        self._counts["executed"] += 1
+        self._counts["executed_twice"] += not first
 
     def finish(self, outcome: str, fault: str | None = None) -> None:
-        """Count a request that is done; ``outcome`` is a field of :meth:`report`.
-
-        ``fault`` what befell it.
-        """
+        """Count a request that is done by its ``fault``, or else by one of :data:`OUTCOMES`."""
         self._under_way -= 1
         if fault is None:
-            self._outcomes[outcome] += 1
+            self._counts[outcome] += 1
         else:
             self._faults[fault] += 1
 
@@ -186,13 +179,16 @@ class Account:
         """Whether nothing of it is under way or counts for a limit."""
         return self._under_way == 0 and not self._window
 
-    def remaining(self) -> tuple[int | None, int | None]:
-        """Return the requests and tokens left in this minute; None where there is no limit."""
-        requests, tokens = self.requests, self.tokens
-        return (
-            None if requests is None else max(0, requests - len(self._window)),
-            None if tokens is None else max(0, int(tokens - self._window_tokens)),
-        )
+    def left(self) -> list[Left]:
+        """Return what is left of each limit in this minute."""
+        return [
+            (name, most, max(0, int(most - used)))
+            for name, most, used in (
+                ("requests", self.requests, len(self._window)),
+                ("tokens", self.tokens, self._spent()),
+            )
+            if most is not None
+        ]
 
     def report(self) -> dict[str, Any]:
         """Return the account's counters.
@@ -207,50 +203,40 @@ class Account:
         executed although their key had been seen, which only happens after more replies than are
         stored.
         """
-        ages, count = self._ages
         return {
-            "arrivals": self._arrivals,
-            "answered": self._outcomes["answered"],
-            "replayed": self._outcomes["replayed"],
-            "rate_limited": self._outcomes["rate_limited"],
-            "rejected": self._outcomes["rejected"],
-            "failed": self._outcomes["failed"],
-            "abandoned": self._outcomes["abandoned"],
+            **{name: self._counts[name] for name in _COUNTED},
             "faults": dict(sorted(self._faults.items())),
             "under_way": self._under_way,
-            "executed": self._executed,
-            "executed_twice": self._executed_twice,
-            "over_limit": sum(self._over.values()),
+            "over_limit": self._over.total(),
             "over_limit_by": dict(sorted(self._over.items())),
-            "tokens_in": self._tokens_in,
-            "tokens_out": self._tokens_out,
             "most_in_a_window": self._most_in_a_window,
-            "limit_used": self._length * count / ages if ages else None,
+            "limit_used": self._length * self._aged / self._ages if self._ages else None,
             "most_at_once": self._most_at_once,
             "first": self._first,
             "last": self._last,
         }
 
-    def _spend(self, entry: list[float], tokens: int) -> None:
-        if entry[0] >= 0:
-            entry[1] += tokens
-            self._window_tokens += tokens
+    def _spent(self) -> float:
+        """Return the tokens of the window."""
+        return sum(tokens for _, tokens in self._window)
 
     def _forget(self, now: float) -> None:
         while self._window and self._window[0][0] <= now - self._length:
-            entry = self._window.popleft()
-            self._window_tokens -= entry[1]
-            # Its request may still be under way: output that comes later counts no more.
-            entry[0] = -1.0
+            self._window.popleft()
 
     def _wait_for(self, tokens: int, limit: int, now: float) -> float:
-        left = self._window_tokens
+        left = self._spent()
         for at, spent in self._window:
             left -= spent
             if left + tokens <= limit:
                 return min(at + self._length - now, self._length)
         # More than the limit by itself: it never fits.
         return self._length
+
+
+def _share(limit: int | None, window: float) -> int | None:
+    """Return a limit a minute as one of a window of so many seconds."""
+    return None if limit is None else max(1, int(limit * window / MINUTE + 1e-9))
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,12 +279,9 @@ class RequestLog:
         self._add(f"{line}\n".encode())
 
     def _add(self, data: bytes) -> None:
-        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            # One write: a kill leaves no half of a line.
-            os.write(file, data)
-        finally:
-            os.close(file)
+        # One write without a buffer: a kill leaves no half of a line.
+        with open(self._path, "ab", buffering=0) as file:
+            file.write(data)
 
 
 def read_requests(path: Path) -> Iterator[Request]:
@@ -348,9 +331,9 @@ class Replays:
         """``most`` replies of ``most_bytes`` in all are kept."""
         self._most, self._most_bytes = most, most_bytes
         self._entries: dict[tuple[str, str], _Entry] = {}
-        self._sizes: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._sizes: dict[tuple[str, str], int] = {}
         self._bytes = 0
-        self._executed: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._executed: dict[tuple[str, str], None] = {}
 
     async def claim(self, account: str, key: str, asked: str) -> Kept | None:
         """Return the reply to the first request of ``key``, which is waited for.
@@ -385,13 +368,13 @@ class Replays:
         self._sizes[name] = len(reply.body)
         self._bytes += len(reply.body)
         while len(self._sizes) > self._most or self._bytes > self._most_bytes:
-            oldest, size = self._sizes.popitem(last=False)
-            self._bytes -= size
+            oldest = next(iter(self._sizes))
+            self._bytes -= self._sizes.pop(oldest)
             del self._entries[oldest]
         first = name not in self._executed
         self._executed[name] = None
         if len(self._executed) > _REMEMBERED:
-            self._executed.popitem(last=False)
+            del self._executed[next(iter(self._executed))]
         return first
 
     def release(self, account: str, key: str) -> None:

@@ -1,27 +1,37 @@
 """Typed questions about an image, in any provider's format: read, judged, bent by a fault.
 
-Typed questions as a map and their answers as one, as Gemini and System One write them.
+OpenAI's decisions: ``POST /v1/decisions``. Gemini's: ``POST /v1beta/decisions``. System One: ``POST
+/v1/systemone`` and the addresses at which hosts serve the same. OpenAI lists questions and answers,
+the others send maps of them.
+
+System One's picture may come among ``assets``, among ``images`` or as an ``image_url`` part of the
+state, as the hosts of ``hosts.toml`` take it; Cloudflare's reply lies inside ``result``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from fastapi import Request, Response
 
 from scenewright.agents.judges.decisions.asking import STATEMENT_PROMPT, Question, restored
-from scenewright.agents.judges.pictures import character_tokens
+from scenewright.agents.judges.pictures import character_tokens, image_tokens
 from scenewright.mock_providers import sheets
+from scenewright.mock_providers.accounts import Left
 from scenewright.mock_providers.faults import Chance, Fault
-from scenewright.mock_providers.models import INSTANT, Judged, bare_name, is_script, judge
-from scenewright.mock_providers.pictures import Picture
-from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.gemini_content import GeminiFormat
+from scenewright.mock_providers.models import INSTANT, bare_name, is_script, judge
+from scenewright.mock_providers.openai_text import OpenAIFormat, usage
+from scenewright.mock_providers.pictures import Picture, decode_base64, from_data_url
+from scenewright.mock_providers.problems import Problem, whole_seconds
 from scenewright.mock_providers.request_input import Finish, Visit, encoded, json_object
 from scenewright.mock_providers.server import MockProviders
-from scenewright.mock_providers.wire import Format, Spent, as_list, as_object, as_text
+from scenewright.mock_providers.turns import Block, Reading, text_part
+from scenewright.mock_providers.wire import Format, Spent, as_list, as_object, as_text, objects
 from scenewright.prompts import load_prompt
 
 OUTSIDE = "maybe"
@@ -40,14 +50,13 @@ class DecisionRequest:
     """The model's name as given."""
     questions: tuple[Question, ...]
     """The questions, in order; an empty name: it has none."""
-    images: tuple[bytes, ...]
-    """The files of all images; the last one is looked at."""
-    image_param: str | None
-    """Where in the request the last image stands."""
-    characters: int
-    """Length of all texts, by :func:`characters_of` for the questions."""
-    low_detail: bool = False
-    """Whether the images are wanted at the provider's low resolution."""
+    given: Reading
+    """What comes beside them: texts and images, of which the last one is looked at."""
+
+    @property
+    def characters(self) -> int:
+        """Length of all texts, by :func:`characters_of` for the questions."""
+        return self.given.characters + characters_of(self.questions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +94,24 @@ class DecisionReply:
     """The answers, in the order in which they are given."""
     spent: Spent
     """Its tokens."""
-    id: str
-    """24 hexadecimal digits."""
-    blocked: bool = field(default=False)
+    blocked: bool = False
     """The whole request is refused."""
 
 
-class DecisionFormat(Format, Protocol):
+class DecisionFormat(Format):
     """One provider's format of typed questions about an image and their answers."""
 
+    @abstractmethod
     def read(self, body: dict[str, Any]) -> DecisionRequest:
         """Return the request; raises ``Problem`` for what cannot be read."""
-        ...
 
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
-        """Tokens of an image of ``size``."""
-        ...
+        """Tokens of an image of ``size``: a guess, the rules are not published."""
+        return 85 if low_detail else image_tokens("tiles-258", *size)
 
+    @abstractmethod
     def reply(self, made: DecisionReply) -> Any:
         """Return the body of a response."""
-        ...
 
 
 async def decide(lab: MockProviders, request: Request, form: DecisionFormat) -> Response:
@@ -115,21 +122,22 @@ async def decide(lab: MockProviders, request: Request, form: DecisionFormat) -> 
         asked, name = lab.swaps.answering(asked, bare_name(asked.model))
         if is_script(name):
             raise Problem.invalid(f"{asked.model} follows a script: it decides nothing", "model")
-        looks = [await lab.pictures.look(data, asked.image_param) for data in asked.images]
-        image_tokens = sum(form.image_tokens(look.size, asked.low_detail) for look in looks)
-        spent = Spent(character_tokens(asked.characters) + image_tokens, image_tokens, 0)
+        given = asked.given
+        looks = [await lab.pictures.look(data, given.image_param) for data in given.images]
+        of_images = sum(form.image_tokens(look.size, given.low_detail) for look in looks)
+        spent = Spent(character_tokens(asked.characters) + of_images, of_images, 0)
         visit.charge(spent.tokens_in)
         if not looks:
             raise Problem.image("the request holds no image: the mock server's models look at one")
 
         async def finish(fault: Fault | None) -> tuple[Any, int]:
-            id = visit.chance.id
             if fault is Fault.REFUSAL:
-                return form.reply(DecisionReply(asked, _refused(asked), spent, id, True)), 0
+                refused = tuple(DecisionAnswer(question, None) for question in asked.questions)
+                return form.reply(DecisionReply(asked, refused, spent, blocked=True)), 0
             told = bend_answers(
                 await _judged(name, looks[-1], asked.questions), fault, visit.chance
             )
-            content = form.reply(DecisionReply(asked, told, spent, id))
+            content = form.reply(DecisionReply(asked, told, spent))
             return _broken(encoded(content), fault), 0
 
         return finish
@@ -194,9 +202,9 @@ async def _judged(
     put = [_put(at, question) for at, question in enumerate(questions)]
     small = [one for one in put if len(one.options) <= _MOST_LETTERED]
     large = [one for one in put if len(one.options) > _MOST_LETTERED]
-    judged = await judge(name, picture, small, every=True) if small else []
+    judged = await judge(name, picture, small) if small else []
     # More options than letters: none of the judges takes them.
-    judged += await judge(INSTANT, picture, large, every=True) if large else []
+    judged += await judge(INSTANT, picture, large) if large else []
     by_number = {one.question.number: one for one in judged}
     return [
         DecisionAnswer(question, _shares(question, by_number[at + 1]), question.values)
@@ -212,7 +220,7 @@ def _put(at: int, question: Question) -> sheets.Question:
     return sheets.Question(at + 1, restored(text), sheets.YES_NO)
 
 
-def _shares(question: Question, judged: Judged) -> tuple[float, ...]:
+def _shares(question: Question, judged: sheets.Judged) -> tuple[float, ...]:
     chances = dict(judged.chances)
     if question.kind == "choice":
         return tuple(chances[value] for value in question.values)
@@ -226,10 +234,6 @@ def _shares(question: Question, judged: Judged) -> tuple[float, ...]:
     return tuple(
         math.comb(steps, at) * yes**at * (1.0 - yes) ** (steps - at) for at in range(steps + 1)
     )
-
-
-def _refused(asked: DecisionRequest) -> tuple[DecisionAnswer, ...]:
-    return tuple(DecisionAnswer(question, None) for question in asked.questions)
 
 
 def _outside(told: DecisionAnswer) -> DecisionAnswer:
@@ -257,7 +261,10 @@ def questions_of(body: dict[str, Any], most: int, true: str) -> tuple[Question, 
     asked = as_object(body.get("questions"), "questions")
     if not 1 <= len(asked) <= most:
         raise Problem.invalid(f"questions: give 1 to {most}", "questions")
-    return tuple(_question(name, one, true) for name, one in asked.items())
+    return tuple(
+        question_of(name, one, f"questions[{name}]", MOST_OPTIONS, true)
+        for name, one in asked.items()
+    )
 
 
 def answers_of(
@@ -274,8 +281,11 @@ def answers_of(
     }
 
 
-def _question(name: str, asked: object, true: str) -> Question:
-    place = f"questions[{name}]"
+def question_of(name: str, asked: object, place: str, most: int, true: str = "") -> Question:
+    """Return a question of a map, with at most so many options; raises ``Problem``.
+
+    ``true``: see :func:`questions_of`.
+    """
     question = as_object(asked, place)
     text = as_text(question.get("instructions"), f"{place}.instructions")
     kind, criteria = question.get("type"), question.get("criteria")
@@ -290,9 +300,9 @@ def _question(name: str, asked: object, true: str) -> Question:
         levels = as_list(criteria, f"{place}.criteria")
         options = tuple((str(at), told) for at, told in enumerate(levels))
     else:
-        raise Problem.invalid(f"{place}.type: use noul, choice or score", place)
-    if not 2 <= len(options) <= MOST_OPTIONS:
-        raise Problem.invalid(f"{place}.criteria: give 2 to {MOST_OPTIONS}", place)
+        raise Problem.invalid(f"{place}.type: this format knows no {kind!r}", f"{place}.type")
+    if not 2 <= len(options) <= most:
+        raise Problem.invalid(f"{place}.criteria: give 2 to {most}", place)
     return Question(name, kind, text, options)
 
 
@@ -312,3 +322,272 @@ def _answer(
         return {"type": "choice", "choice": told.values[told.likeliest], **ends}
     legend = dict(told.question.options)
     return {"type": "score", "score": round(told.level, digits), "legend": legend, **ends}
+
+
+OPENAI_MOST_QUESTIONS = 400
+MOST_CHOICES = 255
+MOST_LEVELS = 10
+DETAILS = (None, "low", "high", "auto", "original")
+_OPENAI_DIGITS = 4
+
+
+class OpenAIDecisions(DecisionFormat, OpenAIFormat):
+    """Decisions, their questions in a list."""
+
+    def read(self, body: dict[str, Any]) -> DecisionRequest:
+        """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`."""
+        known = {
+            "model", "input", "questions", "prompt_cache_key", "prompt_cache_options",
+            "safety_identifier",
+        }  # fmt: skip
+        for name in body:
+            if name not in known:
+                raise Problem.invalid(f"Unknown parameter: '{name}'.", name)
+        reading, given = Reading(_OPENAI_PARTS), body.get("input")
+        messages = [{"content": given}] if isinstance(given, str) else given
+        for place, message in objects(messages, "input"):
+            content = message.get("content")
+            if not isinstance(content, str):
+                content = as_list(content, f"{place}.content")
+            reading.blocks(content, f"{place}.content")
+        asked = list(objects(body.get("questions"), "questions"))
+        if not 1 <= len(asked) <= OPENAI_MOST_QUESTIONS:
+            raise Problem.invalid(f"questions: give 1 to {OPENAI_MOST_QUESTIONS}", "questions")
+        questions = tuple(_openai_question(question, place) for place, question in asked)
+        return DecisionRequest(as_text(body.get("model"), "model"), questions, reading)
+
+    def reply(self, made: DecisionReply) -> dict[str, Any]:
+        """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`.
+
+        Refusals are answers here.
+        """
+        return {
+            "model": made.asked.model,
+            "answers": [_openai_answer(told) for told in made.told],
+            "usage": usage(made.spent),
+        }
+
+
+def _openai_image(reading: Reading, part: Mapping[str, Any], where: str) -> Block:
+    if part.get("detail") not in DETAILS:
+        raise Problem.invalid("detail: use low, high, auto or original", where)
+    param = f"{where}.image_url"
+    data = from_data_url(part.get("image_url"), param)
+    return reading.picture(data, param, low_detail=part.get("detail") == "low")
+
+
+_OPENAI_PARTS = {"input_text": text_part, "input_image": _openai_image}
+_OPTION_LISTS = {
+    "choice": ("choices", "value", MOST_CHOICES),
+    "score": ("levels", "label", MOST_LEVELS),
+}
+"""Field of the options of each kind of question, the key of an option's words, most options."""
+
+
+def _openai_question(question: dict[str, Any], place: str) -> Question:
+    """Return a question by what it is in a map of questions."""
+    name, kind = as_text(question.get("name", ""), f"{place}.name"), str(question.get("type"))
+    put = {**question, "type": {"predicate": "noul", "noul": "unknown"}.get(kind, kind)}
+    field, key, most = _OPTION_LISTS.get(kind, ("", "", 0))
+    if field:
+        words = [
+            as_text(option.get(key), f"{where}.{key}")
+            for where, option in objects(question.get(field), f"{place}.{field}")
+        ]
+        put["criteria"] = words if kind == "score" else dict.fromkeys(words)
+        if kind == "choice" and len(set(words)) < len(words):
+            raise Problem.invalid(f"{place}.{field}: give each once", f"{place}.{field}")
+    return question_of(name, put, place, most)
+
+
+def _openai_answer(told: DecisionAnswer) -> dict[str, Any]:
+    name = told.question.name or None
+    shares = told.shares
+    if shares is None:
+        return {"type": "refusal", "name": name}
+    if told.question.kind == "yes_no":
+        return {"type": "predicate", "name": name, "probability": round(shares[0], _OPENAI_DIGITS)}
+    confidence = told.confidence if told.confidence is not None else _peak(shares)
+    common_part = {"type": told.question.kind, "name": name, "confidence": confidence}
+    rows = [
+        {"value": value, "probability": round(share, _OPENAI_DIGITS)}
+        for value, share in zip(told.values, shares, strict=True)
+    ]
+    if told.question.kind == "choice":
+        return {**common_part, "choice": told.values[told.likeliest], "probabilities": rows}
+    for row, (_, label) in zip(rows, told.question.options, strict=True):
+        value = str(row["value"])
+        row |= {"value": int(value) if value.isdecimal() else value, "label": label}
+    return {**common_part, "score": round(told.level, _OPENAI_DIGITS), "probabilities": rows}
+
+
+def _peak(shares: tuple[float, ...]) -> float:
+    """How far from evenly spread: 1 minus the entropy's share of its most."""
+    entropy = -math.fsum(share * math.log(share) for share in shares if share > 0.0)
+    return round(1.0 - entropy / math.log(len(shares)), _OPENAI_DIGITS)
+
+
+GEMINI_MOST_QUESTIONS = 1000
+CLIP = 0.01
+"""A ``noul`` lies between this and 1 minus this."""
+RESOLUTIONS = (None, "low", "medium", "high", "ultra_high")
+_GEMINI_DIGITS = 2
+
+
+class GeminiDecisions(DecisionFormat, GeminiFormat):
+    """Decisions, their questions in a map."""
+
+    def read(self, body: dict[str, Any]) -> DecisionRequest:
+        """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`."""
+        reading, given = Reading(_GEMINI_PARTS), body.get("input")
+        parts = [given] if isinstance(given, dict) else given
+        reading.blocks(parts if isinstance(parts, str) else as_list(parts, "input"), "input")
+        questions = _checked(questions_of(body, GEMINI_MOST_QUESTIONS, "true_description"))
+        model = as_text(body.get("model"), "model").removeprefix("models/")
+        return DecisionRequest(model, questions, reading)
+
+    def reply(self, made: DecisionReply) -> dict[str, Any]:
+        """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`.
+
+        Names no model, and knows only refusals of the whole: a question that is refused is left
+        out.
+        """
+        spent = made.spent
+        told_usage = {
+            "total_input_tokens": spent.tokens_in,
+            "input_tokens_by_modality": [
+                {"modality": "text", "tokens": spent.tokens_in - spent.image_tokens},
+                {"modality": "image", "tokens": spent.image_tokens},
+            ],
+            "total_output_tokens": spent.tokens_out,
+            "total_tokens": spent.tokens_in + spent.tokens_out,
+        }
+        if made.blocked:
+            return {"prompt_feedback": {"block_reason": "image_safety"}, "usage": told_usage}
+        answers = answers_of(made.told, _GEMINI_DIGITS, max)
+        for told in made.told:
+            if told.question.kind == "yes_no" and told.shares is not None:
+                answers[told.question.name] = _noul(told)
+        return {"answers": answers, "usage": told_usage}
+
+
+def _gemini_image(reading: Reading, part: Mapping[str, Any], where: str) -> Block:
+    if part.get("resolution") not in RESOLUTIONS:
+        raise Problem.invalid("resolution: use low, medium, high or ultra_high", "input")
+    param = f"{where}.data"
+    return reading.picture(decode_base64(part.get("data"), param), param)
+
+
+_GEMINI_PARTS = {"text": text_part, "image": _gemini_image}
+
+
+def _checked(questions: tuple[Question, ...]) -> tuple[Question, ...]:
+    """``questions``, with names and levels that are within Gemini's own rules."""
+    for one in questions:
+        place = f"questions[{one.name}]"
+        if not one.name or one.name != one.name.strip() or not one.name.isprintable():
+            raise Problem.invalid(
+                f"{place}: an identifier without outer spaces and controls", place
+            )
+        if one.kind == "score" and not all(level for _, level in one.options):
+            raise Problem.invalid(f"{place}.criteria: describe every level", place)
+    return questions
+
+
+def _noul(told: DecisionAnswer) -> dict[str, Any]:
+    """Return the answer to a yes/no question, clipped and with its confidence."""
+    noul = (told.shares or (0.0,))[0]
+    if 0.0 <= noul <= 1.0:
+        noul = round(min(1.0 - CLIP, max(CLIP, noul)), _GEMINI_DIGITS)
+    sure = max(noul, 1.0 - noul) if told.confidence is None else told.confidence
+    return {"type": "noul", "noul": noul, "confidence": sure}
+
+
+SYSTEMONE_MOST_QUESTIONS = 128
+MOST_PICTURES = 4
+_SYSTEMONE_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SystemOne(DecisionFormat):
+    """System One, as its hosts serve it."""
+
+    wrapped: bool = False
+    """Whether the reply lies inside ``result``, as Cloudflare's does."""
+
+    def read(self, body: dict[str, Any]) -> DecisionRequest:
+        """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`."""
+        for name in body:
+            if name not in {"model", "state", "questions", "assets", "images"}:
+                raise Problem.invalid(f"{name}: Extra inputs are not permitted", name)
+        if "state" not in body:
+            raise Problem.invalid("state: Field required", "state")
+        questions = questions_of(body, SYSTEMONE_MOST_QUESTIONS, "true")
+        reading = Reading({})
+        for data in (*_assets(body), *_images(body)):
+            reading.picture(data, "images")
+        if len(reading.images) > MOST_PICTURES:
+            raise Problem.invalid(f"give at most {MOST_PICTURES} images", "images")
+        return DecisionRequest(as_text(body.get("model"), "model"), questions, reading)
+
+    def reply(self, made: DecisionReply) -> Any:
+        """See :class:`~scenewright.mock_providers.decisions.DecisionFormat`.
+
+        A question that is refused is left out, and a refusal of the whole is an error.
+        """
+        if made.blocked:
+            return Problem.invalid("the content was refused by the safety filter", "state")
+        answers = answers_of(made.told, _SYSTEMONE_DIGITS, _sure)
+        spent = {"input_tokens": made.spent.tokens_in, "output_tokens": 0}
+        body = {"model": made.asked.model, "answers": answers, "usage": spent}
+        if self.wrapped:
+            return {"result": body, "success": True, "errors": [], "messages": []}
+        return body
+
+    def problem(self, problem: Problem, id: str) -> dict[str, Any]:
+        """Return the ``detail`` of the error, or Cloudflare's list of ``errors``."""
+        if self.wrapped:
+            errors = [{"code": 5000, "message": problem.message}]
+            return {"result": None, "success": False, "errors": errors, "messages": []}
+        return {"detail": problem.message}
+
+    def headers(
+        self, id: str, problem: Problem | None = None, limits: Sequence[Left] = ()
+    ) -> dict[str, str]:
+        """Return the request's id, and when to come again."""
+        found = {"x-request-id": id, "cf-ray": id}
+        if problem is not None and problem.retry_after is not None:
+            found["retry-after"] = str(whole_seconds(problem.retry_after))
+        return found
+
+
+def _assets(body: dict[str, Any]) -> Iterator[bytes]:
+    given = body.get("assets") or {}
+    text = str(body["state"]) + str(body.get("questions"))
+    for name, asset in as_object(given, "assets").items():
+        if name not in text:
+            raise Problem.invalid(f"assets[{name}]: no text names it", "assets")
+        data = as_object(asset, f"assets[{name}]").get("data_base64")
+        yield decode_base64(data, f"assets[{name}].data_base64")
+
+
+def _images(body: dict[str, Any]) -> Iterator[bytes]:
+    for at, image in enumerate(as_list(body.get("images") or [], "images")):
+        yield _picture(image, f"images[{at}]")
+    state = body["state"]
+    for at, part in enumerate(state if isinstance(state, list) else ()):
+        if isinstance(part, dict) and part.get("type") == "image_url":
+            place = f"state[{at}].image_url"
+            yield _picture(as_object(part.get("image_url"), place).get("url"), place)
+
+
+def _picture(given: object, place: str) -> bytes:
+    if isinstance(given, str) and given.startswith("data:"):
+        return from_data_url(given, place)
+    return decode_base64(given, place)
+
+
+def _sure(shares: Sequence[float]) -> float:
+    """How far the likeliest option is above an even share."""
+    even = 1.0 / len(shares)
+    return max(0.0, (max(shares) - even) / (1.0 - even))

@@ -1,74 +1,111 @@
-"""What can go wrong on demand, and which request it happens to.
+"""What can go wrong on demand, and which request it happens to: faults, quirks and swaps.
 
-A model that is exchanged for another one while clients go on asking for it by its old name.
+A fault befalls some requests. A quirk is how a server that speaks OpenAI's format and is not
+OpenAI's always is, as llama.cpp showed them, for all accounts or for one. A swap exchanges a model
+for another one while clients go on asking for it by its old name.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, Self, TypeVar
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 
 class MockError(ValueError):
     """Settings or faults that make no sense; the message says what to give instead."""
 
 
-class Fault(StrEnum):
+class _Kind(StrEnum):
+    """Names, each with what a client meets."""
+
+    about: str
+
+    def __new__(cls, name: str, about: str = "") -> Self:
+        made = str.__new__(cls, name)
+        made._value_ = name
+        made.about = about
+        return made
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """Return the one of this name; ``MockError`` lists what there is."""
+        try:
+            return cls(name.strip())
+        except ValueError:
+            known = ", ".join(cls)
+            kind = cls.__name__.lower()
+            raise MockError(f"{name.strip()!r} is no {kind}: there are {known}") from None
+
+
+class Fault(_Kind):
     """A way in which a provider's answer goes wrong."""
 
-    SERVER_ERROR = "500"
-    UNAVAILABLE = "503"
-    OVERLOADED = "529"
-    RATE_LIMITED = "rate_limited"
-    TIMEOUT = "timeout"
-    DROP = "drop"
-    SLOW_DRIP = "slow_drip"
-    TRUNCATED_JSON = "truncated_json"
-    INVALID_JSON = "invalid_json"
-    REFUSAL = "refusal"
-    EMPTY = "empty"
-    OUTSIDE_OPTIONS = "outside_options"
-    WRONG_NUMBER = "wrong_number"
-    PARTIAL_REFUSAL = "partial_refusal"
-    SHUFFLED = "shuffled"
-    NO_PROBABILITY = "no_probability"
-    STREAM_CUT = "stream_cut"
-    STREAM_STALL = "stream_stall"
-    STREAM_ERROR = "stream_error"
-    BAD_PARTIAL = "bad_partial"
-    NO_PARTIALS = "no_partials"
+    SERVER_ERROR = "500", "error 500"
+    UNAVAILABLE = "503", "error 503, overloaded for a moment"
+    OVERLOADED = "529", "error 529, Anthropic's sign of overload"
+    RATE_LIMITED = "rate_limited", "error 429 although no limit is reached; retry after 1 s"
+    TIMEOUT = "timeout", "no answer until the client leaves"
+    DROP = "drop", "connection closed without an answer"
+    SLOW_DRIP = "slow_drip", "a right answer, sent byte by byte"
+    TRUNCATED_JSON = (
+        "truncated_json",
+        "an answer cut off in the middle, as by the limit of output tokens",
+    )
+    INVALID_JSON = "invalid_json", "an answer that is not valid JSON"
+    REFUSAL = "refusal", "the model declines, in the provider's own form"
+    EMPTY = "empty", "an answer without content"
+    OUTSIDE_OPTIONS = "outside_options", "answers outside the options"
+    WRONG_NUMBER = "wrong_number", "an answer too few or too many"
+    PARTIAL_REFUSAL = "partial_refusal", "every second typed question is refused, the others stand"
+    SHUFFLED = "shuffled", "the answers to typed questions in another order than asked"
+    NO_PROBABILITY = "no_probability", "a confidence of typed answers that is not a probability"
+    STREAM_CUT = "stream_cut", "connection closed in the middle of a stream"
+    STREAM_STALL = (
+        "stream_stall",
+        "a stream that falls silent in the middle until the client leaves",
+    )
+    STREAM_ERROR = "stream_error", "an error event in the middle of a stream"
+    STREAM_UNENDED = "stream_unended", "a stream without its last event, such as [DONE]"
+    KEEP_ALIVE = "keep_alive", "a stream of comments alone until the client leaves"
+    BAD_PARTIAL = (
+        "bad_partial",
+        "partial images of a stream that are no images; the last one is right",
+    )
+    NO_PARTIALS = "no_partials", "a stream without its partial images"
 
 
-ABOUT: dict[Fault, str] = {
-    Fault.SERVER_ERROR: "error 500",
-    Fault.UNAVAILABLE: "error 503, overloaded for a moment",
-    Fault.OVERLOADED: "error 529, Anthropic's sign of overload",
-    Fault.RATE_LIMITED: "error 429 although no limit is reached; retry after 1 s",
-    Fault.TIMEOUT: "no answer until the client leaves",
-    Fault.DROP: "connection closed without an answer",
-    Fault.SLOW_DRIP: "a right answer, sent byte by byte",
-    Fault.TRUNCATED_JSON: "an answer cut off in the middle, as by the limit of output tokens",
-    Fault.INVALID_JSON: "an answer that is not valid JSON",
-    Fault.REFUSAL: "the model declines, in the provider's own form",
-    Fault.EMPTY: "an answer without content",
-    Fault.OUTSIDE_OPTIONS: "answers outside the options",
-    Fault.WRONG_NUMBER: "an answer too few or too many",
-    Fault.PARTIAL_REFUSAL: "every second typed question is refused, the others stand",
-    Fault.SHUFFLED: "the answers to typed questions in another order than asked",
-    Fault.NO_PROBABILITY: "a confidence of typed answers that is not a probability",
-    Fault.STREAM_CUT: "connection closed in the middle of a stream",
-    Fault.STREAM_STALL: "a stream that falls silent in the middle until the client leaves",
-    Fault.STREAM_ERROR: "an error event in the middle of a stream",
-    Fault.BAD_PARTIAL: "partial images of a stream that are no images; the last one is right",
-    Fault.NO_PARTIALS: "a stream without its partial images",
-}
-"""Fault → what a client sees."""
+class Quirk(_Kind):
+    """A way of a server."""
 
+    STRING_CHOICE = (
+        "string_choice",
+        "a tool_choice that names a tool gets a 400: only strings are understood",
+    )
+    LOOSE_CHOICE = (
+        "loose_choice",
+        "a tool_choice that names a tool is left aside, and nothing is called",
+    )
+    NO_TOOLS = "no_tools", "tools never reach the model: it answers in words, or by a JSON schema"
+    FENCED_TOKENS = (
+        "fenced_tokens",
+        "the tokens have a code fence around the JSON that the text lacks",
+    )
+    REFUSED_LOGPROBS = "refused_logprobs", "a request for log-probabilities gets a 400"
+    NO_LOGPROBS = "no_logprobs", "log-probabilities are asked for in vain: replies hold none"
+    NO_PICTURES = "no_pictures", "every request with a picture gets the same error 500"
+    ENDLESS = "endless", "the model says the same until the limit of output tokens cuts it off"
+
+
+_SWAP = re.compile(r"([^=]*[^=\s]\s*)=([^@:]*[^@:\s]\s*)(?:@(\d+))?(?::(.*))?")
 MOST_NEXT = 1_000_000
 """Most requests that one order of faults may name."""
 
@@ -76,27 +113,16 @@ MOST_NEXT = 1_000_000
 class Chance:
     """Everything random about one request, from the seed and the request's number."""
 
-    __slots__ = ("_digest", "number")
-
     def __init__(self, seed: int, number: int) -> None:
         """Begin for the request ``number``, counted from 1 over all requests of the mock server."""
+        digest = hashlib.sha256(f"{seed}:{number}".encode()).digest()
         self.number = number
-        self._digest = hashlib.sha256(f"{seed}:{number}".encode()).digest()
-
-    @property
-    def fault(self) -> float:
+        self.fault = int.from_bytes(digest[:7], "big") / 2**56
         """Evenly drawn from [0, 1)."""
-        return int.from_bytes(self._digest[:7], "big") / 2**56
-
-    @property
-    def latency(self) -> float:
+        self.latency = int.from_bytes(digest[8:15], "big") / 2**56
         """Evenly drawn from [0, 1)."""
-        return int.from_bytes(self._digest[8:15], "big") / 2**56
-
-    @property
-    def id(self) -> str:
+        self.id = digest[16:28].hex()
         """24 hexadecimal digits."""
-        return self._digest[16:28].hex()
 
 
 def check_shares(shares: Mapping[Fault, float]) -> None:
@@ -114,11 +140,7 @@ def parse_faults(texts: Iterable[str]) -> dict[Fault, float]:
     shares: dict[Fault, float] = {}
     for text in texts:
         name, _, share = text.partition("=")
-        try:
-            kind = Fault(name.strip())
-        except ValueError:
-            known = ", ".join(fault.value for fault in Fault)
-            raise MockError(f"no fault {name.strip()!r}: there are {known}") from None
+        kind = Fault.named(name)
         try:
             shares[kind] = float(share)
         except ValueError:
@@ -134,8 +156,7 @@ class FaultPlan:
         """``shares`` hold for every account and are what :meth:`clear` goes back to."""
         self._given = dict(shares or {})
         check_shares(self._given)
-        self._shares: dict[str | None, dict[Fault, float]] = {None: dict(self._given)}
-        self._next: dict[str | None, deque[list[Any]]] = {}
+        self.clear()
 
     def set_share(self, kind: Fault, share: float, account: str | None = None) -> None:
         """``share`` of the requests (of one account) meet ``kind`` from now on."""
@@ -144,35 +165,28 @@ class FaultPlan:
         self._shares[account] = shares
 
     def order(self, kind: Fault, count: int, account: str | None = None) -> None:
-        """Return the next ``count`` requests (of one account) meet ``kind``.
-
-        Orders wait in line.
-        """
+        """Let the next ``count`` requests (of one account) meet ``kind``; orders wait in line."""
         if not 1 <= count <= MOST_NEXT:
             raise MockError(f"next {count}: order 1 to {MOST_NEXT} requests")
         self._next.setdefault(account, deque()).append([kind, count])
 
     def clear(self) -> None:
         """Back to the shares that the mock server began with, nothing ordered."""
-        self._shares = {None: dict(self._given)}
-        self._next.clear()
+        self._shares: dict[str | None, dict[Fault, float]] = {None: dict(self._given)}
+        self._next: dict[str | None, deque[list[Any]]] = {}
 
     def draw(self, account: str, chance: Chance) -> Fault | None:
         """Return the fault of one request of ``account``; none: it is answered as it should be."""
         for name in (account, None):
-            queue = self._next.get(name)
-            if queue:
+            if queue := self._next.get(name):
                 entry = queue[0]
                 entry[1] -= 1
                 if entry[1] == 0:
                     queue.popleft()
                 kind: Fault = entry[0]
                 return kind
-        shares = self._shares[None]
-        if account in self._shares:
-            shares = {**shares, **self._shares[account]}
         drawn = chance.fault
-        for kind, share in shares.items():
+        for kind, share in {**self._shares[None], **self._shares.get(account, {})}.items():
             if drawn < share:
                 return kind
             drawn -= share
@@ -195,38 +209,57 @@ class FaultPlan:
         }
 
 
-class _Asked(Protocol):
-    """A request of any form: a dataclass with the name of a model."""
+class Quirks:
+    """Which account meets which quirks."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    def __init__(self, quirks: Iterable[Quirk] = ()) -> None:
+        """``quirks`` hold for every account and are what :meth:`clear` goes back to."""
+        self._given = frozenset(quirks)
+        self.clear()
 
-    @property
-    def model(self) -> str: ...
+    def order(self, quirk: Quirk, account: str | None = None) -> None:
+        """Have every account, or one, meet ``quirk`` from now on."""
+        self._own[account] = self._own.get(account, frozenset()) | {quirk}
+
+    def clear(self) -> None:
+        """Go back to the quirks that the mock server began with."""
+        self._own: dict[str | None, frozenset[Quirk]] = {None: self._given}
+
+    def of(self, account: str) -> frozenset[Quirk]:
+        """Return what the requests of ``account`` meet."""
+        return self._own[None] | self._own.get(account, frozenset())
+
+    def state(self) -> list[dict[str, Any]]:
+        """Return what is met, for people."""
+        return [
+            {"kind": quirk.value, "key": account}
+            for account, quirks in self._own.items()
+            for quirk in sorted(quirks)
+        ]
 
 
-AskedT = TypeVar("AskedT", bound=_Asked)
+def parse_quirks(names: Iterable[str]) -> frozenset[Quirk]:
+    """Return the quirks of these names; ``MockError`` lists what there is."""
+    return frozenset(map(Quirk.named, names))
 
 
-@dataclass(frozen=True, slots=True)
+AskedT = TypeVar("AskedT", bound=Any)
+"""A request of any form: a dataclass with the name of a model."""
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Swap:
     """From one of its requests on, another model answers in place of a model."""
 
-    model: str
+    model: str = Field(min_length=1)
     """The model that clients name, as the mock server lists it."""
-    by: str
+    by: str = Field(min_length=1)
     """The model that answers in its place."""
-    after: int = 0
+    after: int = Field(default=0, ge=0)
     """Requests for the model that it still answers itself, from the order on."""
     told: str = ""
     """Name of the model that the answers tell from then on; empty: the one that was asked for, so
     that nothing but the answers themselves shows the exchange."""
-
-    def __post_init__(self) -> None:
-        if not self.model or not self.by or self.after < 0:
-            raise MockError(
-                f"a swap of {self.model!r} by {self.by!r} after {self.after} requests: name two "
-                "models, and 0 requests or more"
-            )
 
 
 class Swaps:
@@ -235,8 +268,6 @@ class Swaps:
     def __init__(self, swaps: Iterable[Swap] = ()) -> None:
         """Order ``swaps`` at once; :meth:`clear` goes back to them."""
         self._given = tuple(swaps)
-        self._swaps: dict[str, Swap] = {}
-        self._met: dict[str, int] = {}
         self.clear()
 
     def order(self, swap: Swap) -> None:
@@ -246,7 +277,8 @@ class Swaps:
 
     def clear(self) -> None:
         """Back to the swaps that the mock server began with, counted anew."""
-        self._swaps, self._met = {}, {}
+        self._swaps: dict[str, Swap] = {}
+        self._met: dict[str, int] = {}
         for swap in self._given:
             self.order(swap)
 
@@ -275,14 +307,12 @@ def parse_swaps(texts: Iterable[str]) -> tuple[Swap, ...]:
     """
     found = []
     for text in texts:
-        model, _, rest = text.partition("=")
-        head, _, told = rest.partition(":")
-        by, _, after = head.partition("@")
-        try:
-            found.append(Swap(model.strip(), by.strip(), int(after or 0), told.strip()))
-        except ValueError as error:
+        parts = _SWAP.fullmatch(text)
+        if parts is None:
             raise MockError(
                 f"{text!r}: write MODEL=OTHER, MODEL=OTHER@REQUESTS or "
                 "MODEL=OTHER@REQUESTS:NAME, for example judge-a=judge-b@60"
-            ) from error
+            )
+        model, by, after, told = (part.strip() for part in parts.groups(""))
+        found.append(Swap(model, by, int(after or 0), told))
     return tuple(found)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,40 +13,28 @@ from langchain_core.messages import ToolCall
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from scenewright.agents.chat.model import Tools
 from scenewright.agents.judges.pictures import image_tokens
 from scenewright.core.validation import first_problem
 from scenewright.mock_providers.openai_text import logprob
-from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.problems import Problem, language, whole_seconds
+from scenewright.mock_providers.refusals import Place
+from scenewright.mock_providers.streams import Event, content_events
 from scenewright.mock_providers.turns import Block, Reading, tool_schema
 from scenewright.mock_providers.wire import (
     MAX_ALTERNATIVES,
-    Limits,
+    Format,
     ModelReply,
     ModelRequest,
     Spent,
     Token,
     ToolInvocation,
+    Wire,
     as_count,
-    whole_seconds,
 )
+from scenewright.providers.clients.base import Tools
 
 _SIGNED = b"lab:"
 _MODES = {"ANY": "any", "NONE": "none"}
-_STATUS = {
-    400: "INVALID_ARGUMENT",
-    404: "NOT_FOUND",
-    413: "INVALID_ARGUMENT",
-    429: "RESOURCE_EXHAUSTED",
-    500: "INTERNAL",
-    503: "UNAVAILABLE",
-    529: "UNAVAILABLE",
-}
-_QUOTAS = {
-    "requests": "GenerateRequestsPerMinutePerProjectPerModel",
-    "tokens": "GenerateContentInputTokensPerModelPerMinute",
-    "concurrent": "GenerateConcurrentRequestsPerProjectPerModel",
-}
 _TYPE = "type.googleapis.com/google.rpc"
 _SERVICE = "generativelanguage.googleapis.com"
 
@@ -77,7 +66,7 @@ def parsed_content(body: dict[str, Any]) -> ContentRequest:
         raise Problem.invalid(first_problem(error), param) from None
 
 
-class GeminiFormat:
+class GeminiFormat(Format):
     """What all formats of Gemini share."""
 
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
@@ -86,52 +75,41 @@ class GeminiFormat:
 
     def problem(self, problem: Problem, id: str) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
-        message = problem.message
+        words = language("gemini")
+        told = words.tell(problem)
         error: dict[str, Any] = {"code": problem.status}
-        if problem.kind == "unknown_model":
-            message = (
-                f"models/{message} is not found for this API version, or is not supported for "
-                "generateContent. Call ListModels to see the list of available models and their "
-                "supported methods."
-            )
-        elif problem.kind == "rate_limited":
-            wait = whole_seconds(problem.retry_after)
-            message = (
-                "You exceeded your current quota, please check your plan and billing details. "
-                f"Please retry in {wait}s."
-            )
+        if problem.kind == "rate_limited":
             violation = {
                 "quotaMetric": f"{_SERVICE}/generate_content_{problem.limit}",
-                "quotaId": _QUOTAS[problem.limit],
+                "quotaId": words.limits[problem.limit],
                 "quotaDimensions": {"location": "global"},
             }
             if problem.allowed is not None:
                 violation["quotaValue"] = str(problem.allowed)
+            wait = f"{whole_seconds(problem.retry_after)}s"
             error["details"] = [
                 {"@type": f"{_TYPE}.QuotaFailure", "violations": [violation]},
-                {"@type": f"{_TYPE}.RetryInfo", "retryDelay": f"{wait}s"},
+                {"@type": f"{_TYPE}.RetryInfo", "retryDelay": wait},
             ]
         elif problem.param and problem.kind in ("invalid", "image"):
-            error["details"] = [
-                {
-                    "@type": f"{_TYPE}.BadRequest",
-                    "fieldViolations": [{"field": problem.param, "description": message}],
-                }
-            ]
-        return {"error": {**error, "message": message, "status": _STATUS[problem.status]}}
-
-    def headers(self, id: str, problem: Problem | None, account: Limits) -> dict[str, str]:
-        """None of its own: Gemini says in the body when to come again."""
-        return {}
+            violation = {"field": problem.param, "description": told.message}
+            error["details"] = [{"@type": f"{_TYPE}.BadRequest", "fieldViolations": [violation]}]
+        return {"error": {**error, "message": told.message, "status": told.type}}
 
 
-class GeminiContent(GeminiFormat):
-    """Implements :class:`~scenewright.mock_providers.wire.Wire`."""
+class GeminiContent(GeminiFormat, Wire):
+    """Content, whole or as a stream."""
+
+    place: Place = "gemini"
+
+    def __init__(self, *, streaming: bool = False) -> None:
+        """``streaming``: for ``:streamGenerateContent``."""
+        self._streaming = streaming
 
     def read(self, body: dict[str, Any], model: str) -> ModelRequest:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         asked = parsed_content(body)
-        config, reading = asked.generation_config, Reading()
+        config, reading = asked.generation_config, Reading({})
         if asked.system_instruction is not None:
             reading.system(_blocks(reading, asked.system_instruction, "systemInstruction"))
         # Gemini names calls where it gives no ids: answers go to calls of their name, in order.
@@ -168,66 +146,61 @@ class GeminiContent(GeminiFormat):
         if said.finish == "refusal":
             blocked = replace(spent, tokens_out=0)
             return content_reply(None, asked.model, id, blocked)
-        calls, text = said.calls, said.text
-        candidate = types.Candidate(index=0, finish_reason=types.FinishReason.STOP)
-        if said.finish == "length":
-            candidate.finish_reason = types.FinishReason.MAX_TOKENS
-        if asked.form == "tool" and (calls is None or said.finish == "malformed"):
-            calls, text = (), ""
-            if said.finish == "malformed":
-                candidate.finish_reason = types.FinishReason.MALFORMED_FUNCTION_CALL
-                told = f"Malformed function call: {asked.tool}({said.text[:200]})"
-                candidate.finish_message = told
-            elif said.finish == "stop":
-                calls = (ToolInvocation(asked.tool, said.arguments, said.text),)
-        parts = [types.Part(text=text)] if text and said.finish != "empty" else []
-        parts += [_call(call, f"{id[:8]}{at}", first=not at) for at, call in enumerate(calls or ())]
-        # Without parts Gemini leaves the field out.
-        candidate.content = types.Content(role="model", parts=parts or None)
+        ends = {"finishReason": "MAX_TOKENS" if said.finish == "length" else "STOP"}
+        parts: list[dict[str, Any]] = [{"text": said.text}] if said.text else []
+        # A call comes whole or not at all.
+        calls = [call for call in said.calls if call.arguments is not None]
+        if calls and said.finish == "malformed":
+            told = f"Malformed function call: {calls[0].name}({calls[0].text[:200]})"
+            ends = {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": told}
+            parts, calls = [], []
+        parts += [_call(call, f"{id[:8]}{at}", first=not at) for at, call in enumerate(calls)]
+        candidate = content_candidate(parts) | ends
         if said.tokens is not None:
-            _add_logprobs(candidate, said.tokens, asked.alternatives or 0)
+            candidate |= _logprobs(said.tokens, asked.alternatives or 0)
         return content_reply(candidate, asked.model, id, spent)
+
+    def streams(self, body: Mapping[str, Any]) -> bool:
+        """See :class:`~scenewright.mock_providers.wire.Wire`."""
+        return self._streaming
+
+    def events(self, reply: dict[str, Any], body: Mapping[str, Any]) -> tuple[Event, ...]:
+        """See :class:`~scenewright.mock_providers.wire.Wire`."""
+        return content_events(reply)
+
+
+def content_candidate(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the candidate of ``parts``; without parts Gemini leaves the field out."""
+    content = {"role": "model", **({"parts": list(parts)} if parts else {})}
+    return {"content": content, "index": 0}
 
 
 def content_reply(
-    candidate: types.Candidate | None,
+    candidate: dict[str, Any] | None,
     model: str,
     id: str,
     spent: Spent,
-    details: list[types.ModalityTokenCount] | None = None,
+    details: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Return the body of a response; without a candidate the prompt is blocked.
 
     ``details``: the kinds of the tokens of the reply.
     """
-    reply = types.GenerateContentResponse(model_version=model, response_id=id)
-    reply.usage_metadata = types.GenerateContentResponseUsageMetadata(
-        prompt_token_count=spent.tokens_in,
-        total_token_count=spent.tokens_in + spent.tokens_out,
-        prompt_tokens_details=[
-            _tokens("TEXT", spent.tokens_in - spent.image_tokens),
-            _tokens("IMAGE", spent.image_tokens),
+    usage: dict[str, Any] = {
+        "promptTokenCount": spent.tokens_in,
+        "totalTokenCount": spent.tokens_in + spent.tokens_out,
+        "promptTokensDetails": [
+            {"modality": "TEXT", "tokenCount": spent.tokens_in - spent.image_tokens},
+            {"modality": "IMAGE", "tokenCount": spent.image_tokens},
         ],
-    )
+    }
+    reply = {"modelVersion": model, "responseId": id, "usageMetadata": usage}
     if candidate is None:
-        blocked = types.BlockedReason.PROHIBITED_CONTENT
-        reply.prompt_feedback = types.GenerateContentResponsePromptFeedback(block_reason=blocked)
-    else:
-        reply.candidates = [candidate]
-        reply.usage_metadata.candidates_token_count = spent.tokens_out
-        reply.usage_metadata.candidates_tokens_details = details
-    body = reply.model_dump(mode="json", by_alias=True, exclude_none=True)
-    for found in body.get("candidates", ()):
-        for part in found["content"].get("parts", ()):
-            if "inlineData" in part:
-                # The SDK writes the URL-safe alphabet, Gemini the usual one.
-                blob = part["inlineData"]
-                blob["data"] = blob["data"].replace("-", "+").replace("_", "/")
-    return body
-
-
-def _tokens(kind: str, count: int) -> types.ModalityTokenCount:
-    return types.ModalityTokenCount(modality=types.MediaModality(kind), token_count=count)
+        return reply | {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
+    usage["candidatesTokenCount"] = spent.tokens_out
+    if details is not None:
+        usage["candidatesTokensDetails"] = details
+    return reply | {"candidates": [candidate]}
 
 
 def _blocks(reading: Reading, content: types.Content, place: str) -> list[Block]:
@@ -304,32 +277,28 @@ def _tools(asked: ContentRequest) -> Tools:
     return Tools(tuple(schemas), choice)
 
 
-def _call(call: ToolInvocation, id: str, *, first: bool) -> types.Part:
-    function = types.FunctionCall(id=id, name=call.name, args=dict(call.arguments))
-    # Gemini signs the first of the calls that it makes at once.
-    signature = _SIGNED + id.encode() if first else None
-    return types.Part(function_call=function, thought_signature=signature)
+def _call(call: ToolInvocation, id: str, *, first: bool) -> dict[str, Any]:
+    part: dict[str, Any] = {
+        "functionCall": {"id": id, "name": call.name, "args": dict(call.arguments or {})}
+    }
+    if first:
+        # Gemini signs the first of the calls that it makes at once.
+        part["thoughtSignature"] = base64.b64encode(_SIGNED + id.encode()).decode()
+    return part
 
 
-def _add_logprobs(candidate: types.Candidate, tokens: Sequence[Token], alternatives: int) -> None:
-    def entry(text: str, probability: float) -> types.LogprobsResultCandidate:
+def _logprobs(tokens: Sequence[Token], alternatives: int) -> dict[str, Any]:
+    def entry(text: str, probability: float) -> dict[str, Any]:
         # The mock server has no vocabulary: the id of a token is a number of its text.
         number = int.from_bytes(text.encode("utf-8", "replace")[:3], "big")
-        return types.LogprobsResultCandidate(
-            token=text, token_id=number, log_probability=logprob(probability)
-        )
+        return {"token": text, "tokenId": number, "logProbability": logprob(probability)}
 
-    chosen = [token.chances[0] for token in tokens]
-    total = sum(logprob(probability) for _, probability in chosen)
-    candidate.avg_logprobs = total / max(1, len(chosen))
-    result = types.LogprobsResult(
-        chosen_candidates=[entry(*chance) for chance in chosen], log_probability_sum=total
-    )
+    chosen = [entry(*token.chances[0]) for token in tokens]
+    total = sum(one["logProbability"] for one in chosen)
+    result: dict[str, Any] = {"chosenCandidates": chosen, "logProbabilitySum": total}
     if alternatives:
-        result.top_candidates = [
-            types.LogprobsResultTopCandidates(
-                candidates=[entry(*chance) for chance in token.chances[:alternatives]]
-            )
+        result["topCandidates"] = [
+            {"candidates": [entry(*chance) for chance in token.chances[:alternatives]]}
             for token in tokens
         ]
-    candidate.logprobs_result = result
+    return {"avgLogprobs": total / max(1, len(chosen)), "logprobsResult": result}

@@ -11,36 +11,29 @@ import asyncio
 import base64
 import io
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 from fastapi import Request, Response
 from google.genai import types
-from openai.types import (
-    Image,
-    ImageEditCompletedEvent,
-    ImageEditPartialImageEvent,
-    ImageGenCompletedEvent,
-    ImageGenPartialImageEvent,
-    ImagesResponse,
-)
-from openai.types.images_response import Usage
 from python_multipart import parse_form
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import File
 
 from scenewright.agents.judges.pictures import text_tokens
 from scenewright.core.images import png_bytes
-from scenewright.mock_providers import wire
 from scenewright.mock_providers.faults import Fault
 from scenewright.mock_providers.gemini_content import (
     GeminiContent,
     GeminiFormat,
+    content_candidate,
     content_reply,
     parsed_content,
 )
-from scenewright.mock_providers.generator import (
+from scenewright.mock_providers.models import (
+    CREATED,
     MAX_SIDE,
     OWN_SIDE,
     STEPS,
@@ -49,12 +42,13 @@ from scenewright.mock_providers.generator import (
     known_image_model,
     unfinished,
 )
-from scenewright.mock_providers.models import CREATED
 from scenewright.mock_providers.openai_text import OpenAIFormat
 from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.refusals import Place
 from scenewright.mock_providers.request_input import Events, Finish, Visit, json_object
 from scenewright.mock_providers.server import MockProviders
-from scenewright.mock_providers.wire import Format, as_text
+from scenewright.mock_providers.streams import Event
+from scenewright.mock_providers.wire import Format, Spent, as_text
 
 
 def parts_of(body: bytes, content_type: str) -> list[tuple[str, bytes]]:
@@ -84,51 +78,43 @@ MAX_IMAGES = 16
 PARTIAL_TOKENS = 100
 """Output tokens of each partial image, as OpenAI bills it."""
 _PATCH = 32
+"""Side of the squares of which each that a picture starts is a token."""
 POLICY = (
     "Your request was rejected by the safety system. If you believe this is an error, ask for "
     "something else."
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """Tokens of a request for a picture."""
-
-    text: int
-    """Of its words."""
-    images: int
-    """Of its pictures."""
-    drawn: int
-    """Of the picture that came: one for each started square of 32 pixels."""
-
-
-class ImageForm(Format, Protocol):
+class ImageForm(Format):
     """One provider's format of requests for pictures and their answers."""
 
+    place: Place
+    """Where the table of refusals has it."""
+
+    @abstractmethod
     def read(self, visit: Visit, model: str) -> Wanted:
         """Return the request; ``model`` is that of the address, if it stands there.
 
         Raises ``Problem`` for what cannot be read.
         """
-        ...
 
+    @abstractmethod
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
         """Tokens of a picture of ``size`` by the provider's published rule."""
-        ...
 
+    @abstractmethod
     def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
         """Return the body of a response; ``id`` is 24 hexadecimal digits."""
-        ...
 
+    @abstractmethod
     def stream(
         self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: Spent
-    ) -> tuple[tuple[str, Any], ...]:
+    ) -> tuple[Event, ...]:
         """Return type and data of the events of a stream; ``shown``: its partial images."""
-        ...
 
+    @abstractmethod
     def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
         """Return the body of a response that declines, or a ``Problem``."""
-        ...
 
 
 async def draw(lab: MockProviders, request: Request, form: ImageForm, model: str = "") -> Response:
@@ -141,17 +127,16 @@ async def draw(lab: MockProviders, request: Request, form: ImageForm, model: str
         if visit.body is None:
             raise Problem("too_large", 413, "the request is too large")
         wanted = form.read(visit, model)
-        known_image_model(wanted.model)
+        lab.check(form.place, wanted.fields, wanted.model)
+        known_image_model(lab.stand_in(wanted.model))
         if len(wanted.pictures) > MAX_IMAGES:
             raise Problem.invalid(f"give at most {MAX_IMAGES} images", "image")
         looks = [await lab.pictures.look(file, "image") for file in wanted.pictures]
         width, height = wanted.size or (OWN_SIDE, OWN_SIDE)
-        spent = Spent(
-            text=text_tokens(wanted.prompt),
-            images=sum(form.image_tokens(look.size, False) for look in looks),
-            drawn=-(-width // _PATCH) * -(-height // _PATCH),
-        )
-        visit.charge(spent.text + spent.images)
+        of_images = sum(form.image_tokens(look.size, False) for look in looks)
+        squares = -(-width // _PATCH) * -(-height // _PATCH)
+        spent = Spent(text_tokens(wanted.prompt) + of_images, of_images, squares)
+        visit.charge(spent.tokens_in)
 
         async def finish(fault: Fault | None) -> tuple[Any, int]:
             id = visit.chance.id
@@ -159,11 +144,12 @@ async def draw(lab: MockProviders, request: Request, form: ImageForm, model: str
                 return form.refused(wanted, spent, id), 0
             if fault is Fault.INVALID_JSON:
                 return b'{"created": 17', 0
-            image = await drawn(wanted, lab.seeds.next(wanted))
+            known = replace(wanted, model=lab.stand_in(wanted.model))
+            image = await drawn(known, lab.seeds.next(wanted))
             file = await asyncio.to_thread(png_bytes, image)
             files = _BROKEN[fault](file) if fault in _BROKEN else [file]
             if wanted.partial_images is None:
-                return form.reply(wanted, files, spent, id), spent.drawn
+                return form.reply(wanted, files, spent, id), spent.tokens_out
             count = 0 if fault is Fault.NO_PARTIALS else wanted.partial_images
             shown = [
                 b"<html>no picture</html>"
@@ -171,13 +157,11 @@ async def draw(lab: MockProviders, request: Request, form: ImageForm, model: str
                 else await asyncio.to_thread(png_bytes, unfinished(image, number))
                 for number in range(count)
             ]
-            paid = replace(spent, drawn=spent.drawn + count * PARTIAL_TOKENS)
+            paid = replace(spent, tokens_out=spent.tokens_out + count * PARTIAL_TOKENS)
             events = form.stream(wanted, files[:1], shown, paid)
-            if fault is Fault.STREAM_ERROR:
-                problem = Problem("server", 500, "The server had an error while drawing.")
-                error = {"type": "error"} | form.problem(problem, id)
-                events = (*events[:1], ("error", error))
-            return Events(events, fault), paid.drawn
+            problem = Problem("server", 500, "The server had an error while drawing.")
+            error = {"type": "error"} | form.problem(problem, id)
+            return Events(events, fault, ("error", error)), paid.tokens_out
 
         return finish
 
@@ -202,15 +186,13 @@ _LEAST_SIDE = 16
 _REFUSED = "moderation_blocked"
 
 
-class OpenAIImages(OpenAIFormat):
-    """Implements :class:`~scenewright.mock_providers.image_wires.ImageForm`.
-
-    JSON, or a form with pictures.
-    """
+class OpenAIImages(OpenAIFormat, ImageForm):
+    """JSON, or a form with pictures."""
 
     def __init__(self, edits: bool) -> None:
         """``edits``: whether it is the route that takes pictures."""
         self._edits = edits
+        self.place: Place = "edits" if edits else "images"
 
     def read(self, visit: Visit, model: str) -> Wanted:
         """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
@@ -236,20 +218,19 @@ class OpenAIImages(OpenAIFormat):
 
     def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
         """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
-        usage = _openai_usage(spent)
-        usage["output_tokens_details"] = {"image_tokens": spent.drawn, "text_tokens": 0}
-        return ImagesResponse(
-            created=CREATED,
-            background="opaque",
-            data=[Image(b64_json=base64.b64encode(file).decode()) for file in files],
-            output_format="png",
-            size="x".join(map(str, wanted.size)) if wanted.size else "auto",
-            usage=Usage.model_validate(usage),
-        )
+        details = {"image_tokens": spent.tokens_out, "text_tokens": 0}
+        return {
+            "created": CREATED,
+            "background": "opaque",
+            "data": [_file(file) for file in files],
+            "output_format": "png",
+            "size": _size_name(wanted),
+            "usage": _openai_usage(spent) | {"output_tokens_details": details},
+        }
 
     def stream(
         self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: Spent
-    ) -> tuple[tuple[str, Any], ...]:
+    ) -> tuple[Event, ...]:
         """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
         kind = "image_edit" if self._edits else "image_generation"
         about: dict[str, Any] = {
@@ -257,23 +238,15 @@ class OpenAIImages(OpenAIFormat):
             "created_at": CREATED,
             "output_format": "png",
             "quality": wanted.quality,
-            "size": "x".join(map(str, wanted.size)) if wanted.size else "auto",
+            "size": _size_name(wanted),
         }
-        partial, completed = _STREAMED[kind]
         sent = [
-            partial.model_validate(
-                about
-                | {"type": f"{kind}.partial_image", "partial_image_index": number}
-                | {"b64_json": base64.b64encode(file).decode()}
-            )
+            about | {"type": f"{kind}.partial_image", "partial_image_index": number, **_file(file)}
             for number, file in enumerate(shown)
         ]
-        about |= {"type": f"{kind}.completed", "usage": _openai_usage(spent)}
-        sent += [
-            completed.model_validate(about | {"b64_json": base64.b64encode(file).decode()})
-            for file in files
-        ]
-        return tuple((event.type, event) for event in sent)
+        ended = {"type": f"{kind}.completed", "usage": _openai_usage(spent)}
+        sent += [about | ended | _file(file) for file in files]
+        return tuple((event["type"], event) for event in sent)
 
     def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
         """Return an error 400, as OpenAI's moderation gives it."""
@@ -304,10 +277,6 @@ class OpenAIImages(OpenAIFormat):
         quality = fields.get("quality") or "auto"
         if quality not in STEPS:
             raise Problem.invalid(f"quality: use one of {', '.join(STEPS)}", "quality")
-        if fields.get("response_format") not in (None, "b64_json"):
-            raise Problem.invalid(
-                "response_format: the mock server gives b64_json", "response_format"
-            )
         return Wanted(
             model=as_text(fields.get("model"), "model"),
             prompt=prompt,
@@ -316,22 +285,29 @@ class OpenAIImages(OpenAIFormat):
             pictures=pictures,
             mask=mask,
             partial_images=int(partial) if fields.get("stream") in (True, "true") else None,
+            fields=fields,
         )
 
 
-_STREAMED: dict[str, tuple[Any, Any]] = {
-    "image_generation": (ImageGenPartialImageEvent, ImageGenCompletedEvent),
-    "image_edit": (ImageEditPartialImageEvent, ImageEditCompletedEvent),
-}
-"""Types of the events of each route."""
+def _base64(file: bytes) -> str:
+    return base64.b64encode(file).decode()
+
+
+def _file(file: bytes) -> dict[str, str]:
+    return {"b64_json": _base64(file)}
+
+
+def _size_name(wanted: Wanted) -> str:
+    return "x".join(map(str, wanted.size)) if wanted.size else "auto"
 
 
 def _openai_usage(spent: Spent) -> dict[str, Any]:
+    text = spent.tokens_in - spent.image_tokens
     return {
-        "input_tokens": spent.text + spent.images,
-        "input_tokens_details": {"text_tokens": spent.text, "image_tokens": spent.images},
-        "output_tokens": spent.drawn,
-        "total_tokens": spent.text + spent.images + spent.drawn,
+        "input_tokens": spent.tokens_in,
+        "input_tokens_details": {"text_tokens": text, "image_tokens": spent.image_tokens},
+        "output_tokens": spent.tokens_out,
+        "total_tokens": spent.tokens_in + spent.tokens_out,
     }
 
 
@@ -364,8 +340,10 @@ RESOLUTIONS = {"1K": 1, "2K": 2, "4K": 4}
 """Name of a resolution → factor of the size."""
 
 
-class GeminiImages(GeminiFormat):
-    """Implements :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
+class GeminiImages(GeminiFormat, ImageForm):
+    """Content of a model that draws."""
+
+    place: Place = "gemini"
 
     def read(self, visit: Visit, model: str) -> Wanted:
         """Return the words of the last user turn, and all pictures as references."""
@@ -377,29 +355,24 @@ class GeminiImages(GeminiFormat):
         if types.Modality.IMAGE not in (config.response_modalities or [types.Modality.IMAGE]):
             raise Problem.invalid("the model draws: ask for the modality IMAGE", "contents")
         size = _gemini_size(config.image_config)
-        return Wanted(model=model, prompt=asked.text, size=size, pictures=asked.images)
+        return Wanted(model, asked.text, size, pictures=asked.images, fields=body)
 
     def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
         """One candidate with a part for each picture; without one it says that there is none."""
-        parts = [types.Part.from_bytes(data=file, mime_type=_kind(file)) for file in files]
-        reason = types.FinishReason.STOP if parts else types.FinishReason.NO_IMAGE
-        content = types.Content(role="model", parts=parts or None)
-        candidate = types.Candidate(content=content, finish_reason=reason, index=0)
-        drawn = [types.ModalityTokenCount(modality=_IMAGE, token_count=spent.drawn)]
-        return content_reply(candidate, wanted.model, id, _of_text(spent, spent.drawn), drawn)
+        parts = [{"inlineData": {"data": _base64(file), "mimeType": _kind(file)}} for file in files]
+        candidate = content_candidate(parts) | {"finishReason": "STOP" if parts else "NO_IMAGE"}
+        drawn = [{"modality": "IMAGE", "tokenCount": spent.tokens_out}]
+        return content_reply(candidate, wanted.model, id, spent, drawn)
 
     def stream(
         self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: Spent
-    ) -> tuple[tuple[str, Any], ...]:
+    ) -> tuple[Event, ...]:
         """Raise ``Problem``: Gemini's image models show no partial images."""
         raise Problem.invalid("the mock server does not stream Gemini's pictures")
 
     def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
         """Return a response whose prompt is blocked."""
-        return content_reply(None, wanted.model, id, _of_text(spent, 0))
-
-
-_IMAGE = types.MediaModality.IMAGE
+        return content_reply(None, wanted.model, id, replace(spent, tokens_out=0))
 
 
 def _kind(file: bytes) -> str:
@@ -416,7 +389,3 @@ def _gemini_size(wanted: types.ImageConfig) -> tuple[int, int]:
         )
     width, height = SHAPES[ratio]
     return width * RESOLUTIONS[resolution], height * RESOLUTIONS[resolution]
-
-
-def _of_text(spent: Spent, drawn: int) -> wire.Spent:
-    return wire.Spent(spent.text + spent.images, spent.images, drawn)

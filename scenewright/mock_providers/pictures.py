@@ -12,15 +12,12 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from scenewright.core.images import ImageError, to_rgb
+from scenewright.core.images import ImageError, read_image
 from scenewright.mock_providers.problems import Problem
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 MAX_BYTES = 20 * 2**20
 """Largest image file."""
-MAX_SIDE = 8000
-"""Longest side in pixels."""
-_MAX_PIXELS = 36 * 10**6
 _INLINE_BYTES = 64 * 1024
 _KNOWN = 8192
 
@@ -38,7 +35,7 @@ class Picture:
 
     def decoded(self) -> Image.Image:
         """Return the image as RGB."""
-        return _decode(self.data)
+        return decoded(self.data)
 
 
 def decode_base64(text: object, param: str) -> bytes:
@@ -81,36 +78,23 @@ class Pictures:
         digest = hashlib.sha256(data).digest()
         size = self._sizes.get(digest)
         if size is None:
-            try:
-                if len(data) <= _INLINE_BYTES:
-                    size = _decode(data).size
-                else:
-                    size = (await asyncio.to_thread(_decode, data)).size
-            except Problem as problem:
-                problem.param = param
-                raise
+            if len(data) <= _INLINE_BYTES:
+                size = decoded(data, param).size
+            else:
+                size = (await asyncio.to_thread(decoded, data, param)).size
             self._sizes[digest] = size
             if len(self._sizes) > _KNOWN:
                 self._sizes.popitem(last=False)
         return Picture(data, digest, size)
 
 
-def _decode(data: bytes) -> Image.Image:
+def decoded(data: bytes, param: str | None = None) -> Image.Image:
+    """Return the image in a file as RGB; raises ``Problem`` if it cannot be read."""
     try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            if max(image.size) > MAX_SIDE or image.width * image.height > _MAX_PIXELS:
-                raise Problem.image(
-                    f"the image has {image.width}×{image.height} pixels: use sides of at most "
-                    f"{MAX_SIDE} and {_MAX_PIXELS // 10**6} megapixels"
-                )
-            return to_rgb(image)
+        image = read_image(data, "the image")
     except ImageError as error:
-        raise Problem.image(str(error)) from None
-    except Problem:
-        raise
-    except Exception as error:
-        # Pillow's decoders raise whatever a broken file makes them stumble over.
-        known = ", ".join(name.lower() for name in FORMATS)
-        raise Problem.image(
-            f"the image cannot be read ({type(error).__name__}): give a whole file of {known}"
-        ) from None
+        raise Problem.image(str(error), param) from None
+    with Image.open(io.BytesIO(data)) as file:
+        if file.format not in FORMATS:
+            raise Problem.image(f"the image is no file of {', '.join(FORMATS)}", param)
+    return image

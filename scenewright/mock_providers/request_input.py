@@ -2,59 +2,68 @@
 
 And its visit, once it is let in.
 
-Responses: JSON, JSON that drips, and none at all.
+Responses: JSON, streams of events, either of them dripping, and none at all.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from fastapi import Request, Response
-from pydantic import BaseModel
+from fastapi.responses import StreamingResponse
 
 from scenewright.mock_providers.accounts import Account, Refusal
 from scenewright.mock_providers.faults import Chance, Fault
 from scenewright.mock_providers.pictures import MAX_BYTES
 from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.streams import Event
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+JSON = "application/json"
 _SHORTEST_STEP = 0.002
+_COMMENT_SECONDS = 0.05
 
 
 def json_response(content: Any, status: int, headers: Mapping[str, str]) -> Response:
     """``content`` as a JSON response; bytes go as they are."""
-    return Response(
-        encoded(content),
-        status,
-        headers=dict(headers),
-        media_type="application/json",
-    )
+    return Response(encoded(content), status, headers=dict(headers), media_type=JSON)
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
     """An answer as server-sent events, and how it goes wrong."""
 
-    events: tuple[tuple[str, Any], ...]
-    """Type and data of each."""
+    events: tuple[Event, ...]
+    """Type and data of each; of a nameless one the type is empty."""
     fault: Fault | None = None
-    """A fault of streams: it comes after the first event."""
+    """A fault of streams."""
+    error: Event = ("", None)
+    """What the fault ``stream_error`` sends."""
+    middle: int = 1
+    """How many events come before the faults in the middle."""
 
     def encoded(self) -> tuple[bytes, ...]:
         """Return the events as they are sent."""
+        events = self.events
+        if self.fault is Fault.STREAM_ERROR:
+            events = (*events[: self.middle], self.error)
+        elif self.fault is Fault.STREAM_UNENDED:
+            events = events[:-1]
         return tuple(
-            b"event: " + kind.encode() + b"\ndata: " + encoded(data) + b"\n\n"
-            for kind, data in self.events
+            (f"event: {kind}\n".encode() if kind else b"") + b"data: " + encoded(data) + b"\n\n"
+            for kind, data in events
         )
 
 
-class EventStream(Response):
+class EventStream(StreamingResponse):
     """A response of server-sent events."""
 
     media_type = "text/event-stream"
@@ -64,59 +73,54 @@ class EventStream(Response):
         parts: Sequence[bytes],
         headers: Mapping[str, str],
         pause: float = 0.0,
-        fault: Fault | None = None,
+        stream: Events | None = None,
         transport: asyncio.Transport | None = None,
         closing: asyncio.Event | None = None,
     ) -> None:
-        """``pause``: seconds before each event; ``fault`` comes after the first one.
+        """``pause``: seconds before each event; ``stream``: with its fault.
 
         ``transport``: of the connection, to be cut; ``closing`` ends what hangs.
         """
-        super().__init__(headers=dict(headers))
-        del self.headers["content-length"]
-        self._parts = parts
-        self._pause = pause
-        self._fault = fault
-        self._transport = transport
-        self._closing = closing or asyncio.Event()
+        ends = closing or asyncio.Event()
+        sent = _paced(parts, pause, stream or Events(()), transport, ends)
+        super().__init__(sent, headers=dict(headers))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send event by event."""
-        await send(
-            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-        )
-        for at, part in enumerate(self._parts):
-            if self._pause and not self._closing.is_set():
-                await asyncio.sleep(self._pause)
-            if at == 1 and self._fault in (Fault.STREAM_CUT, Fault.STREAM_STALL):
-                await self._break(receive)
-                return
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _break(self, receive: Receive) -> None:
-        async def left() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
+async def _paced(
+    parts: Sequence[bytes],
+    pause: float,
+    stream: Events,
+    transport: asyncio.Transport | None,
+    closing: asyncio.Event,
+) -> AsyncIterator[bytes]:
+    """Yield event by event; the response stops this once the client has left."""
+    if stream.fault is Fault.KEEP_ALIVE:
+        while not closing.is_set():
+            yield b": keep-alive\n\n"
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(closing.wait(), max(pause, _COMMENT_SECONDS))
+        await _cut(transport)
+    for at, part in enumerate(parts):
+        if pause and not closing.is_set():
+            await asyncio.sleep(pause)
+        if at == stream.middle and stream.fault in (Fault.STREAM_CUT, Fault.STREAM_STALL):
+            if stream.fault is Fault.STREAM_STALL:
+                await closing.wait()
+            await _cut(transport)
+        yield part
 
-        if self._fault is Fault.STREAM_STALL:
-            waits = [asyncio.ensure_future(left()), asyncio.ensure_future(self._closing.wait())]
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
-        if self._transport is not None:
-            self._transport.abort()
-        await left()
+
+async def _cut(transport: asyncio.Transport | None) -> None:
+    """Drop the connection and wait for the end of the response, which comes of that."""
+    if transport is not None:
+        transport.abort()
+    await asyncio.Event().wait()
 
 
 def encoded(content: Any) -> bytes:
-    """``content`` as JSON, of an SDK's type the fields that were given; bytes stay as they are."""
+    """``content`` as JSON; bytes stay as they are."""
     if isinstance(content, bytes):
         return content
-    if isinstance(content, BaseModel):
-        return content.model_dump_json(exclude_unset=True).encode()
     return json.dumps(content, separators=(",", ":")).encode()
 
 
@@ -138,42 +142,14 @@ class Silence(Response):
             pass
 
 
-class Drip(Response):
-    """A JSON response whose body comes in many small pieces."""
+def drops(body: bytes, seconds: float) -> tuple[tuple[bytes, ...], float]:
+    """Return ``body`` byte by byte, or in the pieces that so many ``seconds`` make necessary.
 
-    def __init__(
-        self,
-        content: Any,
-        headers: Mapping[str, str],
-        seconds: float,
-        closing: asyncio.Event,
-    ) -> None:
-        """``seconds``: time from the first piece to the last; cut short by ``closing``."""
-        super().__init__(
-            encoded(content),
-            headers=dict(headers),
-            media_type="application/json",
-        )
-        self._seconds = seconds
-        self._closing = closing
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the body byte by byte, or in the pieces that the time makes necessary."""
-        await send(
-            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-        )
-        body = bytes(self.body)
-        steps = max(1, min(len(body), int(self._seconds / _SHORTEST_STEP)))
-        pause = self._seconds / steps
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        for step in range(steps):
-            piece = body[len(body) * step // steps : len(body) * (step + 1) // steps]
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-            left = started + (step + 1) * pause - loop.time()
-            if left > 0 and not self._closing.is_set():
-                await asyncio.sleep(left)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    Also returns the pause before each.
+    """
+    steps = max(1, min(len(body), int(seconds / _SHORTEST_STEP)))
+    ends = [len(body) * step // steps for step in range(steps + 1)]
+    return tuple(body[start:end] for start, end in pairwise(ends)), seconds / steps
 
 
 MAX_BODY = 2 * MAX_BYTES

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import datetime
+import json
 import logging
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fastapi import Request, Response
 
-from scenewright.agents.judges.pictures import character_tokens, text_tokens
+from scenewright.agents.judges.pictures import CHARACTERS_A_TOKEN, character_tokens
 from scenewright.mock_providers.accounts import Account, Kept, Replays, RequestLog, account_name
-from scenewright.mock_providers.answer_rendering import render_answer
-from scenewright.mock_providers.box_relations import describe, is_describing
-from scenewright.mock_providers.faults import Chance, Fault, FaultPlan, Swaps
-from scenewright.mock_providers.generator import Seeds
-from scenewright.mock_providers.models import bare_name, is_script, judge, judge_pair
+from scenewright.mock_providers.faults import Chance, Fault, FaultPlan, Quirk, Quirks, Swaps
+from scenewright.mock_providers.models import Seeds, bare_name, is_own, is_script, judge, judge_pair
 from scenewright.mock_providers.pictures import Picture, Pictures
-from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.quirks import (
-    Quirk,
-    Quirks,
-    apply_reply_quirks,
-    apply_request_quirks,
-)
+from scenewright.mock_providers.problems import Problem, ProblemKind
+from scenewright.mock_providers.refusals import Place, check
 from scenewright.mock_providers.request_input import (
-    Drip,
+    JSON,
     Events,
     EventStream,
     Finish,
@@ -35,6 +32,7 @@ from scenewright.mock_providers.request_input import (
     abort,
     api_key,
     client_left,
+    drops,
     encoded,
     json_object,
     json_response,
@@ -47,37 +45,47 @@ from scenewright.mock_providers.scripts import (
     DIRECTOR,
     POET,
     apply_content_fault,
-    is_annotating,
     is_directing,
-    script_reply,
     written,
     written_characters,
 )
 from scenewright.mock_providers.settings import MockSettings
-from scenewright.mock_providers.sheets import is_of_pairs, plain_question, sheet_of
-from scenewright.mock_providers.vision_tools import is_seeing, see
-from scenewright.mock_providers.wire import Format, Limits, ModelRequest, Spent, Wire
+from scenewright.mock_providers.sheets import is_of_pairs, plain_question, render_answer, sheet_of
+from scenewright.mock_providers.tool_replies import is_annotating, is_seeing, line_of
+from scenewright.mock_providers.wild import Wild
+from scenewright.mock_providers.wire import (
+    Format,
+    ModelReply,
+    ModelRequest,
+    Spent,
+    Token,
+    Wire,
+)
+from scenewright.providers.clients.base import Tools
 from scenewright.providers.sdk_clients import HEADER, request_digest
 
 log = logging.getLogger(__name__)
 
-_ERRORS = {
+_ERRORS: dict[Fault, tuple[ProblemKind, int, str]] = {
     Fault.SERVER_ERROR: (
         "server",
         500,
         "The server had an error while processing your request. Sorry about that!",
     ),
-    Fault.UNAVAILABLE: (
-        "overloaded",
-        503,
-        "The model is overloaded. Please try again later.",
-    ),
+    Fault.UNAVAILABLE: ("overloaded", 503, "The model is overloaded. Please try again later."),
     Fault.OVERLOADED: ("overloaded", 529, "Overloaded"),
 }
 REPLAYED = {"idempotent-replayed": "true"}
 """Header of an answer that was given before."""
-_SILENT = (Fault.TIMEOUT, Fault.DROP)
+_ANSWERLESS = {*_ERRORS, Fault.RATE_LIMITED, Fault.TIMEOUT, Fault.DROP}
 _RETRY_AFTER = 1.0
+NO_ID = "0" * 24
+"""The id of what no model answers."""
+_ROUND = "I'm so glad you're here. "
+_MOST_TOKENS = 4096
+_NO_PICTURES = (
+    "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
+)
 
 
 class MockProviders:
@@ -85,11 +93,11 @@ class MockProviders:
 
     def __init__(self, settings: MockSettings | None = None) -> None:
         """Serve with ``settings``; by default without limits, latency or faults."""
-        self.settings = settings or MockSettings()
-        self.faults = FaultPlan(self.settings.faults)
-        self.swaps = Swaps(self.settings.swaps)
-        self.quirks = Quirks(self.settings.quirks)
+        self.settings = given = settings or MockSettings()
+        self.faults = FaultPlan(given.faults)
+        self.swaps = Swaps(given.swaps)
         """Models that are exchanged for others."""
+        self.quirks = Quirks(given.quirks)
         self.url = ""
         """``http://HOST:PORT`` while it is served."""
         self.closing = asyncio.Event()
@@ -97,13 +105,16 @@ class MockProviders:
         self._accounts: dict[str, Account] = {}
         self.pictures = Pictures()
         """The images that were looked at."""
-        self.seeds = Seeds(self.settings.seed, same=self.settings.same_pictures)
+        self.seeds = Seeds(given.seed, same=given.same_pictures)
         """Of the pictures that are drawn."""
         self.replays = Replays()
         """The replies to requests with an ``Idempotency-Key``."""
-        path = self.settings.request_log
-        self._log = None if path is None else RequestLog(path)
+        self.wild = Wild(given.like, given.shape, given.load_seconds)
+        """The shapes of replies of compatible servers, where one is imitated."""
+        self._log = None if given.request_log is None else RequestLog(given.request_log)
         self._number = 0
+        limits = ("requests_per_minute", "tokens_per_minute", "concurrent")
+        self._limits: dict[str, int | None] = {name: getattr(given, name) for name in limits}
 
     def report(self) -> dict[str, Any]:
         """Return the counters of every account.
@@ -112,11 +123,7 @@ class MockProviders:
         """
         return {
             "requests": self._number,
-            "limits": {
-                "requests_per_minute": self.settings.requests_per_minute,
-                "tokens_per_minute": self.settings.tokens_per_minute,
-                "concurrent": self.settings.concurrent,
-            },
+            "limits": self._limits,
             "accounts": {name: account.report() for name, account in self._accounts.items()},
         }
 
@@ -130,91 +137,63 @@ class MockProviders:
     def account(self, key: str) -> Account:
         """Return the account of an API key."""
         name = account_name(key)
-        found = self._accounts.get(name)
-        if found is None:
-            found = self._accounts[name] = Account(
-                name,
-                self.settings.requests_per_minute,
-                self.settings.tokens_per_minute,
-                self.settings.concurrent,
-                self.settings.window,
-            )
-        return found
+        if name not in self._accounts:
+            made = Account(name, **self._limits, window=self.settings.window)
+            self._accounts[name] = made
+        return self._accounts[name]
 
     async def answer(self, request: Request, wire: Wire, model: str = "") -> Response:
-        """One request of a provider's format; ``model``: where the address names it."""
+        """Answer a request of a provider's format; ``model``: where the address names it."""
 
         async def prepare(visit: Visit) -> Finish:
-            asked, name = self.swaps.answering(*self._read(wire, visit.body, model))
+            body = json_object(visit.body)
+            self.check(wire.place, body, model)
+            asked = wire.read(body, model)
+            asked, name = self.swaps.answering(asked, bare_name(self.stand_in(asked.model)))
             quirks = self.quirks.of(visit.account.name)
             asked = apply_request_quirks(asked, quirks)
             questions = sheet_of(asked.text)
-            if not questions and not is_script(name) and is_directing(asked):
-                # The same model may judge and direct: of a judge's stand-in a script directs.
-                name = DIRECTOR
-            if name == DIRECTOR and not is_directing(asked):
-                # The same model may direct and compose: it has no tools to direct with here.
-                name = POET
-            if not questions and (not is_script(name) or name == POET) and is_annotating(asked):
-                name = ANNOTATOR
-            if is_script(name):
-                return await self._talk(visit, wire, asked, name, quirks)
-            pictures, spent_in = await self._charge(visit, wire, asked)
-            picture = pictures[-1]
+            name, id = _answering(asked, name, bool(questions)), visit.chance.id
+            pictures, tokens, image_tokens = await self._measure(wire, asked)
+            visit.charge(tokens)
+            looks, sheet = not is_script(name), bool(questions)
+            if looks and not pictures:
+                raise Problem.image(
+                    "the request holds no image: the mock server's models look at one",
+                    asked.image_param,
+                )
+            speaks = not looks or is_seeing(asked)
             pairs = is_of_pairs(questions)
-            if pairs and len(pictures) != 2:
+            if pairs and looks and len(pictures) != 2:
                 raise Problem.invalid(f"{len(pictures)} images to compare: send two")
-            if is_describing(asked) or is_seeing(asked):
-                turns = asked.turns
-
-                async def looked(fault: Fault | None) -> tuple[Any, int]:
-                    if is_seeing(asked):
-                        line = await see(name, pictures, turns, asked)
-                    else:
-                        line = await describe(name, picture, turns, asked)
-                    line = written(line) if turns.as_text else line
-                    said = apply_reply_quirks(
-                        apply_content_fault(line, asked, fault), asked, quirks
-                    )
-                    spent = Spent(
-                        spent_in[0], spent_in[1], character_tokens(written_characters(said))
-                    )
-                    return wire.reply(asked, said, spent, visit.chance.id), spent.tokens_out
-
-                return looked
-            sheet = bool(questions)
-            if not questions:
+            if not (speaks or sheet):
                 questions = [plain_question(asked.text)]
+            streams = wire.streams(body)
 
             async def finish(fault: Fault | None) -> tuple[Any, int]:
-                if pairs:
-                    judged = await judge_pair(name, pictures, questions)
+                if speaks:
+                    line = await line_of(name, pictures, asked)
+                    line = written(line) if asked.turns.as_text else line
+                    said = apply_content_fault(line, asked, fault)
                 else:
-                    judged = await judge(name, picture, questions, asked.alternatives is not None)
-                said = apply_reply_quirks(
-                    render_answer(judged, sheet, asked, fault, visit.chance), asked, quirks
-                )
-                spent = Spent(spent_in[0], spent_in[1], text_tokens(said.text))
-                return wire.reply(asked, said, spent, visit.chance.id), spent.tokens_out
+                    judged = await (
+                        judge_pair(name, pictures, questions)
+                        if pairs
+                        else judge(name, pictures[-1], questions)
+                    )
+                    said = render_answer(judged, sheet, asked, fault, visit.chance)
+                said = apply_reply_quirks(said, asked, quirks)
+                spent = Spent(tokens, image_tokens, character_tokens(written_characters(said)))
+                content = wire.reply(asked, said, spent, id)
+                if streams:
+                    events = wire.events(json.loads(encoded(content)), body)
+                    broken = wire.error_event(Problem(*_ERRORS[Fault.SERVER_ERROR]), id)
+                    content = Events(events, fault, broken, len(events) // 2)
+                return content, spent.tokens_out
 
             return finish
 
         return await self.serve(request, wire, prepare)
-
-    async def _talk(
-        self, visit: Visit, wire: Wire, asked: ModelRequest, name: str, quirks: frozenset[Quirk]
-    ) -> Finish:
-        """Like a judge's answer, but of a script to a conversation, with or without images."""
-        turns = asked.turns
-        _, tokens, image_tokens = await self._measure(wire, asked)
-        visit.charge(tokens)
-
-        async def finish(fault: Fault | None) -> tuple[Any, int]:
-            said = apply_reply_quirks(await script_reply(name, turns, asked, fault), asked, quirks)
-            spent = Spent(tokens, image_tokens, character_tokens(written_characters(said)))
-            return wire.reply(asked, said, spent, visit.chance.id), spent.tokens_out
-
-        return finish
 
     async def serve(self, request: Request, wire: Format, prepare: Prepare) -> Response:
         """One request, whatever it is for: limits, faults, latency and the account's report.
@@ -246,57 +225,65 @@ class MockProviders:
                         return Silence(None)
                     outcome = "replayed"
                     self._note(visit, key, executed=False)
-                    headers = wire.headers(kept.id, None, limits_of(account)) | REPLAYED
-                    if kept.streamed:
-                        return EventStream((kept.body,), headers)
-                    return json_response(kept.body, 200, headers)
+                    headers = wire.headers(kept.id, None, account.left()) | REPLAYED
+                    media = EventStream.media_type if kept.streamed else JSON
+                    return Response(kept.body, headers=headers, media_type=media)
                 claimed = True
             finish = await prepare(visit)
             fault = self.faults.draw(account.name, chance)
-            if fault in _SILENT:
+            if fault in _ANSWERLESS:
                 met = fault
-                return await self._silent(request, fault, received, chance)
-            if fault in _ERRORS:
-                met = fault
-                kind, status, message = _ERRORS[fault]
+                if fault is Fault.RATE_LIMITED:
+                    raise Problem("rate_limited", 429, "rate limited", retry_after=_RETRY_AFTER)
+                if fault is Fault.TIMEOUT:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self.settings.longest_hang):
+                            await request.receive()
+                    return Silence(transport_of(request))
                 await self._wait(received, chance)
-                raise Problem(kind, status, message)  # type: ignore[arg-type]
-            if fault is Fault.RATE_LIMITED:
-                met = fault
-                raise Problem("rate_limited", 429, "rate limited", retry_after=_RETRY_AFTER)
+                if fault in _ERRORS:
+                    raise Problem(*_ERRORS[fault])
+                return Silence(transport_of(request))
             content, tokens_out = await finish(fault)
             # The events of a stream share the latency.
             stream = content if isinstance(content, Events) else None
-            if stream is None:
-                await self._wait(received, chance)
+            if stream is None or fault is Fault.SLOW_DRIP:
+                await self._wait(received, chance, tokens_out)
             account.charge_output(visit.entry, tokens_out)
-            parts: tuple[bytes, ...] = ()
-            if not isinstance(content, Problem):
-                parts = (encoded(content),) if stream is None else stream.encoded()
-                content, first = b"".join(parts), True
-                # Errors are not kept, whether they come with a status or in a stream.
-                if claimed and (stream is None or stream.fault is not Fault.STREAM_ERROR):
-                    claimed = False
-                    kept = Kept(content, chance.id, stream is not None)
-                    first = self.replays.keep(account.name, key, kept)
-                account.execute(first)
-                self._note(visit, key, executed=True)
+            if isinstance(content, Problem):
+                met = fault
+                raise content
+            parts = (encoded(content),) if stream is None else stream.encoded()
+            content, first = b"".join(parts), True
+            # Errors are not kept, whether they come with a status or in a stream.
+            if claimed and (stream is None or stream.fault is not Fault.STREAM_ERROR):
+                claimed = False
+                kept = Kept(content, chance.id, stream is not None)
+                first = self.replays.keep(account.name, key, kept)
+            account.execute(first)
+            self._note(visit, key, executed=True)
             if client_left(request):
                 outcome = "abandoned"
                 return Silence(None)
             outcome, met = "answered", fault
-            if isinstance(content, Problem):
-                raise content
-            headers = wire.headers(chance.id, None, limits_of(account))
-            if stream is not None:
-                pause = self._left(received, chance) / len(parts)
-                connection = transport_of(request)
-                return EventStream(parts, headers, pause, stream.fault, connection, self.closing)
+            headers = wire.headers(chance.id, None, account.left())
             if fault is Fault.SLOW_DRIP:
-                return Drip(content, headers, self.settings.drip_seconds, self.closing)
-            return json_response(content, 200, headers)
+                parts, pause = drops(content, self.settings.drip_seconds)
+                headers |= {"content-length": str(len(content))}
+                headers |= {"content-type": JSON} if stream is None else {}
+                stream = Events(())
+            elif stream is None:
+                return json_response(content, 200, headers)
+            elif (rate := self.settings.tokens_per_second) is not None:
+                await self._wait(received, chance)
+                pause = 1 / rate
+            else:
+                pause = self._left(received, chance) / len(parts)
+            connection = transport_of(request)
+            return EventStream(parts, headers, pause, stream, connection, self.closing)
         except Problem as problem:
-            outcome = _outcome(problem)
+            outcome = "failed" if problem.status >= 500 else "rejected"
+            outcome = "rate_limited" if problem.kind == "rate_limited" else outcome
             return self.problem(wire, problem, chance.id, account)
         except asyncio.CancelledError:
             outcome = "abandoned"
@@ -316,28 +303,34 @@ class MockProviders:
             asked = _digest(visit.request, visit.body)
             self._log.note(visit.account.name, key, asked, visit.received, executed=executed)
 
-    async def count(
-        self, request: Request, wire: Wire, model: str = ""
-    ) -> tuple[ModelRequest, int]:
-        """Input tokens of a request, for the routes that count; raises ``Problem``."""
-        try:
-            body = await read_body(request)
-        except ConnectionError:
-            raise Problem.invalid("the request was broken off") from None
-        asked, _ = self._read(wire, body, model)
-        return asked, (await self._measure(wire, asked))[1]
+    def check(self, place: Place, body: Mapping[str, Any], model: str = "") -> None:
+        """Raise ``Problem`` for what the provider of a request's model refuses."""
+        name = model or body.get("model")
+        settings = self.settings
+        if not isinstance(name, str) or settings.lenient or name in settings.models:
+            return
+        if not is_own(name):
+            check(place, name, body, settings.today or datetime.date.today())
+
+    def stand_in(self, model: str) -> str:
+        """Return the name by which the mock knows ``model``."""
+        return self.settings.models.get(model, model)
+
+    async def count(self, request: Request, wire: Wire, field: str, model: str = "") -> Response:
+        """Return the input tokens of a request in a ``field``."""
+        body = json_object(await read_body(request))
+        self.check(wire.place, body, model)
+        asked = wire.read(body, model)
+        bare_name(self.stand_in(asked.model))
+        _, tokens, _ = await self._measure(wire, asked)
+        return json_response({field: tokens}, 200, wire.headers(NO_ID))
 
     def problem(
         self, wire: Format, problem: Problem, id: str, account: Account | None = None
     ) -> Response:
         """Return an error in the provider's form."""
-        limits = limits_of(account) if account is not None else Limits(None, None, None, None)
-        headers = wire.headers(id, problem, limits)
+        headers = wire.headers(id, problem, () if account is None else account.left())
         return json_response(wire.problem(problem, id), problem.status, headers)
-
-    def _read(self, wire: Wire, body: bytes | None, model: str) -> tuple[ModelRequest, str]:
-        asked = wire.read(json_object(body), model)
-        return asked, bare_name(asked.model)
 
     async def _measure(self, wire: Wire, asked: ModelRequest) -> tuple[list[Picture], int, int]:
         """All pictures, the input tokens, and those of them that are the images'."""
@@ -345,62 +338,70 @@ class MockProviders:
         images = sum(wire.image_tokens(picture.size, asked.low_detail) for picture in pictures)
         return pictures, character_tokens(asked.characters) + images, images
 
-    async def _charge(
-        self, visit: Visit, wire: Wire, asked: ModelRequest
-    ) -> tuple[list[Picture], tuple[int, int]]:
-        pictures, tokens, image_tokens = await self._measure(wire, asked)
-        visit.charge(tokens)
-        if not pictures:
-            raise Problem.image(
-                "the request holds no image: the mock server's models look at one",
-                asked.image_param,
-            )
-        return pictures, (tokens, image_tokens)
-
-    async def _wait(self, received: float, chance: Chance) -> None:
-        if (left := self._left(received, chance)) > 0:
+    async def _wait(self, received: float, chance: Chance, tokens: int = 0) -> None:
+        if (left := self._left(received, chance, tokens)) > 0:
             await asyncio.sleep(left)
 
-    def _left(self, received: float, chance: Chance) -> float:
-        """Return the seconds of a request's latency that are left."""
+    def _left(self, received: float, chance: Chance, tokens: int = 0) -> float:
+        """Return the seconds of a request's latency that are left, with those of ``tokens``."""
         settings = self.settings
         latency = settings.latency + settings.jitter * (2.0 * chance.latency - 1.0)
+        latency += tokens / (settings.tokens_per_second or float("inf"))
         return max(0.0, received + latency - time.monotonic())
-
-    async def _silent(
-        self, request: Request, fault: Fault, received: float, chance: Chance
-    ) -> Response:
-        if fault is Fault.TIMEOUT:
-            waits = [
-                asyncio.ensure_future(request.receive()),
-                asyncio.ensure_future(self.closing.wait()),
-            ]
-            try:
-                await asyncio.wait(
-                    waits,
-                    timeout=self.settings.longest_hang,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-            finally:
-                for wait in waits:
-                    wait.cancel()
-        else:
-            await self._wait(received, chance)
-        return Silence(transport_of(request))
-
-
-def limits_of(account: Account) -> Limits:
-    """Return what is left of an account's limits."""
-    requests, tokens = account.remaining()
-    return Limits(account.requests, requests, account.tokens, tokens)
-
-
-def _outcome(problem: Problem) -> str:
-    if problem.kind == "rate_limited":
-        return "rate_limited"
-    return "failed" if problem.status >= 500 else "rejected"
 
 
 def _digest(request: Request, body: bytes | None) -> str:
     kind = request.headers.get("content-type", "")
     return request_digest(request.method, request.url.path, kind, body or b"")
+
+
+def _answering(asked: ModelRequest, name: str, sheet: bool) -> str:
+    """Return the model that answers ``asked`` in place of ``name``.
+
+    The same model may judge, direct and compose: of a judge's stand-in a script directs, and
+    composes where there is nothing to look at; of the director's one composes without its tools.
+    """
+    judges = not is_script(name)
+    if is_directing(asked):
+        return DIRECTOR if judges and not sheet else name
+    if name == DIRECTOR or (judges and not (sheet or asked.images or is_own(asked.model))):
+        name = POET
+    return ANNOTATOR if not sheet and (judges or name == POET) and is_annotating(asked) else name
+
+
+def apply_request_quirks(asked: ModelRequest, quirks: frozenset[Quirk]) -> ModelRequest:
+    """Return the request as a server with these quirks understands it; raises ``Problem``."""
+    if Quirk.NO_PICTURES in quirks and asked.images:
+        raise Problem("server", 500, _NO_PICTURES)
+    if Quirk.REFUSED_LOGPROBS in quirks and asked.alternatives is not None:
+        # In the words of OpenAI; Gemini's are "Logprobs is not enabled for models/...".
+        raise Problem.invalid(f"logprobs are not supported with {asked.model}.", "logprobs")
+    if Quirk.NO_LOGPROBS in quirks:
+        asked = replace(asked, alternatives=None)
+    if Quirk.STRING_CHOICE in quirks and asked.forced:
+        raise Problem.invalid("tool_choice: expected a string", "tool_choice")
+    tools = asked.turns.tools
+    if Quirk.NO_TOOLS in quirks and asked.form == "tool":
+        tools = Tools()
+    elif Quirk.LOOSE_CHOICE in quirks and asked.forced:
+        tools = replace(tools, choice="auto")
+    else:
+        return asked
+    turns = replace(asked.turns, tools=tools)
+    return replace(asked, form="text", tool="", forced=False, plain=True, turns=turns)
+
+
+def apply_reply_quirks(
+    said: ModelReply, asked: ModelRequest, quirks: frozenset[Quirk]
+) -> ModelReply:
+    """Return what a server with these quirks makes of an answer."""
+    if Quirk.ENDLESS in quirks:
+        length = (asked.max_tokens or _MOST_TOKENS) * CHARACTERS_A_TOKEN
+        return ModelReply((_ROUND * length)[:length], "length")
+    if Quirk.FENCED_TOKENS in quirks and said.tokens is not None:
+        before, after = (
+            tuple(Token(text, ((text, 1.0),)) for text in fence)
+            for fence in (("\n", "```", "json", "\n"), ("\n", "```"))
+        )
+        return replace(said, tokens=(*before, *said.tokens, *after))
+    return said

@@ -1,31 +1,302 @@
-"""A mock server on a socket: inside an event loop, or in a thread of its own."""
+"""The mock server: its addresses, inside an event loop or in a thread of its own.
+
+The addresses are the providers' own, and ``/lab/`` for its faults and its report.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, TypeVar
+import datetime
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
+from typing import Any, Literal
 
 import uvicorn
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from fastapi import FastAPI, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from scenewright.core.servers import GuestServer, running
 from scenewright.core.sockets import listening, url_of
-from scenewright.mock_providers.accounts import account_name
-from scenewright.mock_providers.faults import Fault, MockError, Swap
-from scenewright.mock_providers.quirks import Quirk
-from scenewright.mock_providers.routes import application
-from scenewright.mock_providers.server import MockProviders
+from scenewright.core.version import VERSION
+from scenewright.mock_providers.accounts import account_of
+from scenewright.mock_providers.anthropic_messages import AnthropicMessages
+from scenewright.mock_providers.decisions import GeminiDecisions, OpenAIDecisions, SystemOne, decide
+from scenewright.mock_providers.faults import (
+    Fault,
+    FaultPlan,
+    MockError,
+    Quirk,
+    Quirks,
+    Swap,
+    Swaps,
+)
+from scenewright.mock_providers.gemini_content import GeminiContent
+from scenewright.mock_providers.image_wires import GeminiImages, OpenAIImages, draw
+from scenewright.mock_providers.models import CREATED, IMAGE_MODELS, MODELS, bare_name, image_model
+from scenewright.mock_providers.openai_text import OpenAIChat, OpenAIResponses
+from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.request_input import json_response
+from scenewright.mock_providers.server import NO_ID, MockProviders
 from scenewright.mock_providers.settings import MockSettings
+from scenewright.mock_providers.wild import PICTURE_PATH, Kind
+from scenewright.mock_providers.wire import Wire, as_object
 
-T = TypeVar("T")
-
-_GRACE_SECONDS = 1
 _BACKLOG = 4096
-_START_SECONDS = 30.0
+CHAT = OpenAIChat()
+MESSAGES = AnthropicMessages()
+GEMINI = GeminiContent()
+GEMINI_STREAMS = GeminiContent(streaming=True)
+GEMINI_IMAGES = GeminiImages()
+Answering = Callable[[MockProviders, Request, Any], Awaitable[Response]]
+Endpoint = Callable[[Request], Awaitable[Response]]
+_ROUTES: tuple[tuple[str, Answering, Any, Kind | None], ...] = (
+    ("/v1/chat/completions", MockProviders.answer, CHAT, "text"),
+    ("/v1/responses", MockProviders.answer, OpenAIResponses(), "text"),
+    ("/v1/messages", MockProviders.answer, MESSAGES, None),
+    ("/v1/decisions", decide, OpenAIDecisions(), "decision"),
+    ("/v1beta/decisions", decide, GeminiDecisions(), "decision"),
+    ("/v1/systemone", decide, SystemOne(), "decision"),
+    ("/api/alpha/decisions", decide, SystemOne(), "decision"),
+    ("/client/v4/accounts/{account}/ai/run/{model:path}", decide, SystemOne(wrapped=True), None),
+    ("/v1/images/generations", draw, OpenAIImages(edits=False), "image"),
+    ("/v1/images/edits", draw, OpenAIImages(edits=True), "image"),
+)
+"""Address, what answers there, in which format, and which shapes of compatible servers it shows."""
+LISTED = {**MODELS, **IMAGE_MODELS}
+"""All models: name → what it is."""
+
+
+class FaultOrder(BaseModel):
+    """A fault for the requests to come."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Fault
+    """Which fault."""
+    share: float | None = None
+    """Share of the requests from now on, 0 to 1."""
+    next: int | None = Field(default=None, ge=1)
+    """Or: how many of the next requests, all of them in a row."""
+    key: str | None = None
+    """Only requests with this API key."""
+
+
+class QuirkOrder(BaseModel):
+    """A quirk to be met."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Quirk
+    """Which."""
+    key: str | None = None
+    """For this API key alone; none: for all."""
+
+
+def application(lab: MockProviders) -> FastAPI:
+    """Return the ASGI application of ``lab``."""
+
+    def endpoint(answer: Answering, form: Any, kind: Kind | None) -> Endpoint:
+        async def normal(request: Request) -> Response:
+            return await answer(lab, request, form)
+
+        async def shaped(request: Request) -> Response:
+            assert kind is not None
+            return await lab.wild.answer(request, kind, normal)
+
+        return shaped if lab.wild.active and kind else normal
+
+    async def count_messages(request: Request) -> Response:
+        return await lab.count(request, AnthropicMessages(counting=True), "input_tokens")
+
+    async def gemini(request: Request) -> Response:
+        model, _, verb = str(request.path_params["call"]).rpartition(":")
+        match verb:
+            case "generateContent" if image_model(lab.stand_in(model)) is not None:
+                return await draw(lab, request, GEMINI_IMAGES, model)
+            case "generateContent":
+                return await lab.answer(request, GEMINI, model)
+            case "streamGenerateContent":
+                return await lab.answer(request, GEMINI_STREAMS, model)
+            case "countTokens":
+                return await lab.count(request, _CountingGemini(), "totalTokens", model)
+        raise Problem("no_route", 404, f"the mock server has no {verb or 'such'} method")
+
+    async def models(request: Request) -> Response:
+        wire, ends = _wire_of(request), lab.settings.ends
+        own = MODELS if wire is MESSAGES else LISTED
+        names = list(own if wire is GEMINI else {**own, **ends})
+        data = [_DESCRIBED[wire](name, ends.get(name)) for name in names]
+        content: dict[str, Any] = {"object": "list", "data": data}
+        if wire is GEMINI:
+            content = {"models": data}
+        elif wire is MESSAGES:
+            ids = {"first_id": names[0], "last_id": names[-1]}
+            content = {"data": data, **ids, "has_more": False}
+        return json_response(content, 200, wire.headers(NO_ID))
+
+    async def model(request: Request) -> Response:
+        asked = str(request.path_params["model"])
+        name = image_model(asked) or bare_name(asked)
+        return json_response(_DESCRIBED[_wire_of(request)](name, None), 200, {})
+
+    app = FastAPI(title="scenewright mock serve", version=VERSION)
+    # Plain routes: what FastAPI adds to a route of its own costs more than the answer does.
+    for path, answer, form, kind in _ROUTES:
+        app.add_route(path, endpoint(answer, form, kind), methods=["POST"])
+        if lab.wild.active and kind:
+            # Its clients may have left out the version: shapes are shown there, too.
+            short = path.replace("/v1/", "/", 1)
+            app.add_route(short, endpoint(answer, form, kind), methods=["POST"])
+    app.add_route(PICTURE_PATH, lab.wild.picture)
+    app.add_route("/v1/messages/count_tokens", count_messages, methods=["POST"])
+    for version in ("/v1", "/v1beta"):
+        # google-genai 3 asks for v1, older ones and most examples for v1beta.
+        app.add_route(f"{version}/models/{{call:path}}", gemini, methods=["POST"])
+        app.add_route(f"{version}/models", models, methods=["GET"])
+        app.add_route(f"{version}/models/{{model:path}}", model, methods=["GET"])
+
+    @app.get("/lab/report")
+    async def report() -> dict[str, Any]:
+        """Return the counters of every account."""
+        return lab.report()
+
+    @app.delete("/lab/report")
+    async def reset() -> dict[str, Any]:
+        """Forget what was counted."""
+        lab.reset()
+        return lab.report()
+
+    @app.get("/lab/faults")
+    async def planned() -> dict[str, Any]:
+        """Return the planned faults and the available ones."""
+        return {**lab.faults.state(), "kinds": {kind: kind.about for kind in Fault}}
+
+    @app.post("/lab/faults")
+    async def order(wanted: FaultOrder) -> dict[str, Any]:
+        """Order a fault by share, or for the next requests."""
+        account = account_of(wanted.key)
+        if wanted.share is not None and wanted.next is None:
+            lab.faults.set_share(wanted.kind, wanted.share, account)
+        elif wanted.next is not None and wanted.share is None:
+            lab.faults.order(wanted.kind, wanted.next, account)
+        else:
+            raise MockError("give either share or next")
+        return lab.faults.state()
+
+    @app.get("/lab/quirks")
+    async def quirks() -> dict[str, Any]:
+        """Which account meets which quirks, and what there is."""
+        return {"met": lab.quirks.state(), "kinds": {kind: kind.about for kind in Quirk}}
+
+    @app.post("/lab/quirks")
+    async def order_quirk(wanted: QuirkOrder) -> list[dict[str, Any]]:
+        """Have an account, or all, meet a quirk."""
+        lab.quirks.order(wanted.kind, account_of(wanted.key))
+        return lab.quirks.state()
+
+    @app.get("/lab/swaps")
+    async def swapped() -> list[dict[str, Any]]:
+        """Which models are exchanged."""
+        return lab.swaps.state()
+
+    @app.post("/lab/swaps")
+    async def swap(wanted: Swap) -> list[dict[str, Any]]:
+        """Exchange a model for another one."""
+        model, by = bare_name(wanted.model), bare_name(wanted.by)
+        lab.swaps.order(replace(wanted, model=model, by=by))
+        return lab.swaps.state()
+
+    @app.delete("/lab/{changed}")
+    async def clear(changed: Literal["faults", "quirks", "swaps"]) -> Any:
+        """Go back to what the mock server began with."""
+        plan: FaultPlan | Quirks | Swaps = getattr(lab, changed)
+        plan.clear()
+        return plan.state()
+
+    async def missing(request: Request, error: Exception) -> Response:
+        if lab.wild.like:
+            return lab.wild.unknown(request)
+        message = f"the mock server has no {request.method} {request.url.path}"
+        status = getattr(error, "status_code", 404)
+        return await refused(request, Problem("no_route", status, message))
+
+    async def refused(request: Request, error: Exception) -> Response:
+        if isinstance(error, Problem) and not request.url.path.startswith("/lab/"):
+            return lab.problem(_wire_of(request), error, NO_ID)
+        return json_response({"detail": str(error)}, 422, {})
+
+    for status in (404, 405):
+        app.add_exception_handler(status, missing)
+    for kind_of_error in (Problem, MockError):
+        app.add_exception_handler(kind_of_error, refused)
+    return app
+
+
+class _CountingGemini(GeminiContent):
+    """Reads what is to be counted: the request may stand in ``generateContentRequest``."""
+
+    def read(self, body: dict[str, Any], model: str) -> Any:
+        inner = body.get("generateContentRequest")
+        whole = body if inner is None else as_object(inner, "generateContentRequest")
+        return super().read(whole, model)
+
+
+def _wire_of(request: Request) -> Wire:
+    """Return the provider whose SDK sent ``request``, by its address or its headers."""
+    path = request.url.path
+    if path.startswith("/v1beta") or "x-goog-api-key" in request.headers:
+        return GEMINI
+    if request.method == "POST" and path.startswith("/v1/models/"):
+        return GEMINI
+    if "anthropic-version" in request.headers or path.startswith("/v1/messages"):
+        return MESSAGES
+    return CHAT
+
+
+def _openai_model(name: str, ends: datetime.date | None) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": CREATED,
+        "owned_by": "scenewright",
+        "shutdown_date": None if ends is None else ends.isoformat(),
+    }
+
+
+def _anthropic_model(name: str, ends: datetime.date | None) -> dict[str, Any]:
+    created = datetime.datetime.fromtimestamp(CREATED, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "type": "model",
+        "id": name,
+        "display_name": LISTED.get(name, name),
+        "created_at": created,
+        "deprecated_at": None if ends is None else created,
+        "lifecycle": "active" if ends is None else "deprecated",
+        "retires_at": None if ends is None else f"{ends.isoformat()}T00:00:00Z",
+    }
+
+
+def _gemini_model(name: str, ends: datetime.date | None) -> dict[str, Any]:
+    return {
+        "name": f"models/{name}",
+        "version": "1",
+        "displayName": name,
+        "description": LISTED[name],
+        "inputTokenLimit": 1_048_576,
+        "outputTokenLimit": 65_536,
+        "supportedGenerationMethods": ["generateContent", "countTokens"],
+    }
+
+
+_DESCRIBED: dict[Wire, Callable[[str, datetime.date | None], dict[str, Any]]] = {
+    CHAT: _openai_model,
+    MESSAGES: _anthropic_model,
+    GEMINI: _gemini_model,
+}
+"""Format → a model as its lists have it, by name and end."""
 
 
 class _Protocol(H11Protocol):
@@ -34,33 +305,6 @@ class _Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.app_state = {**self.app_state, "transport": transport}
-
-
-class Server(GuestServer):
-    """A server that wakes what hangs at its end."""
-
-    def __init__(self, lab: MockProviders) -> None:
-        """``lab``: what is served."""
-        config = uvicorn.Config(
-            application(lab),
-            http=_Protocol,
-            lifespan="off",
-            log_config=None,
-            # A dropped connection is no error here; the mock server logs its own by another name.
-            log_level="critical",
-            access_log=False,
-            server_header=False,
-            backlog=_BACKLOG,
-            timeout_keep_alive=60,
-            timeout_graceful_shutdown=_GRACE_SECONDS,
-        )
-        super().__init__(config)
-        self._lab = lab
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let go of what hangs, then end as uvicorn does."""
-        self._lab.closing.set()
-        await super().shutdown(sockets)
 
 
 @contextlib.asynccontextmanager
@@ -72,17 +316,33 @@ async def serving(settings: MockSettings | None = None) -> AsyncIterator[MockPro
     lab = MockProviders(settings)
     place = listening(lab.settings.host, lab.settings.port, _BACKLOG, MockError)
     lab.url = url_of(lab.settings.host, place.getsockname()[1])
-    async with running(Server(lab), place):
-        yield lab
+    config = uvicorn.Config(
+        application(lab),
+        http=_Protocol,
+        lifespan="off",
+        log_config=None,
+        # A dropped connection is no error here; the mock server logs its own by another name.
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=60,
+        timeout_graceful_shutdown=1,
+    )
+    async with running(GuestServer(config), place):
+        try:
+            yield lab
+        finally:
+            lab.closing.set()
 
 
 class ThreadedMockProviders:
     """A mock server in another thread. Its methods may be called from any thread but that one."""
 
-    def __init__(self, lab: MockProviders, loop: asyncio.AbstractEventLoop) -> None:
-        """``loop``: the one that serves ``lab``."""
+    def __init__(self, lab: MockProviders, portal: BlockingPortal) -> None:
+        """``portal``: to the loop that serves ``lab``."""
         self._lab = lab
-        self._loop = loop
+        self._call = portal.call
         self.url = lab.url
         """``http://HOST:PORT``: base URL for the SDKs of Anthropic and Gemini."""
         self.openai_url = f"{lab.url}/v1"
@@ -90,79 +350,42 @@ class ThreadedMockProviders:
 
     def report(self) -> dict[str, Any]:
         """Return the counters of every account."""
-        return self._do(self._lab.report)
+        return self._call(self._lab.report)
 
     def reset(self) -> None:
         """Forget what was counted."""
-        self._do(self._lab.reset)
+        self._call(self._lab.reset)
 
     def order(self, kind: Fault | str, count: int = 1, key: str | None = None) -> None:
-        """Return the next ``count`` requests (with the API key ``key``) meet ``kind``."""
-        account = None if key is None else account_name(key)
-        self._do(lambda: self._lab.faults.order(Fault(kind), count, account))
+        """Let the next ``count`` requests (with the API key ``key``) meet ``kind``."""
+        self._call(self._lab.faults.order, Fault(kind), count, account_of(key))
 
     def set_share(self, kind: Fault | str, share: float, key: str | None = None) -> None:
-        """``share`` of the requests (with the API key ``key``) meet ``kind``."""
-        account = None if key is None else account_name(key)
-        self._do(lambda: self._lab.faults.set_share(Fault(kind), share, account))
+        """Let a ``share`` of the requests (with the API key ``key``) meet ``kind``."""
+        self._call(self._lab.faults.set_share, Fault(kind), share, account_of(key))
 
     def order_quirk(self, kind: Quirk | str, key: str | None = None) -> None:
-        """Have requests (with the API key ``key``) meet ``kind`` from now on."""
-        account = None if key is None else account_name(key)
-        self._do(lambda: self._lab.quirks.order(Quirk(kind), account))
+        """Let requests (with the API key ``key``) meet ``kind`` from now on."""
+        self._call(self._lab.quirks.order, Quirk(kind), account_of(key))
 
     def clear_quirks(self) -> None:
-        """Back to the quirks that the mock server began with."""
-        self._do(self._lab.quirks.clear)
+        """Go back to the quirks that the mock server began with."""
+        self._call(self._lab.quirks.clear)
 
     def order_swap(self, swap: Swap) -> None:
         """Have another model answer in place of one from now on."""
-        self._do(lambda: self._lab.swaps.order(swap))
+        self._call(self._lab.swaps.order, swap)
 
     def clear_faults(self) -> None:
-        """Back to the faults that the mock server began with."""
-        self._do(self._lab.faults.clear)
-
-    def _do(self, what: Callable[[], T]) -> T:
-        async def done() -> T:
-            return what()
-
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(timeout=30)
+        """Go back to the faults that the mock server began with."""
+        self._call(self._lab.faults.clear)
 
 
 @contextlib.contextmanager
 def serving_thread(settings: MockSettings | None = None) -> Iterator[ThreadedMockProviders]:
     """Serve a mock in a thread with its own loop; ``MockError`` if the address cannot be had."""
-    ready = threading.Event()
-    stop: list[Callable[[], None]] = []
-    made: list[ThreadedMockProviders] = []
-    failed: list[BaseException] = []
-
-    async def run() -> None:
-        ending = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        async with serving(settings) as lab:
-            made.append(ThreadedMockProviders(lab, loop))
-            stop.append(lambda: loop.call_soon_threadsafe(ending.set))  # type: ignore[arg-type]
-            ready.set()
-            await ending.wait()
-
-    def main() -> None:
-        try:
-            asyncio.run(run())
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            ready.set()
-
-    thread = threading.Thread(target=main, name="scenewright-lab", daemon=True)
-    thread.start()
-    if not ready.wait(_START_SECONDS):
-        raise MockError(f"the mock server did not start within {_START_SECONDS:g} s")
-    if failed:
-        raise failed[0]
-    try:
-        yield made[0]
-    finally:
-        stop[0]()
-        thread.join()
+    with (
+        start_blocking_portal(name="scenewright-lab") as portal,
+        portal.wrap_async_context_manager(serving(settings)) as lab,
+    ):
+        yield ThreadedMockProviders(lab, portal)

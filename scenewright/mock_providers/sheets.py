@@ -1,15 +1,23 @@
-"""Questions in the text of a request: a sheet of them, or a single one in plain words."""
+"""Questions in the text of a request, and what a model that judged them says.
+
+The questions are a sheet of them, or a single one in plain words.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from scenewright.agents.judges.remote import OPTIONS as PAIR
 from scenewright.agents.judges.sheet import filled
+from scenewright.mock_providers.faults import Chance, Fault
 from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.scripts import apply_content_fault, as_json
+from scenewright.mock_providers.streams import pieces
+from scenewright.mock_providers.wire import ModelReply, ModelRequest, ScriptedReply, Token
 
 YES_NO: Mapping[str, str] = {"yes": "yes", "no": "no"}
 MOST_QUESTIONS = 512
@@ -32,6 +40,20 @@ class Question:
     def is_binary(self) -> bool:
         """Whether it takes yes or no."""
         return self.options is YES_NO
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a model says to one question."""
+
+    question: Question
+    """The question."""
+    answer: str
+    """The key of the option that it picks."""
+    probability: float
+    """That this answer is right, 0 to 1."""
+    chances: tuple[tuple[str, float], ...]
+    """Key of an option → its probability, of all options."""
 
 
 def sheet_of(text: str) -> list[Question]:
@@ -113,3 +135,78 @@ def _options(number: int, given: Sequence[object] | None) -> Mapping[str, str]:
             f'question {number}: give 2 to 26 options, all different, as ["A:option", …]'
         )
     return options
+
+
+_OUTSIDE = "maybe"
+_OF_ANSWERS = (Fault.OUTSIDE_OPTIONS, Fault.WRONG_NUMBER)
+"""Faults that bend the answers themselves."""
+
+
+def render_answer(
+    judged: Sequence[Judged], sheet: bool, asked: ModelRequest, fault: Fault | None, chance: Chance
+) -> ModelReply:
+    """Return the answer to ``asked``, bent by ``fault`` if it is one of content.
+
+    ``sheet``: the questions came as a sheet, so that plain text holds the JSON too.
+    """
+    answers = [_entry(item, asked.fields) for item in judged]
+    if fault is Fault.OUTSIDE_OPTIONS:
+        for answer in answers:
+            answer["a"] = _OUTSIDE
+    if fault is Fault.WRONG_NUMBER:
+        if chance.number % 2 and answers:
+            answers.pop()
+        else:
+            extra = dict(answers[-1])
+            if "n" in extra:
+                extra["n"] = max(item.question.number for item in judged) + 1
+            answers.append(extra)
+    in_json = (sheet and not asked.plain) or asked.form != "text"
+    arguments: dict[str, Any] = {"answers": answers}
+    if asked.fields is None or "why" in asked.fields:
+        arguments["why"] = []
+    text = as_json(arguments) if in_json else "\n".join(str(answer["a"]) for answer in answers)
+    line = ScriptedReply(text)
+    if asked.form == "tool":
+        line = ScriptedReply(calls=((asked.tool, arguments),))
+    said = apply_content_fault(line, asked, None if fault in _OF_ANSWERS else fault)
+    if asked.alternatives is not None and said.text == text:
+        return replace(said, tokens=_tokens(text, answers, judged, in_json))
+    return said
+
+
+def _entry(item: Judged, fields: frozenset[str] | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "n": item.question.number,
+        "a": item.answer,
+        "p": round(item.probability, 4),
+    }
+    if fields is None or "a" not in fields:
+        return entry
+    return {name: value for name, value in entry.items() if name in fields}
+
+
+def _tokens(
+    text: str, answers: Sequence[dict[str, Any]], judged: Sequence[Judged], in_json: bool
+) -> tuple[Token, ...]:
+    """Return the pieces of ``text``; those that hold an answer with the chances of its options."""
+    found: list[Token] = []
+    at = 0
+    for position, answer in enumerate(answers):
+        mark = f'"a":{json.dumps(answer["a"])}' if in_json else str(answer["a"])
+        start = text.index(mark, at)
+        if in_json:
+            start += len('"a":"')
+        end = start + (len(mark) - len('"a":""') if in_json else len(mark))
+        found += [Token(piece, ((piece, 1.0),)) for piece in pieces(text[at:start])]
+        found.append(_answer_token(text[start:end], judged[min(position, len(judged) - 1)]))
+        at = end
+    found += [Token(piece, ((piece, 1.0),)) for piece in pieces(text[at:])]
+    return tuple(found)
+
+
+def _answer_token(piece: str, item: Judged) -> Token:
+    if piece != item.answer:
+        return Token(piece, ((piece, 1.0),))
+    others = sorted((chance for chance in item.chances if chance[0] != piece), key=lambda c: -c[1])
+    return Token(piece, ((piece, item.probability), *others))

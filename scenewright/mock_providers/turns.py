@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +21,6 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from scenewright.agents.chat.model import Tools
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.wire import (
     Form,
@@ -30,19 +29,26 @@ from scenewright.mock_providers.wire import (
     as_object,
     as_text,
     fields_of,
+    objects,
     size_of,
+    text_of,
 )
 from scenewright.prompts import load_prompt
+from scenewright.providers.clients.base import Tools
 
 NO_ANSWER = "every call of a tool must be answered, at once, by a message with the call's id"
 Block = dict[str, Any]
 """A text or an image, as LangChain's messages hold it."""
+PartReaders = Mapping[str, "Callable[[Reading, Mapping[str, Any], str], Block]"]
+"""Readers of the parts of a provider's messages, by their type."""
 
 
 class Reading:
     """The conversation of a request while it is read, and what is counted of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: PartReaders, step: str = "[{}]") -> None:
+        """``parts``: readers of parts by their type; ``step``: how a place names an entry."""
+        self.parts, self.step = parts, step
         self.messages: list[BaseMessage] = []
         """In order."""
         self.images: list[bytes] = []
@@ -53,6 +59,22 @@ class Reading:
         """Whether one is wanted at low resolution."""
         self.characters = 0
         """Length of all texts and arguments."""
+
+    def blocks(self, content: object, place: str) -> list[Block]:
+        """Return the parts of a message, or its text; raises ``Problem``."""
+        if content is None or content == "":
+            return []
+        if isinstance(content, str):
+            return [self.words(content, place)]
+        return [self.part(part, where) for where, part in objects(content, place, self.step)]
+
+    def part(self, part: Mapping[str, Any], where: str) -> Block:
+        """Return one part of a message; raises ``Problem``."""
+        kind = part.get("type")
+        reader = self.parts.get(kind) if isinstance(kind, str) else None
+        if reader is None:
+            raise Problem.invalid(f"{where}.type: the mock server knows no {kind!r}", where)
+        return reader(self, part, where)
 
     def words(self, text: object, param: str) -> Block:
         """Return a text as LangChain's standard block; raises ``Problem`` if it is none."""
@@ -84,7 +106,7 @@ class Reading:
 
     def system(self, blocks: Sequence[Block]) -> None:
         """Add a system message; pictures in it are left out."""
-        self.messages.append(SystemMessage(content=_text(blocks)))
+        self.messages.append(SystemMessage(content=text_of(blocks)))
 
     def user(self, blocks: Sequence[Block]) -> None:
         """Add a user message with its pictures."""
@@ -92,7 +114,7 @@ class Reading:
 
     def model(self, blocks: Sequence[Block], calls: Sequence[ToolCall] = ()) -> None:
         """Add a reply of the model and its calls."""
-        self.messages.append(AIMessage(content=_text(blocks), tool_calls=list(calls)))
+        self.messages.append(AIMessage(content=text_of(blocks), tool_calls=list(calls)))
 
     def answer(
         self, id: object, blocks: Sequence[Block], param: str, failed: bool = False, name: str = ""
@@ -136,7 +158,7 @@ class Reading:
         return ModelRequest(
             model=as_text(model, "model"),
             turns=turns,
-            text=self._last_text(),
+            text=turns.last_text,
             images=tuple(self.images),
             image_param=self.image_param or images_in,
             characters=self.characters + size_of(*counted),
@@ -148,16 +170,6 @@ class Reading:
             alternatives=alternatives,
             max_tokens=max_tokens,
         )
-
-    def _last_text(self) -> str:
-        """Return the lines of the last user message that has words."""
-        for message in reversed(self.messages):
-            if isinstance(message, HumanMessage):
-                content: Any = message.content
-                text = content if isinstance(content, str) else _text(content)
-                if text:
-                    return text
-        return ""
 
 
 def _check_calls(turns: Turns) -> None:
@@ -183,6 +195,11 @@ def _check_calls(turns: Turns) -> None:
         raise Problem.invalid(f"{NO_ANSWER}: missing {', '.join(sorted(waiting))}")
 
 
+def text_part(reading: Reading, part: Mapping[str, Any], where: str) -> Block:
+    """Return the text of a part."""
+    return reading.words(part.get("text"), f"{where}.text")
+
+
 def tool_schema(function: Mapping[str, Any], parameters: object, param: str) -> dict[str, Any]:
     """Return a tool in the form of :attr:`~scenewright.agents.chat.model.Tools.schemas`.
 
@@ -199,18 +216,16 @@ def tool_schema(function: Mapping[str, Any], parameters: object, param: str) -> 
     }
 
 
-def _text(blocks: Sequence[Block]) -> str:
-    return "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
-
-
 def _content(blocks: Sequence[Block]) -> Any:
     if all(block["type"] == "text" for block in blocks):
-        return _text(blocks)
+        return text_of(blocks)
     return list(blocks)
 
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _VARIABLE = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+_REMINDER = load_prompt("retry").text.partition("{")[0]
+"""Beginning of what follows a prompt that is sent again."""
 
 
 def variables_of(prompt_id: str, turns: Turns, *, last: bool = False) -> dict[str, str]:
@@ -221,7 +236,8 @@ def variables_of(prompt_id: str, turns: Turns, *, last: bool = False) -> dict[st
     """
     form = _form(prompt_id)
     for message in reversed(turns.messages) if last else turns.messages:
-        if isinstance(message, HumanMessage) and (found := form.search(str(message.text))):
+        prompt = str(message.text).partition(_REMINDER)[0]
+        if isinstance(message, HumanMessage) and (found := form.search(prompt)):
             return {name: text.strip() for name, text in found.groupdict().items()}
     raise Problem.invalid(
         f"no user message is the prompt {prompt_id}: only its exact words are understood"

@@ -7,15 +7,18 @@ anything.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from scenewright.agents.chat.model import Tools
+from scenewright.mock_providers.accounts import Left
 from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.refusals import Place
+from scenewright.mock_providers.streams import Event
+from scenewright.providers.clients.base import Tools
 
 Form = Literal["tool", "json", "text"]
 Finish = Literal["stop", "length", "refusal", "malformed", "empty"]
@@ -37,10 +40,10 @@ class Turns:
 
     @property
     def last_text(self) -> str:
-        """Text of the last user message; empty if there is none."""
+        """Lines of the last user message that has words; empty if there is none."""
         for message in reversed(self.messages):
-            if isinstance(message, HumanMessage) and message.text:
-                return str(message.text)
+            if isinstance(message, HumanMessage) and (text := text_of(message.content)):
+                return text
         return ""
 
     @property
@@ -106,10 +109,10 @@ class ToolInvocation:
 
     name: str
     """The tool."""
-    arguments: Mapping[str, Any]
-    """Its arguments, where a format carries an object."""
     text: str
     """Its arguments as JSON, or what a fault made of them."""
+    arguments: Mapping[str, Any] | None = None
+    """Its arguments, where a format carries an object; none: they were cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +120,29 @@ class ModelReply:
     """What a model answers."""
 
     text: str
-    """Plain text, JSON text, or the arguments of the tool call as JSON."""
-    arguments: Mapping[str, Any]
-    """The arguments of the tool call, where a format carries an object."""
+    """Plain text or JSON text, which may stand beside calls."""
     finish: Finish = "stop"
     """Why it ended, or in what way it went wrong."""
     tokens: tuple[Token, ...] | None = None
     """The text in pieces, if log probabilities were asked for."""
-    calls: tuple[ToolInvocation, ...] | None = None
-    """Tools that a script calls beside its text; none: not a script's answer."""
+    calls: tuple[ToolInvocation, ...] = ()
+    """Tools that it calls."""
+
+    def named_calls(self, id: str) -> list[tuple[str, ToolInvocation]]:
+        """Return the calls, each with an id of its own."""
+        return [(f"{id}{at}" if at else id, call) for at, call in enumerate(self.calls)]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedReply:
+    """What a script says next."""
+
+    text: str = ""
+    """Its words."""
+    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
+    """Tools that it calls at once: name and arguments."""
+    refused: bool = False
+    """It declines, with :attr:`text`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,54 +157,59 @@ class Spent:
     """Output."""
 
 
-class Format(Protocol):
+class Format(ABC):
     """What all routes of one provider share."""
 
+    @abstractmethod
     def problem(self, problem: Problem, id: str) -> dict[str, Any]:
         """Return the body of an error."""
-        ...
 
-    def headers(self, id: str, problem: Problem | None, account: Limits) -> dict[str, str]:
+    def headers(
+        self, id: str, problem: Problem | None = None, limits: Sequence[Left] = ()
+    ) -> dict[str, str]:
         """Headers of a response or an error."""
-        ...
+        return {}
 
 
-class Wire(Format, Protocol):
+class Wire(Format):
     """One provider's format of questions about an image and their answers."""
 
+    place: Place
+    """Where the table of refusals has it."""
+
+    @abstractmethod
     def read(self, body: dict[str, Any], model: str) -> ModelRequest:
         """Return the request; ``model`` is that of the address, if it stands there.
 
         Raises ``Problem`` for what cannot be read.
         """
-        ...
 
+    @abstractmethod
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
         """Tokens of an image of ``size`` by the provider's published rule."""
-        ...
 
+    @abstractmethod
     def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> Any:
         """Return the body of a response; ``id`` is 24 hexadecimal digits."""
-        ...
+
+    def streams(self, body: Mapping[str, Any]) -> bool:
+        """Whether a request wants a stream; raises ``Problem``."""
+        return body.get("stream") is True
+
+    @abstractmethod
+    def events(self, reply: dict[str, Any], body: Mapping[str, Any]) -> tuple[Event, ...]:
+        """Return a reply as the events of a stream."""
+
+    def error_event(self, problem: Problem, id: str) -> Event:
+        """Return the event of an error in the middle of a stream."""
+        return "", self.problem(problem, id)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What an account may still do, for headers."""
-
-    requests: int | None
-    """Requests a minute; none: no limit."""
-    requests_left: int | None
-    """How many are left."""
-    tokens: int | None
-    """Tokens a minute; none: no limit."""
-    tokens_left: int | None
-    """How many are left."""
-
-
-def whole_seconds(seconds: float | None) -> int:
-    """Seconds for a Retry-After: rounded up, at least 1."""
-    return max(1, math.ceil(seconds or 0.0))
+def text_of(content: Any) -> str:
+    """Return the text of a message's content, its parts as lines."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(block["text"]) for block in content if block["type"] == "text")
 
 
 def as_object(value: object, param: str) -> dict[str, Any]:
@@ -202,6 +224,13 @@ def as_list(value: object, param: str) -> list[Any]:
     if not isinstance(value, list):
         raise Problem.invalid(f"{param}: expected an array", param)
     return value
+
+
+def objects(value: object, param: str, step: str = "[{}]") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects of a JSON array, each with its place; raises ``Problem``."""
+    for at, entry in enumerate(as_list(value, param)):
+        place = param + step.format(at)
+        yield place, as_object(entry, place)
 
 
 def as_text(value: object, param: str) -> str:
@@ -222,20 +251,9 @@ def as_count(value: object, param: str, least: int, most: int | None = None) -> 
     return value
 
 
-def no_streams(body: Mapping[str, Any]) -> None:
-    """Raise ``Problem`` if the answer is wanted as a stream."""
-    if body.get("stream"):
-        raise Problem.invalid("the mock server does not stream: leave stream out", "stream")
-
-
 def size_of(*values: object) -> int:
     """Characters of ``values`` as JSON, those left out not counted."""
     return sum(len(json.dumps(value)) for value in values if value)
-
-
-def call_id(id: str, at: int) -> str:
-    """Return the id of the ``at``-th call of a reply with the ``id``."""
-    return f"{id}{at}" if at else id
 
 
 def fields_of(schema: object) -> frozenset[str] | None:

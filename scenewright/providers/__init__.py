@@ -7,7 +7,6 @@ API send their requests through a :class:`~scenewright.providers.caller.Caller`.
 from scenewright.providers.answer_store import (
     Answers,
     AnswerStore,
-    StoreBusy,
     StoreError,
     open_answers,
 )
@@ -17,7 +16,6 @@ __all__ = [
     "AnswerStore",
     "Answers",
     "JudgeReply",
-    "StoreBusy",
     "StoreError",
     "ask",
     "checked",

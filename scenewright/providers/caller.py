@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from scenewright.core.error_text import error_text, scrubbed
 from scenewright.providers.limits import AccountLimits, Limits, MakeGate, RateLimiter, gate_of
@@ -22,22 +22,27 @@ from scenewright.providers.retry import (
     FailedAttempt,
     PermanentError,
     RateLimited,
+    RequestChanged,
     Retries,
     Transient,
     UnusableReply,
     notify_retry,
-    sending,
+    transport_decision,
 )
 from scenewright.providers.sdk_clients import CallKeys
-from scenewright.providers.usage import CallResult, PriceTable, Reply, Usage, count
+from scenewright.providers.transport import listen_for_parts
+from scenewright.providers.usage import CallResult, Meter, PriceTable, Reply, Usage, count
 
 T = TypeVar("T")
+Outcome = Literal["answered", "lost", "cancelled"]
 
 _LOG = logging.getLogger("scenewright.providers")
+TOTAL_TIMEOUTS = 10
+"""Longest duration of an attempt whose reply keeps coming, in timeouts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+@dataclass(slots=True)
+class Totals(Meter):
     """Totals of an account's finished calls: answered, lost or cancelled."""
 
     answered: int = 0
@@ -50,19 +55,8 @@ class Totals:
     """Requests sent for them."""
     rate_limited: int = 0
     """Requests that the provider refused because of its limits."""
-    usage: Usage = field(default_factory=Usage)
-    """Tokens of all replies, unusable ones included."""
-    usd: float = 0.0
-    """Their price; a model without a known price counts 0."""
-    seconds: float = 0.0
-    """Summed duration of all requests."""
     waited: float = 0.0
     """Summed seconds of waiting in line and between attempts."""
-
-    @property
-    def calls(self) -> int:
-        """All finished calls."""
-        return self.answered + self.lost + self.cancelled
 
 
 @dataclass(slots=True)
@@ -99,8 +93,9 @@ class _Course(Generic[T]):
 class Caller:
     """Sends the requests of one account in one event loop.
 
-    Each attempt waits in the account's line, then has ``timeout`` seconds. A failed attempt holds
-    no place while it waits for the next one, which then goes ahead of new calls.
+    Each attempt waits in the account's line, then ends after ``timeout`` seconds of silence. A
+    failed attempt holds no place while it waits for the next one, which then goes ahead of new
+    calls.
     """
 
     def __init__(
@@ -116,8 +111,10 @@ class Caller:
         backoff: Backoff = Backoff(),  # noqa: B008 - a constant
         gate: RateLimiter | None = None,
     ) -> None:
-        """``account``: its name in the log, not its key. ``timeout``: seconds of one attempt.
+        """``account``: its name in the log, not its key.
 
+        ``timeout``: seconds of silence that end an attempt; a reply that keeps coming may take
+        :data:`TOTAL_TIMEOUTS` times as long.
         ``attempts``: most requests of one call, not counting rate limited ones; ``max_wait``: most
         seconds that it waits after failures. ``prices``: None takes the built-in ones; ``priced``:
         whether to warn of a model without a price. ``gate``: what keeps the limits, where it is
@@ -133,20 +130,16 @@ class Caller:
         self.limits: RateLimiter = gate_of(account, limits, backoff) if gate is None else gate
         self._timeout = timeout
         self._attempts = attempts
-        self._patience = max_wait
+        self._max_wait = max_wait
         self._backoff = backoff
         self._prices = prices if prices is not None else PriceTable.load()
         self._priced = priced
-        self._totals = Totals()
+        self.totals = Totals()
+        """Totals of the calls finished so far."""
         self._unpriced: set[tuple[str, str]] = set()
         self._closed = False
         self._open: set[asyncio.Timeout] = set()
         self._all_over = asyncio.Event()
-
-    @property
-    def totals(self) -> Totals:
-        """What the calls finished so far took."""
-        return self._totals
 
     @property
     def open_calls(self) -> int:
@@ -184,24 +177,26 @@ class Caller:
         course = _Course(
             send, classify, provider, model, max(0, tokens), label,
             started=asyncio.get_running_loop().time(),
-            retries=Retries(self._attempts, self._patience, self._backoff),
+            retries=Retries(self._attempts, self._max_wait, self._backoff),
         )  # fmt: skip
+        outcome: Outcome = "lost"
+        decision: Decision | None = None
         try:
             done = await self._until_closed(course)
+            outcome = "answered"
         except CallError as error:
-            self._finish(course, "lost", error.decision)
+            decision = error.decision
             raise
         except asyncio.CancelledError:
-            self._finish(course, "cancelled")
+            outcome = "cancelled"
             raise
         except Exception as error:
-            self._finish(course, "lost", PermanentError(error_text(error)))
+            decision = PermanentError(error_text(error))
             raise
-        else:
-            self._finish(course, "answered")
-            return done
         finally:
             course.keys.lost()
+            self._finish(course, outcome, decision)
+        return done
 
     @contextmanager
     def sharing(self, make: MakeGate) -> Iterator[None]:
@@ -235,40 +230,30 @@ class Caller:
         if self._closed:
             raise self._lost(course, PermanentError(f"the account {self.account} is closed"))
         scope = asyncio.timeout(None)
+        self._open.add(scope)
         try:
             async with scope:
-                self._open.add(scope)
-                try:
-                    return await self._attempted(course)
-                finally:
-                    self._open.discard(scope)
-                    self._all_over.set()
+                while not isinstance(outcome := await self._attempt(course), Reply):
+                    if outcome.wait is None:
+                        raise self._lost(course, outcome.decision)
+                    self._tell(course, outcome.decision.reason, outcome.wait)
+                    await asyncio.sleep(outcome.wait)
         except TimeoutError:
             if not scope.expired():
                 raise
             reason = f"the account {self.account} was closed before the call was over"
             raise self._lost(course, PermanentError(reason)) from None
-
-    async def _attempted(self, course: _Course[T]) -> CallResult[T]:
-        try:
-            async for attempt in sending():
-                outcome = await self._attempt(course)
-                if isinstance(outcome, Reply):
-                    return CallResult(
-                        value=outcome.value,
-                        usage=course.usage,
-                        usd=course.usd,
-                        seconds=course.last,
-                        attempts=course.retries.sent,
-                        waited=self._waited(course),
-                    )
-                self._tell(course, outcome)
-                with attempt:
-                    raise outcome
-        except Failed as last:
-            # The provider's own error may hold a key: it is not chained.
-            raise self._lost(course, last.decision) from None
-        raise AssertionError("stamina ended without an attempt")
+        finally:
+            self._open.discard(scope)
+            self._all_over.set()
+        return CallResult(
+            value=outcome.value,
+            usage=course.usage,
+            usd=course.usd,
+            seconds=course.last,
+            attempts=course.retries.sent,
+            waited=self._waited(course),
+        )
 
     async def _attempt(self, course: _Course[T]) -> Reply[T] | Failed:
         """Make one attempt, including the wait in line."""
@@ -282,7 +267,7 @@ class Caller:
             why = pause.why or (
                 f"the provider paused the account {self.account} for {pause.seconds:.0f} s"
             )
-            reason = f"{why}, and of {self._patience:g} s of patience {retries.left:.0f} s are left"
+            reason = why if pause.seconds <= retries.left else f"{why}; {retries.budget}"
             return Failed(RateLimited(reason, pause.seconds), None)
         retries.sent += 1
         begun = loop.time()
@@ -292,73 +277,92 @@ class Caller:
             course.last = loop.time() - begun
             course.seconds += course.last
             self.limits.leave(ticket)
-        match outcome:
-            case Reply():
-                course.keys.replied()
+        if isinstance(outcome, Reply | UnusableReply | RequestChanged):
+            course.keys.replied()
+            self._pay(course, outcome.usage)
+            self.limits.answered(ticket, outcome.usage.tokens_in + outcome.usage.tokens_out)
+            if isinstance(outcome, Reply):
                 course.request_id = outcome.request_id
-                self._pay(course, outcome.usage)
-                self.limits.answered(ticket, _sum(outcome.usage))
                 return outcome
-            case UnusableReply():
-                course.keys.replied()
-                self._pay(course, outcome.usage)
-                self.limits.answered(ticket, _sum(outcome.usage))
-                return retries.unusable(scrubbed(outcome.reason), outcome.retry, outcome.cut)
+            if isinstance(outcome, UnusableReply):
+                return retries.unusable(scrubbed(outcome.reason), outcome.retry)
+            return retries.changed(scrubbed(outcome.reason))
+        decision = replace(outcome, reason=scrubbed(outcome.reason))
+        match decision:
+            case RateLimited():
+                course.rate_limited += 1
+                self.limits.refused(ticket, decision.retry_after)
+            case Transient(timed_out=True):
+                pass
+            case Transient(replied=False):
+                self.limits.failed(ticket, decision.reason)
             case _:
-                decision = replace(outcome, reason=scrubbed(outcome.reason))
-                if isinstance(decision, RateLimited):
-                    course.rate_limited += 1
-                    self.limits.refused(ticket, decision.retry_after)
-                if isinstance(decision, Transient) and decision.replied:
-                    course.keys.replied()
-                return retries.after(decision, paused=self.limits.paused())
+                # The server is there, whatever it said.
+                self.limits.answered(ticket, 0)
+        if isinstance(decision, Transient) and decision.replied:
+            course.keys.replied()
+        return retries.after(decision, paused=self.limits.paused())
 
-    async def _sent(self, course: _Course[T]) -> Reply[T] | UnusableReply | Decision:
+    async def _sent(
+        self, course: _Course[T]
+    ) -> Reply[T] | UnusableReply | RequestChanged | Decision:
+        loop = asyncio.get_running_loop()
+        longest = TOTAL_TIMEOUTS * self._timeout
+        begun = last = loop.time()
+
+        def received() -> None:
+            nonlocal last
+            last = loop.time()
+            if not deadline.expired():
+                deadline.reschedule(min(last, begun + longest - self._timeout) + self._timeout)
+
         try:
             async with asyncio.timeout(self._timeout) as deadline:
-                with course.keys.sending():
+                with course.keys.sending(), listen_for_parts(received):
                     return await course.send()
-        except UnusableReply as reply:
+        except (UnusableReply, RequestChanged) as reply:
             return reply
         except TimeoutError as error:
-            if deadline.expired():
-                return Transient(f"no reply within {self._timeout:g} s", timed_out=True)
-            return course.classify(error)
+            if not deadline.expired():
+                return course.classify(error)
+            if last == begun:
+                reason = f"no reply within {self._timeout:g} s"
+            elif loop.time() - begun >= longest:
+                reason = f"the reply was not complete after {longest:g} s"
+            else:
+                reason = f"the reply stopped: nothing more came for {self._timeout:g} s"
+            return Transient(reason, timed_out=True)
+        except RecursionError:
+            return Transient("malformed reply: its JSON is nested too deeply", replied=True)
         except Exception as error:
-            return course.classify(error)
+            return transport_decision(error) or course.classify(error)
 
-    def _tell(self, course: _Course[T], failed: Failed) -> None:
+    def _tell(self, course: _Course[T], reason: str, wait: float) -> None:
         """Report a failed attempt that will be repeated."""
-        if failed.wait is None:
-            return
         attempt = FailedAttempt(
             account=self.account,
             model=course.model,
             label=course.label,
             number=course.retries.sent,
             seconds=course.last,
-            reason=failed.decision.reason,
-            wait=failed.wait,
+            reason=reason,
+            wait=wait,
         )
         notify_retry(attempt)
         # Limits are met all the time, and what fails at once is soon tried again.
         level = logging.WARNING if attempt.seconds >= LONG_SECONDS else logging.DEBUG
-        _LOG.log(
-            level,
-            "account=%s model=%s label=%s attempt=%d seconds=%.3f wait=%.3f reason=%s",
-            *(_text(self.account), _text(course.model), _text(course.label), attempt.number),
-            *(attempt.seconds, attempt.wait, _text(attempt.reason)),
-            extra={
-                "failed": attempt,
-                "sentence": (
-                    f"{self.account}:{course.model} failed at attempt {attempt.number} after "
-                    f"{attempt.seconds:.1f} s, again in {attempt.wait:.1f} s: {attempt.reason}"
-                ),
-            },
+        line = f"attempt={attempt.number} seconds={attempt.seconds:.3f} wait={wait:.3f}"
+        sentence = (
+            f"{self.account}:{course.model} failed at attempt {attempt.number} after "
+            f"{attempt.seconds:.1f} s, again in {wait:.1f} s: {reason}"
         )
+        self._log(level, course, line, reason, sentence=sentence, failed=attempt)
 
     def _pay(self, course: _Course[T], usage: Usage) -> None:
         course.usage += usage
+        if not usage.tokens_in and not usage.tokens_out and not usage.images:
+            # A server that reports no usage is not free: what was expected counts for the price.
+            usage = replace(usage, tokens_in=course.tokens)
         usd = self._prices.usd(course.provider, course.model, usage)
         if usd is not None:
             course.usd += usd
@@ -377,52 +381,49 @@ class Caller:
         elapsed = asyncio.get_running_loop().time() - course.started
         return max(0.0, elapsed - course.seconds)
 
-    def _finish(self, course: _Course[T], outcome: str, decision: Decision | None = None) -> None:
-        waited = self._waited(course)
-        old = self._totals
-        self._totals = Totals(
-            answered=old.answered + (outcome == "answered"),
-            lost=old.lost + (outcome == "lost"),
-            cancelled=old.cancelled + (outcome == "cancelled"),
-            attempts=old.attempts + course.retries.sent,
-            rate_limited=old.rate_limited + course.rate_limited,
-            usage=old.usage + course.usage,
-            usd=old.usd + course.usd,
-            seconds=old.seconds + course.seconds,
-            waited=old.waited + waited,
-        )
+    def _finish(self, course: _Course[T], outcome: Outcome, decision: Decision | None) -> None:
+        waited, tries = self._waited(course), course.retries.sent
+        totals = self.totals
+        setattr(totals, outcome, getattr(totals, outcome) + 1)
+        totals.attempts += tries
+        totals.rate_limited += course.rate_limited
+        totals.waited += waited
+        totals.add(course.usage, course.usd, course.seconds)
         count(course.usage, course.usd, course.seconds)
-        if decision is None:
-            level = logging.INFO
-        else:
-            level = logging.ERROR if isinstance(decision, PermanentError) else logging.WARNING
-        if not _LOG.isEnabledFor(level):
-            return
         line = (
-            f"account={_text(self.account)} provider={_text(course.provider)} "
-            f"model={_text(course.model)} label={_text(course.label)} "
-            f"request={_text(course.request_id)} outcome={outcome} "
-            f"attempts={course.retries.sent} waited={waited:.3f} seconds={course.seconds:.3f} "
-            f"in={course.usage.tokens_in} out={course.usage.tokens_out} "
-            f"cached={course.usage.tokens_cached} usd={course.usd:.6f}"
+            f"outcome={outcome} attempts={tries} waited={waited:.3f} "
+            f"seconds={course.seconds:.3f} in={course.usage.tokens_in} "
+            f"out={course.usage.tokens_out} cached={course.usage.tokens_cached} "
+            f"usd={course.usd:.6f}"
         )
-        if decision is not None:
-            line += f" reason={_text(decision.reason)}"
-        # For handlers that show a lost call to people.
-        lost = None if decision is None else decision.reason
-        about = {"lost": lost, "account": self.account, "label": course.label}
-        if lost is not None:
-            tries = f"{course.retries.sent} attempt{'' if course.retries.sent == 1 else 's'}"
-            whose = f" ({course.label})" if course.label else ""
-            about["sentence"] = (
-                f"{self.account}:{course.model}{whose} gave no answer in {tries}: {lost}"
-            )
-        _LOG.log(level, "%s", line, extra=about)
+        if decision is None:
+            self._log(logging.INFO, course, line)
+            return
+        whose = f" ({course.label})" if course.label else ""
+        sentence = (
+            f"{self.account}:{course.model}{whose} gave no answer in {tries} "
+            f"attempt{'' if tries == 1 else 's'}: {decision.reason}"
+        )
+        level = logging.ERROR if isinstance(decision, PermanentError) else logging.WARNING
+        self._log(level, course, line, decision.reason, sentence=sentence, lost=decision.reason)
 
-
-def _sum(usage: Usage) -> int:
-    return usage.tokens_in + usage.tokens_out
-
-
-def _text(value: str) -> str:
-    return json.dumps(scrubbed(value), ensure_ascii=False)
+    def _log(
+        self, level: int, course: _Course[T], line: str, reason: str = "", **for_people: object
+    ) -> None:
+        """Write a line of fields; handlers show what is ``for_people`` instead."""
+        fields = {
+            "account": self.account,
+            "provider": course.provider,
+            "model": course.model,
+            "label": course.label,
+            "request": course.request_id,
+        }
+        if reason:
+            fields["reason"] = reason
+        # Without secrets and line ends.
+        quoted = " ".join(
+            f"{name}={json.dumps(scrubbed(value), ensure_ascii=False)}"
+            for name, value in fields.items()
+        )
+        extra = {"account": self.account, "label": course.label, **for_people}
+        _LOG.log(level, "%s", f"{quoted} {line}", extra=extra)

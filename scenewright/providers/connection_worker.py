@@ -11,10 +11,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -28,12 +26,10 @@ BEAT_SECONDS = 5.0
 """Seconds between two beats."""
 _RECONNECT_PAUSE = 0.25
 _PREPARING = 0x5363656E65
-"""Advisory lock under which one process creates the tables."""
+"""Advisory lock under which one process at a time creates tables and functions."""
 # A machine that fell off the network holds what its connection holds for about a minute.
 _SESSION = (
-    "SET tcp_keepalives_idle = 30",
-    "SET tcp_keepalives_interval = 10",
-    "SET tcp_keepalives_count = 3",
+    "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3;"
 )
 
 
@@ -46,33 +42,10 @@ def driver_url(url: str) -> str:
     return url.replace("postgresql+psycopg://", "postgresql://", 1)
 
 
-def connect(url: str) -> Connection[Any]:
-    """Connect with autocommit.
-
-    Raises ``SharedError`` without psycopg, else its own.
-    """
-    try:
-        import psycopg
-    except ImportError as error:
-        raise SharedError(
-            "answers and limits shared through PostgreSQL need psycopg: "
-            "pip install 'scenewright[postgres]'"
-        ) from error
-    connection = psycopg.connect(driver_url(url), autocommit=True, connect_timeout=10)
-    for setting in _SESSION:
-        connection.execute(setting)
-    return connection
-
-
-def prepare(connection: Connection[Any], schema: str) -> None:
-    """Create the tables and functions of ``schema``, safe against concurrent processes."""
-    with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_PREPARING,))
-        connection.execute(schema.encode())
-
-
 def database_error_text(error: Exception, what: str) -> str:
     """Return the message for a database error while doing ``what``."""
+    if isinstance(error, SharedError):
+        return str(error)
     return (
         f"{what}: PostgreSQL said {str(error).strip() or type(error).__name__!r}. Check that the "
         "database is up, reachable and writable by this user, then run the same again: what was "
@@ -80,104 +53,87 @@ def database_error_text(error: Exception, what: str) -> str:
     )
 
 
-@dataclass(slots=True)
-class _Order:
-    job: Job[Any]
-    given: Future[Any]
+async def result_or_undo(given: Future[T], undo: Callable[[T], None]) -> T:
+    """Return the result of a job in a thread.
+
+    If this task is cancelled meanwhile, the job is too, or ``undo`` is called with its result.
+    """
+    try:
+        return await asyncio.shield(asyncio.wrap_future(given))
+    except asyncio.CancelledError:
+
+        def forget(done: Future[T]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                undo(done.result())
+
+        if not given.cancel():
+            given.add_done_callback(forget)
+        raise
 
 
 class ConnectionWorker:
     """Runs jobs on its own connection, in the order of submission."""
 
-    def __init__(self, url: str, schema: str | None = None, setup: str | None = None) -> None:
-        """Create a worker without connecting.
+    schema: ClassVar[str]
+    """SQL that creates tables and functions, run at the first job."""
+    setup: ClassVar[str] = ""
+    """SQL that is run on each new connection."""
+    _shared: ClassVar[dict[tuple[type, str], Self]] = {}
+    _lock = threading.Lock()
 
-        ``schema`` is created at the first job, ``setup`` is run on each new connection.
-        """
+    def __init__(self, url: str) -> None:
+        """Create a worker without connecting."""
         self._url = url
-        self._schema = schema
-        self._setup = setup
-        self._orders: SimpleQueue[_Order | None] = SimpleQueue()
-        self._beats: list[Job[None]] = []
-        self._renewals: list[Job[None]] = []
+        self._users = 0
+        self._prepared = False
+        self._beats: list[Callable[[], None]] = []
         self._connection: Connection[Any] | None = None
         self._gave_up = False
-        self._thread = threading.Thread(target=self._work, name="postgres-worker", daemon=True)
-        self._thread.start()
+        self._closed = threading.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="postgres-worker")
 
-    def beat(self, job: Job[None]) -> None:
-        """Run ``job`` every ``BEAT_SECONDS`` from now on."""
-        self._beats.append(job)
+    @classmethod
+    def at(cls, url: str) -> Self:
+        """Return this process's worker for ``url``; every user gives it back once."""
+        with cls._lock:
+            worker = cls._shared.setdefault((cls, url), cls(url))
+            worker._users += 1
+            return worker
 
-    def renew(self, job: Job[None]) -> None:
-        """Run ``job`` first on every connection that replaces a broken one."""
-        self._renewals.append(job)
-
-    def submit(self, job: Job[T]) -> Future[T]:
-        """Submit ``job``; its future holds the result or the psycopg error."""
-        order = _Order(job, Future())
-        self._orders.put(order)
-        return order.given
-
-    async def done(self, job: Job[T], undo: Callable[[T], None]) -> T:
-        """Return the result of ``job``.
-
-        If this task is cancelled meanwhile, ``undo`` is called with the result.
-        """
-        given = self.submit(job)
-        try:
-            return await asyncio.shield(asyncio.wrap_future(given))
-        except asyncio.CancelledError:
-
-            def forget(done: Future[T]) -> None:
-                if not done.cancelled() and done.exception() is None:
-                    undo(done.result())
-
-            if not given.cancel():
-                given.add_done_callback(forget)
-            raise
-
-    def close(self) -> None:
-        """Finish submitted jobs, then close the connection."""
-        self._orders.put(None)
-        if threading.current_thread() is not self._thread:
-            self._thread.join(AWAY_SECONDS)
-
-    def _work(self) -> None:
-        due = time.monotonic() + BEAT_SECONDS
-        while True:
-            try:
-                order = self._orders.get(timeout=max(0.0, due - time.monotonic()))
-            except Empty:
-                due = time.monotonic() + BEAT_SECONDS
-                self._beat()
-                continue
-            if order is None:
-                break
-            if order.given.set_running_or_notify_cancel():
-                try:
-                    result = self._twice(order.job)
-                except BaseException as error:
-                    order.given.set_exception(error)
-                else:
-                    order.given.set_result(result)
-            if time.monotonic() >= due:
-                due = time.monotonic() + BEAT_SECONDS
-                self._beat()
+    def give_back(self) -> None:
+        """Release the worker; its last user finishes submitted jobs and closes the connection."""
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+            del self._shared[type(self), self._url]
+        self._closed.set()
+        self._thread.shutdown()
         if self._connection is not None:
             self._connection.close()
 
-    def _beat(self) -> None:
-        if self._connection is None:
-            return
-        from psycopg import Error
+    def beat(self, work: Callable[[], None]) -> None:
+        """Call ``work`` in a thread every ``BEAT_SECONDS`` from now on."""
+        if not self._beats:
+            threading.Thread(target=self._beat, name="postgres-beat", daemon=True).start()
+        self._beats.append(work)
 
-        for beat in self._beats:
-            try:
-                beat(self._connection)
-            except Error:
-                # The next job finds the connection broken and opens another.
-                return
+    def renewed(self, connection: Connection[Any]) -> None:
+        """Prepare a ``connection`` that replaces a broken one; for subclasses."""
+
+    def submit(self, job: Job[T]) -> Future[T]:
+        """Submit ``job``; its future holds the result or the psycopg error."""
+        try:
+            return self._thread.submit(self._twice, job)
+        except RuntimeError:
+            lost: Future[T] = Future()
+            lost.set_exception(SharedError("the connection to the shared database is closed"))
+            return lost
+
+    def _beat(self) -> None:
+        while not self._closed.wait(BEAT_SECONDS):
+            for work in self._beats:
+                work()
 
     def _twice(self, job: Job[T]) -> T:
         try:
@@ -196,15 +152,9 @@ class ConnectionWorker:
         deadline = time.monotonic() + (AWAY_SECONDS if again and not self._gave_up else 0.0)
         while True:
             try:
-                made = connect(self._url)
-                if self._setup is not None:
-                    made.execute(self._setup.encode())
-                if self._schema is not None:
-                    prepare(made, self._schema)
-                    self._schema = None
+                made = self._opened()
                 if again:
-                    for renewal in self._renewals:
-                        renewal(made)
+                    self.renewed(made)
                 self._connection, self._gave_up = made, False
                 return made
             except SharedError:
@@ -215,28 +165,19 @@ class ConnectionWorker:
                     raise
                 time.sleep(_RECONNECT_PAUSE)
 
-
-class SharedInstances(Generic[T]):
-    """Reference-counted objects of this process by key, closed with their last user."""
-
-    def __init__(self, close: Callable[[T], None]) -> None:
-        """``close`` is called for an object without users."""
-        self._close = close
-        self._lock = threading.Lock()
-        self._objects: dict[str, tuple[T, int]] = {}
-
-    def take(self, key: str, make: Callable[[], T]) -> T:
-        """Return the object of ``key``, made by ``make`` for its first user."""
-        with self._lock:
-            found, users = self._objects.get(key) or (make(), 0)
-            self._objects[key] = (found, users + 1)
-            return found
-
-    def give_back(self, key: str) -> None:
-        """Release the object of ``key``; its last user closes it."""
-        with self._lock:
-            found, users = self._objects.pop(key)
-            if users > 1:
-                self._objects[key] = (found, users - 1)
-                return
-        self._close(found)
+    def _opened(self) -> Connection[Any]:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise SharedError(
+                "answers and limits shared through PostgreSQL need psycopg: "
+                "pip install 'scenewright[postgres]'"
+            ) from error
+        made = psycopg.connect(driver_url(self._url), autocommit=True, connect_timeout=10)
+        made.execute((_SESSION + self.setup).encode())
+        if not self._prepared:
+            with made.transaction():
+                made.execute("SELECT pg_advisory_xact_lock(%s)", (_PREPARING,))
+                made.execute(self.schema.encode())
+            self._prepared = True
+        return made

@@ -15,13 +15,15 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
+from datetime import time as datetime_time
 from functools import cache
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from scenewright.config.settings import user_cache
+from scenewright.providers.connection_worker import result_or_undo
 from scenewright.providers.retry import AccountPaused
 
 BUSY_SECONDS = 5.0
@@ -77,11 +79,6 @@ class RequestCounter:
         """Return the number of counted requests."""
         return self._change(day, lambda sent: 0)
 
-    def close(self) -> None:
-        """Close the file; the next request opens it again."""
-        with self._lock:
-            self._close()
-
     def _change(self, day: Day, more: Callable[[int], int]) -> int:
         """Add ``more(count)`` to the count of ``day``; return the count before."""
         with self._lock:
@@ -112,7 +109,10 @@ class RequestCounter:
 
     def _failed(self, error: sqlite3.Error | OSError) -> None:
         self._rests_until = time.monotonic() + RETRY_SECONDS
-        self._close()
+        if self._db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.close()
+            self._db = None
         if not self._told:
             self._told = True
             _LOG.warning(
@@ -122,27 +122,17 @@ class RequestCounter:
                 *(self.path, error),
             )
 
-    def _close(self) -> None:
-        db, self._db = self._db, None
-        if db is not None:
-            with contextlib.suppress(sqlite3.Error):
-                db.close()
-
 
 def _opened(path: Path) -> sqlite3.Connection:
     """Open the file, create its table and drop rows of more than a week ago."""
     path.parent.mkdir(parents=True, exist_ok=True)
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    try:
-        db.execute("PRAGMA journal_mode=WAL")
-        # A power cut may take the last counts back; no request waits for the disk.
-        db.execute("PRAGMA synchronous=NORMAL")
-        db.execute(_SCHEMA)
-        oldest = datetime.now(UTC).date() - timedelta(days=_KEPT_DAYS)
-        db.execute("DELETE FROM sent WHERE day < ?", (oldest.isoformat(),))
-    except BaseException:
-        db.close()
-        raise
+    db.execute("PRAGMA journal_mode=WAL")
+    # A power cut may take the last counts back; no request waits for the disk.
+    db.execute("PRAGMA synchronous=NORMAL")
+    db.execute(_SCHEMA)
+    oldest = datetime.now(UTC).date() - timedelta(days=_KEPT_DAYS)
+    db.execute("DELETE FROM sent WHERE day < ?", (oldest.isoformat(),))
     return db
 
 
@@ -173,7 +163,8 @@ class DayQuota:
         self._zone = ZoneInfo(zone)
         self._account = counted_as
         self._store = RequestCounter(None) if path is None else sent_requests(path)
-        self._worker: ThreadPoolExecutor | None = None
+        # The file is written in the order of the requests; the thread begins with the first one.
+        self._thread = None if path is None else ThreadPoolExecutor(1, "day-quota")
 
     async def take(self, max_wait: float) -> Day:
         """Count one request and return its day, after a wait where today's are used up.
@@ -182,59 +173,46 @@ class DayQuota:
         leaves nothing counted.
         """
         while True:
-            now = time.time()
-            today = datetime.fromtimestamp(now, self._zone).date()
-            day = self._account, today.isoformat()
+            now, day = self._today()
             if await self._taken(day):
                 return day
-            goes_on = _midnight_after(today, self._zone)
-            left = max(0.0, goes_on.timestamp() - now)
+            tomorrow = date.fromisoformat(day[1]) + timedelta(days=1)
+            midnight = datetime.combine(tomorrow, datetime_time(), self._zone)
+            left = max(0.0, midnight.timestamp() - now)
             if left > max_wait:
                 raise AccountPaused(
                     left,
                     f"requests_per_day of the account ({self._per_day:,}) is used up: it goes on "
-                    f"at {goes_on:%Y-%m-%d %H:%M} UTC, in {_duration(left)}",
+                    f"at {midnight.astimezone(UTC):%Y-%m-%d %H:%M} UTC, in {_duration(left)}",
                 )
             await asyncio.sleep(min(left, _LONGEST_NAP))
 
     def give_back(self, day: Day) -> None:
         """Uncount a request of ``day`` that was not sent."""
-        if self._store.path is None:
+        if self._thread is None:
             self._store.give_back(day)
         else:
-            self._thread().submit(self._store.give_back, day)
+            self._thread.submit(self._store.give_back, day)
 
     def left(self) -> int:
         """Return how many requests may still be sent today. Reads a file."""
-        today = datetime.fromtimestamp(time.time(), self._zone).date()
-        return max(0, self._per_day - self._store.sent((self._account, today.isoformat())))
+        return max(0, self._per_day - self._store.sent(self._today()[1]))
+
+    def _today(self) -> tuple[float, Day]:
+        now = time.time()
+        today = datetime.fromtimestamp(now, self._zone).date()
+        return now, (self._account, today.isoformat())
 
     async def _taken(self, day: Day) -> bool:
-        if self._store.path is None:
+        if self._thread is None:
             return self._store.take(day, self._per_day)
-        asked = self._thread().submit(self._store.take, day, self._per_day)
 
-        def forgotten(done: Future[bool]) -> None:
-            if not done.cancelled() and done.result():
+        def forget(taken: bool) -> None:
+            if taken:
                 self._store.give_back(day)
 
-        try:
-            return await asyncio.wrap_future(asked)
-        except asyncio.CancelledError:
-            asked.add_done_callback(forgotten)
-            raise
-
-    def _thread(self) -> ThreadPoolExecutor:
-        """Return the thread in which the file is written: in the order of the requests."""
-        if self._worker is None:
-            self._worker = ThreadPoolExecutor(1, thread_name_prefix="day-quota")
-        return self._worker
-
-
-def _midnight_after(day: date, zone: ZoneInfo) -> datetime:
-    """Return the start of the day after ``day`` in ``zone``, in UTC."""
-    following = day + timedelta(days=1)
-    return datetime(following.year, following.month, following.day, tzinfo=zone).astimezone(UTC)
+        asked = self._thread.submit(self._store.take, day, self._per_day)
+        return await result_or_undo(asked, forget)
 
 
 def _duration(seconds: float) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -26,37 +26,25 @@ class Stopped(RuntimeError):
     """The work was stopped before its turn."""
 
 
+_CHANGED = threading.Condition()
+"""Guards all gates and stop signals: changes are rare, and few threads wait for one."""
+
+
 class Stop:
     """Stop signal for work in another thread; wakes it if it waits for its turn."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._set = False
-        self._sleepers: list[threading.Event] = []
 
     def set(self) -> None:
         """Set the signal, permanently."""
-        with self._lock:
+        with _CHANGED:
             self._set = True
-            for sleeper in self._sleepers:
-                sleeper.set()
+            _CHANGED.notify_all()
 
     def is_set(self) -> bool:
         """Return whether the signal is set."""
         return self._set
-
-    @contextmanager
-    def waking(self, sleeper: threading.Event) -> Iterator[None]:
-        """Set ``sleeper`` together with the signal, inside the block."""
-        with self._lock:
-            self._sleepers.append(sleeper)
-            if self._set:
-                sleeper.set()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._sleepers.remove(sleeper)
 
 
 class DeviceGate:
@@ -65,15 +53,13 @@ class DeviceGate:
     def __init__(self, *, open: bool = False) -> None:
         """``open``: the gate never blocks."""
         self._open = open
-        self._lock = threading.Lock()
         # The first of the line is the one at work.
-        self._line: deque[threading.Event] = deque()
+        self._line: list[object] = []
 
     @property
     def waiting(self) -> int:
         """Number of waiting threads."""
-        with self._lock:
-            return max(0, len(self._line) - 1)
+        return max(0, len(self._line) - 1)
 
     @contextmanager
     def turn(self, stop: Stop) -> Iterator[None]:
@@ -85,22 +71,19 @@ class DeviceGate:
         if self._open:
             yield
             return
-        called = threading.Event()
-        with self._lock:
-            self._line.append(called)
-            if len(self._line) == 1:
-                called.set()
+        place = object()
+        with _CHANGED:
+            self._line.append(place)
         try:
-            with stop.waking(called):
-                called.wait()
+            with _CHANGED:
+                _CHANGED.wait_for(lambda: stop.is_set() or self._line[0] is place)
             if stop.is_set():
                 raise Stopped("the work was stopped before the device was free")
             yield
         finally:
-            with self._lock:
-                self._line.remove(called)
-                if self._line:
-                    self._line[0].set()
+            with _CHANGED:
+                self._line.remove(place)
+                _CHANGED.notify_all()
 
 
 LOADING = threading.Lock()
@@ -108,7 +91,6 @@ LOADING = threading.Lock()
 whole process meanwhile. Acquired last, within a turn.
 """
 _GATES: dict[str, DeviceGate] = {}
-_GATES_LOCK = threading.Lock()
 
 
 def gate_of(device: str) -> DeviceGate:
@@ -117,11 +99,7 @@ def gate_of(device: str) -> DeviceGate:
     The same for all of the process. A device without a number is the first of its kind.
     """
     kind, _, number = device.partition(":")
-    name = f"{kind}:{number or 0}"
-    with _GATES_LOCK:
-        if name not in _GATES:
-            _GATES[name] = DeviceGate(open=kind in _OPEN)
-        return _GATES[name]
+    return _GATES.setdefault(f"{kind}:{number or 0}", DeviceGate(open=kind in _OPEN))
 
 
 SMALL_MODEL = 50_000_000
@@ -129,7 +107,14 @@ SMALL_MODEL = 50_000_000
 
 Where other programs run, threads that wait for each other take many times as long.
 """
-_every_thread: int | None = None
+
+
+@cache
+def _all_threads() -> int:
+    """Return how many threads torch takes before :func:`limit_threads` changes it."""
+    import torch
+
+    return torch.get_num_threads()
 
 
 def limit_threads(modules: Iterable[torch.nn.Module]) -> None:
@@ -138,18 +123,15 @@ def limit_threads(modules: Iterable[torch.nn.Module]) -> None:
     ``modules``: the parts of the one model that runs in the calling thread. Changes nothing where
     one lies on an accelerator or where the environment sets ``OMP_NUM_THREADS``.
     """
-    global _every_thread
     weights = [weight for module in modules for weight in module.parameters()]
     if os.environ.get("OMP_NUM_THREADS") or any(w.device.type != "cpu" for w in weights):
         return
     import torch
 
+    every = _all_threads()
     parameters = sum(weight.numel() for weight in weights)
-    with _GATES_LOCK:
-        if _every_thread is None:
-            _every_thread = torch.get_num_threads()
-        # OpenMP keeps the number of each thread by itself.
-        torch.set_num_threads(1 if parameters <= SMALL_MODEL else _every_thread)
+    # OpenMP keeps the number of each thread by itself.
+    torch.set_num_threads(1 if parameters <= SMALL_MODEL else every)
 
 
 T = TypeVar("T")

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,11 +15,13 @@ from typing import TypeVar
 from PIL import Image
 
 from scenewright.config.model_identity import SINCE
+from scenewright.core.answers import by_number
 from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
-from scenewright.core.ports.judge import Judge, by_vocabulary, merged, out_of_vocabulary, unscored
+from scenewright.core.ports.judge import Judge, by_vocabulary, merged, unscored
 from scenewright.core.questions import NO_RELATION
-from scenewright.providers.answer_store import Answers, StoreBusy
+from scenewright.providers.answer_store import Answers
+from scenewright.providers.sdk_clients import identified
 from scenewright.providers.versions import (
     note_served,
     served_name,
@@ -29,9 +32,10 @@ from scenewright.providers.versions import (
 
 T = TypeVar("T")
 
-_UNSEEN = {"id", "subject", "target", "classes", "parents", "by_label"}
+_UNSEEN = {"id", "subject", "target", "classes", "parents", "by_label", "counting"}
 """Fields of a fact that a judge does not see."""
 _AHEAD = ":ahead"
+_USABLE = ("yes", "no")
 BY_LABEL = "asked once more, by class label"
 """Note of such an answer."""
 _NO_COSTS: dict[str, float] = {
@@ -75,14 +79,19 @@ async def ask(
     limit: float | None = None,
     origin: str = "",
     ahead: Sequence[Fact] = (),
+    empty: str = "",
 ) -> JudgeReply:
     """Return one answer a fact, from the store or from the judge, which is called at most twice.
+
+    A judge that counts is asked for a number once, which answers all facts about it
+    (:attr:`~scenewright.core.facts.Fact.counted`).
 
     The second call asks relations once more by class label: those in which the judge saw no
     relationship between the described objects. Its answer counts where it is usable, and carries
     the costs of both.
 
-    Facts outside of the judge's vocabulary are unscored at once, whatever the store holds.
+    Facts outside of the judge's vocabulary, and all facts of a picture on which nothing is drawn
+    (``empty`` says so), are unscored at once, whatever the store holds.
     A judge that raises, takes longer than ``limit`` seconds (unless its caps say that it bounds
     its calls itself) or returns rubbish gives unscored answers with the reason;
     ``CancelledError`` goes through. Facts that put the same question are asked once. Answers
@@ -95,46 +104,44 @@ async def ask(
     ``at_once`` is called, they go along: what it says of them is in the store for later, and what
     they cost counts now.
     """
-    refused, rest = by_vocabulary(judge.id, judge.caps.vocabulary, facts)
+    vocabulary = judge.caps.vocabulary
+    if empty:
+        answers = unscored(judge.id, facts, empty)
+        return JudgeReply(answers=tuple(answers), seconds=0.0, cached=True)
+    refused, rest = by_vocabulary(judge.id, vocabulary, facts)
     if not rest:
         return JudgeReply(answers=tuple(refused.values()), seconds=0.0, cached=True)
-    later = [
-        fact
-        for fact in ahead
-        if judge.caps.at_once and out_of_vocabulary(judge.id, judge.caps.vocabulary, fact) is None
-    ]
+    later: tuple[Fact, ...] = ()
     if judge.caps.at_once:
-        later += [again for fact in (*rest, *later) if (again := fact.asked_by_label) is not None]
-    found = await _asked(judge, image_hash, image, rest, store, limit, origin, later)
+        later = by_vocabulary(judge.id, vocabulary, ahead)[1]
+        labelled = (fact.asked_by_label for fact in (*rest, *later))
+        later = (*later, *(fact for fact in labelled if fact is not None))
+    asked = rest
+    if judge.caps.counts:
+        asked, later = (tuple(one.counted or one for one in some) for some in (rest, later))
+    found = await _asked(judge, image_hash, image, asked, store, limit, origin, later)
+    told = zip(rest, asked, found.answers, strict=True)
+    answers = [by_number(fact, one, answer) for fact, one, answer in told]
     asked_again = {
         at: again
-        for at, (fact, answer) in enumerate(zip(rest, found.answers, strict=True))
+        for at, (fact, answer) in enumerate(zip(rest, answers, strict=True))
         if answer.choice == NO_RELATION and (again := fact.asked_by_label) is not None
     }
+    found = replace(found, answers=tuple(answers))
     if asked_again:
         more = await _asked(
             judge, image_hash, image, list(asked_again.values()), store, limit, origin, ()
         )
-        found = _with_second(found, dict(zip(asked_again, more.answers, strict=True)), more)
+        for at, second in zip(asked_again, more.answers, strict=True):
+            usable = second.state in _USABLE
+            kept, other = (second, answers[at]) if usable else (answers[at], second)
+            (kept,) = with_costs([kept], [other])
+            note = f"{kept.note}; {BY_LABEL}" if kept.note else BY_LABEL
+            answers[at] = kept.model_copy(update={"note": note})
+        seconds, cached = found.seconds + more.seconds, found.cached and more.cached
+        found = JudgeReply(tuple(answers), seconds, cached)
     note_served(judge.id, judge.fingerprint, found.answers)
     return replace(found, answers=tuple(merged(refused, found.answers)))
-
-
-def _with_second(found: JudgeReply, second: Mapping[int, Answer], more: JudgeReply) -> JudgeReply:
-    """Return ``found`` with the ``second`` answers, by place, that ``more`` brought."""
-    answers = list(found.answers)
-    for at, answer in second.items():
-        first = answers[at]
-        usable = answer.state in ("yes", "no")
-        kept, other = (answer, first) if usable else (first, answer)
-        (kept,) = with_costs([kept], [other])
-        note = f"{kept.note}; {BY_LABEL}" if kept.note else BY_LABEL
-        answers[at] = kept.model_copy(update={"note": note})
-    return JudgeReply(
-        answers=tuple(answers),
-        seconds=found.seconds + more.seconds,
-        cached=found.cached and more.cached,
-    )
 
 
 async def _asked(
@@ -151,155 +158,145 @@ async def _asked(
     digests = [fact_digest(fact) for fact in facts]
     coming = {fact_digest(fact): fact for fact in ahead}
     async with store.turn(judge.fingerprint, image_hash):
-        stored = await _StoredAnswers.of(store, judge.fingerprint, image_hash)
-        known = await stored.get([*digests, *coming])
-        missing: dict[str, Fact] = {}
-        for digest, fact in zip(digests, facts, strict=True):
-            if digest not in known:
-                missing.setdefault(digest, fact)
+        stored = _StoredAnswers(store, judge.fingerprint, image_hash)
+        known = await asyncio.to_thread(stored.get, list(dict.fromkeys([*digests, *coming])))
+        missing = {d: f for d, f in zip(digests, facts, strict=True) if d not in known}
         fresh: dict[str, Answer] = {}
         seconds = 0.0
         if missing:
             later = {d: f for d, f in coming.items() if d not in known and d not in missing}
-            asked = [*missing.values(), *later.values()]
             started = time.perf_counter()
             bound = None if judge.caps.bounds_calls else limit
-            given = await _call(judge, image, asked, bound)
+            # A model that is exchanged is asked anew: it must not get the reply of the one before.
+            with identified(stored.place):
+                given = await _call(judge, image, [*missing.values(), *later.values()], bound)
             seconds = time.perf_counter() - started
-            given = stored.marked(given)
-            given = [
-                answer
-                if answer.seconds
-                else answer.model_copy(update={"seconds": seconds / len(given)})
-                for answer in given
-            ]
+            each = {"seconds": seconds / len(given)}
+            given = [a if a.seconds else a.model_copy(update=each) for a in stored.marked(given)]
             now, then = given[: len(missing)], given[len(missing) :]
             fresh = dict(zip(missing, with_costs(now, then), strict=True))
             # By another payer: their costs are counted already.
-            gained = dict(zip(later, map(_free, then), strict=True))
-            for payer, answered in ((origin, fresh), (f"{origin}{_AHEAD}", gained)):
-                keep = [(d, a) for d, a in answered.items() if a.state in ("yes", "no")]
-                await stored.put(keep, payer)
+            free = [answer.model_copy(update=_NO_COSTS) for answer in then]
+            await _to_the_end(
+                stored.put,
+                [(fresh, origin), (dict(zip(later, free, strict=True)), f"{origin}{_AHEAD}")],
+            )
+    known |= {digest: (answer, origin) for digest, answer in fresh.items()}
+    mine = {d for d, (_, payer) in known.items() if d in fresh or (origin and payer == origin)}
+    cached = mine.isdisjoint(digests)
     answers: list[Answer] = []
-    paid: set[str] = set()
     for digest, fact in zip(digests, facts, strict=True):
-        if digest in fresh:
-            answer, mine = fresh[digest], True
+        answer, _ = known[digest]
+        update: dict[str, object] = {"fact_id": fact.id, "judge_id": judge.id}
+        if digest in mine:
+            mine.remove(digest)
         else:
-            answer, source = known[digest]
-            mine = bool(origin) and source == origin
-        if mine and digest not in paid:
-            paid.add(digest)
-            costs: dict[str, float] = {}
-        else:
-            costs = _NO_COSTS
-        update = {"fact_id": fact.id, "judge_id": judge.id, **costs}
+            update |= _NO_COSTS
         same = all(getattr(answer, name) == value for name, value in update.items())
         answers.append(answer if same else answer.model_copy(update=update))
     if not missing:
         seconds = sum(answer.seconds for answer in answers)
-    return JudgeReply(answers=tuple(answers), seconds=seconds, cached=not paid)
+    return JudgeReply(answers=tuple(answers), seconds=seconds, cached=cached)
 
 
 @dataclass(slots=True)
 class _StoredAnswers:
-    """Stored answers of one judge about one image, by served version."""
+    """Stored answers of one judge about one image, by served version; waits for the store."""
 
     store: Answers
     fingerprint: str
     image: str
-    first: str
+    first: str = ""
     """Version noted first for the judge; empty: none."""
-    now: str
+    now: str = ""
     """Version noted last: only its answers are found."""
 
-    @classmethod
-    async def of(cls, store: Answers, fingerprint: str, image: str) -> _StoredAnswers:
-        first, now = await _at_once(store.noted_versions, fingerprint)
-        return cls(store, fingerprint, image, first, now)
+    @property
+    def place(self) -> str:
+        """Name in the store of the judge as it is served now."""
+        return storage_key(self.fingerprint, self.now, self.first)
 
-    def marked(self, answers: Sequence[Answer]) -> list[Answer]:
+    def get(self, digests: Sequence[str]) -> dict[str, tuple[Answer, str]]:
+        self.first, self.now = self.store.noted_versions(self.fingerprint)
+        known = self.store.get(self.place, self.image, digests)
+        if not self.now:
+            # A store that was made before versions were noted.
+            for version in versions_of(answer for answer, _ in known.values()):
+                self._note(version)
+        fits = ("", self.now)
+        return {digest: kept for digest, kept in known.items() if served_version(kept[0]) in fits}
+
+    def marked(self, answers: Sequence[Answer]) -> Sequence[Answer]:
         """Return ``answers`` with the version noted last.
 
         It is set where the version changed and the replies do not name it.
         """
         if SINCE not in self.now:
-            return list(answers)
+            return answers
         unchanged = ("", served_name(self.now))
         return [
             answer.model_copy(update={"model": self.now})
-            if answer.state in ("yes", "no") and served_version(answer) in unchanged
+            if answer.state in _USABLE and served_version(answer) in unchanged
             else answer
             for answer in answers
         ]
 
-    async def get(self, digests: Sequence[str]) -> dict[str, tuple[Answer, str]]:
-        place = storage_key(self.fingerprint, self.now, self.first)
-        known = await _at_once(self.store.get, place, self.image, digests, many=len(digests))
-        if not self.now:
-            # A store that was made before versions were noted.
-            for version in versions_of(answer for answer, _ in known.values()):
-                await self._note(version)
-        fits = ("", self.now)
-        return {digest: kept for digest, kept in known.items() if served_version(kept[0]) in fits}
+    def put(self, paid: Sequence[tuple[Mapping[str, Answer], str]]) -> None:
+        """Store usable answers by fact digest, with the origin that paid for them."""
+        for answers, payer in paid:
+            by_version = defaultdict(list)
+            for digest, answer in answers.items():
+                if answer.state in _USABLE:
+                    by_version[served_version(answer)].append((digest, answer))
+            for version, some in by_version.items():
+                if version not in ("", self.now):
+                    self._note(version)
+                place = storage_key(self.fingerprint, version or self.now, self.first)
+                self.store.put(place, self.image, some, payer)
 
-    async def put(self, answers: Sequence[tuple[str, Answer]], payer: str) -> None:
-        by_version: dict[str, list[tuple[str, Answer]]] = {}
-        for digest, answer in answers:
-            by_version.setdefault(served_version(answer), []).append((digest, answer))
-        for version, some in by_version.items():
-            if version not in ("", self.now):
-                await self._note(version)
-            place = storage_key(self.fingerprint, version or self.now, self.first)
-            await _at_once(self.store.put, place, self.image, some, payer, many=len(some))
-
-    async def _note(self, version: str) -> None:
-        await _at_once(self.store.note_version, self.fingerprint, version)
+    def _note(self, version: str) -> None:
+        self.store.note_version(self.fingerprint, version)
         self.first, self.now = self.first or version, version
 
 
-def _free(answer: Answer) -> Answer:
-    """Return ``answer`` without its costs."""
-    return answer.model_copy(update=_NO_COSTS)
+async def _to_the_end(work: Callable[[T], None], argument: T) -> None:
+    """Call ``work`` in a thread, and return or raise only when it is finished.
+
+    What was paid for is stored even if this task is cancelled meanwhile.
+    """
+    running = asyncio.get_running_loop().run_in_executor(None, work, argument)
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
 
 
 def with_costs(answers: Sequence[Answer], others: Sequence[Answer]) -> list[Answer]:
     """Return ``answers`` with the cost of ``others`` spread over them, remainders on the first."""
-    if not others:
-        return list(answers)
-    found = []
-    for at, answer in enumerate(answers):
-        update: dict[str, float] = {}
-        for name, none in _NO_COSTS.items():
-            total = sum(getattr(other, name) for other in others)
-            if isinstance(none, int):
-                share = total // len(answers) + (at < total % len(answers))
-            else:
-                share = total / len(answers)
-            update[name] = getattr(answer, name) + share
-        found.append(answer.model_copy(update=update))
-    return found
+    totals = {name: sum(getattr(other, name) for other in others) for name in _NO_COSTS}
+    return with_totals(answers, totals) if others else list(answers)
 
 
-_MANY = 16
-"""Answers beyond which a thread reads or writes them.
+def with_totals(answers: Sequence[Answer], totals: Mapping[str, float]) -> list[Answer]:
+    """Return ``answers`` with the costs in ``totals`` spread over them besides their own."""
+    count = len(answers)
+    shares = {
+        name: spread(total, count) if isinstance(total, int) else [total / count] * count
+        for name, total in totals.items()
+    }
+    return [
+        answer.model_copy(
+            update={name: getattr(answer, name) + share[at] for name, share in shares.items()}
+        )
+        for at, answer in enumerate(answers)
+    ]
 
-SQLite lets go of the interpreter at each row: beside busy threads the event loop would wait as
-often to get it back.
-"""
 
-
-async def _at_once(work: Callable[..., T], *args: object, many: int = 1) -> T:
-    """Call ``work`` of the store at once, or in a thread if it must wait or has ``many`` answers.
-
-    A thread finishes its write even if this task is cancelled meanwhile.
-    """
-    if many > _MANY:
-        return await asyncio.to_thread(work, *args)
-    try:
-        return work(*args, wait=False)
-    except StoreBusy:
-        return await asyncio.to_thread(work, *args)
+def spread(total: int, count: int) -> list[int]:
+    """Split ``total`` into ``count`` whole parts that differ by one at most."""
+    share, rest = divmod(total, count)
+    return [share + (at < rest) for at in range(count)]
 
 
 async def _call(
@@ -324,43 +321,36 @@ def checked(judge_id: str, facts: Sequence[Fact], given: object) -> list[Answer]
     itself is unscored alone.
     """
     if not isinstance(given, list | tuple):
-        return unscored(
-            judge_id, facts, f"returned {type(given).__name__} instead of a list of answers"
-        )
+        reason = f"returned {type(given).__name__} instead of a list of answers"
+        return unscored(judge_id, facts, reason)
     if len(given) != len(facts):
         return unscored(judge_id, facts, f"returned {len(given)} answers to {len(facts)} facts")
     result: list[Answer] = []
     for fact, answer in zip(facts, given, strict=True):
+        reason = ""
         if not isinstance(answer, Answer):
-            return unscored(
-                judge_id, facts, f"returned a {type(answer).__name__} among its answers"
-            )
-        if answer.fact_id != fact.id:
-            return unscored(
-                judge_id, facts, f"answered {answer.fact_id!r} where {fact.id!r} was asked"
-            )
-        if answer.judge_id != judge_id:
-            return unscored(judge_id, facts, f"signed its answer as {answer.judge_id!r}")
-        result.append(_consistent(fact, answer))
+            reason = f"returned a {type(answer).__name__} among its answers"
+        elif answer.fact_id != fact.id:
+            reason = f"answered {answer.fact_id!r} where {fact.id!r} was asked"
+        elif answer.judge_id != judge_id:
+            reason = f"signed its answer as {answer.judge_id!r}"
+        if reason:
+            return unscored(judge_id, facts, reason)
+        if reason := _contradiction(fact, answer):
+            update = {"state": "unscored", "probability": None, "method": None, "reason": reason}
+            answer = answer.model_copy(update=update)
+        result.append(answer)
     return result
 
 
-def _consistent(fact: Fact, answer: Answer) -> Answer:
-    if answer.state == "unscored":
-        return answer
+def _contradiction(fact: Fact, answer: Answer) -> str:
+    """Return how an answer contradicts itself or its question; empty if it does not."""
     if answer.state == "void":
-        return _refused(answer, "answered void, which only the panel decides")
-    if answer.choice is not None:
-        if answer.choice not in fact.options:
-            return _refused(answer, f"chose {answer.choice!r}, which is not an option")
-        if (answer.choice == fact.expected) != (answer.state == "yes"):
-            return _refused(
-                answer, f"chose {answer.choice!r} but said {answer.state} to {fact.expected!r}"
-            )
-    return answer
-
-
-def _refused(answer: Answer, reason: str) -> Answer:
-    return answer.model_copy(
-        update={"state": "unscored", "probability": None, "method": None, "reason": reason}
-    )
+        return "answered void, which only the panel decides"
+    if answer.state == "unscored" or answer.choice is None:
+        return ""
+    if answer.choice not in fact.options:
+        return f"chose {answer.choice!r}, which is not an option"
+    if (answer.choice == fact.expected) != (answer.state == "yes"):
+        return f"chose {answer.choice!r} but said {answer.state} to {fact.expected!r}"
+    return ""

@@ -1,7 +1,5 @@
 """Knowledge about models: tables, announced ends, and what servers were found to understand.
 
-Rows of a table are named by a model, or by the beginning of a name and a star.
-
 Whether a model returns log-probabilities and how its tools are forced is found out by requests that
 are refused or not filled in: each costs time, and some cost tokens. Findings are kept in a small
 SQLite file of the user's cache, by address, key, model and reasoning effort. They are dropped after
@@ -15,88 +13,24 @@ import hashlib
 import logging
 import sqlite3
 import time
-import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from typing import Any
 
 from scenewright.config.accounts import DECISION_KIND, AccountSpec
 from scenewright.config.settings import user_cache
-
-M = TypeVar("M", bound=BaseModel)
-
-
-class ModelTableError(ValueError):
-    """Invalid capabilities of a model; names the keys."""
-
-
-@cache
-def rows_of(package: str, file: str) -> Mapping[str, Mapping[str, object]]:
-    """Return the tables of the TOML ``file`` in ``package``."""
-    rows: Mapping[str, Mapping[str, object]] = tomllib.loads(
-        files(package).joinpath(file).read_text("utf-8")
-    )
-    return rows
-
-
-def row_of(rows: Mapping[str, Mapping[str, object]], name: str) -> dict[str, object]:
-    """Return the merged rows that match ``name``.
-
-    ``openai:gpt-4*`` matches names that begin so; longer patterns override shorter ones.
-    """
-    row: dict[str, object] = {}
-    for pattern in sorted(rows, key=_length):
-        if _fits(pattern, name):
-            row.update(rows[pattern])
-    return row
-
-
-def best_key(rows: Mapping[str, object], name: str) -> str | None:
-    """Return the best key of ``rows`` for ``name``: itself, else the longest pattern, or None."""
-    return max((key for key in rows if _fits(key, name)), key=_length, default=None)
-
-
-def checked(kind: type[M], row: Mapping[str, object], name: str) -> M:
-    """Return ``row`` as a model of ``kind``.
-
-    Raises ``ModelTableError`` for wrong keys and values.
-    """
-    try:
-        return kind.model_validate(row)
-    except ValidationError as error:
-        details = "; ".join(
-            f"{'.'.join(map(str, item['loc'])) or 'together'}: {item['msg']}"
-            for item in error.errors()
-        )
-        raise ModelTableError(
-            f"{name} cannot be used so: {details} (keys: {', '.join(kind.model_fields)})"
-        ) from error
-
-
-def _fits(pattern: str, name: str) -> bool:
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
-
-
-def _length(pattern: str) -> tuple[int, bool]:
-    """Return the rank of a pattern: longer ones and, at equal length, exact ones are last."""
-    return len(pattern.removesuffix("*")), not pattern.endswith("*")
-
+from scenewright.core.validation import FrozenModel
+from scenewright.providers.model_facts import best_key, model_facts, undated
 
 WARNING_DAYS = 60
 """Days before its end from which a model is warned of."""
 
 
-class ModelEnd(BaseModel):
+class ModelEnd(FrozenModel):
     """The end of one model, as announced."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     ends: date
     """First day without the model."""
@@ -132,9 +66,9 @@ class Ending:
 
 def end_of(provider: str, model: str) -> ModelEnd | None:
     """Return the announced end of a provider's own model; None if the table knows none."""
-    table = _table()
-    key = best_key(table, f"{provider}:{model}")
-    return None if key is None else table[key]
+    rows, name = model_facts().rows("end"), f"{provider}:{model}"
+    key = best_key(rows, name) or best_key(rows, undated(name))
+    return None if key is None else ModelEnd.model_validate(rows[key])
 
 
 def endings(
@@ -164,12 +98,6 @@ def endings(
         if end is not None and (days := (end.ends - today).days) <= WARNING_DAYS:
             found.append(Ending(spec, end, days))
     return sorted(found, key=lambda ending: ending.days)
-
-
-@cache
-def _table() -> dict[str, ModelEnd]:
-    rows = rows_of("scenewright.providers", "model_ends.toml")
-    return {key: ModelEnd.model_validate(row) for key, row in rows.items()}
 
 
 EXPIRES_SECONDS = 7 * 86_400.0
@@ -215,10 +143,11 @@ class KnownServer:
             "SELECT value, version FROM found WHERE server = ? AND name = ? AND at > ?",
             *(self._server, name, time.time() - EXPIRES_SECONDS),
         )
-        for value, version in rows:
-            self._version = version or self._version
-            return str(value)
-        return None
+        if not rows:
+            return None
+        value, version = rows[0]
+        self._version = version or self._version
+        return str(value)
 
     def keep(self, name: str, value: str) -> None:
         """Store the finding ``value`` under ``name``."""

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import json
-import math
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -21,7 +19,6 @@ import httpx2
 from PIL import Image
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     StringConstraints,
@@ -35,7 +32,7 @@ from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import ImageError, png_bytes, read_image
 from scenewright.core.ports.backend import BackendFeatures, GenerationRequest, PromptCount
 from scenewright.core.ports.judge import JudgeCaps
-from scenewright.core.validation import first_problem
+from scenewright.core.validation import FiniteModel, first_problem
 from scenewright.providers.retry import (
     Decision,
     PermanentError,
@@ -43,7 +40,8 @@ from scenewright.providers.retry import (
     classify_http,
     unreachable,
 )
-from scenewright.providers.sdk_clients import PerLoop, http_settings
+from scenewright.providers.sdk_clients import PerLoop
+from scenewright.providers.transport import http_client
 
 PROTOCOL = 2
 """Version of the messages; raised for incompatible changes."""
@@ -57,11 +55,7 @@ Picture = Annotated[str, StringConstraints(min_length=1)]
 Fingerprint = Annotated[str, StringConstraints(max_length=128)]
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class ModelCard(_Message):
+class ModelCard(FiniteModel):
     """A served model."""
 
     id: str
@@ -89,14 +83,14 @@ class ModelCard(_Message):
         return self
 
 
-class Cards(_Message):
+class Cards(FiniteModel):
     """All models of a server."""
 
     models: tuple[ModelCard, ...]
     """In the order in which they were named."""
 
 
-class AnswerOrder(_Message):
+class AnswerOrder(FiniteModel):
     """Order to judge facts of one picture."""
 
     image: Picture
@@ -106,7 +100,7 @@ class AnswerOrder(_Message):
     """Fingerprint of the wanted judge; empty: any."""
 
 
-class AnswerReply(_Message):
+class AnswerReply(FiniteModel):
     """Answers of a judge."""
 
     fingerprint: str
@@ -114,7 +108,7 @@ class AnswerReply(_Message):
     """One a fact, in their order."""
 
 
-class GenerateOrder(_Message):
+class GenerateOrder(FiniteModel):
     """Order to draw one picture."""
 
     request: GenerationRequest
@@ -125,7 +119,7 @@ class GenerateOrder(_Message):
     """Fingerprint of the wanted backend; empty: any."""
 
 
-class GenerateReply(_Message):
+class GenerateReply(FiniteModel):
     """A drawn picture and its cost."""
 
     fingerprint: str
@@ -145,7 +139,7 @@ class GenerateReply(_Message):
     """What the backend says of it."""
 
 
-class Problem(_Message):
+class Problem(FiniteModel):
     """Problem details (RFC 9457)."""
 
     title: str
@@ -160,7 +154,7 @@ class Problem(_Message):
     """Seconds until a retry may succeed; also sent as ``Retry-After``."""
 
 
-class StepLine(_Message):
+class StepLine(FiniteModel):
     """Progress line of a drawing."""
 
     step: int
@@ -169,14 +163,14 @@ class StepLine(_Message):
     """Steps in all."""
 
 
-class ReplyLine(_Message):
+class ReplyLine(FiniteModel):
     """Last line of a successful drawing."""
 
     reply: GenerateReply
     """The picture."""
 
 
-class ProblemLine(_Message):
+class ProblemLine(FiniteModel):
     """Last line of a failed drawing."""
 
     problem: Problem
@@ -197,7 +191,7 @@ def image_file(text: str, name: str) -> bytes:
     """
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise ImageError(f"{name} is not base64: send a PNG file in standard base64") from None
 
 
@@ -223,16 +217,16 @@ class RefusedReply(RuntimeError):
     """A reply with an HTTP error, or a stream that ended with a problem."""
 
     def __init__(
-        self, status: int, detail: str, wait: float | None = None, *, ours: bool = True
+        self, status: int, detail: str, wait: float | str | None = None, *, ours: bool = True
     ) -> None:
-        """``wait``: seconds that the server asks to wait, if any.
+        """``wait``: seconds that the server asks to wait, or its header of that name, if any.
 
         ``ours``: whether the body is a :class:`Problem`.
         """
         self.detail = relayed(detail)
         super().__init__(self.detail)
         self.status = status
-        self.wait = wait
+        self.headers = {} if wait is None else {"retry-after": str(wait)}
         self.ours = ours
 
 
@@ -247,8 +241,10 @@ class ModelServer:
         """``model``: id on the server; ``api_key``: the server's key, if it needs one."""
         self.model = model
         self.base_url = base_url.rstrip("/")
-        self._key = SecretStr(api_key)
-        self._clients: PerLoop[httpx2.AsyncClient] = PerLoop(self._client, self._close)
+        self._key = SecretStr("" if api_key == NO_KEY else api_key)
+        self._clients: PerLoop[httpx2.AsyncClient] = PerLoop(
+            self._client, httpx2.AsyncClient.aclose
+        )
 
     def card(self, kind: Literal["judge", "backend"]) -> ModelCard:
         """Fetch the model's card; blocks for one short request.
@@ -294,28 +290,27 @@ class ModelServer:
 
         Raises ``RefusedReply``, ``InvalidReply`` and what the HTTP client does.
         """
-        found = await self._clients.get().post(
-            self._url(verb),
-            content=order.model_dump_json(),
-            headers={"content-type": "application/json"},
-        )
-        if found.status_code != 200:
-            raise refusal(found.status_code, found.content, found.headers.get("retry-after"))
-        return _read(kind, found.content)
+        async with self._send(verb, order, "application/json") as found:
+            return _read(kind, await found.aread())
 
     @asynccontextmanager
     async def lines(self, verb: str, order: BaseModel) -> AsyncIterator[AsyncIterator[str]]:
         """Stream the lines of the reply to ``order``; raises as :meth:`ask`."""
+        async with self._send(verb, order, LINES) as found:
+            yield found.aiter_lines()
+
+    @asynccontextmanager
+    async def _send(
+        self, verb: str, order: BaseModel, accept: str
+    ) -> AsyncIterator[httpx2.Response]:
+        headers = {"content-type": "application/json", "accept": accept}
         async with self._clients.get().stream(
-            "POST",
-            self._url(verb),
-            content=order.model_dump_json(),
-            headers={"content-type": "application/json", "accept": LINES},
+            "POST", self._url(verb), content=order.model_dump_json(), headers=headers
         ) as found:
             if found.status_code != 200:
                 body = await found.aread()
                 raise refusal(found.status_code, body, found.headers.get("retry-after"))
-            yield found.aiter_lines()
+            yield found
 
     def classify(self, error: Exception) -> Decision:
         """Return the decision for an attempt's error, without secrets."""
@@ -324,14 +319,10 @@ class ModelServer:
                 if not error.ours:
                     # A proxy in between, or a server whose application is not running.
                     return Transient(self._hidden(f"HTTP {error.status}: {error.detail}"))
-                headers = {} if error.wait is None else {"retry-after": str(error.wait)}
-                found = classify_http(error.status, headers, self._hidden(error.detail))
+                detail = self._hidden(error.detail)
+                found = classify_http(error.status, error.headers, detail)
                 # The server's message has the remedy; our hints are for providers.
-                return (
-                    PermanentError(self._hidden(error.detail))
-                    if isinstance(found, PermanentError)
-                    else found
-                )
+                return PermanentError(detail) if isinstance(found, PermanentError) else found
             case InvalidReply():
                 return Transient(self._hidden(str(error)))
             case OSError() | httpx2.HTTPError():
@@ -356,17 +347,11 @@ class ModelServer:
 
     @property
     def _secret(self) -> str:
-        key = self._key.get_secret_value()
-        return "" if key == NO_KEY else key
+        return self._key.get_secret_value()
 
     def _client(self) -> httpx2.AsyncClient:
         # How many at once is the account's matter.
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
-        return httpx2.AsyncClient(headers=self._headers(), limits=limits, **http_settings())
-
-    @staticmethod
-    async def _close(client: httpx2.AsyncClient) -> None:
-        await client.aclose()
+        return http_client(self.base_url, headers=self._headers())
 
 
 def refusal(status: int, body: bytes, wait: str | None = None) -> RefusedReply:
@@ -375,7 +360,7 @@ def refusal(status: int, body: bytes, wait: str | None = None) -> RefusedReply:
         detail, ours = Problem.model_validate_json(body).detail, True
     except ValueError:
         detail, ours = body[:200].decode("utf-8", "replace").strip(), False
-    return RefusedReply(status, detail or "no reason was given", _seconds(wait), ours=ours)
+    return RefusedReply(status, detail or "no reason was given", wait, ours=ours)
 
 
 def line_of(kinds: Callable[[object], type[M]], text: str) -> M:
@@ -397,14 +382,6 @@ def _read(kind: type[M], data: bytes) -> M:
         raise InvalidReply(
             f"the reply does not fit the protocol ({first_problem(error)})"
         ) from None
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return max(0.0, value) if math.isfinite(value) else None
 
 
 def is_remote_cluster(address: str) -> bool:

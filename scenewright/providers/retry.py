@@ -10,24 +10,22 @@ be silent for minutes, so the node that makes it can listen::
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import random
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-import stamina
-
 from scenewright.core.error_text import error_text
-from scenewright.providers.usage import Usage
+from scenewright.providers.usage import Usage, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +89,21 @@ class CallError(RuntimeError):
         self.usd = usd
 
 
+class TransportError(RuntimeError):
+    """A request or reply that the transport stopped; SDKs raise their own errors from it."""
+
+    def __init__(self, decision: Decision) -> None:
+        """``decision``: what follows; its reason is without secrets."""
+        super().__init__(decision.reason)
+        self.decision = decision
+
+
+def transport_decision(error: BaseException) -> Decision | None:
+    """Return the decision of the ``TransportError`` among the causes of ``error``, if any."""
+    found = (one for one in causes(error) if isinstance(one, TransportError))
+    return next((one.decision for one in found), None)
+
+
 class AccountPaused(Exception):
     """The account is paused for longer than the call may wait."""
 
@@ -104,16 +117,22 @@ class AccountPaused(Exception):
 class UnusableReply(RuntimeError):
     """A reply that was paid for but holds nothing usable."""
 
-    def __init__(self, reason: str, usage: Usage, *, retry: bool = True, cut: bool = False) -> None:
-        """``retry``: whether the same request may give a better reply; a refusal will not.
-
-        ``cut``: the reply was cut off at the limit of output tokens.
-        """
+    def __init__(self, reason: str, usage: Usage, *, retry: bool = True) -> None:
+        """``retry``: whether another try may give a better reply; a refusal will not."""
         super().__init__(reason)
         self.reason = reason
         self.usage = usage
         self.retry = retry
-        self.cut = cut
+
+
+class RequestChanged(RuntimeError):
+    """The server refused the form of a request; the next attempt is sent in another one."""
+
+    def __init__(self, reason: str, usage: Usage = Usage()) -> None:  # noqa: B008 - a constant
+        """``usage``: of a reply that was paid for all the same."""
+        super().__init__(reason)
+        self.reason = reason
+        self.usage = usage
 
 
 # 409 is a lock timeout at OpenAI and Anthropic, 529 Anthropic's overload; other codes from 500 on
@@ -154,7 +173,7 @@ def classify_http(status: int, headers: Mapping[str, str], reason: str) -> Decis
     if wanted == "false":
         return PermanentError(with_hint(status, text))
     if status == 429:
-        return RateLimited(text, wait)
+        return RateLimited(text, wait or rate_limit_reset(lowered))
     again = status in _TRANSIENT or (status >= 500 and status not in _LASTING)
     if again or wanted == "true":
         own = status == 500 and wait is None and _PASSING.search(reason) is None
@@ -167,7 +186,7 @@ def unreachable(error: BaseException, key: str = "") -> str:
 
     ``key``: a secret that may stand in a library's text.
     """
-    chain = list(_chain(error))
+    chain = list(causes(error))
     for one in reversed(chain):
         match one:
             case ConnectionRefusedError():
@@ -184,7 +203,7 @@ def unreachable(error: BaseException, key: str = "") -> str:
     return error_text(said[-1], key=key)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def causes(error: BaseException) -> Iterator[BaseException]:
     """Yield ``error`` and its causes, the innermost last.
 
     HTTP libraries raise their own errors ``from None``, but while they handle the system's; of the
@@ -202,7 +221,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Return the seconds that ``headers`` (lower-case names) ask to wait, or None.
+    """Return the seconds that ``headers`` (lower-case names) ask to wait; None if none or no more.
 
     Reads ``retry-after-ms`` (OpenAI) and ``retry-after``, seconds or a date (RFC 9110, 10.2.3),
     which is held against the ``date`` header, or ``now``, or this machine's clock.
@@ -211,22 +230,52 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     if milliseconds is not None:
         return milliseconds / 1000
     text = headers.get("retry-after")
-    seconds = _number(text)
-    if seconds is not None:
+    seconds, until = _number(text), _date(text)
+    if seconds is not None or until is None:
         return seconds
-    until = _date(text)
-    if until is None:
-        return None
-    since = _date(headers.get("date")) or now or datetime.now(UTC)
-    return max(0.0, (until - since).total_seconds())
+    return _positive(until.timestamp() - _sent(headers, now))
+
+
+def rate_limit_reset(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Return the seconds until a used-up limit named by ``headers`` (lower-case) is reset, or None.
+
+    Reads ``x-ratelimit-reset-requests`` and ``-tokens`` (OpenAI, Groq: "6m0s", "17ms") where none
+    remain, and ``x-ratelimit-reset`` (OpenRouter: a time in ms; others: in s, or seconds).
+    """
+    waits: list[float | None] = [None]
+    for kind in ("-requests", "-tokens", ""):
+        text = headers.get(f"x-ratelimit-reset{kind}", "").strip()
+        used_up = _number(headers.get(f"x-ratelimit-remaining{kind}", "0")) is None
+        if not text or not used_up:
+            continue
+        if re.fullmatch(_DURATION, text):
+            found = re.findall(r"([\d.]+)(ms|s|m|h)", text)
+            waits.append(sum(float(number) * _UNITS[unit] for number, unit in found))
+        elif (value := _number(text)) is not None:
+            # No limit lasts for thirty years: such a number is a time since 1970.
+            since = _sent(headers, now) if value > 1e9 else 0.0
+            waits.append((value / 1000 if value > 1e12 else value) - since)
+    return _positive(max((wait for wait in waits if wait is not None), default=None))
+
+
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _sent(headers: Mapping[str, str], now: datetime | None) -> float:
+    """Return when a reply was sent, as a timestamp."""
+    return (_date(headers.get("date")) or now or datetime.now(UTC)).timestamp()
 
 
 def _number(text: str | None) -> float | None:
     try:
-        value = float(text or "")
+        return _positive(float(text or ""))
     except ValueError:
         return None
-    return max(0.0, value) if math.isfinite(value) else None
+
+
+def _positive(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) and value > 0 else None
 
 
 def _date(text: str | None) -> datetime | None:
@@ -243,14 +292,13 @@ def with_hint(status: int, text: str) -> str:
     return f"{text} ({hint})" if hint and hint not in text else text
 
 
-_NAME = "scenewright.providers"
 # Each was paid for: after two more tries the model will not do better.
 _UNUSABLE_REPLIES = 3
 # Each took all the time that an attempt has. Where nothing is drawn at random, a model that ran on
 # past it once does so again; a connection that hung is mended by one more attempt.
 _TIMEOUTS = 2
-# A reply that reached the limit of output tokens takes long and costs most.
-_CUT_REPLIES = 2
+# Each takes another part of the request's form; a server that refuses more takes none of it.
+_CHANGES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,14 +318,14 @@ class Backoff:
         return longest * (1 - self.jitter * random.random())
 
 
-class Failed(Exception):
+@dataclass(frozen=True, slots=True)
+class Failed:
     """One attempt failed."""
 
-    def __init__(self, decision: Decision, wait: float | None) -> None:
-        """``wait``: seconds until the next attempt; None if there is none."""
-        super().__init__(decision.reason)
-        self.decision = decision
-        self.wait = wait
+    decision: Decision
+    """What its error means."""
+    wait: float | None
+    """Seconds until the next attempt; None if there is none."""
 
 
 class Retries:
@@ -285,8 +333,8 @@ class Retries:
 
     A rate-limited attempt says nothing about the request and is bounded only by ``max_wait``. All
     others are bounded by ``attempts`` and ``max_wait``, unusable replies also by two retries, and
-    timeouts and cut-off replies by one. Waiting after failures uses up patience, standing in line
-    does not.
+    timeouts by one. Only waits after failures count for ``max_wait``, standing
+    in line does not.
     """
 
     def __init__(self, attempts: int, max_wait: float, backoff: Backoff) -> None:
@@ -294,13 +342,10 @@ class Retries:
         self.sent = 0
         self.left = max_wait
         self._attempts = attempts
-        self._patience = max_wait
+        self._max_wait = max_wait
         self._backoff = backoff
-        self._refused = 0
-        self._failed = 0
-        self._unusable = 0
-        self._timeouts = 0
-        self._cut = 0
+        # Failures by kind; "failed" are those that count for the attempts.
+        self._counts: Counter[str] = Counter()
         self._last = ""
 
     def after(self, decision: Decision, *, paused: float = 0.0) -> Failed:
@@ -308,62 +353,47 @@ class Retries:
 
         ``paused``: seconds that the account is paused.
         """
+        counts = self._counts
         match decision:
             case PermanentError():
                 return Failed(decision, None)
             case RateLimited():
-                self._refused += 1
-                step = 1 if decision.retry_after is not None else self._refused
-                wait = max(decision.retry_after or 0.0, paused, self._backoff.seconds(step))
+                counts["refused"] += 1
+                backoff = self._backoff.seconds(counts["refused"])
+                wait = max(decision.retry_after or 0.0, paused, backoff)
             case Transient():
-                self._failed += 1
-                self._timeouts += decision.timed_out
+                counts["failed"] += 1
+                counts["timed out"] += decision.timed_out
                 again, self._last = decision.reason == self._last, decision.reason
                 if again and decision.lasts_if_repeated:
-                    return Failed(
-                        PermanentError(f"{decision.reason}; the same answer came twice"), None
-                    )
-                if self._failed >= self._attempts or self._timeouts >= _TIMEOUTS:
+                    reason = f"{decision.reason}; the same answer came twice"
+                    return Failed(PermanentError(reason), None)
+                if counts["failed"] >= self._attempts or counts["timed out"] >= _TIMEOUTS:
                     return Failed(decision, None)
-                wait = max(decision.retry_after or 0.0, self._backoff.seconds(self._failed))
+                wait = max(decision.retry_after or 0.0, self._backoff.seconds(counts["failed"]))
         if wait > self.left:
-            reason = (
-                f"{decision.reason}; the next attempt would be in {wait:.0f} s, "
-                f"and of {self._patience:g} s of patience {self.left:.0f} s are left"
-            )
+            reason = f"{decision.reason}; the next attempt would be in {wait:.0f} s; {self.budget}"
             return Failed(replace(decision, reason=reason), None)
         self.left -= wait
         return Failed(decision, wait)
 
-    def unusable(self, reason: str, retry: bool, cut: bool = False) -> Failed:
-        """Return the failure after an unusable reply; ``cut``: it was cut off."""
-        self._failed += 1
-        self._unusable += 1
-        self._cut += cut
-        few = self._unusable < _UNUSABLE_REPLIES and self._cut < _CUT_REPLIES
-        again = retry and few and self._failed < self._attempts
+    def changed(self, reason: str) -> Failed:
+        """Return the failure after a refusal that changed the form of the request."""
+        self._counts["changed"] += 1
+        again = self._counts["changed"] <= _CHANGES
         return Failed(PermanentError(reason), 0.0 if again else None)
 
+    def unusable(self, reason: str, retry: bool) -> Failed:
+        """Return the failure after an unusable reply."""
+        counts = self._counts
+        counts.update(["failed", "unusable"])
+        few = counts["unusable"] < _UNUSABLE_REPLIES and counts["failed"] < self._attempts
+        return Failed(PermanentError(reason), 0.0 if retry and few else None)
 
-def sending() -> AsyncIterable[stamina.Attempt]:
-    """Yield the attempts of one call.
-
-    A failed attempt raises :class:`Failed`, whose wait stamina obeys; the last one's is raised.
-    """
-    context = stamina.retry_context(on=_again, attempts=None, timeout=None)
-    return context.with_name(_NAME, (), {})
-
-
-def _again(error: Exception) -> bool | float:
-    return error.wait if isinstance(error, Failed) and error.wait is not None else False
-
-
-def _of_others(record: logging.LogRecord) -> bool:
-    return getattr(record, "stamina.callable", None) != _NAME
-
-
-# Our own log has usage and long failures; stamina would log every retry.
-logging.getLogger("stamina").addFilter(_of_others)
+    @property
+    def budget(self) -> str:
+        """What is left of the time for waits, for messages."""
+        return f"the retry budget (max_wait = {self._max_wait:g} s) has {self.left:.0f} s left"
 
 
 LONG_SECONDS = 10.0
@@ -394,14 +424,9 @@ Listener = Callable[[FailedAttempt], None]
 _LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("scenewright_listeners", default=())
 
 
-@contextmanager
-def listen_for_retries(listener: Listener) -> Iterator[None]:
+def listen_for_retries(listener: Listener) -> AbstractContextManager[None]:
     """Report to ``listener`` each failed attempt of this task and its subtasks."""
-    token = _LISTENERS.set((*_LISTENERS.get(), listener))
-    try:
-        yield
-    finally:
-        _LISTENERS.reset(token)
+    return within(_LISTENERS, (*_LISTENERS.get(), listener))
 
 
 def notify_retry(attempt: FailedAttempt) -> None:

@@ -1,33 +1,37 @@
 """Clients of provider SDKs: one per event loop, and idempotency keys of paid requests.
 
 A killed process cannot know whether its last request was served, and repeats it when it resumes. So
-requests of a run carry ``Idempotency-Key``: a provider or gateway that supports it
+paid requests carry ``Idempotency-Key``: a provider or gateway that supports it
 (draft-ietf-httpapi-idempotency-key-header) answers the repeated request with the first reply;
-others ignore it. A key is made of the step that asks (:func:`identified`), of the request, and of a
-number that separates equal requests of one step::
+others ignore it. A key is made of the nonce of what pays (:func:`paying`), of the step that asks
+(:func:`identified`), of the request, and of a number that separates equal requests of one step::
 
-    with identified(f"{run}:{step}"):
+    with paying(folder.nonce()), identified(step):
         await judge.answer(image, facts)
 
-Outside such a scope no key is sent: a study repeats its questions on purpose.
+The nonce is random, made once, and kept beside what it pays for: what is asked in another folder is
+paid for there, and is never the answer that this one got. Where nothing pays, each call has a
+random key, which its attempts share.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import secrets
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from email.message import Message
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pydantic import SecretStr
+from scenewright.providers.usage import within
 
 if TYPE_CHECKING:
     import httpx2
+
+    from scenewright.core.sqlite_file import SqliteFile
 
 T = TypeVar("T")
 CLOSING_SECONDS = 5.0
@@ -37,7 +41,9 @@ CLOSING_SECONDS = 5.0
 class PerLoop(Generic[T]):
     """Client of each event loop, made at first use; thread-safe."""
 
-    def __init__(self, make: Callable[[], T], close: Callable[[T], Awaitable[None]]) -> None:
+    def __init__(
+        self, make: Callable[[], T], close: Callable[[T], Coroutine[Any, Any, None]]
+    ) -> None:
         """``make`` is called inside the running loop; ``close`` in the loop of its client."""
         self._make = make
         self._close = close
@@ -65,13 +71,10 @@ class PerLoop(Generic[T]):
             if loop is here:
                 await self._close(client)
             elif loop.is_running():
-                closing = asyncio.run_coroutine_threadsafe(self._closed(client), loop)
+                closing = asyncio.run_coroutine_threadsafe(self._close(client), loop)
                 # A loop that stops meanwhile never finishes this.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(asyncio.wrap_future(closing), CLOSING_SECONDS)
-
-    async def _closed(self, client: T) -> None:
-        await self._close(client)
 
 
 HEADER = "Idempotency-Key"
@@ -108,25 +111,19 @@ class CallKeys:
     """
 
     def __init__(self) -> None:
-        self._scope = _SCOPE.get()
+        self._scope = _SCOPE.get() or _Scope(secrets.token_hex(16))
         self._numbers: dict[str, int] = {}
 
-    @contextmanager
-    def sending(self) -> Iterator[None]:
+    def sending(self) -> AbstractContextManager[None]:
         """Assign requests of this task and its subtasks to the call."""
-        token = _CALL.set(self)
-        try:
-            yield
-        finally:
-            _CALL.reset(token)
+        return within(_CALL, self)
 
-    def number(self, request: str) -> int:
-        """Return the number under which ``request`` is sent now."""
-        if self._scope is None:
-            return 0
+    def key(self, request: str) -> str:
+        """Return the key under which the request with digest ``request`` is sent now."""
         if request not in self._numbers:
             self._numbers[request] = self._scope.take(request)
-        return self._numbers[request]
+        parts = (self._scope.name, str(self._numbers[request]), request)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def replied(self) -> None:
         """Record a complete reply: its number is used up."""
@@ -134,39 +131,54 @@ class CallKeys:
 
     def lost(self) -> None:
         """End the call; a number without a complete reply is released."""
-        if self._scope is not None:
-            for request, number in self._numbers.items():
-                self._scope.give_back(request, number)
+        for request, number in self._numbers.items():
+            self._scope.give_back(request, number)
         self._numbers.clear()
 
 
-@contextmanager
-def identified(scope: str) -> Iterator[None]:
-    """Give requests of this task and its subtasks keys of ``scope``.
+def paying(nonce: str, step: str = "") -> AbstractContextManager[None]:
+    """Let the run, evaluation or study with ``nonce`` pay for requests of this task and subtasks.
 
-    ``scope`` must be the same when a killed run repeats the step, and another one for every other
-    step and run. May be nested: the innermost counts. An empty one sends no key.
+    ``step`` is that of :func:`identified`. It takes the place of what paid outside of it. An empty
+    nonce pays for nothing.
     """
-    token = _SCOPE.set(_Scope(scope) if scope else None)
-    try:
+    name = f"{nonce}:{step}" if step else nonce
+    return within(_SCOPE, _Scope(name) if nonce else None)
+
+
+@contextmanager
+def paid_by(store: SqliteFile) -> Iterator[None]:
+    """Let the ``store`` of all that is asked pay for it, as :func:`paying`.
+
+    Cut off, the same requests have the same keys. After the end they have others: what is still
+    missing then had no usable reply, and is to be asked anew.
+    """
+    with paying(store.nonce()):
         yield
-    finally:
-        _SCOPE.reset(token)
+    store.rename()
+
+
+def identified(step: str) -> AbstractContextManager[None]:
+    """Give requests of this task and its subtasks keys of a ``step`` of what pays for them.
+
+    It must be the same when a killed process repeats the step, and another one for every other step
+    and for every new try of a failed one. A step inside of another is a part of that. Has no effect
+    where nothing pays.
+    """
+    around = _SCOPE.get()
+    return within(_SCOPE, None if around is None else _Scope(f"{around.name}:{step}"))
 
 
 async def identify(request: httpx2.Request) -> None:
-    """Add the key to a paid ``request`` of a scope; a request hook of httpx clients."""
-    scope = _SCOPE.get()
+    """Add the key to a paid ``request``; a request hook of httpx clients."""
+    call = _CALL.get()
     # What is fetched costs nothing, and may lie on a server that is not the provider's.
-    if scope is None or request.method != "POST":
+    if request.method != "POST" or (call is None and _SCOPE.get() is None):
         return
     body = await request.aread()
     kind = request.headers.get("content-type", "")
     asked = request_digest(request.method, request.url.path, kind, body)
-    call = _CALL.get()
-    number = 0 if call is None else call.number(asked)
-    key = hashlib.sha256("\0".join((scope.name, str(number), asked)).encode())
-    request.headers[HEADER] = key.hexdigest()
+    request.headers[HEADER] = (call or CallKeys()).key(asked)
 
 
 def request_digest(method: str, path: str, content_type: str, body: bytes) -> str:
@@ -179,50 +191,3 @@ def request_digest(method: str, path: str, content_type: str, body: bytes) -> st
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()
-
-
-CapsT = TypeVar("CapsT")
-C = TypeVar("C")
-
-
-def http_settings() -> dict[str, Any]:
-    """Return the settings of every SDK's HTTP client.
-
-    No timeout, which is the caller's matter, and a transport that adds keys to paid requests.
-    """
-    return {"timeout": None, "event_hooks": {"request": [identify]}}
-
-
-class SdkWire(ABC, Generic[CapsT, C]):
-    """A provider's model, reached through its SDK.
-
-    C is the client's type, CapsT that of the model's abilities.
-    """
-
-    provider: str
-    """``openai``, ``gemini`` or ``anthropic``."""
-    default_url: str
-    """Base URL of the provider's own API."""
-
-    def __init__(
-        self, model: str, caps: CapsT, *, api_key: str, base_url: str | None = None
-    ) -> None:
-        """``base_url``: another server, in the form of :attr:`default_url`."""
-        self.model = model
-        self.base_url = base_url or self.default_url
-        self._caps = caps
-        self._key = SecretStr(api_key)
-        self._clients: PerLoop[C] = PerLoop(self._client, self._close)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._clients.aclose()
-
-    @abstractmethod
-    def _client(self) -> C:
-        """Return a client for the running loop; its own retries are off."""
-
-    @staticmethod
-    @abstractmethod
-    async def _close(client: C) -> None:
-        """Close ``client``."""

@@ -166,7 +166,7 @@ BEGIN
 END $$;
 
 -- A request was refused. Those that were under way together ("seen" refusals before them) count
--- as one; "initial", "longest" and "share" are the pause where the provider names none.
+-- as one; "initial", "longest" and "share" are the pause where the provider names none or less.
 CREATE OR REPLACE FUNCTION scenewright_account_refused_1(
     of TEXT, bound INTEGER, tokens DOUBLE PRECISION, leak DOUBLE PRECISION, seen BIGINT,
     retry_after DOUBLE PRECISION,
@@ -183,8 +183,9 @@ BEGIN
         a.in_a_row := a.in_a_row + 1;
         a.allowed := greatest(1, least(bound, coalesce(a.allowed, bound)) / 2);
         a.successes := 0;
-        pause := coalesce(
-            pause, share * least(longest, initial * power(2, least(a.in_a_row - 1, 60))));
+        pause := greatest(
+            coalesce(pause, 0),
+            share * least(longest, initial * power(2, least(a.in_a_row - 1, 60))));
     END IF;
     IF pause IS NOT NULL THEN
         a.resumes := greatest(a.resumes, a.leaked + make_interval(secs => pause));

@@ -21,10 +21,10 @@ from operator import add
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
-from langchain_core.messages import AIMessage
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 
-from scenewright.providers.known_models import best_key
+from scenewright.core.validation import FrozenModel, first_problem
+from scenewright.providers.model_facts import best_key, model_facts, undated
 
 T = TypeVar("T")
 
@@ -112,25 +112,6 @@ class ExpectedUsage:
         )
 
 
-_WRITTEN = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
-"""Keys of tokens written to a provider's cache; LangChain reports them in total or by lifetime."""
-
-
-def usage_of(message: AIMessage) -> Usage:
-    """Return the tokens of a message, as LangChain counts them for every provider."""
-    found = message.usage_metadata
-    if found is None:
-        return Usage()
-    details: Any = found.get("input_token_details") or {}
-    cached = details.get("cache_read") or 0
-    return Usage(
-        int(found["input_tokens"]),
-        int(found["output_tokens"]),
-        int(cached),
-        tokens_written=sum(int(details.get(key) or 0) for key in _WRITTEN),
-    )
-
-
 @dataclass(slots=True)
 class Meter:
     """Usage counted so far."""
@@ -144,6 +125,23 @@ class Meter:
     seconds: float = 0.0
     """Summed seconds of their attempts."""
 
+    def add(self, usage: Usage, usd: float, seconds: float) -> None:
+        """Count a finished call."""
+        self.usage += usage
+        self.usd += usd
+        self.calls += 1
+        self.seconds += seconds
+
+
+@contextmanager
+def within(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Set ``variable`` for this task and its subtasks, for the length of the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
 
 _METERS: ContextVar[tuple[Meter, ...]] = ContextVar("scenewright_meters", default=())
 
@@ -152,23 +150,15 @@ _METERS: ContextVar[tuple[Meter, ...]] = ContextVar("scenewright_meters", defaul
 def metered() -> Iterator[Meter]:
     """Count the calls of this task and its subtasks; may be nested."""
     meter = Meter()
-    token = _METERS.set((*_METERS.get(), meter))
-    try:
+    with within(_METERS, (*_METERS.get(), meter)):
         yield meter
-    finally:
-        _METERS.reset(token)
 
 
 def count(usage: Usage, usd: float, seconds: float) -> None:
     """Add a finished call to all meters around this task."""
     for meter in _METERS.get():
-        meter.usage = meter.usage + usage
-        meter.usd += usd
-        meter.calls += 1
-        meter.seconds += seconds
+        meter.add(usage, usd, seconds)
 
-
-BUILT_IN = Path(__file__).with_name("prices.toml")
 
 _Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 
@@ -177,13 +167,11 @@ class PriceError(ValueError):
     """A file of prices that cannot be used; names the file and the key."""
 
 
-class Price(BaseModel):
+class Price(FrozenModel):
     """Price of a model's tokens, in US dollars per million, and of its images, in dollars each.
 
     Prices of tokens may be left out where images have a price; they are 0 then.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     input: _Dollars
     """Tokens sent."""
@@ -207,7 +195,8 @@ class Price(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _by_the_image(cls, value: Any) -> Any:
-        return {"input": 0.0, "output": 0.0, **value} if "image" in value else value
+        by_image = isinstance(value, Mapping) and "image" in value
+        return {"input": 0.0, "output": 0.0, **value} if by_image else value
 
     def usd(self, usage: Usage) -> float:
         """Return the dollars for ``usage``.
@@ -242,15 +231,21 @@ class PriceTable:
         The first file that names a model decides, in it the longest name that fits. Raises
         ``PriceError`` that names the file and the key.
         """
-        return cls(*(_read(path) for path in (BUILT_IN, *overrides)))
+        rows = model_facts().rows("price")
+        built_in = {name: Price.model_validate(row) for name, row in rows.items()}
+        return cls(built_in, *(_read(path) for path in overrides))
 
     def price(self, provider: str, model: str) -> Price | None:
-        """Return the price of a model, None if unknown."""
+        """Return the price of a model, None if unknown.
+
+        A model with a date at the end of its name costs what the model without does.
+        """
         name = f"{provider}:{model}"
-        for layer in self._layers:
-            key = best_key(layer, name)
-            if key is not None:
-                return layer[key]
+        for asked in (name, undated(name)):
+            for layer in self._layers:
+                key = best_key(layer, asked)
+                if key is not None:
+                    return layer[key]
         return None
 
     def usd(self, provider: str, model: str, usage: Usage) -> float | None:
@@ -263,33 +258,21 @@ def _or(price: float | None, other: float) -> float:
     return other if price is None else price
 
 
+_PRICES = TypeAdapter(
+    dict[Annotated[str, StringConstraints(pattern=r"^[^:*]+:([^*]+\*?|\*)$")], Price]
+)
+
+
 def _read(path: Path) -> dict[str, Price]:
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        return _PRICES.validate_python(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise PriceError(f"{path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PriceError(f"{path} is not valid TOML: {error}") from error
-    prices: dict[str, Price] = {}
-    for name, entry in found.items():
-        provider, colon, model = name.partition(":")
-        if not (provider and colon and model) or "*" in name[:-1]:
-            raise PriceError(
-                f'{path}: [{name}] is not a model: write ["provider:model"], '
-                "with * at the end for all that begin so"
-            )
-        if not isinstance(entry, dict):
-            raise PriceError(
-                f"{path}: {name} = {entry!r} is not a price: it must be a table of prices"
-            )
-        try:
-            prices[name] = Price(**entry)
-        except ValidationError as error:
-            wrong = error.errors()[0]
-            key = ".".join(map(str, wrong["loc"]))
-            raise PriceError(
-                f'{path}: ["{name}"] {key}: {wrong["msg"]}. An entry has input and output, or '
-                "image, and as_of (a date), and may have cached, cache_write, image_input, "
-                "image_output, source"
-            ) from error
-    return prices
+    except ValidationError as error:
+        raise PriceError(
+            f'{path}: {first_problem(error)}. Write ["provider:model"], with * at the end for all '
+            "that begin so; an entry has input and output, or image, and as_of (a date), and may "
+            "have cached, cache_write, image_input, image_output, source"
+        ) from error

@@ -11,19 +11,22 @@ answers, :func:`since_version` makes a new version of the unchanged name.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from scenewright.config.model_identity import SINCE
 from scenewright.core.facts import Answer
 from scenewright.core.flushing import write_text
+from scenewright.providers.usage import within
 
 _LOG = logging.getLogger("scenewright.providers")
 SERVED_FILE = "served_versions.json"
@@ -48,8 +51,7 @@ def since_version(model: str, at: float) -> str:
 
     ``at`` is Unix time; the version reads ``MODEL since TIME`` and is kept as ``Answer.model``.
     """
-    name = served_name(model)
-    return f"{name}{SINCE}{time_text(at)}"
+    return f"{served_name(model)}{SINCE}{time_text(at)}"
 
 
 def served_name(version: str) -> str:
@@ -64,11 +66,7 @@ def time_text(at: float) -> str:
 
 def versions_of(answers: Iterable[Answer]) -> dict[str, int]:
     """Return the number of ``answers`` by served version, in order of appearance."""
-    found: dict[str, int] = {}
-    for answer in answers:
-        if version := served_version(answer):
-            found[version] = found.get(version, 0) + 1
-    return found
+    return dict(Counter(version for answer in answers if (version := served_version(answer))))
 
 
 def storage_key(fingerprint: str, version: str, first: str) -> str:
@@ -122,11 +120,11 @@ class ModelChange:
 class ServedVersions:
     """Served versions of each judge."""
 
-    _known: dict[str, dict[str, ServedVersion]] = field(default_factory=dict)
+    _known: dict[str, tuple[ServedVersion, ...]] = field(default_factory=dict)
 
     def of(self, judge: str) -> tuple[ServedVersion, ...]:
         """Return the versions of ``judge``, the latest last."""
-        return tuple(sorted(self._known.get(judge, {}).values(), key=lambda one: one.until))
+        return self._known.get(judge, ())
 
     def judges(self) -> tuple[str, ...]:
         """Return the judges with known versions, sorted."""
@@ -134,33 +132,35 @@ class ServedVersions:
 
     def several(self) -> dict[str, tuple[ServedVersion, ...]]:
         """Return the versions of every judge with more than one."""
-        return {judge: self.of(judge) for judge in self.judges() if len(self._known[judge]) > 1}
+        return {judge: self.of(judge) for judge in self.judges() if len(self.of(judge)) > 1}
 
     def changes(self, judge: str, versions: Iterable[str], at: float) -> list[ModelChange]:
         """Return the changes that answers of ``versions`` would be, without noting them."""
         before = self.of(judge)
-        known = {one.version for one in before}
-        found: list[ModelChange] = []
+        found = []
         for version in versions:
-            if version and version not in known:
+            if version and version not in {one.version for one in before}:
                 now = ServedVersion(version, 0, at, at)
                 if before:
                     found.append(ModelChange(judge, before, now))
-                before, known = (*before, now), known | {version}
+                before = (*before, now)
         return found
 
     def note(self, judge: str, versions: Mapping[str, int], at: float) -> list[ModelChange]:
         """Count answers of ``judge`` by version at time ``at``; return the changes."""
         found = self.changes(judge, versions, at)
-        for version, n in versions.items():
-            if not version:
-                continue
-            kept = self._known.setdefault(judge, {})
-            one = kept.get(version) or ServedVersion(version, 0, at, at)
-            kept[version] = replace(
-                one, answers=one.answers + n, since=min(one.since, at), until=max(one.until, at)
-            )
+        known = {one.version: one for one in self.of(judge)}
+        for version in filter(None, versions):
+            one = known.get(version) or ServedVersion(version, 0, at, at)
+            count = one.answers + versions[version]
+            since, until = min(one.since, at), max(one.until, at)
+            known[version] = replace(one, answers=count, since=since, until=until)
+        if known:
+            self._known[judge] = tuple(sorted(known.values(), key=lambda one: one.until))
         return found
+
+
+_FILE = TypeAdapter(dict[str, tuple[ServedVersion, ...]])
 
 
 class FollowedVersions:
@@ -178,7 +178,17 @@ class FollowedVersions:
         self.stopped: ModelChange | None = None
         """Change that stopped the evaluation, if any."""
         self._file, self._stops = file, stops
-        self._served = ServedVersions(_read(file))
+        self._served = ServedVersions()
+        try:
+            self._served = ServedVersions(_FILE.validate_json(file.read_bytes()))
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError) as error:
+            _LOG.warning(
+                "%s cannot be read (%s): versions of earlier starts are not compared",
+                file,
+                type(error).__name__,
+            )
 
     def note(self, judge: str, versions: Mapping[str, int]) -> None:
         """Count answers of ``judge`` by version."""
@@ -203,14 +213,11 @@ class FollowedVersions:
 
     def write(self) -> None:
         """Write the file if anything was noted; logs a warning on failure."""
-        kept = {
-            judge: [asdict(one) for one in self._served.of(judge)]
-            for judge in self._served.judges()
-        }
+        kept = {judge: self._served.of(judge) for judge in self._served.judges()}
         if not kept:
             return
         try:
-            write_text(self._file, json.dumps(kept, indent=2))
+            write_text(self._file, _FILE.dump_json(kept, indent=2).decode())
         except OSError as error:
             _LOG.warning(
                 "%s cannot be written (%s): the next start will not know the versions that "
@@ -220,24 +227,6 @@ class FollowedVersions:
             )
 
 
-def _read(file: Path) -> dict[str, dict[str, ServedVersion]]:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        return {
-            str(judge): {one["version"]: ServedVersion(**one) for one in versions}
-            for judge, versions in found.items()
-        }
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        _LOG.warning(
-            "%s cannot be read (%s): versions of earlier starts are not compared",
-            file,
-            type(error).__name__,
-        )
-        return {}
-
-
 _FOLLOWED: ContextVar[tuple[FollowedVersions, ...]] = ContextVar("followed", default=())
 
 
@@ -245,12 +234,11 @@ _FOLLOWED: ContextVar[tuple[FollowedVersions, ...]] = ContextVar("followed", def
 def following(file: Path, *, stops: bool = False) -> Iterator[FollowedVersions]:
     """Note the served versions in the block in ``file``."""
     followed = FollowedVersions(file, stops=stops)
-    token = _FOLLOWED.set((*_FOLLOWED.get(), followed))
-    try:
-        yield followed
-    finally:
-        _FOLLOWED.reset(token)
-        followed.write()
+    with within(_FOLLOWED, (*_FOLLOWED.get(), followed)):
+        try:
+            yield followed
+        finally:
+            followed.write()
 
 
 _PROCESS: dict[str, ServedVersions] = {}

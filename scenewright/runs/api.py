@@ -17,8 +17,8 @@ from typing import Any, Unpack
 
 from langgraph.graph.state import CompiledStateGraph
 
-from scenewright.agents.judges.calling import place_of
 from scenewright.agents.panel.panel import Panel
+from scenewright.agents.parsers.unread import warn_of
 from scenewright.config.profiles import DIRECTOR, REALISM_FIELDS, Profile, SettingsError
 from scenewright.core.flushing import Flusher, in_thread, write_text
 from scenewright.core.images import ImageError, ImageStore
@@ -48,6 +48,7 @@ from scenewright.graphs.refine import build_refine
 from scenewright.graphs.reporting import ServedWatch
 from scenewright.graphs.state import DirectorError, RefineContext
 from scenewright.providers import Answers, StoreError, open_answers
+from scenewright.providers.clients.base import place_of
 from scenewright.runs.coverage import Coverage, check_coverage, coverage_of
 from scenewright.runs.folder import ANSWERS, EVENTS, IMAGES, RESULT, RunError, RunFolder
 from scenewright.runs.model_factory.profiles import (
@@ -60,7 +61,9 @@ from scenewright.runs.model_factory.profiles import (
 from scenewright.runs.options import RunOptions
 from scenewright.runs.plan import RunPlan, plan_run
 from scenewright.runs.records import PageWarning, RunResult, result_of
+from scenewright.runs.run_reading import read_locked
 from scenewright.runs.scoring import panel_for
+from scenewright.runs.spending import check_limit
 
 _HELD_BYTES = 64 * 2**20
 """Pixels that a run keeps in memory: its newest images, asked for by every judge and wave."""
@@ -76,7 +79,8 @@ async def refine(
 ) -> RunResult:
     """Draw ``scene``, verify every fact of it, repair what is missing, and keep the best image.
 
-    ``scene`` is a scene graph, a text, or a file in any supported format. ``profile`` names the
+    ``scene`` is a scene graph, a text, or a file in any supported format; a sentence is read by the
+    profile's language model where it has one, else by rules (``reader``). ``profile`` names the
     models (default: the settings' profile, else ``miniature``). ``options`` are those of
     :class:`~scenewright.runs.options.RunOptions`::
 
@@ -168,6 +172,9 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
     folder = plan.folder
     with folder.locked():
         try:
+            if plan.unread is not None:
+                plan = await read_locked(plan)
+                warn_of(plan.scene)
             manifest = folder.check_config(plan.config)
             if manifest is not None and not plan.resume and plan.named:
                 raise RunError(
@@ -183,6 +190,7 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                     for event in log.events:
                         yield event
                     return
+                check_limit(plan)
                 realism = plan.options.realism
                 run_models = await build_run_models(
                     plan.profile, settings=plan.settings, realism=realism, **plan.overrides
@@ -348,6 +356,8 @@ async def _loop(
             elif isinstance(event, Paused) and on_result is not None:
                 on_result(result_of(log.events, folder.path))
             yield event
+            if (warned := _reading_warning(plan, log, event)) is not None:
+                yield warned
             if (warned := await _warning(plan, run_models, log, event)) is not None:
                 yield warned
             for told in watch.take(event):
@@ -377,6 +387,15 @@ def _covered(plan: RunPlan, run_models: RunModels, scene: SceneGraph) -> Coverag
     )
 
 
+def _reading_warning(plan: RunPlan, log: EventLog, event: Event) -> Warned | None:
+    """Return the stored warning if the rules read in place of the language model of a new run."""
+    problem = "" if plan.reading is None else plan.reading.problem
+    if not problem or not isinstance(event, RunStarted):
+        return None
+    warned = Warned(key="run:reading", at=log.now(), about="reading", text=problem)
+    return warned if log.append(warned) else None
+
+
 async def _warning(
     plan: RunPlan, run_models: RunModels, log: EventLog, event: Event
 ) -> Warned | None:
@@ -399,7 +418,7 @@ def _first_event(plan: RunPlan, log: EventLog) -> Event:
             scene=plan.scene,
             facts=plan.options.form.facts(plan.scene),
             config=plan.config,
-            sentence=plan.sentence,
+            reading=plan.reading,
         )
     times = sum(isinstance(event, Resumed) for event in log.events)
     return Resumed(key=f"resumed:{times + 1}", at=log.now(), after=log.events[-1].key)

@@ -7,6 +7,7 @@ judge are told first, and are unscored later.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,10 +20,13 @@ from scenewright.core.closed_vocabulary import (
     listed,
     read_vocabulary,
 )
-from scenewright.core.facts import Fact
+from scenewright.core.english import article
+from scenewright.core.facts import STATED_KINDS, Fact
 from scenewright.core.inflection import plural
+from scenewright.core.intent import Passage
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.judge import Judge
+from scenewright.core.scene import SceneGraph
 from scenewright.graphs.errors import RunError
 from scenewright.runs.model_factory.local_models import backend_folder, judge_folder
 from scenewright.runs.readiness import obstacle, this_machine
@@ -63,7 +67,7 @@ class Coverage:
     @property
     def nothing(self) -> bool:
         """Whether no fact can be judged, or no object be drawn."""
-        stated = [fact for fact in self.facts if fact.kind != "realism"]
+        stated = [fact for fact in self.facts if fact.of_graph]
         objects = [fact for fact in stated if fact.kind == "object"]
         return bool(stated) and (
             all(fact.id in self.unjudged for fact in stated)
@@ -168,6 +172,36 @@ def coverage_of(
     return replace(found, others=others, kept=len(others) < len(knowing))
 
 
+def drawn_as_known(
+    scene: SceneGraph, profile: Profile, backend: ImageBackend | None = None
+) -> SceneGraph:
+    """Return ``scene`` with the classes that the image model knows in place of kinds of them.
+
+    A woman becomes a person where only persons can be drawn. What was said is then not checked: it
+    is an unread passage of the intent.
+    """
+    known = _of_backend(profile.backend) if backend is None else backend.features.vocabulary
+    said = scene.intent.sentence
+    changed: dict[str, str] = {}
+    if known is not None:
+        changed = {o.name: to for o in scene.objects if (to := known.hypernym(o.name)) is not None}
+    if not changed:
+        return scene
+    objects = (o.model_copy(update={"name": changed.get(o.name, o.name)}) for o in scene.objects)
+    passages = []
+    for name, drawn in changed.items():
+        place = re.search(rf"\b(?:{re.escape(name)}|{re.escape(plural(name))})\b", said, re.I)
+        start, end = place.span() if place else (0, 0)
+        text = place[0] if place else name
+        reason = f"drawn and checked as {article(drawn)} {drawn}"
+        passages.append(Passage(start=start, end=end, text=text, reason=reason))
+    unread = tuple(sorted((*scene.intent.unread, *passages), key=lambda passage: passage.start))
+    graph = scene.model_copy(update={"objects": tuple(objects)})
+    intent = scene.intent.model_copy(update={"unread": unread})
+    # What is no longer said by its sentence must not be bound to it again.
+    return graph.said_as(intent) if scene.sentence else graph.model_copy(update={"intent": intent})
+
+
 def check_coverage(found: Coverage) -> Coverage:
     """``found``; raises ``UnknownSceneError`` if the models know nothing of the scene."""
     if found.nothing:
@@ -184,13 +218,13 @@ def _coverage(
 ) -> Coverage:
     loop, report = _words(profile.judges, judges), _words(profile.report_judges, report_judges)
     drawn = _of_backend(profile.backend) if backend is None else backend.features.vocabulary
-    stated = [fact for fact in facts if fact.kind != "realism"]
+    stated = [fact for fact in facts if fact.kind in STATED_KINDS]
     return Coverage(
         profile=profile.name,
         facts=tuple(stated),
         unjudged=facts_outside(stated, loop, profile.quorum),
         unreported=facts_outside(stated, report, profile.quorum) if report else {},
-        undrawn=facts_outside(stated, [drawn], 1, worded=False),
+        undrawn=facts_outside([f for f in stated if f.of_graph], [drawn], 1, worded=False),
         known=next((words for words in (*loop, *report, drawn) if words is not None), None),
     )
 
@@ -200,12 +234,13 @@ def facts_outside(
 ) -> dict[str, tuple[Unknown, ...]]:
     """Return facts that fewer than ``quorum`` models know, with what is unknown.
 
-    ``worded``: with the words of their questions.
+    ``worded``: with the words and forms of their questions.
     """
+    beside = () if worded else ("word", "question")
     found: dict[str, tuple[Unknown, ...]] = {}
     for fact in facts:
         lacking = [
-            tuple(one for one in words.unknown(fact) if worded or one.part != "word")
+            tuple(one for one in words.unknown(fact) if one.part not in beside)
             for words in models
             if words is not None
         ]

@@ -2,6 +2,7 @@
 
 ::
 
+    reading-*.json     what a language model read in its sentence, and what that cost
     manifest.json      what was asked, of which models, with which versions
     events.jsonl       what happened, one event a line
     images/            every image by content hash
@@ -36,8 +37,11 @@ from scenewright.core.validation import cut_short
 from scenewright.core.version import VERSION
 from scenewright.graphs.errors import ModelsChangedError
 from scenewright.graphs.errors import RunError as RunError
+from scenewright.providers.model_facts import model_facts
 
 MANIFEST = "manifest.json"
+READING = "reading-"
+"""Start of the names of files that keep what a language model read."""
 EVENTS = "events.jsonl"
 RESULT = "result.json"
 PARTIAL_IMAGE = "partial_image.json"
@@ -122,14 +126,14 @@ def differences(old: Any, new: Any, place: str = "") -> list[str]:
 
 @cache
 def installed_versions() -> Mapping[str, str]:
-    """Versions of Python, of scenewright and of the packages that can change a result."""
+    """Versions of Python, scenewright, the packages that can change a result, and model facts."""
     found = {"python": platform.python_version(), "scenewright": VERSION}
     for name in _PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return found | {"model facts": model_facts().version}
 
 
 @cache
@@ -215,6 +219,7 @@ class RunFolder:
                 entry.name
                 for entry in self.path.iterdir()
                 if entry.name not in (LOCK, f".{MANIFEST}.tmp")
+                and not entry.name.removeprefix(".").startswith(READING)
             ]
             if foreign:
                 raise RunError(

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from PIL import Image
 
 from scenewright.config import OnModelChange
+from scenewright.config.profiles import SentenceReader
 from scenewright.config.settings import Settings
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import Judge
 from scenewright.graphs.checkpoints import CheckpointFactory
-from scenewright.graphs.events import Edit
+from scenewright.graphs.events import Edit, SentenceReading
 from scenewright.graphs.state import Budget
 
 if TYPE_CHECKING:
@@ -74,7 +75,13 @@ class RunOptions(ModelOverrides, PersonOptions, total=False):
     size: tuple[int, int] | None
     """Width and height of the drawn pictures in pixels (default: the profile's)."""
     sentence: str
-    """Title of the run's page: what the scene was read from (default: a sentence itself)."""
+    """Words that a scene graph was read from: the title of the run's page, and the prompt of
+    profiles that draw from sentences (default: none; a sentence is its own)."""
+    reader: SentenceReader | None
+    """Parser of a sentence: ``llm``, ``rules``, or None for the profile's (default): its language
+    model where it has one, in whose place the rules read if it fails."""
+    reading: SentenceReading | None
+    """How the sentence of a scene graph was read, which the run tells and counts."""
     strategy: str | None
     """Repair strategy (``scenewright strategies``) or ``director`` (default: the profile's)."""
     realism: bool

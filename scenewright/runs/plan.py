@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pydantic import ValidationError
 
 from scenewright.agents.panel.panel import identity_of_chat
-from scenewright.agents.parsers.rules import Reading, read_source, warned
+from scenewright.agents.parsers.rules import parse_caption
+from scenewright.agents.parsers.unread import warn_of
 from scenewright.config import OnModelChange
 from scenewright.config.model_identity import apart_problem
 from scenewright.config.profiles import (
@@ -20,6 +21,7 @@ from scenewright.config.profiles import (
     DIRECTOR,
     REALISM_FIELDS,
     Profile,
+    SentenceReader,
     SettingsError,
 )
 from scenewright.config.settings import Settings, find_profile, load_settings, self_reporting
@@ -29,11 +31,11 @@ from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
 from scenewright.graphs.errors import EditError
-from scenewright.graphs.events import Edit
+from scenewright.graphs.events import Edit, SentenceReading
 from scenewright.graphs.initial_image import InitialImage, load_initial_image
 from scenewright.graphs.state import Budget, LoopOptions, never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-from scenewright.runs.coverage import check_coverage, coverage_of
+from scenewright.runs.coverage import check_coverage, coverage_of, drawn_as_known
 from scenewright.runs.folder import CHECKPOINTS, RunError, RunFolder, choose_folder
 from scenewright.runs.model_factory.profiles import JUDGE_GROUPS, chat_name
 from scenewright.runs.options import (
@@ -43,6 +45,12 @@ from scenewright.runs.options import (
     RunOptions,
     check_names,
     overrides_of,
+)
+from scenewright.runs.reading import (
+    chat_that_reads,
+    graph_or_sentence,
+    preliminary,
+    reader_of,
 )
 from scenewright.runs.scoring import check_judges
 
@@ -60,11 +68,26 @@ async def folder_checkpoints(
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadSentence:
+    """A sentence that the language model of a run is still to read."""
+
+    text: str
+    reader: SentenceReader | None
+    """The parser that was asked for; None: as the profile says."""
+    problem: str
+    """Why the rules cannot read it; empty if they can."""
+    replan: Callable[[SceneGraph], RunPlan]
+    """Returns the run's plan for what was read."""
+    earlier: SentenceReading | None = None
+    """Reading of another wording that was paid for this run."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
     """All that is known of a run before a model is touched."""
 
     scene: SceneGraph
-    """What is asked."""
+    """What is asked; of a sentence that is still :attr:`unread`, what stands for it."""
     profile: Profile
     """Models and choices."""
     settings: Settings
@@ -98,12 +121,19 @@ class RunPlan:
     nonce: str = ""
     """Names it among all runs of all folders, so that its requests have the same keys when it
     begins anew because its folder was lost; empty: a random one."""
-    sentence: str = ""
-    """Words that the scene was read from; empty where it was given as a graph."""
     on_model_change: OnModelChange = "accept"
     """Whether it goes on where a model is served by another version than before."""
     page: bool = True
     """Whether its page is written at the end."""
+    unread: UnreadSentence | None = None
+    """The sentence that its language model reads before anything else; None: there is none."""
+    reading: SentenceReading | None = None
+    """How its sentence was read; None where no language model was asked."""
+
+    @property
+    def replaced(self) -> set[str]:
+        """Fields of the profile whose models others stand in for."""
+        return {name for name, given in self.overrides.items() if given is not None}
 
     def with_limit(self, usd: float) -> RunPlan:
         """Return the plan that begins no round after ``usd`` dollars; it stays the same run."""
@@ -122,7 +152,8 @@ def plan_run(
 ) -> RunPlan:
     """Return the plan of :func:`scenewright.runs.api.refine` with these arguments.
 
-    Raises as that does.
+    A sentence for the profile's language model stays unread, and nothing is paid for: see
+    :func:`~scenewright.runs.run_reading.read_plan`. Raises as that does.
     """
     check_names(given, RunOptions)
     chosen: RunOptions = {**DEFAULTS, **given}
@@ -133,18 +164,24 @@ def plan_run(
             "a run has one score: on_model_change is 'accept' or 'stop' here, 'split' is for the "
             "tables of evaluations"
         )
-    found = Reading(scene) if isinstance(scene, SceneGraph) else read_source(scene)
-    graph = warned(found)
-    if not graph:
-        raise RunError("the scene has no objects: name at least one, for example 'red ball'")
     settings = chosen.get("settings") or load_settings()
     if not isinstance(profile, Profile):
         profile = find_profile(profile or settings.profile, settings)
+    named, read = profile, not isinstance(scene, SceneGraph)
+    graph, text, problem = _read(scene, profile, chosen.get("reader"))
+    if said := chosen.get("sentence"):
+        graph = graph.said_as(graph.intent.model_copy(update={"sentence": said}))
+    if not graph:
+        raise RunError("the scene has no objects: name at least one, for example 'red ball'")
     if (strategy := chosen.get("strategy")) is not None:
         profile = profile.model_copy(update={"strategy": strategy})
     if chosen["self_report"]:
         profile = self_reporting(profile)
     _check_strategy(profile, overrides["chat"])
+    graph = drawn_as_known(graph, profile, overrides["backend"])
+    if read and not text:
+        # Who gives a scene knows what it says, and finds what is drawn of it in the plan.
+        warn_of(graph)
     pictures = load_initial_image(chosen.get("start"), chosen.get("mask"))
     if pictures.start is not None and profile.strategy == DIRECTOR:
         raise RunError(
@@ -161,6 +198,7 @@ def plan_run(
         realism=realism,
         width=width,
         height=height,
+        negative_prompt=with_exclusions(profile.negative_prompt, graph),
         **pictures.hashes,
     )
     groups: Mapping[str, Any] = overrides
@@ -177,20 +215,24 @@ def plan_run(
         "options": options.model_dump(mode="json"),
         "replaced": _replaced(overrides),
     }
-    check_coverage(
-        coverage_of(
-            profile,
-            options.form.facts(graph),
-            judges=overrides["judges"],
-            report_judges=overrides["report_judges"],
-            backend=overrides["backend"],
-            settings=settings,
+    if text:
+        config["reader"] = "llm"
+    else:
+        check_coverage(
+            coverage_of(
+                profile,
+                options.form.facts(graph),
+                judges=overrides["judges"],
+                report_judges=overrides["report_judges"],
+                backend=overrides["backend"],
+                settings=settings,
+            )
         )
-    )
     if aliases := _aliases(profile, settings):
         config["aliases"] = aliases
     out, resume = chosen.get("out"), chosen["resume"]
     place = Path(out) if out is not None else choose_folder(settings.runs, config, resume=resume)
+    again: RunOptions = {**given, "settings": settings, "out": place}
     return RunPlan(
         scene=graph,
         profile=profile,
@@ -202,11 +244,45 @@ def plan_run(
         resume=resume,
         named=out is not None,
         pictures=pictures,
-        sentence=chosen.get("sentence") or found.sentence,
         on_model_change=chosen["on_model_change"],
         page=chosen["page"],
+        reading=chosen.get("reading"),
+        unread=UnreadSentence(
+            text,
+            chosen.get("reader"),
+            problem,
+            lambda scene: plan_run(scene, named, **again),
+        )
+        if text
+        else None,
         **_person(profile, chosen),
     )
+
+
+def _read(
+    scene: SceneGraph | str | Path, profile: Profile, asked: SentenceReader | None
+) -> tuple[SceneGraph, str, str]:
+    """Return the scene, or what stands for a sentence that a language model reads.
+
+    That sentence comes second, and third why the rules cannot read it; both are empty otherwise.
+    """
+    if isinstance(scene, SceneGraph):
+        return scene, "", ""
+    reader = reader_of(profile, asked)
+    found = graph_or_sentence(scene, reader)
+    if isinstance(found, SceneGraph):
+        return found, "", ""
+    if reader == "rules":
+        return parse_caption(found), "", ""
+    chat_that_reads(profile)
+    graph, problem = preliminary(found)
+    return graph, found.strip(), problem
+
+
+def with_exclusions(negative_prompt: str, scene: SceneGraph) -> str:
+    """Return the negative prompt with what the person's sentence excludes from the picture."""
+    excluded = [one.name for one in scene.intent.exclusions if one.of is None]
+    return ", ".join(filter(None, (negative_prompt, *excluded)))
 
 
 class ResumeOptions(ModelOverrides, PersonOptions, total=False):

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict
 
 from scenewright.agents.composers.check import dropped_facts
+from scenewright.agents.composers.comparison import changes_of, without_excluded
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import load_calibration
+from scenewright.agents.parsers.unread import CaptionError
 from scenewright.config.profiles import CHAT_COMPOSERS, LOCAL_BACKEND, Profile
 from scenewright.config.settings import reports_itself
 from scenewright.core.facts import FACT_KINDS, Fact
+from scenewright.core.intent import Passage
 from scenewright.core.ports.composer import Wording, compose_with_origin
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import round_seed
@@ -25,8 +28,12 @@ from scenewright.runs.coverage import coverage_of
 from scenewright.runs.model_factory.profiles import composer_of
 
 if TYPE_CHECKING:
+    from scenewright.config.profiles import BackendSpec
     from scenewright.config.settings import Settings
+    from scenewright.core.ports.backend import BackendFeatures
     from scenewright.runs.plan import RunPlan
+    from scenewright.tools.backends.families import Family
+    from scenewright.tools.backends.image_models import ImageCaps
     from scenewright.tools.backends.prompts import PromptReader
 
 
@@ -47,6 +54,8 @@ class RunPreview(BaseModel):
 
     scene: SceneGraph
     """What was read from the given text."""
+    reader: str
+    """Who has read the sentence, and which language model is still to; empty where none is."""
     profile: str
     """Its name."""
     backend: str
@@ -57,6 +66,12 @@ class RunPreview(BaseModel):
     """The language model that composes; none if none does."""
     prompt: str | None
     """The very prompt of the first picture; none where a language model writes it."""
+    negative_prompt: str
+    """What the image model is told to avoid; empty where it takes none."""
+    lost: tuple[Passage, ...]
+    """Passages of the sentence that the prompt does not say."""
+    added: tuple[str, ...]
+    """Words of the prompt that the sentence does not say."""
     messages: tuple[Message, ...]
     """What the language model is sent, of ``stages`` in its last step; none without one."""
     tokens: int | None
@@ -96,23 +111,36 @@ class RunPreview(BaseModel):
 
 
 async def preview_of(plan: RunPlan) -> RunPreview:
-    """Return what the run of ``plan`` would send and ask; loads, draws and pays for nothing."""
+    """Return what the run of ``plan`` would send and ask; loads, draws and pays for nothing.
+
+    A sentence that a language model is to read is read by the rules. Raises ``CaptionError`` where
+    these cannot.
+    """
     profile, scene = plan.profile, plan.scene
+    if plan.unread is not None and plan.unread.problem:
+        raise CaptionError(plan.unread.problem)
     facts = plan.options.form.facts(scene)
     reader = _reader(profile, plan.settings)
-    told, messages = await _prompt(plan, reader)
-    prompt = None if told is None else told.prompt
+    abilities = _abilities(plan)
+    told, messages = await _prompt(plan, reader, abilities.languages if abilities else ("en",))
+    avoids = abilities is not None and abilities.negative_prompt
+    prompt = None if told is None else without_excluded(told.prompt, scene, avoids)
+    changes = changes_of(scene, prompt or "", plan.options.negative_prompt)
     count = None if prompt is None else reader.count(prompt)
     coverage = coverage_of(profile, facts, settings=plan.settings)
     own = reports_itself(profile)
     writes = profile.composer in CHAT_COMPOSERS
     return RunPreview(
         scene=scene,
+        reader=_reader_of(plan),
         profile=profile.name,
         backend=f"{profile.backend.kind}:{profile.backend.model}",
         composer=profile.composer,
         chat=profile.chat if writes else None,
         prompt=prompt,
+        negative_prompt=plan.options.negative_prompt if avoids else "",
+        lost=() if prompt is None else changes.lost,
+        added=() if prompt is None else changes.added,
         messages=messages,
         tokens=None if count is None else count.tokens,
         estimated=count is not None and count.estimated,
@@ -133,6 +161,43 @@ async def preview_of(plan: RunPlan) -> RunPreview:
         outside="" if coverage.complete else coverage.text,
         options=plan.options.model_dump(mode="json"),
     )
+
+
+def _reader_of(plan: RunPlan) -> str:
+    if plan.unread is not None:
+        return f"rules; the run asks {plan.profile.chat} to read it (--with llm does now)"
+    reading = plan.reading
+    if reading is None:
+        return ""
+    return reading.model if reading.reader == "llm" else f"rules: {reading.problem}"
+
+
+def _abilities(plan: RunPlan) -> BackendFeatures | Family | None:
+    """Return what the image model takes, as far as is known without it."""
+    from scenewright.core.ports.backend import BackendError
+    from scenewright.runs.model_factory.profiles import backend_of
+
+    spec = plan.profile.backend
+    try:
+        if spec.kind != LOCAL_BACKEND:
+            return _caps_of(spec, plan.settings).features(spec.size)
+        return backend_of(spec, plan.settings).features
+    except BackendError:
+        # Its weights are not on this machine: the row of its family says it.
+        from scenewright.providers.hub.needs import known_repositories
+        from scenewright.tools.backends.families import known_families
+
+        entry = known_repositories().get(spec.model)
+        return known_families().get(entry.pipeline or "") if entry is not None else None
+
+
+def _caps_of(spec: BackendSpec, settings: Settings) -> ImageCaps:
+    """Return the abilities of an image API's model, which needs no key; raises ``BackendError``."""
+    from scenewright.tools.backends.image_models import image_caps_of
+
+    account = settings.account(spec.kind)
+    limits = spec.limits_over(account.models.get(spec.model))
+    return image_caps_of(account.provider, spec.model, limits)
 
 
 def _work(plan: RunPlan) -> tuple[float, float] | None:
@@ -202,11 +267,11 @@ def _cascade(profile: Profile) -> str:
 
 
 async def _prompt(
-    plan: RunPlan, reader: PromptReader
+    plan: RunPlan, reader: PromptReader, languages: tuple[str, ...]
 ) -> tuple[Wording | None, tuple[Message, ...]]:
     profile, scene = plan.profile, plan.scene
     if profile.composer not in CHAT_COMPOSERS:
-        composer = composer_of(profile, plan.settings, reader.room)
+        composer = composer_of(profile, plan.settings, reader.room, languages=languages)
         return await compose_with_origin(
             composer, scene, round_seed(plan.options.seed, 0, "candidate")
         ), ()
@@ -229,11 +294,9 @@ def _reader(profile: Profile, settings: Settings) -> PromptReader:
     spec = profile.backend
     if spec.kind != LOCAL_BACKEND:
         from scenewright.core.ports.backend import BackendError
-        from scenewright.tools.backends.image_models import image_caps_of
 
-        account = settings.account(spec.kind)
         try:
-            caps = image_caps_of(account.provider, spec.model, account.models.get(spec.model))
+            caps = _caps_of(spec, settings)
         except BackendError:
             return PromptReader((), None)
         return PromptReader((), caps.features(spec.size).prompt_tokens)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from scenewright.config.profiles import (
@@ -25,8 +26,10 @@ from scenewright.config.profiles import (
     reached_by,
 )
 from scenewright.config.settings import Settings
+from scenewright.core.ports.backend import BackendError
 from scenewright.providers.hub.cache import pull_commands, survey
 from scenewright.providers.hub.needs import needs_of, size_words
+from scenewright.providers.hub.single_file import SingleFile, is_file
 from scenewright.runs.model_factory.local_models import LIBRARIES
 
 _DRAWING = 1.1
@@ -99,6 +102,12 @@ def memory_needed(profile: Profile, main: int, cuda: int = 0) -> dict[str, Any] 
     from scenewright.tools.backends.memory import usable
 
     sizes = [need.known_bytes() for need in needs_of(profile, judges=False, report_judges=False)]
+    spec = profile.backend
+    if spec.kind == LOCAL_BACKEND and is_file(spec.model):
+        try:
+            sizes.append(SingleFile.read(Path(spec.model).expanduser()).known_bytes)
+        except BackendError:
+            return None
     if not sizes or None in sizes:
         return None
     weights = sum(size for size in sizes if size is not None)

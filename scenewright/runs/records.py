@@ -9,6 +9,7 @@ from typing import get_args
 from pydantic import Field
 
 from scenewright.core.facts import Answer, Fact, ScoreCard
+from scenewright.core.intent import Passage
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel
 from scenewright.graphs.correcting import kept_round
@@ -81,6 +82,10 @@ class RoundRecord(FrozenModel):
     """What the candidate was drawn from."""
     prompt_author: PromptAuthor | None = None
     """Who wrote it; none where a strategy's instruction took its place, and in runs of before."""
+    lost: tuple[Passage, ...] = Field(default=(), exclude_if=lambda lost: not lost)
+    """Passages of the person's sentence that it does not say."""
+    added: tuple[str, ...] = Field(default=(), exclude_if=lambda added: not added)
+    """Words that it says and the sentence does not."""
     seed: int
     """Its seed."""
     image: str
@@ -166,6 +171,8 @@ class RunResult(FrozenModel):
     """The round that is kept; none before the first image was judged."""
     stop_reason: StopReason | None
     """Why the run stopped; none if it is not over."""
+    limit: str = ""
+    """Which limit ended it, with its figures; empty: none did."""
     totals: dict[str, float]
     """images, seconds, tokens_in, tokens_out, usd, judge_calls, cached."""
     first_round: int = 0
@@ -269,6 +276,7 @@ def result_of(events: Iterable[Event], folder: Path) -> RunResult:
         best_round=finished.best_round if finished is not None else kept_round(events),
         first_round=scenes[-1].round,
         stop_reason=finished.reason if finished is not None else None,
+        limit=finished.limit if finished is not None else "",
         paused=is_paused(events),
         warnings=warnings_of(events),
         totals=totals,
@@ -322,6 +330,8 @@ def _round(drawn: Generated, events: list[Event], facts: tuple[Fact, ...]) -> Ro
         round=drawn.round,
         prompt=drawn.request.prompt,
         prompt_author=_author(said),
+        lost=said.lost if said is not None else (),
+        added=said.added if said is not None else (),
         seed=drawn.request.seed,
         image=drawn.image,
         strategy=plan.strategy if plan is not None else "",

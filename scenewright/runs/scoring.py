@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PIL import Image
+from pydantic import Field
 
 from scenewright.agents.panel.cascade import check_cascade, guarantee_in
 from scenewright.agents.panel.panel import Panel, able_judges, check_apart
-from scenewright.agents.parsers.rules import scene_of
-from scenewright.config.profiles import Profile
+from scenewright.agents.parsers.unread import warn_of
+from scenewright.config.profiles import Profile, SentenceReader
 from scenewright.config.settings import (
     Settings,
     find_profile,
@@ -29,7 +30,7 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel
 from scenewright.graphs.eventlog import EventLog
-from scenewright.graphs.events import Answered, Role
+from scenewright.graphs.events import Answered, Role, SentenceReading
 from scenewright.graphs.reporting import Reporting, reporting_of, version_changes
 from scenewright.graphs.state import CheckContext, LoopOptions
 from scenewright.graphs.verify import build_verify
@@ -38,6 +39,7 @@ from scenewright.runs.coverage import coverage_of
 from scenewright.runs.folder import RunError
 from scenewright.runs.model_factory.profiles import RunJudges, build_judges
 from scenewright.runs.options import ModelOverrides
+from scenewright.runs.reading import ReadScene, read_scene
 from scenewright.runs.records import JudgeAnswers, by_judge
 
 if TYPE_CHECKING:
@@ -60,7 +62,15 @@ class Score(FrozenModel):
     answers: tuple[JudgeAnswers, ...]
     """Each judge's answers."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the judges cannot answer; empty: nothing."""
+    """What of the scene the judges cannot answer, and why a language model did not read it."""
+    reading: SentenceReading | None = Field(default=None, exclude_if=lambda read: read is None)
+    """How the sentence was read; None where no language model was asked."""
+
+    @property
+    def usd(self) -> float:
+        """Cost of the judges and of the reading in US dollars."""
+        answered = sum(answer.usd for said in self.answers for answer in said.answers)
+        return answered + (0.0 if self.reading is None else self.reading.usd)
 
 
 def check_judges(
@@ -142,9 +152,10 @@ def swapped(image: object, scene: object) -> bool:
 
 async def score(
     image: Image.Image | str | os.PathLike[str],
-    scene: SceneGraph | str | Path,
+    scene: SceneGraph | ReadScene | str | Path,
     profile: str | Profile | None = None,
     *,
+    reader: SentenceReader | None = None,
     judges: Sequence[Judge] | None = None,
     report_judges: Sequence[Judge] | None = None,
     realism: bool = False,
@@ -155,20 +166,26 @@ async def score(
 ) -> Score:
     """Ask the judges of ``profile`` every fact of ``scene`` about ``image``.
 
-    ``image`` is a picture or a file. Facts whose object is absent are void and not asked. With
-    ``realism`` they are asked as well how real each object looks. With ``self_report`` the judges
-    that would steer a loop report too, and :attr:`Score.reporting` says so.
+    ``image`` is a picture or a file. A sentence is read by the profile's language model where it
+    has one, else by rules; ``reader`` chooses. Facts whose object is absent are void and not asked.
+    With ``realism`` they are asked as well how real each object looks. With ``self_report`` the
+    judges that would steer a loop report too, and :attr:`Score.reporting` says so.
     Raises ``ImageError`` for a wrong image, ``RunError`` for an empty scene or swapped arguments,
     the readers' and the models' errors, and those of :func:`panel_for`.
     """
     if swapped(image, scene):
         raise RunError("the picture and the scene are swapped: score(image, scene)")
-    graph = scene if isinstance(scene, SceneGraph) else scene_of(scene)
-    if not graph:
-        raise RunError("the scene has no objects: name at least one, for example 'red ball'")
     settings = settings or load_settings()
     if not isinstance(profile, Profile):
         profile = find_profile(profile or settings.profile, settings)
+    read = scene
+    if not isinstance(read, ReadScene):
+        read = await read_scene(read, profile, settings, reader=reader)
+        if not isinstance(scene, SceneGraph):
+            warn_of(read.scene)
+    graph = read.scene
+    if not graph:
+        raise RunError("the scene has no objects: name at least one, for example 'red ball'")
     if self_report:
         profile = self_reporting(profile)
     picture = (
@@ -242,7 +259,12 @@ async def score(
         facts=facts,
         loop=context.card(0),
         report=context.card(0, "report") if both else None,
-        warnings=(*((covered.text,) if covered.text else ()), *version_changes(asked)),
+        warnings=(
+            *read.warnings,
+            *((covered.text,) if covered.text else ()),
+            *version_changes(asked),
+        ),
+        reading=read.reading,
         reporting=reporting_of(asked),
         answers=by_judge(asked, order),
     )

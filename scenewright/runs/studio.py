@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, NotRequired, TypedDict
 
 from langgraph.graph import END, START, StateGraph
@@ -22,13 +21,15 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from pydantic import ValidationError
 
-from scenewright.agents.parsers.rules import read_text
+from scenewright.config.profiles import SentenceReader
+from scenewright.config.settings import find_profile, load_settings
 from scenewright.core.formats import dump_scene, loads_scene
 from scenewright.core.validation import first_problem
 from scenewright.graphs.errors import EditError
 from scenewright.graphs.events import Edit, Event
 from scenewright.runs.api import execute, refine
 from scenewright.runs.plan import plan_again
+from scenewright.runs.reading import ReadScene, read_scene
 from scenewright.runs.records import RunResult
 
 HOW = (
@@ -46,6 +47,9 @@ class StudioInput(TypedDict):
     file that a client names."""
     profile: NotRequired[str]
     """Name of a profile; by default that of the settings."""
+    reader: NotRequired[SentenceReader | None]
+    """Parser of a sentence: ``llm`` or ``rules``; by default the profile's language model where it
+    has one."""
     rounds: NotRequired[int]
     """Most candidates drawn; 3 if not given."""
     seed: NotRequired[int]
@@ -75,8 +79,11 @@ class StudioOutput(TypedDict):
 
     unread: list[UnreadPassage]
     """Passages of the sentence that are not part of the scene; told before anything is drawn."""
+    doubts: list[dict[str, Any]]
+    """What the sentence could mean otherwise, as ``POST /v1/parse`` tells it: the ``sentence`` of
+    a choice is a scene that can be read in one way only."""
     warning: str
-    """The same in one sentence; empty if all was read."""
+    """Both in one line, and why a language model did not read it; empty if all is sure."""
 
     image: str | None
     """Path of the kept image."""
@@ -97,8 +104,10 @@ class StudioOutput(TypedDict):
 
 
 class StudioState(StudioInput, StudioOutput):
-    """Input and output together, and what a person said."""
+    """Input and output together, what was read, and what a person said."""
 
+    read: dict[str, Any]
+    """The scene and how its sentence was read, as JSON data."""
     edit: dict[str, Any] | None
     """The edit with which the run is to go on, as JSON data; None where there is none."""
     edits: int
@@ -126,9 +135,18 @@ def build_studio() -> StateGraph[StudioState, None, StudioInput, StudioOutput]:
     return graph
 
 
-def _read(state: StudioState) -> dict[str, Any]:
-    found = read_text(state["scene"])
-    return {"unread": [asdict(passage) for passage in found.unread], "warning": found.warning}
+async def _read(state: StudioState) -> dict[str, Any]:
+    settings = load_settings()
+    profile = find_profile(state.get("profile") or settings.profile, settings)
+    reader = state.get("reader")
+    read = await read_scene(state["scene"], profile, settings, reader=reader, is_text=True)
+    found = read.scene
+    return {
+        "read": read.model_dump(mode="json"),
+        "unread": [passage.model_dump() for passage in found.intent.unread],
+        "doubts": [doubt.model_dump(mode="json") for doubt in found.doubts],
+        "warning": "; ".join((*read.warnings, *found.warnings)),
+    }
 
 
 async def _refine(state: StudioState, runtime: Runtime[None]) -> dict[str, Any]:
@@ -140,11 +158,10 @@ async def _refine(state: StudioState, runtime: Runtime[None]) -> dict[str, Any]:
         options: dict[str, Any] = {
             key: state[key] for key in ("rounds", "seed", "self_report") if key in state
         }
-        found = read_text(state["scene"])
-        if found.sentence:
-            options["sentence"] = found.sentence
-        result = await refine(found.scene, state.get("profile"), on_event=tell, **options)
-        return _output(result)
+        read = ReadScene.model_validate(state["read"])
+        if read.reading is not None:
+            options["reading"] = read.reading
+        return _output(await refine(read.scene, state.get("profile"), on_event=tell, **options))
     try:
         result = await execute(plan_again(state["folder"], edit=_edit(said)), on_event=tell)
     except EditError as error:
@@ -196,5 +213,5 @@ def _output(result: RunResult) -> dict[str, Any]:
         "loop_score": result.loop_card.sgscore if result.loop_card is not None else None,
         "report_score": result.report_card.sgscore if result.report_card is not None else None,
         "reporting": result.reporting.kind,
-        "missing": dump_scene(missing, "triplets").strip() if missing else "",
+        "missing": dump_scene(missing.graph, "triplets").strip() if missing else "",
     }

@@ -17,12 +17,12 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.routing import Match
 
-from scenewright.agents.parsers.unread import Passage
 from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings
 from scenewright.core.facts import FactError
 from scenewright.core.formats import FormatError
 from scenewright.core.images import ImageError
+from scenewright.core.intent import Passage
 from scenewright.core.ports.backend import BackendError
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.scene import SceneError

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from PIL import Image, ImageDraw
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic.config import JsonDict
 
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.layout import Region
-from scenewright.core.validation import problem_in_words
+from scenewright.core.validation import RequestModel, problem_in_words
 
 PREVIEW_SIDE = 256
 """Longest side, in pixels, of a picture that goes to a language model."""
@@ -37,7 +37,7 @@ class ToolError(ValueError):
     """What a tool could not do, and what to do instead, for the language model that called it."""
 
 
-class Arguments(BaseModel):
+class Arguments(RequestModel):
     """Base of all tools' arguments: unknown names are errors, so that none is lost in silence.
 
     The first lines of a class and of its fields are what the language model is told of them.
@@ -109,6 +109,10 @@ class GenerateImage(_Drawing):
     """Words to draw from; empty: the composer's description of the whole scene."""
 
 
+_FACT_IDS: JsonDict = {"items": {"type": "string", "maxLength": 700}}
+"""Schema of ids of facts, which hold names of a scene."""
+
+
 class RefineWithReference(_Drawing):
     """Draw the scene again, led by the best picture so far and by a picture of what it lacks.
 
@@ -116,8 +120,8 @@ class RefineWithReference(_Drawing):
     not verified yet are verified before.
     """
 
-    facts: list[str] = Field(default=[], max_length=200)
-    """Ids of the missing facts to repair; empty: all that are missing."""
+    facts: list[str] = Field(default=[], max_length=200, json_schema_extra=_FACT_IDS)
+    """Ids of missing facts to repair; empty: all."""
     weight_best: float | None = Field(default=None, ge=0.0, le=2.0)
     """Weight of the best picture (λ0 of Scene-Bench Eq. 5); by default the profile's."""
     weight_missing: float | None = Field(default=None, ge=0.0, le=2.0)
@@ -265,8 +269,8 @@ class VerifyFacts(Arguments):
 
     image: str = Field(default="newest", max_length=40)
     """Id of the picture (r0, r1), best or newest."""
-    facts: list[str] = Field(default=[], max_length=200)
-    """Ids of the facts that the reply tells of; empty: all. All are asked in any case."""
+    facts: list[str] = Field(default=[], max_length=200, json_schema_extra=_FACT_IDS)
+    """Ids of facts to tell of; empty: all. All are asked in any case."""
 
 
 class Accept(Arguments):

@@ -14,7 +14,7 @@ from PIL import Image
 from benchmarks.chaos_cluster import Again, Notes, asked_again, figures_of, plan_of
 from scenewright.core.images import ImageStore
 from scenewright.mock_providers.accounts import Request
-from scenewright.providers.sdk_clients import CallKeys, identified, identify
+from scenewright.providers.sdk_clients import CallKeys, identify, paying
 
 
 def request(
@@ -64,7 +64,7 @@ async def test_the_step_is_found_by_the_key_that_its_request_carries() -> None:
     from scenewright.providers.sdk_clients import HEADER, request_digest
 
     sent = httpx2.Request("POST", "http://lab/v1/x", content=b"{}")
-    with identified("one:draw"), CallKeys().sending():
+    with paying("one", "draw"), CallKeys().sending():
         await identify(sent)
     asked = request_digest("POST", "/v1/x", "", b"{}")
     seen = Request("painter", sent.headers[HEADER], asked, 1.0, True)

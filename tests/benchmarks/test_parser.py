@@ -235,7 +235,7 @@ def test_a_caption_without_objects_counts_as_saying_nothing() -> None:
 
 def test_a_declined_caption_is_unscored_and_counted() -> None:
     prompts = [
-        Prompt("x_1", "a dog without a hat", facts("entity - whole (dog)")),
+        Prompt("x_1", "no dog and no hat", facts("entity - whole (dog)")),
         Prompt("x_3", "a cat", facts("entity - whole (cat)")),
     ]
     figures = measure(prompts, 20)
@@ -293,6 +293,17 @@ def test_captions_of_factual_are_read_with_their_graphs(tmp_path: Path) -> None:
     assert stated_by(dogs.graph).counts == {"dogs": 2}
     with pytest.raises(DatasetError, match="has neither"):
         load_captions(tmp_path / "nowhere")
+
+
+def test_development_splits_are_figures_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "random_dev.csv").write_text(
+        "image_id,region_id,caption,scene_graph\n"
+        '1,3,a man in a red hat .,"( man , wear , hat ) , ( hat , is , red )"\n'
+    )
+    figures = measure_factual(load_captions(tmp_path), 20)
+    assert figures["factual.random_dev.set_match"]["mean"] == 1.0
+    assert figures["factual.random_dev.f1.macro"]["mean"] == 1.0
+    assert figures["factual.short.captions"] == 0
 
 
 def test_a_set_match_has_all_facts_and_none_too_many(tmp_path: Path) -> None:

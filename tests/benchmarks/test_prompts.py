@@ -92,7 +92,7 @@ def test_prompts_past_clips_77_tokens_are_read_to_their_end(published: list[Scen
     for composer in (SentenceComposer(), TripletComposer()):
         prompts = composed(composer, published)
         counts = [reader.count(prompt) for prompt in prompts]
-        assert sum(count.tokens > 75 for count in counts) > 10, "some are longer than one chunk"
+        assert sum(count.tokens > 75 for count in counts) > 5, "some are longer than one chunk"
         assert not any(count.dropped for count in counts)
         for scene, prompt, count in zip(published, prompts, counts, strict=True):
             assert not dropped_facts(scene, facts_of(scene), prompt, count.read)
@@ -104,7 +104,7 @@ def test_a_model_that_reads_77_tokens_gets_no_more_and_what_is_left_out_is_told(
     reader = PromptReader((), 75)
     assert reader.room is not None
     long = [scene for scene in published if not reader.room.holds(sentences(scene))]
-    assert len(long) > 10
+    assert len(long) > 5
     told = [sentences_within(scene, reader.room) for scene in long]
     assert not any(reader.count(prompt).dropped for prompt, _ in told)
     assert any(unsaid for _, unsaid in told)

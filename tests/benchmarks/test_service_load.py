@@ -45,7 +45,7 @@ async def test_a_number_that_is_not_heard_is_lost(numbers: tuple[int, ...], lost
 
     app.state.service = _Quiet()
     seen = Load()
-    async with serving(app) as url, httpx2.AsyncClient(base_url=url) as client:
+    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as client:
         await watch(client, "run", seen)
     assert seen.lost == lost
     # What happened before the client listened was not late.

@@ -13,9 +13,16 @@ from typer.testing import CliRunner, Result
 
 from scenewright.cli.main import app
 from scenewright.config.profiles import BUILT_IN
+from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.evals.studies.xtc.base import UnifiedModel
 from scenewright.evals.studies.xtc.config import load_xtc_config
-from tests.evals.studies.xtc.unified_doubles import SCENES, ScriptedUnified, World, recolored
+from tests.evals.studies.xtc.unified_doubles import (
+    SCENES,
+    KnowingExtractor,
+    ScriptedUnified,
+    World,
+    recolored,
+)
 
 CONFIG = """\
 name = "trial"
@@ -49,8 +56,6 @@ def run(*arguments: object) -> Result:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with a set, a configuration and an extractor that knows."""
-    from tests.evals.studies.xtc.unified_doubles import KnowingExtractor
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         "scenewright.evals.studies.xtc.config.extractor_of",
@@ -112,6 +117,29 @@ def test_what_is_unscored_has_an_exit_code_and_a_reason(
     assert found.exit_code == 1
     assert "pink: 13 facts unscored" in found.stdout
     assert "the drawing failed: RuntimeError: out of paint" in found.stdout
+
+
+def test_no_retry_is_advised_where_none_can_succeed(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FewWords(KnowingExtractor):
+        vocabulary = ClosedVocabulary(predicates=("above",))
+
+    reader = FewWords(WORLD)
+    monkeypatch.setattr("scenewright.evals.studies.xtc.config.extractor_of", lambda *given: reader)
+    for retry in ((), ("--retry",)):
+        found = run("run", "trial.toml", "--quiet", *retry)
+        assert found.exit_code == 1
+        assert "the predicate 'left of' is outside its vocabulary" in found.stdout
+        assert "--retry" not in found.stdout
+        assert "no other try could score them" in found.stdout
+        # What was read of a picture stays: there is nothing else to be read in it.
+        assert reader.looks == 2
+    reader.failing = lambda scene: len(scene.objects) == 2
+    found = run("run", "trial.toml", "--quiet", "--out", "other")
+    unscored = sum(map(int, re.findall(r"(\d+) facts unscored", found.stdout)))
+    (advised,) = re.findall(r"--retry tries (\d+) of them again", found.stdout)
+    assert 0 < int(advised) < unscored
 
 
 @pytest.mark.parametrize(

@@ -142,3 +142,19 @@ def test_a_class_that_no_judge_knows_is_refused(folder: Path) -> None:
     assert code == 2
     assert "do not know the word 'heron'; name judges that know any words" in output
     assert "--wording" not in output
+
+
+def test_a_limit_that_an_unknown_price_breaks_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    judged = ("--judges", "openai:gpt-of-tomorrow", "--schema", folder / "s.toml")
+    commands = (
+        ("real-bench", "score", folder / "red dog", *judged, "--store", folder / "a.db"),
+        ("real-bench", "filter", folder / "red dog", *judged, "--top", 1, "--out", folder / "kept"),
+    )
+    for command in commands:
+        done = CliRunner().invoke(app, [*map(str, command)])
+        told = " ".join(done.output.split())
+        assert done.exit_code == 2
+        assert told.count("no price is known for openai:gpt-of-tomorrow") == 1

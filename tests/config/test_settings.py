@@ -282,3 +282,8 @@ def test_what_a_profile_says_of_itself_is_not_inherited() -> None:
     assert find_profile("mine", told).about == ""
     own = load_settings(profiles={"mine": {"extends": "miniature", "about": "Mine."}})
     assert find_profile("mine", own).about == "Mine."
+
+
+def test_like_in_a_profile_is_told_the_right_word() -> None:
+    with pytest.raises(SettingsError, match=r"write extends = 'sdxl' to start from a profile"):
+        find_profile("mine", load_settings(profiles={"mine": {"like": "sdxl"}}))

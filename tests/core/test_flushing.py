@@ -18,7 +18,7 @@ from scenewright.core.flushing import Flusher, in_thread
 
 
 def until(found: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not found():
         assert time.monotonic() < end
         time.sleep(0.005)
@@ -154,7 +154,7 @@ class _Slow:
 
 
 async def _told(slow: _Slow, word: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while word not in slow.told:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 

@@ -16,10 +16,18 @@ from scenewright.core.facts import (
     State,
     Verdict,
     assign_verdicts,
+    dependencies,
     missing_graph,
     settled,
 )
-from scenewright.core.questions import distinguishing_keys, facts_of, instance_order
+from scenewright.core.questions import (
+    PROTOCOLS,
+    Protocol,
+    distinguishing_keys,
+    facts_of,
+    instance_order,
+    object_fact_id,
+)
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.graphs.correcting import apply_missing_graph
 from scenewright.providers import fact_digest
@@ -205,6 +213,33 @@ def test_strict_facts_have_no_parents_and_are_never_void() -> None:
     ]  # fmt: skip
     card = ScoreCard.of(facts, Panel().verdicts(facts, {"a": answers}))
     assert card.sgscore == 0.5, "a relation that is right counts though its objects were missed"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_dependencies_are_told_under_every_protocol(protocol: Protocol) -> None:
+    facts = facts_of(GUITARIST, protocol)
+    kinds = {fact.id: fact.kind for fact in facts}
+    found = dependencies(facts)
+    assert list(found) == list(kinds)
+    for fact in facts:
+        ends = [end for end in (fact.subject, fact.target) if end is not None]
+        wanted = [] if fact.kind == "object" else [object_fact_id(end) for end in ends]
+        assert list(found[fact.id]) == wanted
+    # They gate where the protocol says so, and nowhere else.
+    gated = {fact.id: fact.parents for fact in facts}
+    assert gated == (found if protocol == "grounded" else dict.fromkeys(found, ()))
+
+
+@pytest.mark.parametrize("graph", [GUITARIST, RIDER_AND_PLAYER])
+def test_no_dependency_changes_a_strict_verdict(graph: SceneGraph) -> None:
+    """Every set of answers gives the verdicts that were said, also of unsure objects."""
+    facts = facts_of(graph, "scene-bench")
+    for said_yes in itertools.product((0.0, 0.45, 1.0), repeat=len(facts)):
+        verdicts = {
+            fact.id: said(fact, "yes" if p > 0.5 else "no", p)
+            for fact, p in zip(facts, said_yes, strict=True)
+        }
+        assert ScoreCard.of(facts, verdicts.values()).verdicts == tuple(verdicts.values())
 
 
 def test_both_protocols_share_the_answers_to_the_same_question() -> None:

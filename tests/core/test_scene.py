@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from scenewright.core.intent import Choice, Count, Doubt, Exclusion, Intent, Passage
 from scenewright.core.scene import (
+    COMPOSED,
     Attributes,
     Relation,
     SceneError,
@@ -298,3 +300,48 @@ def test_attributes_are_an_ordered_immutable_mapping() -> None:
         first["mood"]
     with pytest.raises(TypeError):
         first["color"] = "blue"  # type: ignore[index]
+
+
+SAID = Intent(
+    sentence="two dogs and a ball, furtively",
+    unread=(Passage(start=21, end=30, text="furtively", reason="not understood"),),
+    doubts=(
+        Doubt(
+            kind="count",
+            start=0,
+            end=8,
+            text="two dogs",
+            question="two in all, or more?",
+            choices=(Choice(label="two", sentence="exactly two dogs and a ball"),),
+        ),
+    ),
+)
+
+
+def test_what_its_sentence_leaves_open_is_told_until_the_graph_is_changed() -> None:
+    unread = "not checked: 'furtively' (characters 21 to 30: not understood)"
+    read = DOGS.said_as(SAID)
+    assert read.warnings == (
+        unread,
+        "not sure: 'two dogs': two in all, or more? (read as: two)",
+    )
+    assert (read.title, read.doubts) == (SAID.sentence, SAID.doubts)
+    edited = read.subgraph(["dog.1", "ball.1"])
+    assert (edited.title, edited.doubts, edited.warnings) == ("", (), (unread, COMPOSED))
+    # A list of triplets names a run and says no prompt.
+    listed = DOGS.model_copy(update={"intent": Intent(sentence="dog; ball")})
+    assert (listed.title, listed.sentence) == ("dog; ball", "")
+    assert DOGS.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "intent",
+    [
+        Intent(exclusions=(Exclusion(name="hat", text="without a hat", of="cat.1"),)),
+        Intent(counts=(Count(objects=("dog.1", "cat.1"), kind="exact", number=2),)),
+    ],
+)
+def test_an_intent_names_objects_of_its_scene(intent: Intent) -> None:
+    data = DOGS.model_dump(mode="json") | {"intent": intent.model_dump(mode="json")}
+    with pytest.raises(ValidationError, match=r"'cat\.1' is not an object of the scene"):
+        SceneGraph.model_validate(data)

@@ -113,3 +113,22 @@ def test_every_fact_of_a_scene_has_a_sentence(scene: SceneGraph) -> None:
             assert fact.statement[0] == fact.statement[0].upper()
             assert fact.statement.endswith(".")
             assert (fact.id, fact.question) in {(one.id, one.question) for one in facts}
+
+
+def test_attributes_read_as_clauses() -> None:
+    scene = SceneGraph(
+        objects=(
+            SceneObject(id="a", name="chicken", attributes=Attributes({"state": "work out"})),
+            SceneObject(id="b", name="sign", attributes=Attributes({"text": "KEEP OFF"})),
+            SceneObject(id="c", name="dog", attributes=Attributes({"state": "sit"})),
+            SceneObject(id="d", name="dog", attributes=Attributes({"state": "sit"})),
+            SceneObject(id="e", name="Mona Lisa"),
+        )
+    )
+    assert list(fact_sentences(scene).values())[4:] == [
+        "There is Mona Lisa.",
+        "The chicken is working out.",
+        'The sign says "KEEP OFF".',
+        "There is a dog that is sitting.",
+        "There are at least two dogs that are sitting.",
+    ]

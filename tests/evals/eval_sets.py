@@ -67,9 +67,9 @@ def scripted(book: CallBook | None = None, **backend: object) -> EvalModelOverri
 
 
 def config(**fields: object) -> EvalConfig:
-    """A configuration of the scripted models; by one protocol, unless ``fields`` say otherwise."""
+    """A configuration of the scripted models."""
     plain = {"name": "trial", "dataset": {"name": "listed"}, "concurrency": 3}
-    return EvalConfig.model_validate({**plain, "side_by_side": False, **fields})
+    return EvalConfig.model_validate({**plain, **fields})
 
 
 def written(folder: Path) -> dict[str, int]:

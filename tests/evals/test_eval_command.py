@@ -25,6 +25,7 @@ about = "Four scenes."
 backends = ["lab"]
 conditions = ["triplets"]
 seeds = [0, 1]
+side_by_side = true
 limit_usd = 0.0
 [dataset]
 name = "table"

@@ -81,7 +81,7 @@ def test_a_profile_that_reports_itself_has_the_judges_of_its_loop_as_a_panel() -
 async def test_a_self_report_is_labelled_in_manifest_summary_and_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = config(panels=OWN, allow_loop_judges=True)
+    asked = config(panels=OWN, allow_loop_judges=True, side_by_side=True)
     items = ListedSet(scene_items(1))
     found = await run_eval(asked, tmp_path / "e", given=scripted(), dataset=items)
     # Both protocols are judged by the same models.

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.panel import Panel
@@ -23,7 +22,7 @@ from scenewright.runs.folder import RunError
 from scenewright.runs.report.content import page_content
 from scenewright.runs.report.record import read_run
 from scenewright.runs.scoring import score
-from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 
 SCENE = "red ball on table; dog left of table"
 FACTS = facts_of(load_scene(SCENE))
@@ -132,7 +131,7 @@ async def test_a_run_that_was_cut_off_between_the_stages_goes_on(tmp_path: Path)
     cut = asyncio.create_task(
         run_of(tmp_path / "cut", book, judges=[Named("a", book, level), slow])
     )
-    await asyncio.wait_for(asked.wait(), 30)
+    await asyncio.wait_for(asked.wait(), 60)
     cut.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cut
@@ -191,7 +190,7 @@ async def test_with_a_risk_the_bounds_are_those_of_the_calibration(tmp_path: Pat
 async def test_judges_that_the_cascade_does_not_know_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="local:a is not among them"):
         await run_of(tmp_path / "run", judges=[Named("x"), Named("y")])
-    picture = Image.new("RGB", (16, 16), (100, 0, 0))
+    picture = painted((16, 16), (100, 0, 0))
     with pytest.raises(SettingsError, match="does not fit the judges"):
         await score(picture, SCENE, profile(), judges=[Named("x")], report_judges=[])
 
@@ -208,13 +207,13 @@ async def test_one_model_under_two_names_cannot_report_what_it_steered(tmp_path:
     }
     with pytest.raises(SettingsError, match="local:a and local:c are the same model"):
         await run_of(tmp_path / "run", **judges)
-    picture = Image.new("RGB", (16, 16), (100, 0, 0))
+    picture = painted((16, 16), (100, 0, 0))
     with pytest.raises(SettingsError, match="cannot both steer"):
         await score(picture, SCENE, profile(), **judges)
 
 
 async def test_a_card_of_a_score_has_intervals(tmp_path: Path) -> None:
-    picture = Image.new("RGB", (16, 16), (100, 0, 0))
+    picture = painted((16, 16), (100, 0, 0))
     plain = profile(cascade=None)
     found = await score(
         picture,

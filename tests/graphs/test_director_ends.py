@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 
 from scenewright.agents.chat.scripted import scripted_chat
@@ -46,31 +47,76 @@ from tests.graphs.directing import (
 BOX = [0.25, 0.25, 0.75, 0.5]
 
 
+UNKNOWN_TOOL = ("paint_masterpiece", {"size": "large"})
+BAD_ARGUMENTS = [
+    ("generate_image", {"prompt": 7, "colour": "red"}),
+    ("generate_image", {}),
+    ("look", {"image": "r99"}),
+    ("look", {"box": [0.9, 0.1, 0.2, 4]}),
+    ("inpaint", {"box": "everywhere"}),
+    ("accept", {"image": ["r0"]}),
+]
+
+
 @pytest.mark.parametrize(
-    ("script", "reason"),
+    ("chat", "reason"),
     [
-        ("endless", "budget"),
-        ("silent", "gave_up"),
-        ("echo", "gave_up"),
-        ("refusal", "gave_up"),
-        ("unknown-tool", "accepted"),
-        ("bad-arguments", "accepted"),
+        (played(DRAW, ("look", {})), "budget"),
+        (played("I am thinking about it."), "gave_up"),
+        (scripted_chat("refusal"), "gave_up"),
+        (played(UNKNOWN_TOOL, DRAW, VERIFY, ACCEPT), "accepted"),
+        (played(*BAD_ARGUMENTS, DRAW, VERIFY, ACCEPT), "accepted"),
     ],
+    ids=["endless", "silent", "refusal", "unknown-tool", "bad-arguments"],
 )
 async def test_whatever_the_model_does_the_run_ends_with_a_judged_picture(
-    tmp_path: Path, script: str, reason: str
+    tmp_path: Path, chat: BaseChatModel, reason: str
 ) -> None:
-    budget = Budget(tool_calls=14)
-    events = await direct(
-        tmp_path / "run", scripted_chat(script), budget=budget, composer=planner()
-    )
+    events = await direct(tmp_path / "run", chat, budget=Budget(tool_calls=14), composer=planner())
     finished = end(events)
     assert finished.reason == reason
     assert finished.loop_card.fact_recall is not None
     assert len([tool for tool, _ in calls(events) if tool]) <= 14
-    if script == "refusal":
+    if chat._llm_type == "scenewright-scripted":
         assert len(of(events, Replied)) == 1
         assert "declined" in of(events, ToolCalled)[0].outcome
+
+
+PAIR = [DRAW, VERIFY]
+UNREADABLE = AIMessage(
+    "", invalid_tool_calls=[{"name": "look", "args": "{box", "id": "x", "error": "no JSON"}]
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason", "replies"),
+    [
+        ((PAIR,), "rounds", 3),
+        (([DRAW, REFINE, VERIFY],), "rounds", 2),
+        ((PAIR, [REFINE, ("look", {"question": "What is left of the table?"})]), "rounds", 3),
+        ((DRAW, VERIFY, ACCEPT), "accepted", 3),
+        ((PAIR, [ACCEPT, VERIFY]), "accepted", 2),
+        ((UNKNOWN_TOOL,), "gave_up", 3),
+        ((ACCEPT,), "gave_up", 3),
+        (([ACCEPT, VERIFY],), "gave_up", 3),
+        ((UNREADABLE,), "gave_up", 3),
+        ((("look", {"image": "r99"}),), "gave_up", 3),
+        (("Let me think.",), "gave_up", 3),
+        ((DRAW, "The picture is fine.", ACCEPT), "accepted", 3),
+        ((UNKNOWN_TOOL, UNKNOWN_TOOL, DRAW, UNKNOWN_TOOL, UNKNOWN_TOOL, ACCEPT), "accepted", 6),
+    ],
+)
+async def test_a_run_that_is_over_asks_nothing_more(
+    tmp_path: Path, lines: tuple[Any, ...], reason: str, replies: int
+) -> None:
+    events = await direct(tmp_path / "run", played(*lines), composer=planner(), rounds=2)
+    assert (end(events).reason, len(of(events, Replied))) == (reason, replies)
+    assert end(events).loop_card.fact_recall is not None
+
+
+async def test_arguments_that_cannot_be_read_are_told_why(tmp_path: Path) -> None:
+    events = await direct(tmp_path / "run", played(UNREADABLE, DRAW, ACCEPT), composer=planner())
+    assert "not a JSON object: Expecting property name" in of(events, ToolCalled)[0].outcome
 
 
 async def test_words_without_an_end_are_told_as_that(tmp_path: Path) -> None:
@@ -166,7 +212,7 @@ async def test_calls_that_share_an_id_are_told_apart(tmp_path: Path) -> None:
         ({"rounds": 2}, (DRAW,), "rounds", 2),
         ({"budget": Budget(tool_calls=3)}, (DRAW,), "budget", 3),
         ({"budget": Budget(tool_calls=2)}, ([DRAW] * 5,), "budget", 2),
-        ({"budget": Budget(usd=0.25)}, (DRAW,), "budget", 3),
+        ({"budget": Budget(usd=0.25)}, (DRAW,), "budget", 2),
         ({"budget": Budget(tokens=100)}, (DRAW, VERIFY), "budget", 1),
     ],
 )
@@ -275,6 +321,8 @@ async def test_odd_characters_and_numbers_do_not_break_the_log(tmp_path: Path) -
     )
     chat = played(odd, DRAW, ("accept", {"image": "\ud800" * 9}), ACCEPT)
     events = await direct(tmp_path / "run", chat)
-    assert [ok for _, ok in calls(events)] == [False, True, False, True]
+    # JSON has null for a number that is none, and null is not given.
+    assert [ok for _, ok in calls(events)] == [True, True, False, True]
     (reply,) = of(read_events(tmp_path / "run" / "events.jsonl"), Replied, turn=0)
     assert reply.message["content"] == "half ? \x00"
+    assert reply.message["tool_calls"][0]["args"] == {"prompt": "a ? b", "why": None}

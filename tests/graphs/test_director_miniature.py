@@ -44,3 +44,33 @@ async def test_every_tool_works_on_the_miniature(tmp_path: Path) -> None:
     drawn = of(events, Generated, purpose="candidate")
     assert len({event.image for event in drawn}) == len(drawn)
     assert all(plan.strategy == "director" for plan in of(events, Planned))
+
+
+async def test_a_look_is_answered_in_one_way_or_not_at_all(tmp_path: Path) -> None:
+    """The same question in other words has the same answer; what was never learnt has none."""
+    run_models = await build_run_models(BUILT_IN["miniature"])
+    questions = (
+        "Is there a ball in the image?", "Is there a ball?", "Does the image show a ball?",
+        "Is there no ball?", "Does the ball look at the table?",
+    )  # fmt: skip
+    events = await direct(
+        tmp_path / "run",
+        played(
+            ("generate_image", {}),
+            *(("look", {"question": question}) for question in questions),
+            ("accept", {}),
+        ),
+        scene="red ball on green table",
+        backend=run_models.backend,
+        composer=run_models.composer,
+        judges=run_models.loop_judges[:1],
+        report=run_models.report_judges[:1],
+        steps=3,
+    )
+    told = [json.loads(event.outcome) for event in of(events, ToolCalled) if event.tool == "look"]
+    assert [one["question"] for one in told] == list(questions)
+    known, other = told[:3], told[3:]
+    assert {one["answer"] for one in known} <= {"yes", "no"}
+    assert len({(one["answer"], one["probability"]["yes"]) for one in known}) == 1
+    assert [one["answer"] for one in other] == [None, None]
+    assert all(one["reason"].startswith("cannot say") for one in other)

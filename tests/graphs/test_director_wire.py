@@ -65,8 +65,8 @@ async def test_a_director_behind_any_provider_draws_repairs_and_accepts(
     ("script", "reason"),
     [
         ("endless", "rounds"),
-        ("unknown-tool", "budget"),
-        ("bad-arguments", "budget"),
+        ("unknown-tool", "gave_up"),
+        ("bad-arguments", "gave_up"),
         ("refusal", "gave_up"),
         ("echo", "gave_up"),
     ],

@@ -19,7 +19,7 @@ from scenewright.runs.api import refine
 from scenewright.runs.folder import EVENTS, IMAGES, MANIFEST
 from scenewright.runs.report.record import read_run
 from scenewright.runs.report.render import render_run
-from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 from tests.graphs.strategies.situations import round_context
 
 SCENE = "red ball on table; dog left of table"
@@ -27,7 +27,7 @@ SCENE = "red ball on table; dog left of table"
 
 def picture(red: int, size: tuple[int, int] = (40, 24)) -> Image.Image:
     """A picture of that quality for the scripted judges."""
-    return Image.new("RGB", size, (red, 10, 20))
+    return painted(size, (red, 10, 20))
 
 
 def half(size: tuple[int, int] = (40, 24)) -> Image.Image:

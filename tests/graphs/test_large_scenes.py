@@ -18,18 +18,19 @@ def test_the_size_of_a_scene_is_that_of_its_data() -> None:
 
 
 async def test_large_ones_are_worked_out_one_by_one_while_the_loop_goes_on() -> None:
-    go, at_work, most = threading.Event(), 0, 0
+    begun, go, at_work, most = threading.Event(), threading.Event(), 0, 0
 
     def slow(number: int) -> tuple[int, int]:
         nonlocal at_work, most
         at_work += 1
         most = max(most, at_work)
-        assert go.wait(30)
+        begun.set()
+        assert go.wait(60)
         at_work -= 1
         return number, threading.get_ident()
 
     waiting = [asyncio.create_task(worked_out(LARGE + 1, slow, number)) for number in range(3)]
-    await asyncio.sleep(0.05)
+    assert await asyncio.to_thread(begun.wait, 60)
     # The loop goes on, and small ones take no thread.
     assert await worked_out(LARGE, threading.get_ident) == threading.get_ident()
     go.set()

@@ -24,7 +24,7 @@ from scenewright.runs.api import refine
 from scenewright.runs.folder import RunError
 from scenewright.runs.records import RunResult
 from scenewright.runs.scoring import score
-from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge, ScriptedRealism
+from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge, ScriptedRealism, painted
 
 SCENE = "red ball on table; dog left of table"
 FACTS = QuestionForm(realism=True).facts(load_scene(SCENE))
@@ -451,11 +451,10 @@ def test_realism_that_falls_silent_does_not_make_a_picture_better() -> None:
 
 
 async def test_a_single_picture_is_scored_with_realism(tmp_path: Path) -> None:
-    from PIL import Image
 
     profile: Profile = MINIATURE
     found = await score(
-        Image.new("RGB", (16, 16), (255, 100, 0)),
+        painted((16, 16), (255, 100, 0)),
         SCENE,
         profile,
         judges=[ScriptedJudge("a", level=stated_level)],

@@ -170,9 +170,12 @@ async def test_stops_when_patience_is_gone(tmp_path: Path) -> None:
         (Budget(images=3), 2, 3),
         (Budget(images=6), 3, 5),
         (Budget(tokens=50), 1, 1),
-        (Budget(tokens=170), 2, 3),
+        (Budget(tokens=170), 1, 1),
+        (Budget(tokens=300), 2, 3),
         (Budget(usd=0.9), 1, 1),
-        (Budget(usd=2.5), 2, 3),
+        (Budget(usd=2.5), 1, 1),
+        (Budget(usd=3.0), 2, 3),
+        (Budget(usd=4.5), 2, 3),
     ],
 )
 async def test_budgets(tmp_path: Path, budget: Budget, rounds: int, images: int) -> None:
@@ -182,6 +185,12 @@ async def test_budgets(tmp_path: Path, budget: Budget, rounds: int, images: int)
     assert (result.stop_reason, len(result.rounds)) == ("budget", rounds)
     assert result.totals["images"] == images
     assert result.totals["usd"] == images
+    # The first round has models that expect nothing; no later one goes over a limit.
+    (most,) = budget.model_dump(exclude_none=True, exclude={"tool_calls"}).values()
+    used = {**result.totals, "tokens": result.totals["tokens_in"] + result.totals["tokens_out"]}
+    (name,) = budget.model_dump(exclude_none=True, exclude={"tool_calls"})
+    assert rounds == 1 or used[name] <= most
+    assert f"{most:g}" in result.limit.replace(".00", "")
 
 
 async def test_a_budget_of_time_ends_the_run_after_a_round(tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ async def test_a_scene_is_refined_with_its_progress(host: Host, url: str) -> Non
     )
     assert image.dtype == torch.float32
     assert image.shape == (1, 16, 16, 3)
-    async with httpx2.AsyncClient(base_url=url) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         run = (await client.get(f"/v1/refinements/{page.rpartition('/')[2]}")).json()
     assert run["status"] == "finished"
     assert run["request"]["seed"] == 5
@@ -216,7 +216,7 @@ async def test_an_interruption_cancels_the_run(host: Host, url: str) -> None:
     working = asyncio.create_task(
         execute(host, "ScenewrightRefine", scene="dog", seed=HELD, server=url, rounds=2)
     )
-    async with httpx2.AsyncClient(base_url=url) as client, asyncio.timeout(20):
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client, asyncio.timeout(60):
         run = await standing(client, "running")
         await until(lambda: bool(host.progress))
         host.interrupted = True
@@ -228,7 +228,7 @@ async def test_an_interruption_cancels_the_run(host: Host, url: str) -> None:
 async def test_a_run_that_takes_too_long_is_cancelled(newer: Host, url: str) -> None:
     with pytest.raises(RuntimeError, match="longer timeout"):
         await execute(newer, "ScenewrightRefine", scene="dog", seed=HELD, server=url, timeout=1)
-    async with httpx2.AsyncClient(base_url=url) as client, asyncio.timeout(20):
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client, asyncio.timeout(60):
         await standing(client, "cancelled")
 
 
@@ -238,7 +238,7 @@ async def test_a_paused_run_is_waited_for(newer: Host, url: str, held: asyncio.E
             newer, "ScenewrightRefine", scene="A red ball and a blue dog", seed=HELD, server=url
         )
     )
-    async with httpx2.AsyncClient(base_url=url) as client, asyncio.timeout(30):
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client, asyncio.timeout(60):
         await standing(client, "running")
         await until(lambda: bool(newer.progress))
         run = await standing(client, "running")
@@ -254,6 +254,8 @@ async def test_a_paused_run_is_waited_for(newer: Host, url: str, held: asyncio.E
 async def test_every_picture_is_scored_for_itself(host: Host, url: str) -> None:
     good = torch.full((16, 16, 3), 1.0)
     bad = torch.zeros((16, 16, 3))
+    # Something is drawn on both.
+    good[-1, -1], bad[-1, -1] = 0.0, 1.0
     scores, reports, missing, warnings = await asyncio.to_thread(
         host.execute,
         "ScenewrightScore",

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
+from scenewright.providers import caller
 from tests.mock_providers.asking import Client
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reply that comes without an end is given up after two timeouts."""
+    monkeypatch.setattr(caller, "TOTAL_TIMEOUTS", 2)
 
 
 @pytest.fixture(scope="package")

@@ -15,29 +15,29 @@ from scenewright.providers.caller import Caller
 from scenewright.providers.retry import Backoff
 from tests.mock_providers.asking import picture
 
-HANGING = frozenset({Fault.TIMEOUT, Fault.SLOW_DRIP})
+HANGING = frozenset({Fault.TIMEOUT, Fault.SLOW_DRIP, Fault.STREAM_STALL, Fault.KEEP_ALIVE})
 """Faults that only the caller's own timeout ends; the others are told before any timeout."""
 STREAM_FAULTS = frozenset(
     {Fault.STREAM_CUT, Fault.STREAM_STALL, Fault.STREAM_ERROR, Fault.BAD_PARTIAL, Fault.NO_PARTIALS}
-)
-"""Faults that only a stream of partial images shows."""
-HARMLESS = frozenset({Fault.SHUFFLED, Fault.NO_PROBABILITY}) | STREAM_FAULTS
-"""Faults whose answers are right however often they come."""
+) | {Fault.STREAM_UNENDED, Fault.KEEP_ALIVE}
+"""Faults that only a stream shows."""
+HARMLESS = frozenset({Fault.SHUFFLED, Fault.NO_PROBABILITY, Fault.SLOW_DRIP}) | STREAM_FAULTS
+"""Faults whose answers are right however often they come. What drips too slowly is worked on, and
+comes at once when it is requested again under its key."""
 HANGING_TIMEOUT, TIMEOUT, ATTEMPTS = 0.6, 20.0, 3
 NO_REPLY = {
     Fault.SERVER_ERROR: r"500.*after 3 attempts",
     Fault.UNAVAILABLE: r"503.*after 3 attempts",
     Fault.OVERLOADED: r"529.*after 3 attempts",
-    Fault.RATE_LIMITED: r"429.*patience",
+    Fault.RATE_LIMITED: r"429.*retry budget",
     Fault.TIMEOUT: r"no reply within 0.6 s \(after 2 attempts\)",
-    Fault.SLOW_DRIP: r"no reply within 0.6 s \(after 2 attempts\)",
     Fault.DROP: r"no connection.*after 3 attempts",
 }
 """What is said of faults that never pass and leave nothing to read, whatever was asked."""
 NO_DECISION = {
     **NO_REPLY,
-    Fault.TRUNCATED_JSON: r"malformed reply: no JSON.*after 3 attempts",
-    Fault.INVALID_JSON: r"malformed reply: no JSON.*after 3 attempts",
+    Fault.TRUNCATED_JSON: r"malformed reply: no JSON.*the same answer came twice",
+    Fault.INVALID_JSON: r"malformed reply: no JSON.*the same answer came twice",
     Fault.EMPTY: r"no usable answer: the reply does not answer it",
     Fault.OUTSIDE_OPTIONS: r"no usable answer: gave the probability 1.7",
 }

@@ -44,7 +44,7 @@ def test_it_serves_until_it_is_told_to_stop(ending: signal.Signals) -> None:
         process.send_signal(ending)
         told += process.stdout.read()
         errors = process.stderr.read()
-        process.wait(timeout=30)
+        process.wait(timeout=60)
     assert process.returncode == 0, errors
     assert f"OPENAI_BASE_URL={url[0]}/v1" in told
     assert f"ANTHROPIC_BASE_URL={url[0]} " in told
@@ -64,6 +64,9 @@ def test_a_public_host_must_be_meant(host: str) -> None:
     ("arguments", "told"),
     [
         (["--fault", "nothing=0.1"], "there are 500, 503"),
+        (["--like", "ollma"], "there are openrouter"),
+        (["--shape", "nothing"], "there are rate-limit-in-200"),
+        (["--model", "mine=nobody"], "write NAME=MODEL with one of judge-a"),
         (["--fault", "500=2"], "between 0 and 1"),
         (["--fault", "500"], "KIND=SHARE"),
         (["--fault", "500=0.7", "--fault", "503=0.7"], "sum"),

@@ -16,7 +16,6 @@ from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.vision import Detection
 from scenewright.core.questions import facts_of
-from scenewright.evals.runner.forecast import expected_of
 from scenewright.evals.runner.judging import JudgePanel, judge_picture
 from scenewright.evals.studies.peers.direct_scoring import MARKS, DirectScore, OptionRater
 from scenewright.evals.studies.peers.question_metrics import (
@@ -31,6 +30,7 @@ from scenewright.evals.studies.real.real_scorer import Picture, RealScorer, scor
 from scenewright.evals.studies.real.schema import AttributeSchema, SchemaAttribute, classes_of
 from scenewright.evals.studies.xtc.models import JudgeUnderstander, Vocabulary
 from scenewright.evals.studies.xtc.questions import questions_of
+from scenewright.graphs.limits import expected_of
 from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers import AnswerStore
 from scenewright.providers.caller import Caller

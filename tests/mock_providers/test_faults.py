@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.mock_providers import Fault, MockError, MockSettings, ThreadedMockProviders
-from scenewright.mock_providers.faults import ABOUT, Chance, FaultPlan, parse_faults
+from scenewright.mock_providers.faults import Chance, FaultPlan, parse_faults
 from tests.mock_providers.asking import ROUTES, TWO, Client, answers_of, error_of, parts_of
 
 STATUS = {"500": 500, "503": 503, "529": 529, "rate_limited": 429}
@@ -88,7 +88,7 @@ def test_a_timeout_lasts_until_the_client_leaves(
     lab.order(Fault.TIMEOUT, 1, client.key)
     with pytest.raises(TimeoutError):
         client.ask(route, timeout=0.2)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (account := lab.report()["accounts"][client.key])["under_way"]:
         assert time.monotonic() < deadline, "the mock server holds on to a client that has left"
         time.sleep(0.01)
@@ -270,4 +270,4 @@ def test_shares_as_text() -> None:
 
 
 def test_every_fault_is_explained() -> None:
-    assert set(ABOUT) == set(Fault)
+    assert all(fault.about for fault in Fault)

@@ -25,7 +25,7 @@ RED = GenerationRequest(prompt="a red dog", seed=7)
 # What a fault that never passes says; a number of pictures other than one is no harm.
 REASONS = {
     **NO_REPLY,
-    Fault.RATE_LIMITED: r"429.*patience.*lower concurrent",
+    Fault.RATE_LIMITED: r"429.*retry budget.*lower concurrent",
     Fault.TIMEOUT: r"no reply within 0.6 s \(after 2 attempts\).*timeout in \[accounts.mine\]",
     Fault.TRUNCATED_JSON: r"damaged",
     Fault.INVALID_JSON: r"malformed reply",

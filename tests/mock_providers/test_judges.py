@@ -14,6 +14,7 @@ from scenewright.core.formats import load_scene
 from scenewright.core.questions import QuestionForm, facts_of
 from scenewright.miniature.painter import paint
 from scenewright.mock_providers import ThreadedMockProviders
+from scenewright.providers import ask, open_answers
 from scenewright.providers.caller import Caller
 from scenewright.runs.model_factory.profiles import judge_of
 from tests.mock_providers.asking import Client, answers_of, body, parts_of, sheet
@@ -44,7 +45,8 @@ async def test_probabilities_are_the_judges_own(lab: ThreadedMockProviders, clie
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
     options = dict(zip("ABCD", PLACES, strict=True))
-    text = sheet("Is there a dog in the image?", ("How is the dog related to the table?", options))
+    related = "What is the relationship between the dog and the table in the image?"
+    text = sheet("Is there a dog in the image?", (related, options))
     given = {"text": text, "image": buffer.getvalue(), "model": "judge-b", "timeout": 60.0}
     facts = [
         Fact(id="dog", kind="object", subject="dog", statement="dog", question=text_of(text, 0)),
@@ -96,6 +98,23 @@ async def test_a_sheet_changes_no_answer(lab: ThreadedMockProviders, key: str, s
     alone = await judge_of("local:miniature/judge-a").answer(image, facts)
     assert [answer.choice for answer in said] == [answer.choice for answer in alone]
     assert len({answer.state for answer in said}) == 2
+    await judge.aclose()
+    await caller.aclose()
+
+
+@pytest.mark.parametrize("there", [1, 2, 3])
+async def test_one_question_for_a_number_finds_what_one_for_each_finds(
+    lab: ThreadedMockProviders, key: str, there: int
+) -> None:
+    names = ["dog.1 on table", "dog.2 left of table", "dog.3 right of table"]
+    image = paint(load_scene("\n".join(names[:there]), format="triplets"), 3).image
+    facts = [f for f in QuestionForm().facts(load_scene("\n".join(names))) if f.kind == "object"]
+    caller = Caller("lab", priced=False)
+    judge = remote_judge("gemini", "judge-a", caller, api_key=key, base_url=lab.url)
+    assert judge.caps.counts
+    said = await ask(judge, "i", image, facts, store=open_answers(None, None))
+    alone = await judge_of("local:miniature/judge-a").answer(image, facts)
+    assert [answer.state for answer in said.answers] == [answer.state for answer in alone]
     await judge.aclose()
     await caller.aclose()
 

@@ -20,8 +20,9 @@ from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.store.ledger import Ledger
 from scenewright.miniature.painter import paint
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
-from scenewright.mock_providers import ThreadedMockProviders, box_relations, scripts
+from scenewright.mock_providers import ThreadedMockProviders, box_relations
 from scenewright.mock_providers import box_relations as looking
+from scenewright.mock_providers.tool_replies import TEXT_TOOLS
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import CallError
@@ -65,12 +66,12 @@ def test_the_lab_knows_the_words_of_its_models() -> None:
 
 
 def test_the_lab_knows_the_tools_of_the_prompts() -> None:
-    prompts = (
+    prompts = {
         text_stages.SYNONYMS_PROMPT,
         text_stages.CLASSES_PROMPT,
         text_stages.ATTRIBUTES_PROMPT,
-    )
-    assert tuple(load_prompt(name).tool for name in prompts) == scripts._TOOLS
+    }
+    assert prompts <= set(TEXT_TOOLS.values())
     assert load_prompt(one_stage.BOXES_PROMPT).tool == box_relations.RELATIONS_TOOL
 
 
@@ -160,17 +161,6 @@ async def test_synonyms_go_by_the_planners_table(
                 ledger, TextModel("x:y", one.chat), {"on": 5, "on top of": 2, "chasing": 1}
             )
     assert found.mapping == {"on top of": "on"}
-
-
-def test_boxes_decide_what_is_asked() -> None:
-    person = looking.Boxed("person.1", "person", (10, 10, 34, 48))
-    ball = looking.Boxed("ball.1", "ball", (30, 20, 50, 40))
-    far = looking.Boxed("hat.1", "hat", (100, 100, 120, 120))
-    inner = looking.Boxed("cat.1", "cat", (12, 12, 20, 20))
-    assert looking.contacts(person, far, 128) == ()
-    assert "holding" in looking.contacts(person, ball, 128)
-    assert "holding" not in looking.contacts(ball, person, 128)
-    assert looking.contacts(inner, person, 128)[0] == "inside"
 
 
 def test_boxes_are_read_wherever_they_stand() -> None:

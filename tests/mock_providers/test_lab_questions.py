@@ -59,9 +59,6 @@ async def test_questions_are_written_filtered_kept_and_answered(
     finally:
         await chat.aclose()
         await caller.aclose()
-    count = questions["How many dogs are there?"]
-    assert (count.options, count.expected, count.key) == (("1", "2", "3", "4"), "2", "counting")
-    assert questions["What color is the ball?"].expected == "red"
-    left = graph["Is the dog left of the ball?"]
-    assert (left.kind, left.predicate) == ("relation", "left of")
-    assert {graph[q].id for q in ("Is there a dog?", "Is there a ball?")} == set(left.parents)
+    assert {"Is there a dog?", "Is there a ball?", "Is there a table?"} == set(questions)
+    assert set(graph) == set(questions)
+    assert all(fact.expected == "yes" for fact in questions.values())

@@ -20,7 +20,7 @@ from scenewright.agents.judges.remote import (
     pair_fact,
     remote_judge,
 )
-from scenewright.agents.judges.sheet import of_two, sheet_of
+from scenewright.agents.judges.sheet import PAIR_PROMPT, sheet_of
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
@@ -176,7 +176,7 @@ def test_a_comparison_is_expected_to_take_both_pictures_and_its_own_instructions
 ) -> None:
     judge = served(lab, "gemini", image_tokens="tiles-258")
     both = judge.expected_pair(((64, 64), (768, 1536)), FACTS[:3])
-    sheet = of_two(sheet_of([pair_fact(fact) for fact in FACTS[:3]]))
+    sheet = sheet_of([pair_fact(fact) for fact in FACTS[:3]], prompt=PAIR_PROMPT)
     once = 258 + 2 * 258 + character_tokens(sheet.characters)
     assert both.calls == 2
     assert both.usage == Usage(2 * once, 2 * answer_tokens(3))

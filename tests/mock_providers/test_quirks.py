@@ -13,7 +13,7 @@ from scenewright.mock_providers import (
     ThreadedMockProviders,
     serving_thread,
 )
-from scenewright.mock_providers.quirks import ABOUT, Quirk, parse_quirks
+from scenewright.mock_providers.faults import Quirk, parse_quirks
 from tests.mock_providers.asking import ROUTES, Client, body
 from tests.mock_providers.talking import LOOK, heard, request, user
 
@@ -116,10 +116,10 @@ def test_quirks_of_all_are_told_and_taken_back() -> None:
         assert told["met"] == [
             {"kind": "no_pictures", "key": None}, {"kind": "endless", "key": "mine"}
         ]  # fmt: skip
-        assert told["kinds"] == {quirk.value: about for quirk, about in ABOUT.items()}
+        assert told["kinds"] == {quirk.value: quirk.about for quirk in Quirk}
         left = client.call("DELETE", "/lab/quirks").data
         assert left == [{"kind": "no_pictures", "key": None}]
         assert client.call("POST", "/lab/quirks", b'{"kind": "odd"}').status == 422
     with pytest.raises(MockError, match=r"'odd' .* there are string_choice, "):
         parse_quirks(["odd"])
-    assert set(ABOUT) == set(Quirk)
+    assert all(quirk.about for quirk in Quirk)

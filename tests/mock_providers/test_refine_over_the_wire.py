@@ -13,7 +13,9 @@ from scenewright.cli.main import app
 from scenewright.config.profiles import BackendSpec, Profile
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.ports.backend import BackendError
+from scenewright.graphs.errors import RunError
 from scenewright.graphs.events import Event, Generated, PartialImage
+from scenewright.graphs.state import Budget
 from scenewright.mock_providers import Fault, MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.runs.api import refine
 
@@ -132,8 +134,8 @@ def test_the_profile_openai_runs_whole_from_the_command_line(
     assert "openai:gpt-6-luna" in done.output
     assert Path("run/index.html").is_file()
     report = served.report()["accounts"][KEY]
-    # A prompt, a picture, two judges of the loop and one that reports.
-    assert (report["arrivals"], report["answered"]) == (5, 5)
+    # A reading, a prompt, a picture, two judges of the loop and one that reports.
+    assert (report["arrivals"], report["answered"]) == (6, 6)
     assert "warning" not in done.output
     assert KEY not in Path("run/events.jsonl").read_text() + done.output
 
@@ -153,7 +155,10 @@ def test_a_run_at_a_wrong_address_begins_anew_at_the_right_one(
     monkeypatch.setenv("OPENAI_BASE_URL", served.openai_url)
     done = CliRunner().invoke(app, command)
     assert done.exit_code in (0, 1), done.output
-    assert "warning" not in done.output
+    # The run is of what the rules read: that stays, and is told.
+    told = [line for line in done.output.splitlines() if line.startswith("warning")]
+    assert len(told) == 1
+    assert "did not read the sentence, the rules did" in told[0]
     log = [json.loads(line) for line in Path("run/events.jsonl").read_text().splitlines()]
     (composed,) = (event for event in log if event["type"] == "composed")
     assert (composed["author"], composed["problem"]) == ("model", "")
@@ -209,3 +214,35 @@ async def test_a_profile_that_asks_for_too_many_partial_images_is_refused(
     )
     with pytest.raises(BackendError, match="at most 3 partial images"):
         await refine(SCENE, given, out=tmp_path / "run", settings=settings)
+
+
+@pytest.mark.parametrize("strategy", ["feedback", "router"])
+@pytest.mark.parametrize("limit", [0.3, 0.9, 1.3])
+async def test_no_round_begins_that_a_limit_has_no_room_for(
+    settings: Settings, tmp_path: Path, strategy: str, limit: float
+) -> None:
+    judged = '["panel:instant"]\ninput = 20.0\noutput = 100.0\nas_of = 2026-11-01\n'
+    (tmp_path / "prices.toml").write_text(PRICES + judged)
+    given = profile(strategy).model_copy(update={"report_judges": ("panel:instant",)})
+    done = await refine(
+        "red ball left of blue house; green tree; yellow car",
+        given.model_copy(update={"judges": ("panel:other",)}),
+        out=tmp_path / "run",
+        rounds=6,
+        patience=6,
+        budget=Budget(usd=limit),
+        settings=settings,
+    )
+    assert 0 < done.totals["usd"] <= limit
+    if done.stop_reason == "budget":
+        assert f"of {limit:.2f} dollars are spent" in done.limit
+
+
+async def test_a_first_round_that_does_not_fit_is_refused_unpaid(
+    served: ThreadedMockProviders, settings: Settings, tmp_path: Path
+) -> None:
+    with pytest.raises(RunError, match=r"0\.00 of 0\.20 dollars are spent, what follows may take"):
+        await refine(
+            SCENE, profile(), out=tmp_path / "run", budget=Budget(usd=0.2), settings=settings
+        )
+    assert answered(served, KEY) == answered(served, JUDGES_KEY) == 0

@@ -16,8 +16,7 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from scenewright.mock_providers import MODELS, Fault, ThreadedMockProviders
-from scenewright.mock_providers.generator import IMAGE_MODELS
-from scenewright.mock_providers.models import instant
+from scenewright.mock_providers.models import IMAGE_MODELS, instant
 from scenewright.mock_providers.pictures import Pictures
 from scenewright.mock_providers.sheets import sheet_of
 from tests.mock_providers.asking import SCHEMA, TOOL, TWO, body, picture, sheet
@@ -262,8 +261,9 @@ async def test_errors_are_the_sdks_own_classes(lab: ThreadedMockProviders, key: 
             await two.messages.create(**body("messages"))
         assert overloaded.value.status_code == 529
         assert overloaded.value.type == "overloaded_error"
+        asked = body("messages", model="claude-opus-5-5")
         with pytest.raises(anthropic.BadRequestError, match="temperature"):
-            await two.messages.create(**body("messages"), extra_body={"temperature": 0})
+            await two.messages.create(**asked, extra_body={"temperature": 0})
         lab.order(Fault.DROP, 1, key)
         with pytest.raises(anthropic.APIConnectionError):
             await two.messages.create(**body("messages"))

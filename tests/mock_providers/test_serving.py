@@ -51,19 +51,19 @@ def test_it_ends_in_time_with_requests_under_way(fault: Fault | None) -> None:
                 lab.order(fault, 3)
             client = Client(lab.url, "mine")
             waiting = [pool.submit(client.ask, "chat", timeout=60) for _ in range(3)]
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while lab.report()["requests"] < 3:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             started = time.monotonic()
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < settings.drip_seconds / 10
         for future in waiting:
             # A drip may be hurried to its end; what hangs is cut off.
-            if fault is Fault.SLOW_DRIP and future.exception(timeout=20) is None:
+            if fault is Fault.SLOW_DRIP and future.exception(timeout=60) is None:
                 assert future.result().status == 200
             else:
                 assert isinstance(
-                    future.exception(timeout=20), (http.client.HTTPException, OSError)
+                    future.exception(timeout=60), (http.client.HTTPException, OSError)
                 )
     assert threads() == before
 
@@ -72,7 +72,7 @@ def test_a_client_that_leaves_is_no_answer() -> None:
     with serving_thread(MockSettings(latency=0.5)) as lab:
         with pytest.raises(TimeoutError):
             Client(lab.url, "mine").ask("chat", timeout=0.1)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while (account := lab.report()["accounts"]["mine"])["under_way"]:
             assert time.monotonic() < deadline
             time.sleep(0.02)

@@ -25,7 +25,15 @@ from scenewright.mock_providers.openai_text import OpenAIChat, OpenAIResponses
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.scripts import filled
 from scenewright.mock_providers.wire import ModelRequest, Wire
-from tests.mock_providers.asking import ROUTES, Client, Response, body, error_of, parts_of
+from tests.mock_providers.asking import (
+    ROUTES,
+    Client,
+    Response,
+    answers_of,
+    body,
+    error_of,
+    parts_of,
+)
 from tests.mock_providers.talking import COUNT, LOOK, heard, request, result, tokens, user
 
 WIRES: dict[str, Wire] = {
@@ -268,6 +276,19 @@ def test_the_poet_says_every_fact() -> None:
         assert said(client, "chat", [user(lines)], "script:poet", tools=())["text"] == (
             "a cat on a mat; a mat"
         )
+
+
+@pytest.mark.parametrize(
+    ("route", "model"),
+    [("chat", "gpt-5.4"), ("gemini", "gemini-3.8-flash"), ("messages", "claude-haiku-5-5")],
+)
+def test_a_model_that_judges_composes_too(client: Client, route: str, model: str) -> None:
+    asked = 'Describe it.\n```json\n{"label": "apple"}\n```\nOutput:'
+    assert said(client, route, [user(asked)], model, tools=())["text"] == "an apple"
+    found = client.ask(route, body(route, model=model))
+    assert answers_of(route, found.data)
+    alone = ask(client, route, [user(asked)], "judge-a")
+    assert (alone.status, "holds no image" in error_of(route, alone.data)[1]) == (400, True)
 
 
 @pytest.mark.parametrize("route", ROUTES)

@@ -11,18 +11,17 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
 from scenewright.core.facts import Answer
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
-from scenewright.providers import Answers, StoreBusy, ask, fact_digest, open_answers
-from tests.doubles import ScriptedJudge
+from scenewright.providers import Answers, ask, fact_digest, open_answers
+from tests.doubles import ScriptedJudge, painted
 from tests.evals.served_judges import ServedJudge, changing
 from tests.providers.postgres import database
 
 FACTS = facts_of(load_scene("red ball on table"))
-IMAGE = Image.new("RGB", (8, 8), (128, 0, 0))
+IMAGE = painted((8, 8), (128, 0, 0))
 YES = Answer(fact_id="o:x", judge_id="j", state="yes", probability=0.75, tokens_in=7)
 NO = Answer(fact_id="o:x", judge_id="j", state="no", reason='“none”: \\ " \n\t ♥')
 
@@ -128,18 +127,6 @@ async def test_a_store_of_an_earlier_release_knows_versions_by_its_answers(
     assert (judge.calls, {answer.model for answer in found.answers}) == (2, {"v2"})
 
 
-def test_without_waiting_it_is_done_or_busy(store: Answers) -> None:
-    for work in (
-        lambda: store.put("j", "i", [("d", YES)], "here", wait=False),
-        lambda: store.get("j", "i", ["d"], wait=False),
-    ):
-        try:
-            work()
-        except StoreBusy:
-            continue
-    assert set(store.get("j", "i", ["d"])) <= {"d"}
-
-
 async def test_one_pair_has_one_turn_and_others_do_not_wait(store: Answers) -> None:
     inside: list[str] = []
     most = 0
@@ -169,8 +156,8 @@ async def test_a_cancelled_waiter_leaves_the_turn_to_others(store: Answers, afte
     await asyncio.sleep(after)
     for waiter in (holder, *waiters[:2]):
         waiter.cancel()
-    await asyncio.wait_for(waiters[2], 5)
-    await asyncio.wait_for(take(0), 5)
+    await asyncio.wait_for(waiters[2], 60)
+    await asyncio.wait_for(take(0), 60)
     assert [waiter.cancelled() for waiter in waiters] == [True, True, False]
 
 

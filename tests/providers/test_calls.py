@@ -11,18 +11,17 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.flushing import Flusher
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import NO_RELATION, facts_of
-from scenewright.providers import AnswerStore, JudgeReply, StoreBusy, StoreError, ask, fact_digest
+from scenewright.providers import AnswerStore, JudgeReply, StoreError, ask, fact_digest
 from scenewright.providers.judge_calls import BY_LABEL
-from tests.doubles import ScriptedJudge
+from tests.doubles import ScriptedJudge, painted
 
 FACTS = facts_of(load_scene("red ball on table; dog left of table"))
-IMAGE = Image.new("RGB", (8, 8), (128, 0, 0))
+IMAGE = painted((8, 8), (128, 0, 0))
 HASH = "f" * 64
 
 
@@ -262,7 +261,7 @@ def test_a_power_cut_loses_nothing_that_was_put(store: AnswerStore) -> None:
     assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
-async def test_a_store_with_a_flusher_is_used_without_a_thread_and_loses_nothing(
+async def test_a_store_with_a_flusher_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "answers.sqlite"
@@ -270,11 +269,7 @@ async def test_a_store_with_a_flusher_is_used_without_a_thread_and_loses_nothing
     noted: list[Path] = []
     monkeypatch.setattr(flusher, "note", lambda *paths: noted.extend(paths))
 
-    async def no_thread(*_: object) -> None:
-        pytest.fail("woke a thread")
-
-    with closing(AnswerStore(path, flusher=flusher)) as store, monkeypatch.context() as alone:
-        alone.setattr(asyncio, "to_thread", no_thread)
+    with closing(AnswerStore(path, flusher=flusher)) as store:
         first = await put_to(ScriptedJudge(), store)
         assert noted == [path.with_name("answers.sqlite-wal")]
         assert noted[0].stat().st_size
@@ -294,14 +289,37 @@ async def test_who_must_wait_for_another_writer_waits_in_a_thread(tmp_path: Path
         closing(sqlite3.connect(path, isolation_level=None)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
-        answer = Answer(fact_id="o:x", judge_id="j", state="yes")
-        with pytest.raises(StoreBusy, match="another process"):
-            store.put("j", HASH, [("d", answer)], "here", wait=False)
         asking = asyncio.create_task(put_to(ScriptedJudge(), store))
         await asyncio.sleep(0.05)
         assert not asking.done()
         other.execute("COMMIT")
         assert not (await asking).cached
+        assert len(store) == len(FACTS)
+
+
+async def test_a_cancelled_task_ends_after_its_answers_are_stored(tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    answered = asyncio.Event()
+
+    def behave(judge: ScriptedJudge, facts: Sequence[Fact], answers: list[Answer]) -> object:
+        answered.set()
+        return answers
+
+    judge = ScriptedJudge(behave=behave)
+    with (
+        closing(AnswerStore(path)) as store,
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        asking = asyncio.create_task(put_to(judge, store))
+        await answered.wait()
+        await asyncio.sleep(0.05)
+        asking.cancel()
+        await asyncio.sleep(0.05)
+        assert not asking.done()
+        other.execute("COMMIT")
+        with pytest.raises(asyncio.CancelledError):
+            await asking
         assert len(store) == len(FACTS)
 
 

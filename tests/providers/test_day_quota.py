@@ -96,7 +96,7 @@ def test_a_call_is_lost_with_the_time_when_it_goes_on(at: Callable[[datetime], N
 
     told, sent = run(main())
     assert "goes on at 2026-11-24 00:00 UTC, in 12.0 h" in told
-    assert "of 60 s of patience 60 s are left" in told
+    assert "the retry budget (max_wait = 60 s) has 60 s left" in told
     assert sent == 1
 
 
@@ -242,7 +242,6 @@ async def test_accounts_and_days_are_counted_apart(
 def test_days_of_long_ago_are_dropped(own_cache: Path) -> None:
     sent = RequestCounter(own_cache)
     sent.take(("mine", "2020-01-01"), 5)
-    sent.close()
     assert RequestCounter(own_cache).sent(("mine", "2020-01-01")) == 0
 
 

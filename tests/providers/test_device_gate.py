@@ -12,7 +12,7 @@ import pytest
 
 from scenewright.providers.device_gate import DeviceGate, Stop, Stopped, gate_of
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 
 import httpx2
 import pytest
+from PIL import Image
 
+from scenewright.core.facts import Answer, Fact
+from scenewright.core.formats import load_scene
+from scenewright.core.ports.judge import unscored
+from scenewright.core.questions import facts_of
+from scenewright.providers import AnswerStore, ask
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import (
     Backoff,
@@ -16,8 +24,16 @@ from scenewright.providers.retry import (
     Transient,
     UnusableReply,
 )
-from scenewright.providers.sdk_clients import HEADER, identified, identify, request_digest
+from scenewright.providers.sdk_clients import (
+    HEADER,
+    identified,
+    identify,
+    paid_by,
+    paying,
+    request_digest,
+)
 from scenewright.providers.usage import Reply, Usage
+from tests.doubles import ScriptedJudge
 
 BUSY = Transient("HTTP 503")
 BROKEN = Transient("malformed reply", replied=True)
@@ -70,17 +86,77 @@ class Raised(Exception):
         self.what = what
 
 
-async def test_without_a_scope_there_is_no_key() -> None:
-    provider = Provider()
+async def test_where_nothing_pays_each_call_has_a_key_of_its_own_for_all_attempts() -> None:
+    provider = Provider(BUSY)
     await provider.ask()
-    with identified("run:step"), identified(""):
+    with identified("step"), paying(""), identified("step"):
         await provider.ask()
-    assert provider.keys == [None, None]
+    first, again, other = provider.keys
+    assert first == again != other
+    assert other is not None
+
+
+async def test_a_step_is_part_of_the_step_around_it_and_of_what_pays() -> None:
+    provider = Provider()
+    for nonce, outer, inner in [
+        ("a", "draw", "first"),
+        ("b", "draw", "first"),
+        ("a", "judge", "first"),
+        ("a", "draw", "second"),
+    ]:
+        with paying(nonce, outer), identified(inner):
+            await provider.ask()
+    with paying("b"), paying("a"), identified("draw"), identified("first"):
+        await provider.ask()
+    *told, again = provider.keys
+    assert len(set(told)) == 4
+    assert again == told[0]
+
+
+async def test_a_store_pays_with_the_same_keys_until_its_end(tmp_path: Path) -> None:
+    provider = Provider()
+
+    async def ask(*, cut_off: bool) -> None:
+        with AnswerStore(tmp_path / "answers.db") as store, paid_by(store):
+            await provider.ask()
+            if cut_off:
+                raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await ask(cut_off=True)
+    await ask(cut_off=False)
+    await ask(cut_off=False)
+    first, again, anew = provider.keys
+    assert first == again != anew
+
+
+class Asking(ScriptedJudge):
+    """Asks a provider, and can read nothing of its reply."""
+
+    provider: Provider
+
+    async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        await self.provider.ask(" ".join(fact.question for fact in facts))
+        return unscored(self.id, facts, "no answer")
+
+
+async def test_a_judge_that_is_served_by_another_version_is_asked_anew() -> None:
+    judge, store, image = Asking("a"), AnswerStore(None), Image.new("RGB", (8, 8))
+    judge.provider = Provider()
+    facts = facts_of(load_scene("red ball"))[:1]
+    for version in ("", "one", "one", "two"):
+        if version:
+            store.note_version(judge.fingerprint, version)
+        with paying("run:step"):
+            await ask(judge, "image", image, facts, store=store)
+    # A call that was under way when the first version was noted is the same after a kill.
+    first, noted, again, exchanged = judge.provider.keys
+    assert first == noted == again != exchanged
 
 
 async def test_what_is_fetched_has_no_key() -> None:
     provider = Provider()
-    with identified("run:step"):
+    with paying("run:step"):
         await provider.fetch()
     assert provider.keys == [None]
 
@@ -88,7 +164,7 @@ async def test_what_is_fetched_has_no_key() -> None:
 async def test_a_repeated_step_sends_the_same_key_and_every_other_one_another() -> None:
     provider = Provider()
     for scope, text in [("run:a", "dog?"), ("run:a", "dog?"), ("run:b", "dog?"), ("run:a", "cat?")]:
-        with identified(scope):
+        with paying(scope):
             await provider.ask(text)
     first, again, *others = provider.keys
     assert first == again
@@ -98,10 +174,10 @@ async def test_a_repeated_step_sends_the_same_key_and_every_other_one_another() 
 
 async def test_the_innermost_scope_counts() -> None:
     provider = Provider()
-    with identified("run:inner"):
+    with paying("run:inner"):
         await provider.ask()
-    with identified("run:outer"):
-        with identified("run:inner"):
+    with paying("run:outer"):
+        with paying("run:inner"):
             await provider.ask()
         await provider.ask()
     inner, again, outer = provider.keys
@@ -123,7 +199,7 @@ async def test_attempts_share_a_key_until_a_whole_reply_came(
     script: list[Decision | UnusableReply], keys: str
 ) -> None:
     provider = Provider(*script)
-    with identified("run:step"):
+    with paying("run:step"):
         await provider.ask()
     names: dict[str | None, str] = {}
     assert [names.setdefault(key, "abc"[len(names)]) for key in provider.keys] == list(keys)
@@ -131,31 +207,31 @@ async def test_attempts_share_a_key_until_a_whole_reply_came(
 
 async def test_after_a_kill_the_numbers_begin_again() -> None:
     provider = Provider(EMPTY, EMPTY)
-    with identified("run:step"):
+    with paying("run:step"):
         await provider.ask()
     told, provider.keys = provider.keys, []
     assert len(set(told)) == 3
     provider._script = [EMPTY, EMPTY]
-    with identified("run:step"):
+    with paying("run:step"):
         await provider.ask()
     assert provider.keys == told
 
 
 async def test_equal_calls_of_one_step_differ_one_after_the_other_and_side_by_side() -> None:
     provider = Provider()
-    with identified("run:step"):
+    with paying("run:step"):
         await provider.ask()
         await provider.ask()
     one_after_the_other, provider.keys = set(provider.keys), []
     assert len(one_after_the_other) == 2
-    with identified("run:step"):
+    with paying("run:step"):
         await asyncio.gather(provider.ask(), provider.ask())
     assert set(provider.keys) == one_after_the_other
 
 
 async def test_a_call_that_was_lost_leaves_its_key_to_the_next_one() -> None:
     provider = Provider(PermanentError("HTTP 401"))
-    with identified("run:step"):
+    with paying("run:step"):
         with pytest.raises(CallError):
             await provider.ask()
         await provider.ask()
@@ -165,7 +241,7 @@ async def test_a_call_that_was_lost_leaves_its_key_to_the_next_one() -> None:
 
 async def test_a_refusal_uses_its_key_up() -> None:
     provider = Provider(UnusableReply("refused", Usage(), retry=False))
-    with identified("run:step"):
+    with paying("run:step"):
         with pytest.raises(CallError):
             await provider.ask()
         await provider.ask()
@@ -187,7 +263,7 @@ async def test_the_boundary_of_a_form_does_not_count_and_its_content_does() -> N
         transport=transport, event_hooks={"request": [identify]}
     ) as client:
         for file in (b"picture", b"picture", b"other picture"):
-            with identified("run:step"):
+            with paying("run:step"):
                 await client.post("http://provider/edit", files={"image": ("a.png", file)})
     first, again, other = keys
     assert first == again != other

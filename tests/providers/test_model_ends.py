@@ -9,15 +9,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from scenewright.agents.judges.models import listed_ends
+from scenewright.agents.judges.models import caps_of, listed_ends
 from scenewright.cli.main import app
 from scenewright.config.accounts import BUILT_IN_ACCOUNTS, AccountSpec
-from scenewright.config.profiles import BUILT_IN, split_judge
+from scenewright.config.profiles import BUILT_IN, Profile, split_judge
 from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.providers.known_models import WARNING_DAYS, end_of, endings
 from scenewright.providers.usage import PriceTable
+from scenewright.tools.backends.image_models import image_caps_of
 
 WRITTEN = date(2026, 11, 23)
+API_PROFILES = [profile for profile in BUILT_IN.values() if profile.accounts]
+LEAST_DAYS = 14
+"""Days for which a built-in profile's models must be there yet."""
 SPRING = date(2027, 4, 2)
 SOON = date.today() + timedelta(days=9)
 
@@ -58,18 +62,34 @@ def test_a_server_of_ones_own_serves_what_it_likes_under_a_name() -> None:
     assert endings(["vllm:gpt-4o"], {"vllm": own}, today=WRITTEN) == []
 
 
-def test_no_built_in_profile_names_a_model_that_has_ended_or_ends_soon_and_all_have_prices() -> (
-    None
-):
+@pytest.mark.parametrize("profile", API_PROFILES, ids=lambda profile: profile.name)
+def test_a_built_in_profile_names_priced_models_that_are_there_for_two_weeks_from_today(
+    profile: Profile,
+) -> None:
+    """Fails by itself when an end comes near: name the successor in built_in_profiles.toml."""
     prices = PriceTable.load()
-    for profile in BUILT_IN.values():
-        specs = [*profile.judges, *profile.report_judges, *filter(None, (profile.chat,))]
-        if profile.backend.kind in BUILT_IN_ACCOUNTS:
-            specs.append(f"{profile.backend.kind}:{profile.backend.model}")
-        assert endings(specs, BUILT_IN_ACCOUNTS, today=WRITTEN) == []
-        for spec in specs:
-            name, model = split_judge(spec)
-            assert name not in BUILT_IN_ACCOUNTS or prices.price(name, model), spec
+    specs = [*profile.judges, *profile.report_judges, *filter(None, (profile.chat,))]
+    specs.append(f"{profile.backend.kind}:{profile.backend.model}")
+    ending = endings(specs, BUILT_IN_ACCOUNTS)
+    assert [one.text for one in ending if one.days <= LEAST_DAYS] == []
+    for spec in specs:
+        assert prices.price(*split_judge(spec)) is not None, spec
+
+
+@pytest.mark.parametrize("profile", API_PROFILES, ids=lambda profile: profile.name)
+def test_a_built_in_profile_asks_for_nothing_that_the_facts_refuse(profile: Profile) -> None:
+    asked = [(False, judge) for judge in (*profile.judges, *profile.report_judges)]
+    asked += [(True, profile.chat)] if profile.chat else []
+    for chats, spec in asked:
+        provider, model = split_judge(spec)
+        # Raises for an effort that the row refuses, and for log-probabilities while it thinks.
+        caps = caps_of(provider, model, chats=chats)
+        if caps.efforts and "none" not in caps.efforts:
+            assert (caps.api, caps.sampling, caps.logprobs) == ("responses", {}, False), spec
+    drawn = image_caps_of(profile.backend.kind, profile.backend.model)
+    assert profile.backend.quality in (None, *(drawn.qualities or ()))
+    assert profile.backend.complexity in (None, *(drawn.complexities or ()))
+    assert not {*profile.judges} & {*profile.report_judges}
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])

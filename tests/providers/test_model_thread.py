@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from functools import partial
 
 import pytest
 
-from scenewright.providers.device_gate import ModelThread, Stop
+from scenewright.providers.device_gate import DeviceGate, ModelThread, Stop, Stopped
 
 
 async def test_work_is_done_in_one_thread_in_the_order_in_which_it_came() -> None:
@@ -39,19 +40,22 @@ async def test_what_the_work_raises_is_raised() -> None:
 async def test_cancelling_sets_the_stop_of_that_work_alone() -> None:
     thread = ModelThread("painter")
     begun, stopped = threading.Event(), threading.Event()
+    gate = DeviceGate()
 
     def work(stop: Stop) -> None:
         begun.set()
-        with stop.waking(stopped):
-            assert stopped.wait(10)
+        with suppress(Stopped), gate.turn(stop):
+            pytest.fail("another one is at work")
+        stopped.set()
 
-    cancelled = asyncio.create_task(thread.run(work))
-    await asyncio.to_thread(begun.wait, 10)
-    other = asyncio.create_task(thread.run(Stop.is_set))
-    cancelled.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await cancelled
-    assert await other is False
+    with gate.turn(Stop()):
+        cancelled = asyncio.create_task(thread.run(work))
+        await asyncio.to_thread(begun.wait, 10)
+        other = asyncio.create_task(thread.run(Stop.is_set))
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert await other is False
     assert stopped.is_set()
     await thread.aclose()
 

@@ -12,17 +12,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from scenewright.core.facts import Answer
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
 from scenewright.providers import Answers, StoreError, ask, open_answers
-from tests.doubles import ScriptedJudge
+from tests.doubles import ScriptedJudge, painted
 from tests.providers.postgres import clients, cut_off, database
 
 FACTS = facts_of(load_scene("red ball on table"))
-IMAGE = Image.new("RGB", (8, 8), (128, 0, 0))
+IMAGE = painted((8, 8), (128, 0, 0))
 YES = Answer(fact_id="o:x", judge_id="j", state="yes")
 
 TURNS = """
@@ -86,8 +85,8 @@ async def test_a_turn_holds_for_other_processes_until_they_leave_or_die(
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    await asyncio.wait_for(waiting, 20)
-    process.communicate(timeout=20)
+    await asyncio.wait_for(waiting, 60)
+    process.communicate(timeout=60)
     assert process.returncode == (-signal.SIGKILL if killed else 0)
 
 
@@ -125,7 +124,7 @@ async def test_a_database_that_was_away_for_a_moment_loses_nothing(
 ) -> None:
     store.put("away", "i", [("d", YES)], "here")
     async with store.turn("away", "i"):
-        assert cut_off(url) >= 2
+        assert cut_off(url) >= 1
         store.put("away", "i", [("e", YES)], "here")
         assert set(store.get("away", "i", ["d", "e"])) == {"d", "e"}
         async with store.turn("away", "j"):
@@ -137,7 +136,7 @@ async def test_a_database_that_was_away_for_a_moment_loses_nothing(
             assert not waiting.done()
             waiting.cancel()
             await asyncio.wait({waiting})
-    await asyncio.wait_for(held(store, "away", "i"), 5)
+    await asyncio.wait_for(held(store, "away", "i"), 60)
 
 
 async def test_two_who_ask_together_pay_once(url: str) -> None:
@@ -169,10 +168,10 @@ def test_stores_of_a_process_share_connections_and_the_last_closes_them(url: str
         store.close()
     # The server notices a moment later; connections of the test before may have counted at first.
     for _ in range(200):
-        if clients(url) <= before:
+        if (left := clients(url)) <= before:
             break
         time.sleep(0.05)
-    assert clients(url) <= before
+    assert left <= before
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from scenewright.providers.retry import (
     Retries,
     Transient,
     classify_http,
+    rate_limit_reset,
     retry_after,
     unreachable,
 )
@@ -47,8 +48,14 @@ def test_rate_limits_are_bounded_by_patience_alone() -> None:
     assert waits(RateLimited("429", 10), attempts=1, max_wait=40) == [10, 10, 10, 10]
 
 
-def test_a_provider_that_always_says_at_once_is_not_asked_for_ever() -> None:
-    assert waits(RateLimited("429", 0), max_wait=5) == [1, 1, 1, 1, 1]
+@pytest.mark.parametrize("hint", [None, 0.0, 0.2])
+def test_no_hint_switches_the_backoff_off(hint: float | None) -> None:
+    assert waits(RateLimited("429", hint), max_wait=40) == [1, 2, 4, 8, 8, 8, 8]
+    retries = Retries(6, 600.0, Backoff(jitter=0.0))
+    refused = 0
+    while retries.after(RateLimited("429", hint)).wait is not None:
+        refused += 1
+    assert refused < 30
 
 
 @pytest.mark.parametrize("decision", [RateLimited("429", 30), Transient("503", 30)])
@@ -66,7 +73,7 @@ def test_a_wait_beyond_the_patience_ends_with_the_reason(
     assert failed.wait is None
     assert isinstance(failed.decision, kind)
     assert failed.decision.reason == (
-        "busy; the next attempt would be in 70 s, and of 100 s of patience 30 s are left"
+        "busy; the next attempt would be in 70 s; the retry budget (max_wait = 100 s) has 30 s left"
     )
 
 
@@ -87,9 +94,6 @@ def test_what_took_all_its_time_is_tried_once_more_at_most() -> None:
     retries = Retries(6, 100.0, STEADY)
     decisions = [late, Transient("503"), Transient("503"), late]
     assert [retries.after(one).wait for one in decisions] == [1, 2, 4, None]
-    retries = Retries(6, 100.0, STEADY)
-    assert retries.unusable("cut off", True, cut=True).wait == 0
-    assert retries.unusable("cut off", True, cut=True).wait is None
 
 
 def test_the_same_words_of_a_500_twice_are_final() -> None:
@@ -199,14 +203,16 @@ NOW = datetime(2026, 11, 1, 12, 0, 0, tzinfo=UTC)
     [
         ({}, None),
         ({"retry-after": "1.5"}, 1.5),
-        ({"retry-after": "-3"}, 0),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "0"}, None),
+        ({"retry-after-ms": "0", "retry-after": "1"}, 1),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),
         ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
         ({"retry-after-ms": "x", "retry-after": "1"}, 1),
         ({"retry-after": "Sun, 01 Nov 2026 12:00:30 GMT"}, 30),
-        ({"retry-after": "Sun, 01 Nov 2026 11:00:00 GMT"}, 0),
+        ({"retry-after": "Sun, 01 Nov 2026 11:00:00 GMT"}, None),
         (
             {
                 "retry-after": "Sun, 01 Nov 2026 13:00:30 GMT",
@@ -220,6 +226,38 @@ def test_reading_when_to_come_back(headers: dict[str, str], seconds: float | Non
     assert retry_after(headers, NOW) == seconds
 
 
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"reset-requests": "6m0s", "remaining-requests": "0"}, 360),
+        ({"reset-tokens": "17ms", "remaining-tokens": "0"}, 0.017),
+        ({"reset-tokens": "1h2m3.5s"}, 3723.5),
+        ({"reset-requests": "6m0s", "remaining-requests": "12"}, None),
+        ({"reset-requests": "1s", "reset-tokens": "7.66s"}, 7.66),
+        ({"reset": "30"}, 30),
+        ({"reset": str(int(NOW.timestamp()) + 45)}, 45),
+        ({"reset": str((int(NOW.timestamp()) + 45) * 1000), "remaining": "0"}, 45),
+        ({"reset": str(int(NOW.timestamp()) - 45)}, None),
+        ({"reset": "soon"}, None),
+        ({"reset": "-1"}, None),
+    ],
+)
+def test_reading_when_a_limit_is_reset(headers: dict[str, str], seconds: float | None) -> None:
+    found = {f"x-ratelimit-{name}": value for name, value in headers.items()}
+    assert rate_limit_reset(found, NOW) == pytest.approx(seconds)
+    decision = classify_http(429, {**found, "Retry-After": "2"}, "slow down")
+    assert isinstance(decision, RateLimited)
+    assert decision.retry_after == 2
+
+
+def test_a_reset_counts_where_nothing_else_is_said() -> None:
+    headers = {"X-RateLimit-Reset-Requests": "20s", "Retry-After": "0"}
+    decision = classify_http(429, headers, "slow down")
+    assert isinstance(decision, RateLimited)
+    assert decision.retry_after == 20
+
+
 @REPEATABLE
 @given(st.text())
 def test_any_text_of_a_header_is_read_without_an_error(text: str) -> None:
@@ -228,7 +266,7 @@ def test_any_text_of_a_header_is_read_without_an_error(text: str) -> None:
 
 
 @REPEATABLE
-@given(st.integers(0, 10**6))
+@given(st.integers(1, 10**6))
 def test_every_date_is_read_back(seconds: int) -> None:
     until = datetime.fromtimestamp(NOW.timestamp() + seconds, UTC)
     assert retry_after({"retry-after": format_datetime(until, usegmt=True)}, NOW) == seconds

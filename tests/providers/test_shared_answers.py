@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from scenewright import RunError, refine, score
 from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.runner.runner import run_eval
 from scenewright.providers import StoreError
-from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
 from tests.providers.postgres import database
 
@@ -59,7 +58,7 @@ async def test_a_second_run_of_the_same_pictures_pays_no_judge() -> None:
 async def test_scores_find_the_answers_of_others() -> None:
     book = CallBook()
     judge = ScriptedJudge("a", book)
-    picture = Image.new("RGB", (16, 16), (120, 0, 0))
+    picture = painted((16, 16), (120, 0, 0))
     first = await score(picture, SCENE, judges=[judge], report_judges=[])
     paid = asked(book)
     second = await score(picture, SCENE, judges=[judge], report_judges=[])

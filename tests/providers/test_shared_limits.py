@@ -20,7 +20,7 @@ from scenewright.config.accounts import AccountSpec
 from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import load_settings
 from scenewright.providers import shared_limits
-from scenewright.providers.limits import AccountLimits, Limits, Ticket, rate_plan
+from scenewright.providers.limits import OPEN_AFTER, AccountLimits, Limits, Ticket
 from scenewright.providers.retry import AccountPaused, Backoff
 from scenewright.providers.shared_limits import LimitsError, SharedLimits, gate_at
 from scenewright.runs.model_factory.local_models import Registry
@@ -58,7 +58,7 @@ def made(url: str, request: pytest.FixtureRequest) -> Iterator[Made]:
 
 
 async def enter(limits: SharedLimits, tokens: int = 0, max_wait: float = 5.0) -> Ticket:
-    return await asyncio.wait_for(limits.enter(tokens, ahead=False, max_wait=max_wait), 20)
+    return await asyncio.wait_for(limits.enter(tokens, ahead=False, max_wait=max_wait), 60)
 
 
 async def went(each: list[SharedLimits], calls: int) -> None:
@@ -87,7 +87,8 @@ async def test_all_together_keep_the_plan_of_one(
     url: str, made: Made, request: pytest.FixtureRequest, window: float
 ) -> None:
     bounds = Limits(requests_per_minute=2400, window=window)
-    plan = rate_plan(2400, window)
+    plan = bounds.rate_plan()
+    assert plan is not None
     await went([made(bounds) for _ in range(3)], 40)
     times = sent_at(url, request.node.name)
     assert len(times) == 40
@@ -229,7 +230,7 @@ async def test_a_process_holds_its_places_while_it_lives_and_no_longer(
     await asyncio.sleep(2.0)
     assert not waiting.done()
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     limits.leave(await waiting)
 
 
@@ -247,6 +248,33 @@ async def test_a_pause_holds_everybody_up(made: Made) -> None:
         await enter(two, max_wait=60)
     assert error.value.seconds == pytest.approx(3600, abs=10)
     assert two.paused() > 3000
+
+
+@pytest.mark.parametrize("hint", [0.0, 0.05])
+async def test_a_hint_shorter_than_the_backoff_does_not_count(made: Made, hint: float) -> None:
+    limits = made(Limits())
+    for _ in range(2):
+        ticket = await enter(limits)
+        limits.leave(ticket)
+        limits.refused(ticket, hint)
+    started = time.monotonic()
+    limits.leave(await enter(limits))
+    # The second backoff in a row, twice the first one.
+    assert time.monotonic() - started > 0.3
+
+
+async def test_one_request_tests_a_server_that_failed(made: Made) -> None:
+    limits = made(Limits())
+    for _ in range(OPEN_AFTER):
+        ticket = await enter(limits)
+        limits.leave(ticket)
+        limits.failed(ticket, "connection refused")
+    testing = await enter(limits)
+    assert testing.test
+    waiting = asyncio.create_task(enter(limits))
+    limits.leave(testing)
+    limits.answered(testing, 0)
+    assert not (await waiting).test
 
 
 async def test_refusals_of_one_burst_count_once_and_pauses_grow(made: Made) -> None:

@@ -6,12 +6,9 @@ model is far too small to be right: what it says is not looked at, only how it c
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,18 +19,17 @@ from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.model import AccountChat, stop_of
 from scenewright.agents.judges.decisions.judge import decision_judge
 from scenewright.agents.judges.models import caps_of
-from scenewright.agents.judges.openai import OpenAIWire
-from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.judges.reading import read_parts
 from scenewright.agents.judges.remote import remote_judge
-from scenewright.agents.judges.sheet import sheet_of
+from scenewright.agents.judges.sheet import TOOL, sheet_of
 from scenewright.core.facts import Fact
 from scenewright.providers.caller import Caller
+from scenewright.providers.clients.base import CompletionRequest, Message, OutputSchema
+from scenewright.providers.clients.factory import make_client
 from scenewright.providers.retry import Backoff, CallError
 from tests.agents.chat.talking import look, picture
+from tests.real.hosting import START_SECONDS, serving
 
-ROOT = Path(__file__).resolve().parents[2]
-START_SECONDS = 60.0
 KEY = "none"
 WEIGHED = {"structured": "schema", "logprobs": True, "max_output_tokens": 120, "reasons": "none"}
 ENDING = '\nFor example:\n{"answers":[{"n":1,"a":"yes","p":0.9}]}\nNothing else.'
@@ -52,26 +48,8 @@ FACTS = [
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """The address of the server, up to and with the version."""
-    python = Path(os.environ.get("REAL_PYTHON") or ROOT / ".venv-real" / "bin" / "python")
-    if not python.exists():
-        pytest.skip("no environment with llama.cpp: `make test-real` sets it up")
-    server = subprocess.Popen(
-        [python, Path(__file__).with_name("server.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdout is not None
-    try:
-        told = server.stdout.readline().strip()
-        if not told:
-            _, errors = server.communicate(timeout=START_SECONDS)
-            pytest.fail(f"the server did not start:\n{errors[-2000:]}")
-        yield f"{told}/v1"
-    finally:
-        server.terminate()
-        server.communicate(timeout=START_SECONDS)
+    with serving("smollm2") as address:
+        yield address
 
 
 @pytest.fixture
@@ -115,8 +93,8 @@ async def test_a_reply_that_is_cut_off_says_so(url: str, caller: Caller) -> None
     said = await chat.ainvoke("Tell a long story.")
     assert stop_of(said) == "length"
     assert caller.totals.usage.tokens_out == 8
-    called = await chat.bind_tools([look], tool_choice="look").ainvoke("Look left.")
-    assert (stop_of(called), called.tool_calls) == ("length", [])
+    with pytest.raises(CallError, match="cut off after 8 tokens: allow the model more output"):
+        await chat.bind_tools([look], tool_choice="look").ainvoke("Look left.")
     await chat.aclose()
 
 
@@ -143,15 +121,15 @@ async def test_a_picture_is_refused_and_not_tried_on_and_on(url: str, caller: Ca
 
 async def test_a_schema_binds_and_its_tokens_are_weighed(url: str) -> None:
     caps = caps_of("openai", "smollm2", WEIGHED)
-    wire = OpenAIWire("smollm2", caps, api_key=KEY, base_url=url)
+    client = make_client("openai", "smollm2", caps, api_key=KEY, base_url=url)
     sheet = sheet_of(FACTS[:1], reasons=caps.reasons, stems=caps.stems)
-    shown = await prepare(Image.new("RGB", (32, 32)), ImagePreparation())
-    messages, beside = wire.build(shown, sheet)
     # The model sees no pictures, and so small a one must be shown where to end.
-    messages[-1] = HumanMessage(sheet.text + ENDING)
-    reading = wire.read(await wire.send((messages, beside)))
-    await wire.aclose()
-    assert not reading.cut
+    messages = (
+        Message("system", (sheet.instructions,)), Message("user", (sheet.text + ENDING,))
+    )  # fmt: skip
+    reading = await client.complete(CompletionRequest(messages, OutputSchema(TOOL, sheet.schema)))
+    await client.aclose()
+    assert reading.stop == "end"
     assert reading.usage.tokens_in > 50
     (part,) = read_parts(reading, sheet)
     assert (part.choice, part.method, part.note) == ("yes", "logprob", "")

@@ -22,12 +22,13 @@ from scenewright.miniature.painter import paint
 from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS, VOCABULARY
 from scenewright.runs.coverage import coverage_of
 from scenewright.runs.model_factory.local_models import make_local_judge
+from scenewright.runs.plan import plan_run
 from scenewright.runs.report.record import read_run
 from scenewright.runs.report.words import stop_line, verdict_line
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 PINK = "pink dog left of table"
-ASTRONAUT = "astronaut riding horse"
+STRANGE = "giraffe riding horse"
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +81,7 @@ def test_the_miniature_knows_its_words_without_loading_a_model() -> None:
         "cannot answer it, its image model cannot draw it. It knows the classes person, "
     )
     names_the_words(found.text)
-    assert coverage_of(find_profile("sdxl"), facts_of(load_scene(ASTRONAUT))).complete
+    assert coverage_of(find_profile("sdxl"), facts_of(load_scene(STRANGE))).complete
 
 
 def test_only_profiles_that_can_run_here_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,14 +154,14 @@ async def test_what_is_wholly_unknown_is_refused_before_anything_is_drawn(
     in_empty_folder: Path,
 ) -> None:
     with pytest.raises(UnknownSceneError) as raised:
-        await refine(ASTRONAUT)
+        await refine(STRANGE)
     names_the_words(str(raised.value))
-    assert "the class 'astronaut', the class 'horse'" in str(raised.value)
+    assert "the class 'giraffe', the class 'horse'" in str(raised.value)
     book = CallBook()
     with pytest.raises(UnknownSceneError):
-        await refine(ASTRONAUT, **run_models(book))
+        await refine(STRANGE, **run_models(book))
     with pytest.raises(UnknownSceneError):
-        await anext(stream_refine(ASTRONAUT))
+        await anext(stream_refine(STRANGE))
     assert book.lines == []
     assert not (in_empty_folder / "runs").exists()
 
@@ -168,8 +169,8 @@ async def test_what_is_wholly_unknown_is_refused_before_anything_is_drawn(
 async def test_an_image_model_that_knows_no_object_is_reason_enough() -> None:
     open_judges = {"judges": [ScriptedJudge("a")], "report_judges": [ScriptedJudge("c")]}
     with pytest.raises(UnknownSceneError, match="its image model cannot draw them"):
-        await refine(ASTRONAUT, **run_models(**open_judges))
-    drawn = await refine(f"{ASTRONAUT}; dog", **run_models(**open_judges))
+        await refine(STRANGE, **run_models(**open_judges))
+    drawn = await refine(f"{STRANGE}; dog", **run_models(**open_judges))
     assert "its image model cannot draw" in drawn.warnings[0]
     assert "its judges" not in drawn.warnings[0]
 
@@ -209,7 +210,7 @@ async def test_a_score_of_an_unknown_scene_asks_nobody() -> None:
     book = CallBook()
     found = await score(
         paint(load_scene("dog"), seed=1).image,
-        ASTRONAUT,
+        STRANGE,
         judges=[judge("a", book)],
         report_judges=[judge("c", book)],
     )
@@ -220,7 +221,7 @@ async def test_a_score_of_an_unknown_scene_asks_nobody() -> None:
 
 
 def test_the_command_refuses_and_names_the_words(in_empty_folder: Path) -> None:
-    result = CliRunner().invoke(app, ["refine", ASTRONAUT])
+    result = CliRunner().invoke(app, ["refine", STRANGE])
     assert result.exit_code == 2
     names_the_words(" ".join(result.output.split()))
     assert not (in_empty_folder / "runs").exists()
@@ -256,3 +257,29 @@ def test_a_report_that_knows_less_than_the_loop_is_told() -> None:
     assert list(found.unreported) == ["a:dog.1:color"]
     assert "its report judges cannot answer it" in found.text
     assert not found.nothing
+
+
+def test_a_kind_of_a_known_class_is_drawn_as_it_and_told() -> None:
+    plan = plan_run("a woman with a top hat next to two puppies", "miniature")
+    assert [(item.id, item.name) for item in plan.scene.objects] == [
+        ("woman.1", "person"),
+        ("top hat.1", "hat"),
+        ("puppy.1", "dog"),
+        ("puppy.2", "dog"),
+    ]
+    told = {one.text: one.reason for one in plan.scene.intent.unread}
+    assert told == {
+        "woman": "drawn and checked as a person",
+        "top hat": "drawn and checked as a hat",
+        "puppies": "drawn and checked as a dog",
+    }
+    # A model that knows any word draws what was said.
+    assert plan_run("a woman", "sdxl").scene.objects[0].name == "woman"
+
+
+def test_a_changed_graph_is_not_said_by_its_sentence_again() -> None:
+    read = plan_run("a woman with a top hat", "sdxl").scene
+    edited = read.subgraph(["woman.1"])
+    drawn = plan_run(edited, "miniature").scene
+    assert [item.name for item in drawn.objects] == ["person"]
+    assert drawn.sentence == ""

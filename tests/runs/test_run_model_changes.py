@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from scenewright import RunError, refine, score
 from scenewright.cli import run_display
 from scenewright.graphs.events import Event, Warned
 from scenewright.runs.report.record import read_run
 from scenewright.runs.report.render import write_page
-from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 from tests.evals.served_judges import ServedJudge, changing
 
 SCENE = "red ball on table; dog left of table"
@@ -117,8 +116,6 @@ async def test_two_judges_of_a_panel_served_by_one_model_are_told() -> None:
 
 async def test_a_score_of_two_versions_says_so() -> None:
     judge = served("a", changing(1), level=0)
-    found = await score(
-        Image.new("RGB", (16, 16), (120, 0, 0)), SCENE, judges=[judge], report_judges=[]
-    )
+    found = await score(painted((16, 16), (120, 0, 0)), SCENE, judges=[judge], report_judges=[])
     (text,) = found.warnings
     assert "is now served as v2" in text

@@ -29,7 +29,7 @@ from scenewright.runs.folder import choose_folder, differences
 from scenewright.runs.plan import loop_options, plan_run
 from scenewright.runs.records import PageWarning
 from scenewright.runs.report.record import read_run
-from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 
 SCENE = "red ball on table; dog left of table"
 
@@ -107,15 +107,15 @@ async def test_the_same_call_again_returns_the_result_and_calls_nothing() -> Non
     assert (first.folder / "result.json").exists()
 
 
-async def test_a_sentence_is_kept_with_the_run_and_makes_no_other_one() -> None:
+async def test_a_sentence_is_kept_with_the_run() -> None:
     said = "There is a red ball on a table, and a dog."
     first = await refine(SCENE, sentence=said, **run_models())
     events = read_events(first.folder / "events.jsonl")
-    assert [event.sentence for event in events if isinstance(event, RunStarted)] == [said]
+    assert [event.scene.sentence for event in events if isinstance(event, RunStarted)] == [said]
     assert read_run(first.folder).sentence == said
     book = CallBook()
-    assert (await refine(SCENE, **run_models(book))).folder == first.folder
-    assert book.lines == []
+    again = await refine(SCENE, sentence=said, **run_models(book))
+    assert (again.folder, book.lines) == (first.folder, [])
 
 
 async def test_other_options_or_models_get_another_folder_and_resume_false_too() -> None:
@@ -255,7 +255,7 @@ async def test_cancelling_keeps_what_was_done(tmp_path: Path) -> None:
 
     stuck = ScriptedJudge("a", book, behave=lambda judge, facts, answers: slow(answers))
     task = asyncio.create_task(refine(SCENE, out=out, **run_models(book, judges=[stuck])))
-    await asyncio.wait_for(drawn.wait(), 30)
+    await asyncio.wait_for(drawn.wait(), 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -390,7 +390,7 @@ def test_differences_name_the_place() -> None:
 
 async def test_score_judges_one_image_without_a_run(tmp_path: Path) -> None:
     path = tmp_path / "picture.png"
-    Image.new("RGB", (20, 10), (254, 0, 0)).save(path)
+    painted((20, 10), (254, 0, 0)).save(path)
     judges, reporters = [ScriptedJudge("a"), ScriptedJudge("b")], [ScriptedJudge("c")]
     found = await score(path, SCENE, judges=judges, report_judges=reporters)
     assert found.loop.satisfied
@@ -401,7 +401,7 @@ async def test_score_judges_one_image_without_a_run(tmp_path: Path) -> None:
         ("report", "scripted:c"),
     }
     assert [answer.fact_id for answer in found.answers[0].answers] == [f.id for f in found.facts]
-    dark = await score(Image.new("RGB", (8, 8)), SCENE, judges=judges, report_judges=[])
+    dark = await score(painted((8, 8), (0, 0, 0)), SCENE, judges=judges, report_judges=[])
     assert dark.report is None
     assert dark.loop.sgscore == 0.0
     with pytest.raises(ValueError, match="no file"):
@@ -452,5 +452,7 @@ async def test_a_judge_timeout_comes_from_the_settings(tmp_path: Path) -> None:
     ],
 )
 def test_a_sentence_is_the_title_of_its_run(scene: str | SceneGraph, sentence: str) -> None:
-    assert plan_run(scene, "miniature").sentence == sentence
-    assert plan_run(scene, "miniature", sentence="Mine.").sentence == "Mine."
+    assert plan_run(scene, "miniature").scene.intent.sentence == sentence
+    if isinstance(scene, SceneGraph):
+        mine = plan_run(scene, "miniature", sentence="Mine.").scene
+        assert (mine.sentence, mine.graph) == ("Mine.", scene)

@@ -12,6 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from scenewright.core.formats import FormatError
+from scenewright.core.intent import Intent
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.graphs.errors import RunError
 from scenewright.graphs.events import Composed, Event
@@ -56,10 +57,11 @@ async def test_what_is_entered_reaches_the_run(calls: list[tuple[Any, ...]]) -> 
     await graph.ainvoke({"scene": "dog", "profile": "sd15", "rounds": 2, "seed": 7})
     await graph.ainvoke({"scene": "dog"})
     await graph.ainvoke({"scene": "dog", "self_report": True})
+    said = SCENE.said_as(Intent(sentence="dog"))
     assert calls == [
-        (SCENE, "sd15", {"rounds": 2, "seed": 7, "sentence": "dog"}),
-        (SCENE, None, {"sentence": "dog"}),
-        (SCENE, None, {"self_report": True, "sentence": "dog"}),
+        (said, "sd15", {"rounds": 2, "seed": 7}),
+        (said, None, {}),
+        (said, None, {"self_report": True}),
     ]
 
 
@@ -85,6 +87,7 @@ async def test_the_output_is_plain_data(calls: list[tuple[Any, ...]], tmp_path: 
     output = await build_studio().compile().ainvoke({"scene": "dog"})
     assert output == {
         "unread": [],
+        "doubts": [],
         "warning": "",
         "image": None,
         "folder": str(tmp_path),
@@ -112,8 +115,8 @@ async def test_unread_words_are_told_before_anything_is_drawn(
         "Ein Hund mit Ball",
     ]
     assert [one["reason"] for one in told["unread"]] == ["not understood", "not English"]
-    assert told["warning"].startswith("not read: 'zorply'")
-    assert calls[0][2]["sentence"] == sentence
+    assert told["warning"].startswith("not checked: 'zorply'")
+    assert calls[0][0].sentence == sentence
     assert (await graph.ainvoke({"scene": sentence}))["unread"] == told["unread"]
 
 

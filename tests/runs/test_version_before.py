@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import tarfile
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -17,10 +19,14 @@ import pytest
 
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.config.settings import load_profiles, load_settings
+from scenewright.core.facts import FACT_KINDS
+from scenewright.evals.reporting.readings import Readings
+from scenewright.evals.reporting.report import build_report
 from scenewright.evals.runner.config import load_config
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.results import Results
 from scenewright.graphs.eventlog import read_events
+from scenewright.graphs.events import RunStarted
 from scenewright.runs.api import execute
 from scenewright.runs.plan import plan_again
 from scenewright.runs.records import load_run
@@ -81,6 +87,55 @@ def test_its_runs_are_read_and_shown(before: Path) -> None:
     assert "purple hat" in page.read_text("utf-8")
 
 
+def test_the_sentence_of_its_runs_is_kept(before: Path) -> None:
+    """Runs of 1.0 had the sentence in the event that starts them, and no intent in the scene."""
+    log = before / "finished" / "events.jsonl"
+    first, _, rest = log.read_text("utf-8").partition("\n")
+    started = json.loads(first)
+    assert "intent" not in started["scene"]
+    said = "a red dog under a purple hat, as somebody said it"
+    log.write_text(json.dumps(started | {"sentence": said}) + "\n" + rest, encoding="utf-8")
+    (event, *_) = read_events(log)
+    assert isinstance(event, RunStarted)
+    assert event.sentence == said
+    assert event.scene.sentence == ""
+    assert said in write_page(before / "finished").read_text("utf-8")
+
+
+async def test_the_sentence_of_its_requests_is_served(before: Path) -> None:
+    """Requests of 1.0 had the sentence and its unread passages beside the scene."""
+    said = "a red dog, furtively"
+    passage = {"start": 11, "end": 20, "text": "furtively", "reason": "not understood"}
+    with closing(sqlite3.connect(before / "service" / "service.sqlite")) as database:
+        ((stored,),) = database.execute("SELECT request FROM runs").fetchall()
+        request = json.loads(stored) | {"sentence": said, "unread": [passage]}
+        assert "intent" not in request["scene"]
+        database.execute("UPDATE runs SET request = ?", (json.dumps(request),))
+        database.commit()
+    app = create_app(ServiceSettings(data=before / "service", keys=True))
+    async with (
+        serving(app) as url,
+        httpx2.AsyncClient(
+            base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60
+        ) as client,
+    ):
+        run = (await client.get(f"/v1/refinements/{RUN}")).json()
+        assert run["status"] == "finished"
+        assert run["request"]["sentence"] == said
+        assert any("furtively" in line for line in run["warnings"])
+        assert (await client.get(f"/runs/{RUN}")).status_code == 200
+
+
+def test_its_evaluation_has_no_doubts(before: Path) -> None:
+    """Tables of before have no columns for readings, and verdicts of the graph's facts alone."""
+    results = Results(before / "evaluation")
+    assert Readings.of(results) == Readings(len(results.rows("items")), 0, 0, included=False)
+    assert {row["kind"] for row in results.rows("verdicts")} <= set(FACT_KINDS)
+    assert not load_config(before / "eval.toml").include_doubtful
+    page = build_report(results, resamples=50).page.read_text("utf-8")
+    assert "Prompts that were not read surely" not in page
+
+
 @pytest.mark.slow
 async def test_its_killed_run_goes_on_and_draws_nothing_twice(before: Path) -> None:
     kept = [event.key for event in read_events(before / "killed" / "events.jsonl")]
@@ -96,7 +151,9 @@ async def test_its_database_is_served(before: Path) -> None:
     app = create_app(ServiceSettings(data=before / "service", keys=True))
     async with (
         serving(app) as url,
-        httpx2.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {KEY}"}) as client,
+        httpx2.AsyncClient(
+            base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60
+        ) as client,
     ):
         (run,) = (await client.get("/v1/refinements")).json()["items"]
         assert (run["id"], run["status"]) == (RUN, "finished")
@@ -111,6 +168,8 @@ async def test_its_database_is_served(before: Path) -> None:
 async def test_its_evaluation_is_complete(before: Path) -> None:
     kept = Results(before / "evaluation").rows("scores")
     images = sorted((before / "evaluation" / "images").glob("*.png"))
-    found = await run_eval(load_config(before / "eval.toml"), before / "evaluation")
+    # Before, a configuration that said nothing of it had every protocol beside its own.
+    config = load_config(before / "eval.toml").model_copy(update={"side_by_side": True})
+    found = await run_eval(config, before / "evaluation")
     assert found.rows("scores") == kept
     assert sorted((before / "evaluation" / "images").glob("*.png")) == images

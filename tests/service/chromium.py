@@ -17,7 +17,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tests.headless import CHROMIUM, OPTIONS
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which what is waited for counts as missing."""
 
 

@@ -34,7 +34,7 @@ class Gate:
 
     async def waiting(self, count: int) -> None:
         """Wait until ``count`` drawings have come."""
-        async with asyncio.timeout(20), self._changed:
+        async with asyncio.timeout(60), self._changed:
             await self._changed.wait_for(lambda: self.came >= count)
 
     def let(self, count: int = 1) -> None:

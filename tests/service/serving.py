@@ -39,7 +39,7 @@ async def serving(app: FastAPI) -> AsyncIterator[str]:
     server = Server(config)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not server.started:
                 if task.done():
                     task.result()

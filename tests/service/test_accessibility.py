@@ -39,7 +39,7 @@ def models(request: RefinementRequest) -> Mapping[str, Any]:
 async def client(settings: ServiceSettings) -> AsyncIterator[httpx2.AsyncClient]:
     async with (
         serving(create_app(settings, models=models)) as url,
-        httpx2.AsyncClient(base_url=url, timeout=20) as found,
+        httpx2.AsyncClient(base_url=url, timeout=60) as found,
     ):
         yield found
 

@@ -25,7 +25,7 @@ async def client(settings: ServiceSettings) -> AsyncIterator[httpx2.AsyncClient]
     app = create_app(settings, models=scripted())
     async with (
         serving(app) as url,
-        httpx2.AsyncClient(base_url=url, timeout=20) as client,
+        httpx2.AsyncClient(base_url=url, timeout=60) as client,
     ):
         yield client
 

@@ -17,7 +17,7 @@ async def test_a_connection_that_is_cut_in_the_middle_is_503_and_the_next_reques
 ) -> None:
     async with kept("postgresql", tmp_path) as settings:
         app = create_app(settings, models=scripted())
-        async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=30) as client:
+        async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as client:
             asked = await client.post("/v1/refinements", json={"text": "red ball on table"})
             run = asked.json()["id"]
             engine = app.state.service.engine.sync_engine

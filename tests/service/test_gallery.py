@@ -56,18 +56,18 @@ class Place:
         }
 
     async def ask(self, words: str, **more: Any) -> str:
-        async with httpx2.AsyncClient(base_url=self.url) as client:
+        async with httpx2.AsyncClient(base_url=self.url, timeout=60) as client:
             reply = await client.post("/v1/refinements", json={"triplets": words, **more})
             assert reply.status_code == 202, reply.text
             return str(reply.json()["id"])
 
     async def ended(self, run: str) -> None:
         service = self.app.state.service
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await service.finished(LOCAL, await service.run(LOCAL, run))
 
     async def html(self, path: str = "/runs") -> str:
-        async with httpx2.AsyncClient(base_url=self.url) as client:
+        async with httpx2.AsyncClient(base_url=self.url, timeout=60) as client:
             reply = await client.get(path)
             assert reply.status_code == 200, reply.text
             return reply.text
@@ -109,7 +109,7 @@ async def test_a_card_tells_how_the_run_stands(place: Place) -> None:
     assert "0.00" in worse
     source = re.search(r'<img src="([^"]+)" alt="Round 0 of: red ball on table"', better)
     assert source
-    async with httpx2.AsyncClient(base_url=place.url) as client:
+    async with httpx2.AsyncClient(base_url=place.url, timeout=60) as client:
         assert (await client.get(source[1])).headers["content-type"] == "image/webp"
     assert cards(await place.html("/runs?missing=yes")) == [bad]
 
@@ -126,7 +126,7 @@ async def test_a_card_tells_that_the_report_denies_a_fact(place: Place) -> None:
     assert "icon s-unscored" in unsure
     assert "icon s-yes" not in unsure
     assert "icon s-yes" in sure
-    async with httpx2.AsyncClient(base_url=place.url) as client:
+    async with httpx2.AsyncClient(base_url=place.url, timeout=60) as client:
         told = [(await client.get(f"/v1/refinements/{one}")).json() for one in (run, agreed)]
     assert [one["summary"]["confirmed"] for one in told] == [False, True]
 
@@ -167,14 +167,14 @@ async def test_a_second_run_is_chosen_to_compare_with(place: Place) -> None:
     nothing = await place.html(f"/runs?compare={ball}&words=zebra")
     assert f'href="/runs?compare={ball}"' in nothing
     assert f'name="compare" value="{ball}"' in nothing
-    async with httpx2.AsyncClient(base_url=place.url) as client:
+    async with httpx2.AsyncClient(base_url=place.url, timeout=60) as client:
         assert (await client.get(f"/runs?compare=run_{'0' * 32}")).status_code == 404
 
 
 async def test_names_are_shown_as_text(place: Place) -> None:
     name = "<script>alert(1)</script>"
     scene = {"objects": [{"id": "x", "name": name}]}
-    async with httpx2.AsyncClient(base_url=place.url) as client:
+    async with httpx2.AsyncClient(base_url=place.url, timeout=60) as client:
         await client.post("/v1/refinements", json={"scene": scene})
         text = (await client.get("/runs", params={"words": '"><script>alert'})).text
         everything = await place.html()
@@ -205,7 +205,7 @@ async def test_runs_of_others_are_not_there(place: Place) -> None:
     theirs, _ = await store.create("other", request.model_dump(mode="json"), title="secret thing")
     text = await place.html()
     assert "secret" not in text
-    async with httpx2.AsyncClient(base_url=place.url) as client:
+    async with httpx2.AsyncClient(base_url=place.url, timeout=60) as client:
         assert (await client.get(f"/runs?before={theirs.id}")).status_code == 404
         assert (await client.get(f"/?like={theirs.id}")).status_code == 404
 

@@ -113,7 +113,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         models=scripted(),
     )
     limits = httpx2.Limits(keepalive_expiry=1.0)
-    with threaded(app) as url, httpx2.Client(base_url=url, timeout=30, limits=limits) as client:
+    with threaded(app) as url, httpx2.Client(base_url=url, timeout=60, limits=limits) as client:
         described = client.get("/openapi.json").json()["paths"]
         routes = [(m.upper(), path) for path, methods in described.items() for m in methods]
         shown = ("", "/main", "/page.html", "/edit", "/compare")
@@ -293,7 +293,7 @@ def test_the_run_of_a_model_that_breaks_tells_no_more_than_its_owner_needs(
         return given
 
     app = create_app(ServiceSettings(data=tmp_path / "data"), models=models)
-    with threaded(app) as url, httpx2.Client(base_url=url, timeout=30) as client:
+    with threaded(app) as url, httpx2.Client(base_url=url, timeout=60) as client:
         told = {}
         for seed in raised:
             asked = {"triplets": "red ball on table", "rounds": 1, "seed": seed}

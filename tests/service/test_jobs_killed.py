@@ -63,7 +63,7 @@ async def test_a_killed_workers_runs_are_taken_over_and_nothing_is_drawn_twice(
                     worker(tmp_path, "two.log", url) as two,
                 ):
                     workers = {str(process.pid): process for process in (one, two)}
-                    async with httpx2.AsyncClient(base_url=api.url, timeout=20) as client:
+                    async with httpx2.AsyncClient(base_url=api.url, timeout=60) as client:
                         asked = [request(number, rounds=2) for number in range(4)]
                         runs = [
                             (await client.post("/v1/refinements", json=body)).json()["id"]

@@ -58,7 +58,7 @@ async def test_a_server_that_is_told_to_end_finishes_its_step_and_goes_on_later(
         server = ServiceProcess(tmp_path, lab.url, database=None, running=2)
         try:
             await server.start()
-            async with httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+            async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
                 run = (await client.post("/v1/refinements", json=request(1, rounds=1))).json()["id"]
                 await until(lambda: bool(lab.account(PAINTER).get("arrivals")))
                 log = tmp_path / "server.log"
@@ -68,7 +68,7 @@ async def test_a_server_that_is_told_to_end_finishes_its_step_and_goes_on_later(
                 assert "stopped; the runs are kept" in said
                 assert lab.account(PAINTER)["executed"] == 1
                 await server.start()
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     async with client.stream("GET", f"/v1/refinements/{run}/events") as events:
                         told = [line async for line in events.aiter_lines()]
                 found = (await client.get(f"/v1/refinements/{run}")).json()

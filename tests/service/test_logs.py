@@ -47,7 +47,7 @@ def stream() -> Iterator[io.StringIO]:
 @pytest.fixture
 async def client(tmp_path: Path, stream: io.StringIO) -> AsyncIterator[httpx2.AsyncClient]:
     app = create_app(ServiceSettings(data=tmp_path / "data"), models=scripted())
-    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=30) as client:
+    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as client:
         logging.getLogger("scenewright").setLevel(logging.INFO)
         yield client
 

@@ -32,7 +32,7 @@ async def at(folder: Path, models: Models, **more: Any) -> AsyncIterator[tuple[s
 async def keyed(url: str, key: str) -> AsyncIterator[Client]:
     async with AsyncExitStack() as stack:
         headers = {"Authorization": f"Bearer {key}"}
-        http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=30))
+        http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=60))
         transport = streamable_http_client(url, http_client=http)
         yield await stack.enter_async_context(Client(transport))
 
@@ -109,7 +109,7 @@ async def test_a_page_of_another_name_is_refused(tmp_path: Path) -> None:
         "Content-Type": "application/json",
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    async with at(tmp_path, scripted()) as (url, _), httpx2.AsyncClient() as http:
+    async with at(tmp_path, scripted()) as (url, _), httpx2.AsyncClient(timeout=60) as http:
         good = await http.post(url, json=body, headers=headers)
         assert good.status_code == 200
         for name in ("Host", "Origin"):
@@ -127,7 +127,7 @@ async def test_another_content_type_is_refused_as_an_error_of_mcp(
     headers = {"Accept": "application/json, text/event-stream"}
     more = {} if kind is None else {"Content-Type": kind}
     body = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'
-    async with at(tmp_path, scripted()) as (url, _), httpx2.AsyncClient() as http:
+    async with at(tmp_path, scripted()) as (url, _), httpx2.AsyncClient(timeout=60) as http:
         refused = await http.post(url, content=body, headers={**headers, **more})
         assert refused.status_code == 415
         told = refused.json()
@@ -144,7 +144,7 @@ async def test_keys_are_demanded_and_tenants_kept_apart(tmp_path: Path) -> None:
         _, studio = await keys.create("studio")
         _, other = await keys.create("other")
         _, reader = await keys.create("studio", scopes=("read",))
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
             assert (await http.post(url, json={})).status_code == 401
         async with keyed(url, studio) as client:
             run = data(await client.call_tool("refine_scene", {"triplets": SCENE, "rounds": 1}))
@@ -164,7 +164,7 @@ async def test_a_refused_request_tells_the_client_why(tmp_path: Path) -> None:
         _, slow = await app.state.service.keys.create("studio", requests_per_minute=0)
         for key, words in (("wrong", "the API key is wrong"), (slow, "0 requests a minute")):
             assert words in await failure(url, key)
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
             reply = await http.post(url, json={})
         assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
         assert reply.json()["error"]["message"].startswith("an API key is needed")
@@ -178,7 +178,7 @@ async def test_a_body_that_is_no_message_is_refused_in_our_own_words(
         {"MCP-Protocol-Version": version} if version else {}
     )
     request: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-    async with at(tmp_path, scripted()) as (url, _), httpx2.AsyncClient() as http:
+    async with at(tmp_path, scripted()) as (url, _), httpx2.AsyncClient(timeout=60) as http:
         for body, code, words in (
             (b"{", -32700, "the body is not valid JSON"),
             (b"[" * 20_000, -32700, "the body is not valid JSON"),

@@ -16,6 +16,7 @@ from PIL import Image
 
 from scenewright.core.images import png_bytes
 from scenewright.service.core.identity import Identity
+from tests.doubles import painted
 from tests.service.mcping import SCENE, Calls, Gate, Held, data, held, refusal
 from tests.service.serving import scripted
 
@@ -196,7 +197,7 @@ async def test_runs_are_listed_newest_first(client: Calls) -> None:
 
 
 def picture(red: int) -> str:
-    return base64.b64encode(png_bytes(Image.new("RGB", (16, 16), (red, 0, 0)))).decode()
+    return base64.b64encode(png_bytes(painted((16, 16), (red, 0, 0)))).decode()
 
 
 async def test_a_picture_is_scored(client: Calls) -> None:

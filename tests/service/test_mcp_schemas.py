@@ -17,7 +17,7 @@ from tests.service.mcping import SCENE, Calls, data, held, text
 from tests.service.serving import scripted
 from tests.service.test_mcp_runs import picture
 
-MOST_BYTES = 28_000
+MOST_BYTES = 28_750
 RUN = "run_" + "0" * 32
 
 

@@ -36,7 +36,7 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
     settings = ServiceSettings(data=tmp_path / "data")
     async with (
         serving(create_app(settings, models=models)) as url,
-        httpx2.AsyncClient(base_url=url, timeout=30) as client,
+        httpx2.AsyncClient(base_url=url, timeout=60) as client,
     ):
         yield client
 
@@ -117,7 +117,7 @@ async def test_a_mounted_application_is_one_route(tmp_path: Path) -> None:
 
     app = create_app(ServiceSettings(data=tmp_path / "data"), models=models)
     app.mount("/inner", inner)
-    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=30) as client:
+    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as client:
         for path in ("/inner/a", "/inner/b?c"):
             assert (await client.get(path)).text == "here"
         found = await scraped(client)
@@ -148,7 +148,7 @@ async def test_a_listener_is_counted_while_it_listens(tmp_path: Path) -> None:
         return {**models(request), "judges": [ScriptedJudge("a", behave=hold)]}
 
     app = create_app(ServiceSettings(data=tmp_path / "data"), models=slow)
-    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=30) as client:
+    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as client:
         made = await client.post("/v1/refinements", json={"triplets": "dog", "rounds": 1})
         path = f"/v1/refinements/{made.json()['id']}/events"
         async with client.stream("GET", path) as events:
@@ -170,7 +170,7 @@ async def test_two_services_in_one_process_count_for_themselves(tmp_path: Path) 
     async with (
         serving(apps[0]) as one,
         serving(apps[1]) as two,
-        httpx2.AsyncClient(timeout=30) as client,
+        httpx2.AsyncClient(timeout=60) as client,
     ):
         await client.get(f"{one}/healthz")
         for url, seen in ((one, 1), (two, 0)):

@@ -17,7 +17,7 @@ from scenewright.service.app import create_app
 from scenewright.service.compat.openai_images.asking import unfolded
 from scenewright.service.compat.openai_images.errors import WrongParameter
 from scenewright.service.core.settings import ServiceSettings
-from tests.doubles import ScriptedBackend
+from tests.doubles import ScriptedBackend, painted
 from tests.service.compat.test_openai_images import notes_of, opened, runs_of
 from tests.service.serving import scripted, serving
 
@@ -28,7 +28,7 @@ TRIPLETS = {"scenewright": {"triplets": "red ball on table", "rounds": 2}}
 def png(red: int = 60, size: tuple[int, int] = (40, 24), mode: str = "RGB") -> bytes:
     """A PNG file of that quality for the scripted judges."""
     buffer = io.BytesIO()
-    Image.new("RGB", size, (red, 10, 20)).convert(mode).save(buffer, "PNG")
+    painted(size, (red, 10, 20)).convert(mode).save(buffer, "PNG")
     return buffer.getvalue()
 
 
@@ -65,7 +65,7 @@ async def plain(url: str) -> AsyncIterator[openai.AsyncOpenAI]:
 
 async def events_of(client: openai.AsyncOpenAI, run: str) -> list[dict[str, Any]]:
     address = f"{str(client.base_url).removesuffix('v1/')}v1/refinements/{run}/events"
-    async with httpx2.AsyncClient() as http:
+    async with httpx2.AsyncClient(timeout=60) as http:
         lines = (await http.get(address)).text.splitlines()
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
 
@@ -92,7 +92,13 @@ async def test_what_is_missing_is_repaired_where_the_mask_lets_it(
     assert len(reply.data) == 2
     for one, run in zip(reply.data, notes_of(reply)["runs"], strict=True):
         # What is not asked for otherwise comes back in the size in which it was sent.
-        assert opened(one.b64_json).size == (40, 24)
+        found = opened(one.b64_json)
+        assert found.size == (40, 24)
+        # What the mask keeps has its own pixels, though the model draws at a size of its own.
+        outside = (20, 0, 40, 24)
+        given = Image.open(io.BytesIO(png()))
+        assert found.crop(outside).tobytes() == given.crop(outside).tobytes()
+        assert found.tobytes() != given.tobytes()
         assert run["best_round"] == 1
         assert run["rounds"] == 2
         drawn = [e for e in await events_of(client, run["id"]) if e.get("type") == "generated"]
@@ -101,7 +107,7 @@ async def test_what_is_missing_is_repaired_where_the_mask_lets_it(
         start = drawn[-1]["request"]["start"]
         assert start["image"] == drawn[0]["image"]
         base = str(client.base_url).removesuffix("/v1/")
-        async with httpx2.AsyncClient(base_url=base) as http:
+        async with httpx2.AsyncClient(base_url=base, timeout=60) as http:
             kept = await http.get(f"/v1/refinements/{run['id']}/images/{start['mask']}")
         white = Image.open(io.BytesIO(kept.content)).convert("L")
         assert white.size == (40, 24)
@@ -145,7 +151,7 @@ async def test_a_run_of_the_api_may_begin_with_a_picture_that_was_sent(
 ) -> None:
     reply = await client.images.edit(image=png(255), prompt=SENTENCE)
     base = str(client.base_url).removesuffix("/v1/")
-    async with httpx2.AsyncClient(base_url=base) as http:
+    async with httpx2.AsyncClient(base_url=base, timeout=60) as http:
         asked = {"triplets": "red ball on table", "start": notes_of(reply)["start"]}
         taken = await http.post("/v1/refinements", json=asked)
         assert taken.status_code == 202

@@ -8,14 +8,13 @@ from typing import Any
 
 import httpx2
 import pytest
-from PIL import Image
 
 from scenewright.config.settings import load_settings
 from scenewright.service.app import create_app
 from scenewright.service.core.requests import run_arguments
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.settings import ServiceSettings
-from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 from tests.graphs.test_realism import by_round, real
 from tests.service.serving import serving
 from tests.service.test_refinements import SCENE, begin, ended
@@ -38,7 +37,7 @@ def models(request: RefinementRequest) -> dict[str, Any]:
 async def client(settings: ServiceSettings) -> AsyncIterator[httpx2.AsyncClient]:
     async with (
         serving(create_app(settings, models=models)) as address,
-        httpx2.AsyncClient(base_url=address, timeout=20) as made,
+        httpx2.AsyncClient(base_url=address, timeout=60) as made,
     ):
         yield made
 
@@ -57,7 +56,7 @@ async def test_a_run_repairs_realism_if_the_request_says_so(client: httpx2.Async
 
 async def test_a_picture_is_scored_with_realism(client: httpx2.AsyncClient) -> None:
     file = io.BytesIO()
-    Image.new("RGB", (16, 16), (255, 100, 0)).save(file, "PNG")
+    painted((16, 16), (255, 100, 0)).save(file, "PNG")
     for realism, count in (("true", 12), ("false", 6)):
         reply = await client.post(
             "/v1/scores",

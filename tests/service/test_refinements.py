@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import watched_by
 from scenewright.runs.folder import PARTIAL_IMAGE
 from scenewright.service.app import create_app
+from scenewright.service.core.event_broadcast import EventBroadcaster
 from scenewright.service.core.identity import LOCAL
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.settings import ServiceSettings
@@ -28,7 +29,7 @@ SCENE = {"triplets": "red ball on table; dog left of table"}
 
 @pytest.fixture
 async def client(url: str) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=url, timeout=20) as made:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as made:
         yield made
 
 
@@ -40,7 +41,10 @@ async def begin(client: httpx2.AsyncClient, **more: Any) -> dict[str, Any]:
 
 
 async def heard(
-    client: httpx2.AsyncClient, run: str, **headers: str
+    client: httpx2.AsyncClient,
+    run: str,
+    on_event: Callable[[str], object] = lambda kind: None,
+    **headers: str,
 ) -> list[tuple[str, str | None, Any]]:
     """The events of a run until it stands still: (type, id, data)."""
     found: list[tuple[str, str | None, Any]] = []
@@ -53,6 +57,7 @@ async def heard(
                 fields[name] = value
             elif "data" in fields:
                 found.append((fields["event"], fields.get("id"), json.loads(fields["data"])))
+                on_event(fields["event"])
                 fields = {}
     return found
 
@@ -225,12 +230,14 @@ async def test_a_wrong_edit_is_told_at_once_and_changes_nothing(
         ({**SCENE, "strategy": "magic"}, "no strategy 'magic'"),
         ({**SCENE, "rounds": 1000}, "rounds"),
         ({**SCENE, "negative_prompt": "a\0b"}, "negative_prompt holds the character U+0000"),
+        ({**SCENE, "\ud800": "a\0b"}, "? holds the character U+0000"),
     ],
 )
 async def test_a_wrong_request_says_how_to_mend_it(
     client: httpx2.AsyncClient, body: dict[str, Any], said: str
 ) -> None:
-    reply = await client.post("/v1/refinements", json=body)
+    headers = {"content-type": "application/json"}
+    reply = await client.post("/v1/refinements", content=json.dumps(body), headers=headers)
     assert reply.status_code == 422
     assert said in reply.json()["detail"]
     assert (await client.get("/v1/refinements")).json()["items"] == []
@@ -340,19 +347,14 @@ async def test_a_partial_image_is_streamed_and_lies_in_the_run_folder_while_it_i
     settings: ServiceSettings,
 ) -> None:
     gate = Gate()
-    async with (
-        serving(create_app(settings, models=gated(gate))) as url,
-        httpx2.AsyncClient(base_url=url, timeout=20) as client,
-    ):
+    app = create_app(settings, models=gated(gate))
+    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as client:
         run = (await begin(client, rounds=1))["id"]
         await gate.waiting(1)
         (place,) = await appeared(settings.data, f"**/{run}/{PARTIAL_IMAGE}")
         kept = json.loads(place.read_text())
         # Who comes later hears it too.
-        listening = asyncio.create_task(heard(client, run))
-        await asyncio.sleep(0.2)
-        gate.open()
-        told = await listening
+        told = await heard(client, run, lambda kind: kind == "partial_image" and gate.open())
     shown = [(number, data) for kind, number, data in told if kind == "partial_image"]
     assert shown[0] == (None, kept)
     assert (kept["round"], kept["purpose"], kept["step"], kept["of"]) == (0, "candidate", 1, 4)
@@ -376,7 +378,7 @@ async def test_partial_images_are_wanted_only_while_somebody_follows(
         return {**scripted()(request), "backend": Asking(lambda asked: 40)}
 
     app = create_app(settings, models=models)
-    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=20) as client:
+    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as client:
         service = app.state.service
         run = (await begin(client, rounds=2))["id"]
         # Who waits for the end alone sees no picture before.
@@ -385,18 +387,23 @@ async def test_partial_images_are_wanted_only_while_somebody_follows(
         gate.let()
         await gate.waiting(2)
         following = asyncio.create_task(heard(client, run))
-        async with asyncio.timeout(10):
-            while service.live.listeners < 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await listened(service.live, 2)
         gate.open()
         await following
         await waiting
     assert (wanted[0], set(wanted[1:])) == (False, {True})
 
 
+async def listened(live: EventBroadcaster, count: int = 1) -> None:
+    """Return once ``count`` clients listen."""
+    async with asyncio.timeout(60):
+        while live.listeners < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
 async def appeared(folder: Path, pattern: str) -> list[Path]:
     """The files of a pattern as soon as there are any."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (found := list(folder.glob(pattern))):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     return found

@@ -42,7 +42,7 @@ async def client(settings: ServiceSettings, gate: Gate) -> AsyncIterator[httpx2.
     """A client of a service whose drawings wait at the gate."""
     async with (
         serving(create_app(settings, models=gated(gate))) as url,
-        httpx2.AsyncClient(base_url=url, timeout=20) as found,
+        httpx2.AsyncClient(base_url=url, timeout=60) as found,
     ):
         yield found
         gate.open()
@@ -70,7 +70,7 @@ async def status(tab: Tab, wanted: str) -> None:
 
 async def downloaded(folder: Path, name: str) -> Path:
     """The file that the browser has put into a folder."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             found = next(folder.glob(name), None)
             if found is not None:
@@ -352,7 +352,7 @@ async def test_a_command_of_an_error_is_copied(settings: ServiceSettings, tab: T
 
     async with (
         serving(create_app(settings, models=models)) as url,
-        httpx2.AsyncClient(base_url=url, timeout=20) as client,
+        httpx2.AsyncClient(base_url=url, timeout=60) as client,
     ):
         run = await begun(client)
         await still(client, run)

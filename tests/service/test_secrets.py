@@ -99,7 +99,7 @@ async def test_no_secret_comes_out(
         async with serving(app) as url:
             scopes = ("refine", "read", "score", "parse", "admin")
             _, key = await app.state.service.keys.create("studio", scopes=scopes)
-            async with httpx2.AsyncClient(base_url=url, timeout=30) as client:
+            async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
                 done = await client.post("/login", data={"key": key, "next": "/"})
                 token = client.cookies[SESSION]
                 assert done.status_code == 303

@@ -134,11 +134,10 @@ async def test_the_api_its_page_and_the_gallery_label_a_self_report(url: str) ->
     body = {"text": "A red ball.", "rounds": 1, "self_report": True}
     async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
         run = (await http.post("/v1/refinements", json=body)).raise_for_status().json()["id"]
-        for _ in range(600):
-            told = (await http.get(f"/v1/refinements/{run}")).json()
-            if told["status"] == "finished":
-                break
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            told = {"status": ""}
+            while told["status"] != "finished":
+                told = (await http.get(f"/v1/refinements/{run}")).json()
         page = (await http.get(f"/runs/{run}")).text
         gallery = (await http.get("/runs")).text
     assert told["reporting"]["kind"] == "self"
@@ -148,7 +147,7 @@ async def test_the_api_its_page_and_the_gallery_label_a_self_report(url: str) ->
 
 async def test_only_an_agent_names_itself_as_the_director(url: str) -> None:
     body = {"text": "A red ball.", "director": "gpt-4o"}
-    async with httpx2.AsyncClient(base_url=url) as http:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
         refused = await http.post("/v1/refinements", json=body)
     assert refused.status_code == 422
     assert "open_scene" in refused.json()["detail"]

@@ -64,7 +64,7 @@ class Page(HTMLParser):
 
 
 async def get(url: str, path: str) -> Page:
-    async with httpx2.AsyncClient(base_url=url, headers=HTML) as client:
+    async with httpx2.AsyncClient(base_url=url, headers=HTML, timeout=60) as client:
         reply = await client.get(path)
         assert reply.status_code == 200, reply.text
         assert reply.headers["content-type"] == "text/html; charset=utf-8"
@@ -76,13 +76,13 @@ async def test_pages_have_nothing_inline_and_load_from_here_only(url: str, path:
     page = await get(url, path)
     assert page.inline == []
     assert all(link.startswith(("/", "#")) for link in page.links)
-    async with httpx2.AsyncClient(base_url=url) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         for link in {link for link in page.links if link.startswith("/static/")}:
             assert (await client.get(link)).status_code == 200, link
 
 
 async def test_the_security_policy_allows_what_the_page_needs(url: str) -> None:
-    async with httpx2.AsyncClient(base_url=url) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         policy = (await client.get("/")).headers["content-security-policy"]
     assert "script-src 'self'" in policy
     assert "'unsafe-inline'" not in policy.partition("script-src")[2].partition(";")[0]
@@ -90,7 +90,7 @@ async def test_the_security_policy_allows_what_the_page_needs(url: str) -> None:
 
 async def test_what_is_in_the_address_is_shown_as_text(url: str) -> None:
     written = "</textarea><script>alert(1)</script> a red ball"
-    async with httpx2.AsyncClient(base_url=url) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         reply = await client.get("/", params={"text": written})
     assert "<script>alert" not in reply.text
     assert Page(reply.text).fields["text"] == written
@@ -99,7 +99,7 @@ async def test_what_is_in_the_address_is_shown_as_text(url: str) -> None:
 async def test_the_form_works_without_scripts(url: str) -> None:
     page = await get(url, "/")
     form = page.fields | {"text": SENTENCE, "rounds": "2", "seed": "7", "images": "9"}
-    async with httpx2.AsyncClient(base_url=url) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         reply = await client.post("/runs", data=form)
         assert reply.status_code == 303
         run = reply.headers["location"].removeprefix("/runs/")
@@ -122,7 +122,7 @@ async def test_the_form_works_without_scripts(url: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"text": ""}, "the caption names no object"),
+        ({"text": ""}, "the sentence is empty: say what is to be seen"),
         ({"rounds": "many"}, "rounds is 'many': write a number"),
         ({"rounds": "1000"}, "rounds"),
         ({"usd": "-1"}, "budget.usd"),
@@ -134,7 +134,7 @@ async def test_a_wrong_form_comes_back_with_the_remedy(
     url: str, changed: dict[str, str], told: str
 ) -> None:
     form = {"text": SENTENCE, "rounds": "2", "seed": "5", "key": "abc"} | changed
-    async with httpx2.AsyncClient(base_url=url) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         reply = await client.post("/runs", data=form)
         listed = (await client.get("/v1/refinements")).json()["items"]
     assert reply.status_code == 422
@@ -147,7 +147,7 @@ async def test_a_wrong_form_comes_back_with_the_remedy(
 
 
 async def test_another_site_cannot_send_the_form(url: str) -> None:
-    async with httpx2.AsyncClient(base_url=url) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         for headers in ({"Origin": "https://elsewhere.example"}, {"Sec-Fetch-Site": "cross-site"}):
             reply = await client.post("/runs", data={"text": SENTENCE}, headers=headers)
             assert reply.status_code == 403
@@ -158,7 +158,7 @@ async def test_another_site_cannot_send_the_form(url: str) -> None:
 
 
 async def test_a_file_in_the_form_is_no_text(url: str) -> None:
-    async with httpx2.AsyncClient(base_url=url) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         reply = await client.post("/runs", files={"text": ("a.txt", b"A red ball")})
     assert reply.status_code == 422
 
@@ -168,7 +168,7 @@ async def test_a_new_scene_can_be_like_an_earlier_run(url: str) -> None:
         "objects": [{"id": "a.1", "name": "a", "attributes": {"color": "\"'><script>"}}],
         "relations": [],
     }
-    async with httpx2.AsyncClient(base_url=url) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         asked = {"scene": scene, "rounds": 4, "seed": 3, "budget": {"usd": 0.5}}
         run = (await client.post("/v1/refinements", json=asked)).json()["id"]
         reply = await client.get(f"/?like={run}")
@@ -184,7 +184,7 @@ async def test_a_new_scene_can_be_like_an_earlier_run(url: str) -> None:
 
 
 async def test_errors_are_pages_for_people_and_json_for_programs(url: str) -> None:
-    async with httpx2.AsyncClient(base_url=url) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         person = await client.get("/nothing<b>here", headers=HTML)
         program = await client.get("/nothing", headers={"Accept": "application/json"})
         api = await client.get("/v1/refinements/run_0", headers=HTML)
@@ -202,7 +202,7 @@ async def test_errors_are_pages_for_people_and_json_for_programs(url: str) -> No
 
 
 async def test_assets_are_asked_for_once(url: str) -> None:
-    async with httpx2.AsyncClient(base_url=url) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         for name, kind in (("start.js", "text/javascript"), ("style.css", "text/css")):
             first = await client.get(f"/static/{name}")
             assert first.headers["content-type"].startswith(kind)
@@ -216,7 +216,7 @@ async def test_assets_are_asked_for_once(url: str) -> None:
     "name", ["nothing.css", "run.html.j2", "..%2Frendering.py", "%2e%2e%2frouter.py", "a%00.js"]
 )
 async def test_only_known_assets_are_given(url: str, name: str) -> None:
-    async with httpx2.AsyncClient(base_url=url) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         assert (await client.get(f"/static/{name}")).status_code == 404
 
 
@@ -258,7 +258,7 @@ async def test_the_page_is_for_who_may_read_and_the_form_for_who_may_refine(
             scope.setdefault("state", {})["identity"] = Identity("t", None, state["scopes"])
         await inner(scope, receive, send)
 
-    async with serving(app) as address, httpx2.AsyncClient(base_url=address) as client:
+    async with serving(app) as address, httpx2.AsyncClient(base_url=address, timeout=60) as client:
         guarded = app.middleware_stack
         while guarded is not None and not isinstance(guarded, AuthMiddleware):
             guarded = getattr(guarded, "app", None)
@@ -273,7 +273,7 @@ async def test_the_page_is_for_who_may_read_and_the_form_for_who_may_refine(
 
 
 async def test_a_sentence_comes_back_with_its_run(url: str) -> None:
-    async with httpx2.AsyncClient(base_url=url, headers=HTML) as client:
+    async with httpx2.AsyncClient(base_url=url, headers=HTML, timeout=60) as client:
         made = await client.post("/v1/refinements", json={"text": SENTENCE, "seed": 4})
         drawn = await client.post("/v1/refinements", json={"triplets": "hat on dog"})
         page = (await client.get(f"/?like={made.json()['id']}")).text
@@ -294,7 +294,7 @@ async def test_profiles_that_cannot_run_here_are_told_and_not_offered(
     monkeypatch.setenv("GEMINI_API_KEY", "any")
     async with (
         serving(create_app(settings)) as url,
-        httpx2.AsyncClient(base_url=url, headers=HTML) as client,
+        httpx2.AsyncClient(base_url=url, headers=HTML, timeout=60) as client,
     ):
         page = (await client.get("/")).text
         listed = (await client.get("/v1/profiles")).json()["profiles"]

@@ -10,6 +10,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from scenewright.agents.parsers.rules import parse_caption
+from scenewright.core.intent import Choice, Doubt
+from scenewright.core.scene import SceneGraph
+from scenewright.service.core import requests
 from tests.service.chromium import CHROMIUM, Tab, browsing
 
 pytestmark = [
@@ -78,7 +82,7 @@ async def draw(tab: Tab, url: str) -> dict[str, Any]:
     await tab.click("#draw")
     await tab.until("location.pathname.startsWith('/runs/run_')")
     run = (await tab.js("location.pathname")).removeprefix("/runs/")
-    async with httpx2.AsyncClient(base_url=url) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         found: dict[str, Any] = (await client.get(f"/v1/refinements/{run}")).json()
     return found
 
@@ -126,28 +130,59 @@ async def test_what_no_scene_holds_is_underlined_as_it_is_written(tab: Tab, url:
     # It is a run by that sentence, with what was not read of it.
     found = await draw(tab, url)
     assert found["title"].startswith("😀 A red ball is furtively")
-    assert [passage["text"] for passage in found["request"]["unread"]] == [
+    assert [passage["text"] for passage in found["request"]["scene"]["intent"]["unread"]] == [
         "furtively",
         "Ein Hund mit dem Ball",
     ]
 
 
-@pytest.mark.parametrize(
-    ("said", "passage", "remedy"),
-    [
-        ("a red dog and a tree with no cat", "no cat", "leave it out"),
-        ("ein roter Hund auf dem Tisch", "ein roter Hund auf dem Tisch", "in English"),
-    ],
-)
-async def test_what_cannot_be_drawn_is_warned_of_before_it_is(
-    tab: Tab, said: str, passage: str, remedy: str
+async def test_what_may_be_meant_is_offered_as_choices(
+    tab: Tab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    doubtful, clear = "a red ball and a table", "two red balls and a table"
+    doubt = Doubt(
+        kind="count", start=0, end=10, text="a red ball", question="one ball, or two?",
+        choices=(
+            Choice(label="one ball", sentence=doubtful), Choice(label="two balls", sentence=clear),
+        ),
+    )  # fmt: skip
+
+    def doubting(text: str) -> SceneGraph:
+        scene = parse_caption(text)
+        doubts = (doubt,) if text == doubtful else ()
+        return scene.said_as(scene.intent.model_copy(update={"doubts": doubts}))
+
+    monkeypatch.setattr(requests, "parse_caption", doubting)
+    await focus(tab, "#text")
+    await tab.type(doubtful)
+    await tab.until("document.querySelectorAll('#doubts button').length === 2")
+    assert "one ball, or two?" in await tab.js("document.querySelector('#doubts').textContent")
+    # A doubt is no obstacle: the reading that was taken can be drawn.
+    assert not await tab.js("document.querySelector('#draw').disabled")
+    await tab.click("#doubts button:last-child")
+    await tab.until(f"{NODES}.length === 3")
+    assert await tab.js("document.querySelector('#text').value") == clear
+    assert await tab.js("document.querySelector('#doubts').hidden")
+    assert tab.console == []
+
+
+async def test_what_names_nothing_cannot_be_asked_for(tab: Tab) -> None:
+    await focus(tab, "#text")
+    await tab.type("at night")
+    await tab.until("document.querySelector('#draw').disabled")
+    await tab.js("document.querySelector('#text').select()")
+    await tab.type("a red dog")
+    await tab.until("!document.querySelector('#draw').disabled")
+
+
+async def test_what_cannot_be_drawn_is_warned_of_before_it_is(tab: Tab) -> None:
+    said = "ein roter Hund auf dem Tisch"
     await write(tab)
     await tab.js("document.querySelector('#text').value = ''")
     await focus(tab, "#text")
     await tab.type(said)
-    await tab.until(f"{UNDERLINED}.join() === {json.dumps(passage)}")
-    assert remedy in await tab.js(WARNED)
+    await tab.until(f"{UNDERLINED}.join() === {json.dumps(said)}")
+    assert "in English" in await tab.js(WARNED)
     assert await tab.js("document.querySelector('#warned').classList.contains('refused')")
     assert await tab.js("document.querySelector('#draw').disabled")
     assert await tab.js(NODES) == []
@@ -167,9 +202,9 @@ async def test_what_cannot_be_drawn_is_warned_of_before_it_is(
         "document.querySelector('#draw').disabled"
         " && document.querySelector('#going').textContent === ''"
     )
-    assert remedy in await tab.js(WARNED)
+    assert "in English" in await tab.js(WARNED)
     assert await tab.js("document.querySelector('#problem').hidden")
-    assert await tab.js(UNDERLINED) == [passage]
+    assert await tab.js(UNDERLINED) == [said]
     # A graph drawn by hand is drawn, whatever the sentence says.
     await focus(tab, ".ge-add input")
     await tab.type("dog")

@@ -63,8 +63,8 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
         keys = app.state.service.keys
         heads = [{"X-API-Key": (await keys.create(tenant))[1]} for tenant in ("first", "second")]
         async with (
-            httpx2.AsyncClient(base_url=url, headers=heads[0], timeout=30) as own,
-            httpx2.AsyncClient(base_url=url, headers=heads[1], timeout=30) as other,
+            httpx2.AsyncClient(base_url=url, headers=heads[0], timeout=60) as own,
+            httpx2.AsyncClient(base_url=url, headers=heads[1], timeout=60) as other,
         ):
             asked = {**SCENE, "idempotency_key": "the same"}
             run = (await own.post("/v1/refinements", json=asked)).json()["id"]
@@ -220,7 +220,7 @@ async def test_no_name_in_a_path_leads_anywhere_else(house: House) -> None:
                     f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nX-API-Key: {key}\r\n"
                     "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}".encode()
                 )
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
                     size = re.search(r"content-length: (\d+)", head)
                     assert size is not None, (path, head)

@@ -89,7 +89,7 @@ async def traced(tmp_path: Path) -> AsyncIterator[Traced]:
         models=models,
         observing=Observability(Tracing(provider)),
     )
-    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=30) as client:
+    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as client:
         yield Traced(client, exporter)
 
 
@@ -227,7 +227,7 @@ async def test_spans_reach_a_collector_over_http(tmp_path: Path) -> None:
         )
         async with (
             serving(create_app(settings, models=models)) as url,
-            httpx2.AsyncClient(base_url=url, timeout=30) as client,
+            httpx2.AsyncClient(base_url=url, timeout=60) as client,
         ):
             await client.get("/v1/profiles")
         # The end of the service sends what is left.

@@ -20,7 +20,7 @@ from tests.service.mcping import Calls, data, held, refusal
 from tests.service.serving import scripted, serving
 
 PINK = "pink dog left of table"
-ASTRONAUT = "astronaut riding horse"
+UNICORN = "unicorn riding horse"
 HTML = {"Accept": "text/html,application/xhtml+xml"}
 
 
@@ -50,7 +50,7 @@ async def finished(http: httpx2.AsyncClient, run: str) -> dict[str, Any]:
 async def test_the_api_warns_with_the_run_and_refuses_what_is_wholly_unknown(
     http: httpx2.AsyncClient,
 ) -> None:
-    refused = await http.post("/v1/refinements", json={"triplets": ASTRONAUT})
+    refused = await http.post("/v1/refinements", json={"triplets": UNICORN})
     assert refused.status_code == 422
     names_the_words(refused.json()["detail"])
     begun = await http.post("/v1/refinements", json={"triplets": PINK, "rounds": 1})
@@ -72,7 +72,7 @@ async def test_a_score_warns(http: httpx2.AsyncClient) -> None:
     picture = io.BytesIO()
     Image.new("RGB", (16, 16), (255, 0, 0)).save(picture, "PNG")
     reply = await http.post(
-        "/v1/scores", files={"image": picture.getvalue()}, data={"triplets": ASTRONAUT}
+        "/v1/scores", files={"image": picture.getvalue()}, data={"triplets": UNICORN}
     )
     assert reply.status_code == 200
     assert reply.json()["sgscore"] is None
@@ -84,7 +84,7 @@ async def test_the_start_page_and_its_reader_warn(http: httpx2.AsyncClient) -> N
     assert "1 of 2 facts is outside what the profile miniature knows" in page
     plain = (await http.get("/", params={"text": "a red dog"}, headers=HTML)).text
     assert "is outside what" not in plain
-    form = await http.post("/runs", data={"text": "An astronaut rides a horse."}, headers=HTML)
+    form = await http.post("/runs", data={"text": "A unicorn rides a horse."}, headers=HTML)
     assert form.status_code == 422
     names_the_words(form.text)
     asked = {"triplets": PINK, "drawn_by": "miniature"}
@@ -103,8 +103,8 @@ async def test_the_openai_routes_tell_it(http: httpx2.AsyncClient) -> None:
         (run,) = reply.model_extra["scenewright"]["runs"]
         assert "the color 'pink'" in run["warnings"][0]
         assert {f["statement"]: f["verdict"] for f in run["facts"]}["dog is pink"] == "unscored"
-        with pytest.raises(openai.APIStatusError, match="astronaut") as raised:
-            await client.images.generate(prompt="An astronaut rides a horse.")
+        with pytest.raises(openai.APIStatusError, match="unicorn") as raised:
+            await client.images.generate(prompt="A unicorn rides a horse.")
         assert raised.value.status_code == 400
         names_the_words(str(raised.value))
 
@@ -114,7 +114,7 @@ async def test_the_automatic1111_routes_tell_it(http: httpx2.AsyncClient) -> Non
     info = json.loads(reply.json()["info"])
     assert "the color 'pink'" in info["scenewright"][0]["warnings"][0]
     assert "Not judged: dog is pink" in info["infotexts"][0]
-    refused = await http.post("/sdapi/v1/txt2img", json={"prompt": "An astronaut rides a horse."})
+    refused = await http.post("/sdapi/v1/txt2img", json={"prompt": "A unicorn rides a horse."})
     assert refused.status_code == 422
     names_the_words(refused.text)
 
@@ -128,7 +128,21 @@ async def test_the_tools_of_mcp_tell_it(tmp_path: Path) -> None:
         assert pink["state"] == "unscored"
         assert "outside its vocabulary" in pink["reason"]
         assert told["satisfied"] is False
-        names_the_words(refusal(await client.call_tool("refine_scene", {"triplets": ASTRONAUT})))
+        names_the_words(refusal(await client.call_tool("refine_scene", {"triplets": UNICORN})))
         opened = data(await client.call_tool("open_scene", {"triplets": PINK}))
         names_the_words(opened["warnings"][0])
-        names_the_words(refusal(await client.call_tool("open_scene", {"triplets": ASTRONAUT})))
+        names_the_words(refusal(await client.call_tool("open_scene", {"triplets": UNICORN})))
+
+
+async def test_a_kind_of_a_known_class_is_drawn_as_it_and_told(http: httpx2.AsyncClient) -> None:
+    said = "An astronaut is left of a table."
+    told = "'astronaut' (characters 3 to 12: drawn and checked as a person)"
+    asked = {"text": said, "drawn_by": "miniature"}
+    read = (await http.post("/v1/parse", json=asked)).json()
+    assert [item["name"] for item in read["scene"]["objects"]] == ["person", "table"]
+    assert (read["drawable"], len(read["warnings"])) == (True, 1)
+    assert told in read["warnings"][0]
+    assert "drawn and checked as a person" in (await http.get("/", params={"text": said})).text
+    begun = (await http.post("/v1/refinements", json={"text": said, "rounds": 1})).json()
+    assert told in begun["warnings"][0]
+    assert told in (await finished(http, begun["id"]))["warnings"][0]

@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from PIL import Image
 
 from scenewright import refine
 from scenewright.core.facts import Answer, Fact
@@ -20,7 +19,7 @@ from scenewright.core.ports.judge import JudgeError
 from scenewright.service.app import create_app
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.settings import ServiceSettings
-from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 from tests.graphs.test_realism import real
 from tests.service.mcping import Calls, data, held
 from tests.service.serving import serving
@@ -63,14 +62,14 @@ def models(request: RefinementRequest) -> dict[str, Any]:
 async def client(settings: ServiceSettings) -> AsyncIterator[httpx2.AsyncClient]:
     async with (
         serving(create_app(settings, models=models)) as address,
-        httpx2.AsyncClient(base_url=address, timeout=20) as made,
+        httpx2.AsyncClient(base_url=address, timeout=60) as made,
     ):
         yield made
 
 
 def picture() -> bytes:
     file = io.BytesIO()
-    Image.new("RGB", (16, 16), (255, 100, 0)).save(file, "PNG")
+    painted((16, 16), (255, 100, 0)).save(file, "PNG")
     return file.getvalue()
 
 
@@ -153,7 +152,7 @@ async def test_a_failed_backend_is_told_without_it(
 
     async with (
         serving(create_app(settings, models=failing)) as address,
-        httpx2.AsyncClient(base_url=address, timeout=20) as client,
+        httpx2.AsyncClient(base_url=address, timeout=60) as client,
     ):
         run = (await begin(client))["id"]
         events = await heard(client, run)

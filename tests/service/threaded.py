@@ -30,7 +30,7 @@ def threaded(app: FastAPI) -> Iterator[str]:
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
-        ends = time.monotonic() + 30
+        ends = time.monotonic() + 60
         while not server.started:
             if not thread.is_alive() or time.monotonic() > ends:
                 raise RuntimeError("the server did not start: see its log above")
@@ -42,4 +42,4 @@ def threaded(app: FastAPI) -> Iterator[str]:
         if service is not None:
             service.live.close()
         server.should_exit = True
-        thread.join(timeout=30)
+        thread.join(timeout=60)

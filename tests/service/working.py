@@ -20,7 +20,7 @@ from scenewright.service.core.store import Run
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"
-_SECONDS = 20.0
+_SECONDS = 60.0
 
 
 @dataclass

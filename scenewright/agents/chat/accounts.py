@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scenewright.agents.chat.model import AccountChat, ChatWire
+from scenewright.agents.chat.model import AccountChat
 from scenewright.agents.judges.models import caps_of
 from scenewright.config.accounts import missing_key
 from scenewright.config.profiles import Role, SettingsError, output_limit
 from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.caller import Caller
+from scenewright.providers.clients.factory import make_client
 
 
 def account_chat(
@@ -28,7 +29,7 @@ def account_chat(
 
     ``base_url``: a server that speaks the provider's protocol, instead of the provider's own.
     ``name``: the account, in place of the provider in the model's id. ``overrides``: keys of
-    :class:`~scenewright.agents.judges.models.ModelCaps`, in place of what ``models.toml`` says:
+    :class:`~scenewright.agents.judges.models.ModelCaps`, in place of what the table of facts says:
     ``api``, ``sampling``, ``max_output_tokens``, ``image_tokens``, and ``structured = "schema"``
     for a Claude that answers an error to a forced tool. ``role``: what it is for, which bounds its
     output; ``output_tokens``: the bounds that settings give to roles. The provider's library is
@@ -50,20 +51,10 @@ def account_chat(
     key = (api_key or "").strip()
     if not key:
         raise SettingsError(missing_key(provider, name))
-    wire: ChatWire
-    if provider == "openai":
-        from scenewright.agents.chat.openai import OpenAIChatWire
-
-        wire = OpenAIChatWire(model, caps, api_key=key, base_url=base_url)
-    elif provider == "gemini":
-        from scenewright.agents.chat.gemini import GeminiChatWire
-
-        wire = GeminiChatWire(model, caps, api_key=key, base_url=base_url)
-    else:
-        from scenewright.agents.chat.anthropic import AnthropicChatWire
-
-        wire = AnthropicChatWire(model, caps, api_key=key, base_url=base_url)
+    client = make_client(provider, model, caps, api_key=key, base_url=base_url)
     account = name or provider
     # Another server's models are not the provider's, whatever they are called.
     priced_as = provider if base_url is None else account
-    return AccountChat(wire, caller, caps, account=account, priced_as=priced_as, limit=limit.set_by)
+    return AccountChat(
+        client, caller, caps, account=account, priced_as=priced_as, limit=limit.set_by
+    )

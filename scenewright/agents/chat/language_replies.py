@@ -18,11 +18,10 @@ from scenewright.agents.chat.model import LIMIT, stop_of
 from scenewright.config.profiles import OF_THE_MODEL
 from scenewright.core.validation import cut_short
 from scenewright.prompts import Prompt
+from scenewright.providers.replies import best_object
 
 T = TypeVar("T")
 _SHOWN = 300
-_TRIES = 64
-"""Most braces tried as the start of an object, so that a long reply of braces costs no time."""
 _MEND = "Mend this and answer with the whole corrected object."
 
 
@@ -91,22 +90,6 @@ def shortened(text: str) -> str:
     return cut_short(" ".join(text.split()), _SHOWN)
 
 
-def json_object(text: str) -> dict[str, Any] | None:
-    """Return the first JSON object in ``text``, or None."""
-    decoder = json.JSONDecoder()
-    at = text.find("{")
-    for _ in range(_TRIES):
-        if at < 0:
-            break
-        try:
-            found, _ = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            at = text.find("{", at + 1)
-            continue
-        return found if isinstance(found, dict) else None
-    return None
-
-
 def tool_of(prompt: Prompt) -> dict[str, Any]:
     """Return the tool of ``prompt`` in OpenAI's form."""
     function = {
@@ -134,37 +117,34 @@ async def ask_for(
     takes_tools = type(chat).bind_tools is not BaseChatModel.bind_tools
     asked = chat.bind_tools([dict(tool)], tool_choice=name) if takes_tools else chat
     said_so_far = list(messages)
-    reply = await asked.ainvoke(said_so_far)
-    try:
-        return ParsedReply(read(_arguments(reply, name)))
-    except ValueError as error:
-        problem = shortened(str(error))
-    said_so_far += [reply, *answers_to(reply, f"{problem}\n{_MEND}")]
-    again = await asked.ainvoke(said_so_far)
-    try:
-        return ParsedReply(read(_arguments(again, name)), problem)
-    except ValueError as error:
-        raise ReplyError(
-            f"{name_of(chat)} gave nothing usable, even when told what was wrong: "
-            f"{shortened(str(error))}"
-        ) from error
+    problem = ""
+    while True:
+        reply = await asked.ainvoke(said_so_far)
+        try:
+            return ParsedReply(read(_arguments(reply, name)), problem)
+        except ValueError as error:
+            if problem:
+                raise ReplyError(
+                    f"{name_of(chat)} gave nothing usable, even when told what was wrong: "
+                    f"{shortened(str(error))}"
+                ) from error
+            problem = shortened(str(error)) or "it cannot be read"
+        said_so_far += [reply, *answers_to(reply, f"{problem}\n{_MEND}")]
 
 
 def _arguments(message: BaseMessage, tool: str) -> Mapping[str, Any]:
     text = reply_text(message)
+    texts = [text]
     if isinstance(message, AIMessage):
         for call in message.tool_calls:
             if call["name"] == tool:
                 return call["args"]
-        for broken in message.invalid_tool_calls:
-            if broken.get("name") == tool:
-                found = json_object(broken.get("args") or "")
-                if found is not None:
-                    return found
-    found = json_object(text)
-    if found is None:
-        raise ValueError(f"no call of {tool} and no JSON object, but: {text or 'nothing'}")
-    return found
+        broken = [call["args"] for call in message.invalid_tool_calls if call["name"] == tool]
+        texts = [*filter(None, broken), text]
+    for found in (best_object(one, None) for one in texts):
+        if found is not None:
+            return found
+    raise ValueError(f"no call of {tool} and no JSON object, but: {text or 'nothing'}")
 
 
 def answers_to(message: BaseMessage, text: str) -> list[BaseMessage]:

@@ -25,18 +25,18 @@ from scenewright.agents.composers.reading import (
     Mention,
     Sentence,
     Text,
-    lemmas,
     said_values,
     words_of,
 )
 from scenewright.agents.composers.relations import times_joined
+from scenewright.core.english import NO, YES
 from scenewright.core.facts import Fact
-from scenewright.core.inflection import plural
+from scenewright.core.inflection import plural, stems
 from scenewright.core.ports.composer import LostFact
-from scenewright.core.questions import noun_phrase
+from scenewright.core.questions import relation_statement
 from scenewright.core.scene import SceneGraph, SceneObject
 
-CHECK_VERSION = 5
+CHECK_VERSION = 6
 """Version of the check."""
 _CONTROL = re.compile(
     r"<\|[^<>|\n]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|"
@@ -49,8 +49,6 @@ _LONGEST_CYCLE = 40
 _MOST_CYCLES = 5
 """Allowed repetitions of the same words in a row, beyond the number of equal objects."""
 _SIGNS = re.compile(r"[\d._#:|]")
-_YES = frozenset({"yes", "true"})
-_NO = frozenset({"no", "false"})
 
 
 def lost_facts(scene: SceneGraph, text: str) -> tuple[LostFact, ...]:
@@ -108,13 +106,22 @@ def _objects(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
     for item in scene.objects:
         labels.setdefault(item.name.casefold(), item.name)
     counts = Counter(item.name.casefold() for item in scene.objects)
+    loose = _uncounted(scene)
     for name, wanted in counts.items():
+        # A bare plural is read as two; so it says any number that nobody said.
+        wanted -= max(0, loose.get(name, 0) - 2)
         found = text.count(name)
         if found >= wanted:
             continue
         label = labels[name]
         said = label if wanted == 1 else f"{wanted} {plural(label)}"
         yield LostFact("object", said if not found else f"{said} (only {found} said)")
+
+
+def _uncounted(scene: SceneGraph) -> Counter[str]:
+    """Return how many objects of each class have a number that is not exact."""
+    loose = {id_ for one in scene.intent.counts if one.kind != "exact" for id_ in one.objects}
+    return Counter(item.name.casefold() for item in scene.objects if item.id in loose)
 
 
 # Attributes
@@ -124,8 +131,9 @@ def _attributes(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
     wanted: Counter[tuple[str, str]] = Counter()
     shown: dict[tuple[str, str], LostFact] = {}
     for item in scene.objects:
-        for value in _values(item.name, item.attributes):
-            key = (item.name.casefold(), value.casefold())
+        said = {value.casefold(): value for value in _values(item.name, item.attributes)}
+        for low, value in said.items():
+            key = (item.name.casefold(), low)
             wanted[key] += 1
             shown[key] = LostFact("attribute", f"{item.name} is {value}")
     for (name, value), count in wanted.items():
@@ -137,7 +145,7 @@ def _values(name: str, attributes: Mapping[str, str]) -> Iterator[str]:
     """Return the required words of an object's attributes; its ``name`` may contain a value."""
     label = words_of(name)
     for key, value in attributes.items():
-        said = key if value.casefold() in _YES | _NO else value
+        said = key if value.casefold() in YES | NO else value
         # "Black and cute" is two values, "black and white" too.
         for part in said.split(" and "):
             if part.strip() and not all(word in label for word in words_of(part)):
@@ -178,8 +186,8 @@ def _times(places: Sequence[Sequence[int]]) -> int:
 def _places(sentence: Sentence, word: str) -> list[int]:
     """Return the positions of a word of a value, in any form or synonym."""
     wanted = said_values(word)
-    forms = frozenset().union(*(lemmas(other) for other in wanted))
-    return [at for at, here in enumerate(sentence.words) if lemmas(here.text) & forms]
+    forms = frozenset().union(*(stems(other) for other in wanted))
+    return [at for at, here in enumerate(sentence.words) if stems(here.text) & forms]
 
 
 def _bearers(
@@ -213,7 +221,7 @@ def _relations(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
         source, target = items[relation.source], items[relation.target]
         key = (source.name.casefold(), relation.predicate.casefold(), target.name.casefold())
         wanted[key] += 1
-        said = f"{noun_phrase(source)} {relation.predicate} {noun_phrase(target)}"
+        said = relation_statement(source, relation.predicate, target)
         shown.setdefault(key, LostFact("relation", said))
     for (source_name, predicate, target_name), count in wanted.items():
         if times_joined(text, source_name, predicate, target_name) < count:
@@ -234,7 +242,7 @@ def dropped_facts(
     are those in ``unsaid``. In a prompt that is not English sentences only words are compared.
     Facts that the prompt never stated are not dropped.
     """
-    stated = [fact for fact in facts if fact.kind != "realism"]
+    stated = [fact for fact in facts if fact.of_graph]
     if read is None:
         return tuple(fact.id for fact in stated if _parts_of(fact) in unsaid)
     parts = _parts(scene)

@@ -1,4 +1,4 @@
-"""English for composers: predicates as verb phrases, attributes as adjectives, groups.
+"""English for composers: predicates as verb phrases, and groups of like instances.
 
 Scene graphs name predicates in many forms (``holding``, ``hold``, ``wears``, ``is on a``, ``left
 of``, ``parked``). Word forms come from the lexicon of the caption parser; exceptions are data in
@@ -9,58 +9,58 @@ groups.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
+from scenewright.agents.composers.reading import SAID_FOR
 from scenewright.agents.parsers.tagging import (
-    ARTICLES,
+    ANIMATE,
     BE,
+    CLOTHES,
     NUMBER_WORDS,
-    PEOPLE_PRONOUNS,
+    PARTS,
+    PLANTS,
     PREPOSITIONS,
-    THING_PRONOUNS,
-    key_of,
+    SCENERY,
+    THING_PARTS,
+    VESSELS,
+    WHOLES,
     rough,
 )
+from scenewright.core.english import Described, is_many, is_mass
 from scenewright.core.inflection import (
     IRREGULAR_VERBS,
     WordLists,
     ing_form,
-    is_plural,
+    plural,
+    singular,
     third_person,
     verb_base,
 )
-from scenewright.core.questions import article
+from scenewright.core.intent import Count
 from scenewright.core.scene import SceneGraph, SceneObject
-from scenewright.core.vocabulary import canonical_key
+from scenewright.core.wording import Names
 
 _LISTS = WordLists.of("scenewright.agents.composers", "english.toml")
 _SAID = _LISTS.pairs("predicates", "said", ",")
 _JOINED = _LISTS.pairs("predicates", "joined")
 _STATES = _LISTS.words("predicates", "states")
 _BEHIND = _LISTS.words("predicates", "behind")
+_UNCHANGED = _LISTS.words("predicates", "unchanged")
 _ONGOING = _LISTS.words("predicates", "ongoing")
-_MASS = _LISTS.words("nouns", "mass")
-_ONE = _LISTS.words("nouns", "one")
+WAYS = _LISTS.words("predicates", "ways")
+"""Prepositions that say where a movement goes."""
+CLOSE = WAYS | _LISTS.words("predicates", "close")
+"""Prepositions that may follow a noun without "which is"."""
 _ORDINALS = _LISTS.ordered("numbers", "order")
 # Larger numbers are said in digits.
 _NUMBERS = ("zero", *NUMBER_WORDS)[: len(_ORDINALS)]
 _BEING = BE | {"been", "be", "being"}
-_PRONOUNS = PEOPLE_PRONOUNS | THING_PRONOUNS | {"someone", "somebody", "something", "they", "them"}
-_YES = frozenset({"yes", "true"})
-_NO = frozenset({"no", "false"})
-_RANKS = {
-    **{"state": 0, "size": 1, "scale": 1, "length": 1, "age": 2, "shape": 3, "texture": 4},
-    **{"pattern": 4, "color": 5, "material": 7, "gender": 8, "type": 9},
-}
-"""Attribute key → its rank before the noun."""
-_OTHER_RANK = 6
-_LONGEST_ADJECTIVE = 4
-"""Most words of a value that is placed before its noun."""
-_BEFORE_NOUN = frozenset({"adjective", "either", "noun", "participle", "and", "number"})
 _SPATIAL = frozenset({"preposition", "adverb", "place"})
+
+_COUNTABLE = ANIMATE | CLOTHES | PARTS | PLANTS | THING_PARTS | VESSELS | WHOLES | SCENERY
 
 Place = Literal["be", "verb", "behind"]
 
@@ -102,18 +102,24 @@ def predicate_in_english(predicate: str) -> Predicate:
     first, rest = words[0], words[1:]
     if first in ("has", "have", "had", "having"):
         return Predicate("verb", " ".join(["have", *rest]))
+    if verb_base(first) == "look" and rest[:1] == ["like"]:
+        return Predicate("verb", f"look {' '.join(rest)}")
     if tuple(words) in PREPOSITIONS or rough(first) in _SPATIAL:
         return Predicate("be", phrase)
     base = verb_base(first)
     if base is None:
         # A verb that no list holds shows its ending; what shows none is said as it stands.
-        unknown = first.endswith("s") and not first.endswith("ss") and rough(first) == "noun"
-        return (
-            Predicate("verb", " ".join([first[:-1], *rest])) if unknown else Predicate("be", phrase)
-        )
+        if first.endswith("s") and not first.endswith("ss") and rough(first) == "noun":
+            return Predicate("verb", " ".join([first[:-1], *rest]))
+        if not rest and first.endswith("ed") and first not in _JOINED and len(first) > 4:
+            # With nothing but an object it is done, not suffered: "saturating an area".
+            return Predicate("be", f"{first[:-2]}ing")
+        return Predicate("be", phrase)
     form = rough(first)
     if base in _STATES and form != "participle":
         return Predicate("verb", " ".join([base, *rest]))
+    if rest and first in _UNCHANGED:
+        return Predicate("be", phrase)
     past = first in IRREGULAR_VERBS and first != base and not first.endswith("ing")
     if past or (first.endswith("ed") and first != base):
         if not rest and first in _JOINED:
@@ -121,98 +127,6 @@ def predicate_in_english(predicate: str) -> Predicate:
         if rest and (base not in _ONGOING or rest[0] in ("by", "in", "from")):
             return Predicate("be", phrase)
     return Predicate("be", " ".join([ing_form(base), *rest]))
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """The attributes of an object in English."""
-
-    before: tuple[str, ...] = ()
-    """Adjectives, in their order before the noun."""
-    states: tuple[str, ...] = ()
-    """Predicates after "is"."""
-    behind: tuple[str, ...] = ()
-    """Words after the noun."""
-
-
-@lru_cache(maxsize=4096)
-def described(item: SceneObject) -> Described:
-    """Split the attributes of ``item`` into adjectives (short values) and predicates.
-
-    Values that the label or another key repeats are left out.
-    """
-    said = {item.name.casefold(), *item.name.casefold().split()}
-    before: list[tuple[int, str]] = []
-    states: list[str] = []
-    behind: list[str] = []
-    for key, value in item.attributes.items():
-        for place, words in _attribute(key.casefold(), " ".join(value.split())):
-            if words.casefold() in said:
-                continue
-            said.add(words.casefold())
-            if place == "before":
-                before.append((_rank(key.casefold(), words), words))
-            else:
-                (states if place == "state" else behind).append(words)
-    ordered = tuple(words for _, words in sorted(before, key=lambda pair: pair[0]))
-    return Described(ordered, tuple(states), tuple(behind))
-
-
-def _rank(key: str, words: str) -> int:
-    known = canonical_key(key)
-    if known not in _RANKS or known == "state":
-        known = key_of(words.casefold())
-    return _RANKS.get(known, _OTHER_RANK)
-
-
-def _attribute(key: str, value: str) -> Iterator[tuple[str, str]]:
-    """Return (``before``, ``state`` or ``behind``; words) of a value, which may join several."""
-    low = value.casefold()
-    if low in _YES:
-        yield "before", key
-    elif low in _NO:
-        yield "state", f"not {key}"
-    elif key == "text":
-        yield "behind", f'with the text "{value}"'
-    elif _is_adjective(key, low):
-        yield "before", value
-    else:
-        for part in value.split(" and "):
-            low = part.casefold()
-            yield ("before", part) if _is_adjective(key, low) else ("state", _state(part))
-
-
-def _is_adjective(key: str, value: str) -> bool:
-    words = value.split()
-    kinds = [rough(word) for word in words]
-    if key == "place" or len(words) > _LONGEST_ADJECTIVE or "," in value:
-        return False
-    if len(words) == 1:
-        doing = canonical_key(key) not in _RANKS or canonical_key(key) == "state"
-        return kinds[0] in _BEFORE_NOUN or not (doing or kinds[0] in _SPATIAL)
-    if kinds[0] == "and" or kinds[-1] == "and" or kinds[-1] == "number":
-        return False
-    if kinds[0] == "participle" and kinds[-1] == "noun":
-        return False
-    return (
-        all(
-            kind in _BEFORE_NOUN or (kind == "adverb" and word not in ("up", "down", "out"))
-            for word, kind in zip(words, kinds, strict=True)
-        )
-        and kinds[-1] != "adverb"
-    )
-
-
-def _state(value: str) -> str:
-    """Return the predicate after "is": ``lean forward`` becomes ``leaning forward``."""
-    first, _, rest = value.partition(" ")
-    low = first.casefold()
-    base = verb_base(low)
-    if low in ("have", "has"):
-        return f"having {rest}".strip()
-    if base is None or rough(low) not in ("verb", "weak") or low in IRREGULAR_VERBS:
-        return value
-    return f"{ing_form(base)} {rest}".strip()
 
 
 def number_word(number: int) -> str:
@@ -225,50 +139,10 @@ def ordinal(number: int) -> str:
     return _ORDINALS[number] if number < len(_ORDINALS) else f"{number}th"
 
 
-def is_many(name: str) -> bool:
-    """Return whether a label takes "are": ``legs``, ``people``."""
-    return is_plural(name) and name.casefold() not in _MASS
-
-
-def is_mass(name: str) -> bool:
-    """Return whether a label takes no article: ``grass``, ``orange juice``."""
-    return name.rpartition(" ")[2].casefold() in _MASS
-
-
-def is_name(name: str, small: bool) -> bool:
-    """Return whether a label is a proper name.
-
-    ``small``: other labels of the scene begin with lower-case letters.
-    """
-    words = name.split()
-    capital = all(word[:1].isupper() and not word.isupper() for word in words)
-    return capital and (small or len(words) > 1)
-
-
-def indefinite(name: str, adjectives: str, proper: bool = False) -> str:
-    """Return the first mention of a label with its adjectives: ``a red ball``, ``water``."""
-    phrase = f"{adjectives} {name}".strip()
-    first = phrase.split()[0].casefold()
-    if name.casefold() in _ONE:
-        return f"{article(phrase) if adjectives else 'the'} {phrase}"
-    if is_many(name) or is_mass(name) or not takes_article(name, proper):
-        return phrase
-    bare = first in ARTICLES or rough(first) == "possessive"
-    return phrase if bare else f"{article(phrase)} {phrase}"
-
-
-def takes_article(name: str, proper: bool = False) -> bool:
-    """Return whether "the" may precede the label."""
-    first = name.split()[0].casefold()
-    determined = first in ARTICLES or rough(first) == "possessive"
-    return not (proper or determined or name.casefold() in _PRONOUNS)
-
-
-def listed(parts: Sequence[str]) -> str:
-    """Return ``a, b and c``."""
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+def is_countable(name: str) -> bool:
+    """Return whether a label is surely counted, however a sentence leaves out its article."""
+    head = singular(name.rpartition(" ")[2].casefold())
+    return head in _COUNTABLE or head in SAID_FOR
 
 
 @dataclass(slots=True, eq=False)
@@ -280,13 +154,27 @@ class Group:
     items: tuple[SceneObject, ...]
     said: Described
     proper: bool
-    """Whether its label is a proper name: capitalised where other labels are not."""
+    """Whether its label is a proper name."""
+    article: str | None = None
+    """Article that the sentence gives it: ``a``, ``the`` or none (empty); None if unknown."""
+    possessive: str = ""
+    """Possessive that the sentence gives it: ``his``."""
+    count: Count | None = None
+    """How its number is meant, if the sentence says it."""
+    without: tuple[str, ...] = ()
+    """What it is to be without, in words: "without a hat"."""
+    place: int | None = None
+    """Words before its first mention in the sentence, if it is there."""
     outgoing: list[Edge] = field(default_factory=list)
     incoming: list[Edge] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        return self.items[0].name
+        """The label; one of several people is a person."""
+        name = self.items[0].name
+        several = self.count is not None and len(self.count.objects) > 1
+        one = self.number == 1 and several and name.casefold() == "people"
+        return "person" if one else name
 
     @property
     def number(self) -> int:
@@ -295,7 +183,15 @@ class Group:
     @property
     def many(self) -> bool:
         """Whether its verb is "are"."""
-        return self.number > 1 or is_many(self.name)
+        several = is_many(self.name) and not self.proper and self.article != "a"
+        return self.number > 1 or several or self.is_herd
+
+    @property
+    def is_herd(self) -> bool:
+        """Whether the sentence says it without an article, in a form for one and many: "sheep"."""
+        if self.article != "" or self.proper or is_mass(self.name) or is_many(self.name):
+            return False
+        return plural(self.name) == self.name and is_countable(self.name)
 
     @property
     def adjectives(self) -> str:
@@ -311,6 +207,8 @@ class Edge:
     target: Group
     each: bool
     """Whether each source has a target of its own."""
+    owned: bool = False
+    """Whether the sentence says it by "'s": the cat's head."""
     done: bool = False
 
 
@@ -321,6 +219,7 @@ def grouped(scene: SceneGraph) -> list[Group]:
     have the same relations to the same groups, and each group has all or one each of another.
     """
     look = {item.id: (item.name.casefold(), item.attributes) for item in scene.objects}
+    loose = {i for one in scene.intent.counts if len(one.objects) > 1 for i in one.objects}
     color: dict[str, int] = _numbered_by({key: (value,) for key, value in look.items()})
     while True:
         signs: dict[str, tuple[object, ...]] = {}
@@ -331,23 +230,74 @@ def grouped(scene: SceneGraph) -> list[Group]:
             into = sorted(
                 (r.predicate, color[r.source]) for r in scene.relations if r.target == item.id
             )
+            if item.id in loose:
+                # Which of those that a sentence counts together has how many tells nothing.
+                out, into = sorted(set(out)), sorted(set(into))
             signs[item.id] = (color[item.id], tuple(out), tuple(into))
         finer = _numbered_by(signs)
         if len(set(finer.values())) == len(set(color.values())):
-            color = _split_uneven(scene, finer)
+            color = _split_uneven(scene, finer, loose)
             if len(set(color.values())) == len(set(finer.values())):
                 break
         else:
             color = finer
     groups: dict[int, Group] = {}
-    small = any(item.name[:1].islower() for item in scene.objects)
+    names = Names(scene)
+    counts = {id_: one for one in scene.intent.counts for id_ in one.objects}
+    without = {one.of: one.text for one in scene.intent.exclusions if one.of is not None}
+    begun: dict[str, set[str]] = {}
+    for relation in scene.relations:
+        first = predicate_in_english(relation.predicate).words.partition(" ")[0]
+        begun.setdefault(relation.source, set()).add(verb_base(first) or first)
     for at, item in enumerate(scene.objects):
         mine = tuple(o for o in scene.objects if color[o.id] == color[item.id])
-        groups.setdefault(
-            color[item.id], Group(at, mine, described(item), is_name(item.name, small))
+        if color[item.id] in groups:
+            continue
+        groups[color[item.id]] = Group(
+            at,
+            mine,
+            _not_begun(names.described(item), begun.get(item.id, set())),
+            names.is_proper(item.name),
+            names.article_of(item.name, item.attributes.values()),
+            names.possessive_of(item.name, item.attributes.values()),
+            counts.get(item.id),
+            (without[item.id],) if item.id in without else (),
+            names.place_of(item.name),
         )
     _join(scene, color, groups)
+    _join_as_said(names, list(groups.values()))
     return list(groups.values())
+
+
+def _join_as_said(names: Names, groups: Sequence[Group]) -> None:
+    """Join what the sentence joins by "of" and no relation does: a plate of pizza."""
+    owned = set(names.joined("'s", "’s"))
+    for edge in (edge for group in groups for edge in group.outgoing):
+        edge.owned = (edge.source.items[0].name, edge.target.items[0].name) in owned
+    for first, second in names.joined("of"):
+        owners, others = ([g for g in groups if g.items[0].name == n] for n in (first, second))
+        if len(owners) != 1 or len(others) != 1:
+            continue
+        source, target = owners[0], others[0]
+        back = [edge for edge in target.outgoing if edge.target is source]
+        held = all(edge.predicate.words in ("in", "on") and not edge.each for edge in back)
+        if held and not any(edge.target is target for edge in source.outgoing):
+            for edge in back:
+                # "A cup of tea" says that tea is in it.
+                edge.done = True
+            edge = Edge(source, Predicate("behind", "of"), target, False)
+            source.outgoing.insert(0, edge)
+            target.incoming.append(edge)
+
+
+def _not_begun(said: Described, begun: Set[str]) -> Described:
+    """Leave out what a relation says as well: who sits on a bench sits."""
+
+    def left(words: tuple[str, ...]) -> tuple[str, ...]:
+        firsts = ((one, one.partition(" ")[0].casefold()) for one in words)
+        return tuple(one for one, first in firsts if (verb_base(first) or first) not in begun)
+
+    return Described(left(said.before), left(said.states), said.behind, said.texts)
 
 
 def _numbered_by(signs: Mapping[str, tuple[object, ...]]) -> dict[str, int]:
@@ -355,7 +305,7 @@ def _numbered_by(signs: Mapping[str, tuple[object, ...]]) -> dict[str, int]:
     return {key: numbers.setdefault(sign, len(numbers)) for key, sign in signs.items()}
 
 
-def _split_uneven(scene: SceneGraph, color: dict[str, int]) -> dict[str, int]:
+def _split_uneven(scene: SceneGraph, color: dict[str, int], loose: Set[str]) -> dict[str, int]:
     """Split one group that another relates to unevenly.
 
     Even means that all members are related, or each to one of its own.
@@ -365,6 +315,13 @@ def _split_uneven(scene: SceneGraph, color: dict[str, int]) -> dict[str, int]:
     for r in scene.relations:
         key = (color[r.source], r.predicate, color[r.target])
         counts[key] = counts.get(key, 0) + 1
+    open_ = {color[id_] for id_ in loose}
+    counts = {
+        key: n
+        for key, n in counts.items()
+        if not open_ & {key[0], key[2]}
+        and not (key[0] == key[2] and n == _all_pairs(sizes[key[0]]))
+    }
     for (source, _, target), count in counts.items():
         full = source != target and count == sizes[source] * sizes[target]
         paired = source != target and count == sizes[source] == sizes[target]
@@ -379,6 +336,11 @@ def _split_uneven(scene: SceneGraph, color: dict[str, int]) -> dict[str, int]:
             # "Each a bag": what is said of the bag besides could not be told apart.
             return _apart(_apart(color, source), target)
     return color
+
+
+def _all_pairs(size: int) -> int:
+    """Return the relations of several with each other."""
+    return size * (size - 1)
 
 
 def _apart(color: dict[str, int], worst: int) -> dict[str, int]:
@@ -402,7 +364,10 @@ def _join(scene: SceneGraph, color: Mapping[str, int], groups: Mapping[int, Grou
             and color[r.source] == color[relation.source]
             and color[r.target] == color[relation.target]
         )
-        each = source.number > 1 and pairs == source.number == target.number
+        loose = target.count is not None or (
+            source.count is not None and source.count.kind != "exact"
+        )
+        each = source.number > 1 and pairs == source.number == target.number and not loose
         edge = Edge(source, predicate, target, each)
         source.outgoing.append(edge)
         target.incoming.append(edge)

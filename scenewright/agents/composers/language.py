@@ -27,14 +27,15 @@ from scenewright.agents.chat.language_replies import (
     answers_to,
     as_data,
     digest_of,
-    json_object,
     name_of,
     reply_text,
     shortened,
 )
 from scenewright.agents.composers.check import CHECK_VERSION, lost_facts, unusable_reason
+from scenewright.agents.composers.comparison import compared
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.judges.pictures import ImagePreparation, prepare, text_tokens
+from scenewright.core.english import article
 from scenewright.core.error_text import error_text
 from scenewright.core.formats import megasg
 from scenewright.core.layout import Region
@@ -46,9 +47,10 @@ from scenewright.core.ports.composer import (
     Wording,
     compose_with_origin,
 )
-from scenewright.core.questions import article, noun_phrase
+from scenewright.core.questions import noun_phrase
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
+from scenewright.providers.replies import best_object
 from scenewright.providers.usage import ExpectedUsage, Usage
 
 OBJECT_PROMPT = "compose_object"
@@ -163,7 +165,7 @@ async def _refined(
     chat: BaseChatModel, rules: SystemMessage, item: SceneObject, views: ObjectPictures | None
 ) -> str:
     reply = reply_text(await chat.ainvoke([rules, await _asked(item, views)]))
-    found = (json_object(reply) or {}).get("description")
+    found = (best_object(reply, None) or {}).get("description")
     phrase = noun_phrase(item)
     plain = f"{article(phrase)} {phrase}"
     if not isinstance(found, str) or not 0 < len(found.strip()) <= _MAX_LENGTH:
@@ -185,6 +187,7 @@ RULES_PROMPT = "compose_rules"
 PART_PROMPT = "compose_part"
 AGAIN_PROMPT = "compose_again"
 ROOM_PROMPT = "compose_room"
+SAID_PROMPT = "compose_said"
 MAX_LENGTH = 4000
 """Longest prompt that is taken from a model, in characters."""
 
@@ -284,7 +287,7 @@ class LanguageComposer:
     @cached_property
     def fingerprint(self) -> str:
         """Model and its settings, prompts, the check and the rules behind it."""
-        names = [RULES_PROMPT, PART_PROMPT, AGAIN_PROMPT]
+        names = [RULES_PROMPT, PART_PROMPT, AGAIN_PROMPT, SAID_PROMPT]
         names += [OBJECT_PROMPT, SEEN_PROMPT, WHOLE_PROMPT] if self.stages else [SCENE_PROMPT]
         parts = [load_prompt(name).hash for name in names]
         parts += [str(CHECK_VERSION), self.otherwise.fingerprint if self.otherwise else "fail"]
@@ -396,6 +399,8 @@ class LanguageComposer:
             text = load_prompt(WHOLE_PROMPT).render(linearized=lines_as_data(lines))
         else:
             text = _table6(scene)
+        if said := _said(scene):
+            text += f"\n\n{load_prompt(SAID_PROMPT).render(said=as_data(said))}"
         if within is not None and within != scene:
             whole = as_data(megasg.write(within))
             text += f"\n\n{load_prompt(PART_PROMPT).render(scene_graph=whole)}"
@@ -427,6 +432,18 @@ def _table6(scene: SceneGraph) -> str:
     return load_prompt(SCENE_PROMPT).render(scene_graph=as_data(megasg.write(scene)))
 
 
+def _said(scene: SceneGraph) -> dict[str, Any]:
+    """Return what a person said beside ``scene`` as data; empty if they said nothing."""
+    intent = scene.intent
+    said = {
+        "sentence": scene.english,
+        "of the whole picture": [one.text for one in intent.globals],
+        "texts to be written": list(intent.texts),
+        "not in the picture": [one.text for one in intent.exclusions],
+    }
+    return {key: value for key, value in said.items() if value}
+
+
 def _expected(chat: BaseChatModel, calls: int, usage: Usage) -> ExpectedUsage:
     price = getattr(chat, "price", None)
     return ExpectedUsage(calls, usage, None if price is None else price(usage))
@@ -434,7 +451,7 @@ def _expected(chat: BaseChatModel, calls: int, usage: Usage) -> ExpectedUsage:
 
 def _description(reply: str) -> str:
     """Return the description in a model's reply; empty if there is none."""
-    found = json_object(reply)
+    found = best_object(reply, None)
     if found is None and "{" not in reply:
         # Some models write the description and no JSON around it.
         text = reply
@@ -454,8 +471,11 @@ def _judged(scene: SceneGraph, reply: str) -> _Try:
     if wrong := unusable_reason(scene, text):
         return _Try("", (), wrong)
     lost = lost_facts(scene, text)
+    missing = [f"{fact.kind}: {fact.statement}" for fact in lost]
+    missing += [
+        f"{one.kind}: {one.text}" for one in scene.intent.globals if compared(one.text, text).lost
+    ]
     problem = ""
-    if lost:
-        facts = as_data([f"{fact.kind}: {fact.statement}" for fact in lost])
-        problem = f"it does not state these facts of the scene:\n{facts}"
+    if missing:
+        problem = f"it does not state these facts of the scene:\n{as_data(missing)}"
     return _Try(text, lost, problem)

@@ -11,12 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
+from scenewright.agents.parsers.settling import tag
+from scenewright.agents.parsers.splitting import sentences
 from scenewright.agents.parsers.tagging import (
     ARTICLES,
     GROUPS,
     NUMBERS,
+    ORDINALS,
     PARTS,
     PEOPLE,
     PEOPLE_PRONOUNS,
@@ -26,10 +29,8 @@ from scenewright.agents.parsers.tagging import (
     VAGUE,
     Tag,
     is_animate,
-    sentences,
-    tag,
 )
-from scenewright.core.inflection import WordLists, singular, split_phrases, verb_base
+from scenewright.core.inflection import WordLists, singular, split_phrases, stems
 
 _LISTS = WordLists.of("scenewright.agents.composers", "nouns.toml")
 _PERSON = "person"
@@ -97,7 +98,6 @@ PRONOUNS = (
 )  # fmt: skip
 """Pronouns for an object named before."""
 _INDEFINITE = frozenset({"a", "an", "another", "one", "other"})
-_ORDINALS = frozenset({"second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"})
 _INSIDE_NOUN_PHRASE = frozenset(
     {"adjective", "noun", "and", "comma", "adverb", "number", "ing", "participle", "quote"}
 )
@@ -105,32 +105,21 @@ _BEFORE_PREDICATE = frozenset({"noun", "pronoun", "be", "adverb", "quote", "rela
 _OWNED = frozenset({"owner", "adjective", "noun", "participle", "ing"})
 _PIECE = re.compile(r"\w+", re.UNICODE)
 _NUMBERED = re.compile(r"(?<=\w)\.[0-9]+\b")
-_MULTIPLE = {"pair": 2, "couple": 2, "twin": 2, "twins": 2, "trio": 3, "quartet": 4, "duo": 2}
+MULTIPLE = {
+    "both": 2,
+    "pair": 2,
+    "couple": 2,
+    "twin": 2,
+    "twins": 2,
+    "trio": 3,
+    "quartet": 4,
+    "duo": 2,
+}
+"""Word → number of what it names."""
 _MANY_TIMES = 12
-_SHORT_ING = 5
 _WORDS_FOR_PEOPLE = frozenset(
     {"person", "human", "subject", "figure", "someone", "people", "man", "woman"}
 )
-
-
-@lru_cache(maxsize=16384)
-def lemmas(word: str) -> frozenset[str]:
-    """Return a word's forms: itself, singular, base of a verb, without an adjective's ending."""
-    found = {word, singular(word)}
-    base = verb_base(word)
-    if base is not None:
-        found.add(base)
-    elif word.endswith("ing") and len(word) > _SHORT_ING:
-        # A verb that no list holds: "wagging", "spewing", "skiing".
-        stem = word.removesuffix("ing")
-        found |= {stem, f"{stem}e"} | ({stem[:-1]} if stem[-1] == stem[-2] else set())
-    for ending in ("er", "est", "y", "en", "ly", "ed", "ish"):
-        stem = word.removesuffix(ending)
-        if stem != word and len(stem) > 2:
-            found.add(stem)
-            if stem[-1] == stem[-2]:
-                found.add(stem[:-1])
-    return frozenset(found)
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -141,7 +130,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 def alike(first: str, second: str) -> bool:
     """Return whether two words are forms of one."""
-    return first == second or bool(lemmas(first) & lemmas(second))
+    return first == second or bool(stems(first) & stems(second))
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +283,8 @@ def _brought_in(sentence: Sentence, mention: Mention, described: set[frozenset[s
     """Return how many new objects a mention adds; notes its description."""
     words = sentence.words
     begin = mention.start
-    while begin > 0 and words[begin - 1].tag in (
-        *("adjective", "noun", "number", "article", "determiner", "adverb", "ing"),
-        *("participle", "possessive"),
+    while begin > 0 and (
+        words[begin - 1].tag in _BEFORE_NOUN or _joins_adjectives(words, begin - 1)
     ):
         begin -= 1
         if words[begin].text in _INDEFINITE or words[begin].tag in ("article", "possessive"):
@@ -309,12 +297,15 @@ def _brought_in(sentence: Sentence, mention: Mention, described: set[frozenset[s
     if not number and mention.end < len(words):
         number = _number(words[mention.end].text) if words[mention.end].text.isdigit() else 0
     definite = bool(before) and before[0] in ARTICLES - _INDEFINITE
-    plain = frozenset(before) - ARTICLES - _INDEFINITE - _ORDINALS - set(NUMBERS) - set(VAGUE)
+    if begin > 1 and words[begin - 1].tag == "owner":
+        # "The left arm's hand" is another than the right arm's.
+        before = [*before, *(word.text for word in words[max(0, begin - 3) : begin - 1])]
+    plain = frozenset(before) - ARTICLES - _INDEFINITE - set(ORDINALS) - set(NUMBERS) - set(VAGUE)
     if mention.many:
         return 0 if definite and not number else (number or 2)
     if number > 1:
         return number
-    if any(word in _INDEFINITE or word in _ORDINALS for word in before):
+    if any(word in _INDEFINITE or word in ORDINALS for word in before):
         described.add(plain)
         return 1
     if plain and plain not in described:
@@ -323,10 +314,22 @@ def _brought_in(sentence: Sentence, mention: Mention, described: set[frozenset[s
     return 0
 
 
+_BEFORE_NOUN = frozenset(
+    {"adjective", "noun", "number", "article", "determiner", "adverb", "ing", "participle"}
+    | {"possessive"}
+)
+
+
+def _joins_adjectives(words: Sequence[Word], at: int) -> bool:
+    """Return whether a word joins two adjectives: "three black and white zebras"."""
+    around = [word.tag for word in words[max(0, at - 1) : at + 2 : 2]]
+    return words[at].tag in ("and", "comma") and around == ["adjective", "adjective"]
+
+
 def _number(word: str) -> int:
     if word.isascii() and word.isdigit():
         return int(word) if len(word) < 4 else 0
-    return NUMBERS.get(word, 0) or _MULTIPLE.get(word, 0)
+    return NUMBERS.get(word, 0) or MULTIPLE.get(word, 0)
 
 
 def _group(word: str) -> int:

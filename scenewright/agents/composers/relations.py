@@ -21,7 +21,8 @@ from scenewright.agents.composers.reading import (
     may_have_part,
     words_of,
 )
-from scenewright.agents.parsers.tagging import FRAME_NOUNS, PARTICLES
+from scenewright.agents.parsers.splitting import FRAME_NOUNS
+from scenewright.agents.parsers.tagging import PARTICLES
 from scenewright.core.inflection import ing_form, verb_base
 from scenewright.core.vocabulary import (
     canonical,
@@ -142,8 +143,10 @@ class _Ends:
     def leads_to(self, name: str, end: int) -> bool:
         """Return whether the words before ``end`` lead to the class."""
         words = self.sentence.words[end : end + 2]
+        counted = any(m.start == end + 1 for m in self.sentence.mentions)
         if any(word.tag == "pronoun" for word in words[:1]) or any(
-            word.text in ("them", "it", "other", "one") for word in words
+            word.text in ("them", "it", "other") or (word.text == "one" and not counted)
+            for word in words
         ):
             # "On top of it": not what stands next before, but something named earlier.
             before = [m.name for m in self.sentence.mentions if m.head < end]
@@ -179,7 +182,13 @@ class _Ends:
 
 
 def _goes_on(between: Sequence[Word]) -> bool:
-    """Return whether another verb or clause begins: "petting a horse and leaning on"."""
+    """Return whether another verb or clause begins: "petting a horse and leaning on".
+
+    In "holding and watching a bird" both have one object.
+    """
+    tags = [word.tag for word in between]
+    if "and" in tags[:2] and "noun" not in tags and "comma" not in tags:
+        return False
     return any(word.tag in _NEXT_CLAUSE for word in between)
 
 

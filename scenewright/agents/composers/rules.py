@@ -16,6 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from scenewright.core.english import article
 from scenewright.core.inflection import plural, read_data
 from scenewright.core.layout import (
     Cell,
@@ -25,7 +26,7 @@ from scenewright.core.layout import (
     place_what_fits,
     region_of_cell,
 )
-from scenewright.core.questions import article, noun_phrase
+from scenewright.core.questions import noun_phrase
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 
 

@@ -38,7 +38,7 @@ class Family(FrozenModel):
     """
     images: str | None = None
     """Its image processor where that has no PIL form: ``module.class`` in ``transformers.models``,
-    run without torchvision (``processors.py``)."""
+    run without torchvision (``loading.py``)."""
     needs: str | None = None
     """Package required by the installed transformers to show it a picture; such a model is not
     loaded.
@@ -167,8 +167,7 @@ def dtype_on(device: torch.device, wanted: str = "auto") -> torch.dtype:
     """Return the number format of a judge's weights on ``device``; ``wanted``: as set for it."""
     import torch
 
-    if wanted != "auto":
-        return {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[
-            wanted
-        ]
-    return torch.float32 if device.type == "cpu" else torch.bfloat16
+    if wanted == "auto":
+        wanted = "float32" if device.type == "cpu" else "bfloat16"
+    found: torch.dtype = getattr(torch, wanted)
+    return found

@@ -10,7 +10,7 @@ without a PIL form runs with its few torchvision operations written in torch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -169,7 +169,13 @@ def load_model(
                 getattr(transformers, family.processor) if family.processor else None,
                 family.images,
             )
-            model = _with_head(folder, dtype, placed) if decides else None
+            model: Any = None
+            if decides:
+                # The library's word for another kind of model, and for one without a head's files.
+                with suppress(ValueError):
+                    model = AutoModelForDecision.from_pretrained(
+                        folder, local_files_only=True, dtype=dtype, **placed
+                    )
             if model is None:
                 model = AutoModelForImageTextToText.from_pretrained(
                     folder, local_files_only=True, dtype=dtype, **placed
@@ -191,17 +197,6 @@ def load_model(
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return LoadedModel(model, processor, tokenizer, family)
-
-
-def _with_head(folder: Path, dtype: torch.dtype, placed: dict[str, Any]) -> Any:
-    """Return the model with its decision head, or None if it has none."""
-    try:
-        return AutoModelForDecision.from_pretrained(
-            folder, local_files_only=True, dtype=dtype, **placed
-        )
-    except ValueError:
-        # The library's word for another kind of model, and for one without the head's files.
-        return None
 
 
 def check_loading(folder: Path, device: torch.device, how: LocalJudgeSpec) -> None:

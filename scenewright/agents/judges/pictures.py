@@ -17,10 +17,12 @@ import hashlib
 import io
 import math
 import threading
+from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -28,7 +30,7 @@ from PIL import Image
 from pydantic import Field, model_validator
 
 from scenewright.core.images import ImageError, to_rgb
-from scenewright.core.ports.judge import JudgeError
+from scenewright.core.ports.judge import JudgeCaps
 from scenewright.core.validation import FrozenModel
 
 ImageFormat = Literal["png", "jpeg", "webp"]
@@ -42,10 +44,7 @@ _LEAST_SIDE = 8
 
 @dataclass(frozen=True, slots=True)
 class ImagePreparation:
-    """Preparation of an image for a judge.
-
-    Raises ``JudgeError`` out of range.
-    """
+    """Preparation of an image for a judge."""
 
     max_side: int = 1024
     """Longest side in pixels; larger pictures are scaled down."""
@@ -54,16 +53,6 @@ class ImagePreparation:
     """Quality of a JPEG or WebP file, 1 to 100; PNG loses nothing and has none."""
     max_bytes: int = 3_750_000
     """Most bytes of the file; a larger one is reduced in quality, then in size."""
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        if self.format not in ("png", "jpeg", "webp"):
-            raise JudgeError(f"image format {self.format!r}: use png, jpeg or webp")
-        if self.max_side < _LEAST_SIDE or not 1 <= self.quality <= 100 or self.max_bytes < 1:
-            raise JudgeError(
-                f"image side {self.max_side}, quality {self.quality}, bytes {self.max_bytes}: use "
-                f"a side of {_LEAST_SIDE} or more, a quality of 1 to 100 and 1 byte or more"
-            )
 
     def shown_size(self, size: tuple[int, int]) -> tuple[int, int]:
         """Return width and height of an image of ``size`` after preparation, if its bytes fit."""
@@ -88,6 +77,11 @@ class PreparedImage:
     def base64(self) -> str:
         """The file in base64, as the wire formats take it."""
         return base64.b64encode(self.data).decode("ascii")
+
+    @property
+    def data_url(self) -> str:
+        """The file as a URL of its own."""
+        return f"data:{self.media_type};base64,{self.base64}"
 
     @property
     def key(self) -> str:
@@ -159,21 +153,19 @@ class PreparedImages:
         """Return :func:`encode` of the image, cached if possible."""
         key = (_digest(image), preparation)
         with self._lock:
-            future = self._found.get(key)
-            mine = future is None
-            if future is None:
-                future = self._found[key] = Future()
-                self.encoded += 1
+            first = key not in self._found
+            future = self._found.setdefault(key, Future())
             self._found.move_to_end(key)
-        if mine:
+            self.encoded += first
+        if first:
             try:
                 future.set_result(encode(image, preparation))
             except BaseException as error:
+                future.set_exception(error)
                 with self._lock:
                     self._found.pop(key, None)
-                future.set_exception(error)
-                raise
-            self._forget()
+            else:
+                self._forget()
         return future.result()
 
     def _forget(self) -> None:
@@ -190,13 +182,12 @@ _PREPARED = PreparedImages()
 
 
 async def prepare(
-    image: Image.Image, preparation: ImagePreparation, kept: PreparedImages | None = None
+    image: Image.Image, preparation: ImagePreparation, kept: PreparedImages = _PREPARED
 ) -> PreparedImage:
     """Prepare ``image``, in a thread unless it is small; ``kept`` is the cache.
 
     Raises ``ImageError`` as :func:`encode` does.
     """
-    kept = kept or _PREPARED
     if image.width * image.height <= _SMALL_PIXELS:
         return kept.get(image, preparation)
     return await asyncio.to_thread(kept.get, image, preparation)
@@ -211,14 +202,14 @@ def _digest(image: Image.Image) -> str:
 
 
 def _file(image: Image.Image, form: ImageFormat, quality: int) -> bytes:
+    # Of a JPEG halved colours would blur the small coloured things that facts are about.
+    settings: dict[ImageFormat, dict[str, Any]] = {
+        "png": {"optimize": False, "compress_level": 6},
+        "jpeg": {"quality": quality, "subsampling": 0, "optimize": False},
+        "webp": {"quality": quality, "method": 4},
+    }
     buffer = io.BytesIO()
-    if form == "png":
-        image.save(buffer, "PNG", optimize=False, compress_level=6)
-    elif form == "jpeg":
-        # Halved colours would blur the small coloured things that facts are about.
-        image.save(buffer, "JPEG", quality=quality, subsampling=0, optimize=False)
-    else:
-        image.save(buffer, "WEBP", quality=quality, method=4)
+    image.save(buffer, form, **settings[form])
     return buffer.getvalue()
 
 
@@ -230,128 +221,79 @@ TOKENS_A_REPLY = 20
 """Output tokens around the answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tiles:
+def _tiles(width: int, height: int, *, base: int, tile: int) -> int:
     """OpenAI, gpt-4o and its kin: ``base + tile · n`` over n squares of 512 pixels.
 
     The image is first shrunk to fit 2048 × 2048, then until its shorter side is 768 at most.
     Source: OpenAI, "Images and vision", calculating costs (1024 × 1024 takes 765 by 85 + 170).
     """
-
-    base: int
-    """Tokens of any image."""
-    tile: int
-    """Tokens of each square."""
-
-    def __call__(self, width: int, height: int) -> int:
-        """Return tokens of ``width`` × ``height`` pixels."""
-        scale = min(1.0, 2048 / max(width, height))
-        scale = min(scale, 768 / min(width, height))
-        return self.base + self.tile * _cells(width * scale, 512) * _cells(height * scale, 512)
+    scale = min(1.0, 2048 / max(width, height))
+    scale = min(scale, 768 / min(width, height))
+    return base + tile * _cells(width * scale, 512) * _cells(height * scale, 512)
 
 
-@dataclass(frozen=True, slots=True)
-class Patches:
-    """OpenAI, small and reasoning models: patches of 32 pixels times a factor.
+def _patches(width: int, height: int, *, factor: float, most: int = 1536) -> int:
+    """OpenAI, small and reasoning models: patches of 32 pixels, each of ``factor`` tokens.
 
     An image of more patches than ``most`` is shrunk until it is covered by whole patches.
     Source: OpenAI, "Images and vision", calculating costs (1800 × 2400 takes 1452 patches).
     """
-
-    factor: float
-    """Tokens a patch."""
-    most: int = 1536
-    """Most patches that are counted."""
-
-    def __call__(self, width: int, height: int) -> int:
-        """Return tokens of ``width`` × ``height`` pixels."""
-        patches = _cells(width, 32) * _cells(height, 32)
-        if patches > self.most:
-            scale = math.sqrt(32 * 32 * self.most / (width * height))
-            across, down = width * scale / 32, height * scale / 32
-            if min(across, down) >= 1:
-                scale *= min(math.floor(across) / across, math.floor(down) / down)
-            patches = _cells(width * scale, 32) * _cells(height * scale, 32)
-        return math.ceil(min(patches, self.most) * self.factor)
+    patches = _cells(width, 32) * _cells(height, 32)
+    if patches > most:
+        scale = math.sqrt(32 * 32 * most / (width * height))
+        across, down = width * scale / 32, height * scale / 32
+        if min(across, down) >= 1:
+            scale *= min(math.floor(across) / across, math.floor(down) / down)
+        patches = _cells(width * scale, 32) * _cells(height * scale, 32)
+    return math.ceil(min(patches, most) * factor)
 
 
-@dataclass(frozen=True, slots=True)
-class Area:
-    """Anthropic: ``width · height / 750`` after the image is shrunk to fit ``side``.
+def _area(width: int, height: int) -> int:
+    """Anthropic: ``width · height / 750`` after the image is shrunk to fit 1568 pixels.
 
     Source: Anthropic, "Vision", image costs: what is over 1568 pixels on its longer side or
     over about 1600 tokens is scaled down first.
     """
-
-    side: int = 1568
-    """Longest side in pixels."""
-    pixels: int = 750
-    """Pixels a token."""
-    most: int = 1600
-    """Most tokens that an image takes."""
-
-    def __call__(self, width: int, height: int) -> int:
-        """Return tokens of ``width`` × ``height`` pixels."""
-        scale = min(1.0, self.side / max(width, height))
-        return max(1, min(self.most, math.ceil(width * scale * height * scale / self.pixels)))
+    scale = min(1.0, 1568 / max(width, height))
+    return max(1, min(1600, math.ceil(width * scale * height * scale / 750)))
 
 
-@dataclass(frozen=True, slots=True)
-class SquareTiles:
-    """Gemini: one tile for an image of at most ``small`` on both sides, else squares of ``side``.
+def _square_tiles(width: int, height: int) -> int:
+    """Gemini: 258 tokens for an image of at most 384 pixels on both sides, else a square of 768.
 
     Source: Google, "Understand and count tokens", multimodal tokens.
     """
-
-    tile: int = 258
-    """Tokens of a tile."""
-    small: int = 384
-    """Longest side in pixels of an image that takes one tile."""
-    side: int = 768
-    """Side of a tile in pixels."""
-
-    def __call__(self, width: int, height: int) -> int:
-        """Return tokens of ``width`` × ``height`` pixels."""
-        if max(width, height) <= self.small:
-            return self.tile
-        return self.tile * _cells(width, self.side) * _cells(height, self.side)
+    if max(width, height) <= 384:
+        return 258
+    return 258 * _cells(width, 768) * _cells(height, 768)
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+def _fixed(width: int, height: int, *, tokens: int) -> int:
     """Gemini 3 and later: as many tokens as the request's ``media_resolution`` says.
 
     Source: Google, "Media resolution" (280, 560 and 1120 tokens an image); read from a summary,
     so that the usage of a reply decides where it differs.
     """
-
-    tokens: int
-    """Tokens of any image."""
-
-    def __call__(self, width: int, height: int) -> int:
-        """Return tokens of ``width`` × ``height`` pixels."""
-        return self.tokens
+    return tokens
 
 
-Rule = Tiles | Patches | Area | SquareTiles | Fixed
-
-RULES: Mapping[str, Rule] = MappingProxyType(
+RULES: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
     {
-        "tiles-85-170": Tiles(85, 170),
-        "tiles-70-140": Tiles(70, 140),
-        "tiles-75-150": Tiles(75, 150),
-        "tiles-2833-5667": Tiles(2833, 5667),
-        "patches-1.62": Patches(1.62),
-        "patches-1.72": Patches(1.72),
-        "patches-2.46": Patches(2.46),
-        "area-750": Area(),
-        "tiles-258": SquareTiles(),
-        "media-280": Fixed(280),
-        "media-560": Fixed(560),
-        "media-1120": Fixed(1120),
+        "tiles-85-170": partial(_tiles, base=85, tile=170),
+        "tiles-70-140": partial(_tiles, base=70, tile=140),
+        "tiles-75-150": partial(_tiles, base=75, tile=150),
+        "tiles-2833-5667": partial(_tiles, base=2833, tile=5667),
+        "patches-1.62": partial(_patches, factor=1.62),
+        "patches-1.72": partial(_patches, factor=1.72),
+        "patches-2.46": partial(_patches, factor=2.46),
+        "area-750": _area,
+        "tiles-258": _square_tiles,
+        "media-280": partial(_fixed, tokens=280),
+        "media-560": partial(_fixed, tokens=560),
+        "media-1120": partial(_fixed, tokens=1120),
     }
 )
-"""The rules by name, as ``models.toml`` and the mock server use them."""
+"""The rules by name, as the table of model facts and the mock server use them."""
 
 
 class PictureCaps(FrozenModel):
@@ -375,6 +317,11 @@ class PictureCaps(FrozenModel):
         if self.image_tokens not in RULES:
             raise ValueError(f"image_tokens {self.image_tokens!r}: use one of {', '.join(RULES)}")
         return self
+
+    @property
+    @abstractmethod
+    def judge_caps(self) -> JudgeCaps:
+        """Abilities in the form of the judge protocol."""
 
     @property
     def preparation(self) -> ImagePreparation:

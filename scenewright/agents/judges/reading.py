@@ -1,4 +1,4 @@
-"""Read judges' replies: answers, token probabilities and errors of the connection.
+"""Read judges' replies: answers and token probabilities.
 
 An answer outside its fact's options, one that contradicts another, a missing one or an invalid
 probability leaves only its fact unscored, with the reason. A reply without any usable answer is an
@@ -15,25 +15,17 @@ import json
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
+from string import ascii_lowercase
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from scenewright.agents.judges.sheet import MAX_OPTION, Sheet, clean
-from scenewright.core.error_text import error_text, hidden
-from scenewright.core.facts import Fact, ProbabilityMethod
+from scenewright.core.facts import Answer, Fact, ProbabilityMethod
 from scenewright.core.validation import cut_short
-from scenewright.providers.retry import (
-    Decision,
-    PermanentError,
-    Transient,
-    UnusableReply,
-    classify_http,
-    unreachable,
-)
-from scenewright.providers.usage import Usage
+from scenewright.providers.clients.base import Completion, Token
+from scenewright.providers.retry import UnusableReply
 
 MIN_MASS = 1e-3
 """Least joint probability of the labels for an answer."""
@@ -41,24 +33,31 @@ _LEXEME = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL
 _AFTER_LETTER = frozenset(").:")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token of a reply and its alternatives."""
-
-    data: bytes
-    """The token in UTF-8; a character may be cut in two."""
-    logprob: float
-    """Natural logarithm of its probability."""
-    top: tuple[tuple[bytes, float], ...] = ()
-    """Likeliest tokens at its position with their logarithms; may include the token itself."""
-
-
 def answer_places(data: bytes) -> list[tuple[int, int]]:
     """Return the positions of the strings ``answers[i].a`` of a JSON text, in order.
 
     Pairs of byte offsets of the content, without the quotes. ``data`` must be sound JSON.
     """
-    return [place for path, place in _strings(data) if _is_answer(path)]
+    places = []
+    path: list[str | int] = []
+    key = False
+    for match in _LEXEME.finditer(data):
+        lexeme = match.group()
+        if lexeme in (b"{", b"["):
+            path.append("" if lexeme == b"{" else 0)
+            key = lexeme == b"{"
+        elif lexeme in (b"}", b"]"):
+            path.pop()
+            key = False
+        elif lexeme == b",":
+            key = isinstance(path[-1], str)
+        elif lexeme == b":":
+            key = False
+        elif key:
+            path[-1] = json.loads(lexeme)
+        elif lexeme.startswith(b'"') and path == ["answers", 0, "a"]:
+            places.append((match.start() + 1, match.end() - 1))
+    return places
 
 
 def label_masses(
@@ -70,10 +69,10 @@ def label_masses(
     labels that are among its likeliest tokens. None if the value begins with no label or the
     tokens tell no probability.
     """
-    ends = list(accumulate(len(token.data) for token in tokens))
     start, end = place
     value = b"".join(token.data for token in tokens)[start:end]
     said = _label(value + b'"', labels)
+    ends = list(accumulate(len(token.data) for token in tokens))
     while said is not None and start < end:
         at = bisect_right(ends, start)
         token = tokens[at]
@@ -81,25 +80,20 @@ def label_masses(
         if token.data[len(before) :].strip():
             # Of an answer that is cut into tokens, the first may look like another label.
             fits = _label(token.data[len(before) :], labels) == said
-            return _masses(token, before, labels) if fits else None
+            # Without alternatives its own probability says nothing about theirs.
+            return _masses(token, before, labels) if fits and token.top else None
         start = ends[at]
     return None
 
 
 def _masses(token: Token, before: bytes, labels: Sequence[str]) -> dict[int, float] | None:
-    if not token.top:
-        # Without alternatives its own probability says nothing about theirs.
-        return None
-    chances = {token.data: token.logprob, **dict(token.top)}
     masses: dict[int, float] = {}
-    for data, logprob in chances.items():
+    for data, logprob in {token.data: token.logprob, **dict(token.top)}.items():
         index = _label(data[len(before) :], labels) if data.startswith(before) else None
         if index is not None and not math.isnan(logprob):
             masses[index] = masses.get(index, 0.0) + math.exp(min(0.0, logprob))
     total = sum(masses.values())
-    if total <= 0.0:
-        return None
-    return {index: mass / total for index, mass in masses.items()}
+    return {index: mass / total for index, mass in masses.items()} if total > 0.0 else None
 
 
 def _label(data: bytes, labels: Sequence[str]) -> int | None:
@@ -120,73 +114,18 @@ def _label(data: bytes, labels: Sequence[str]) -> int | None:
     return begun[0] if len(begun) == 1 else None
 
 
-def _is_answer(path: tuple[str | int, ...]) -> bool:
-    return len(path) == 3 and path[0] == "answers" and path[2] == "a"
-
-
-def _strings(data: bytes) -> Iterator[tuple[tuple[str | int, ...], tuple[int, int]]]:
-    """Yield every string value of a JSON text: its path, and the position of its content."""
-    path: list[str | int] = []
-    key = False
-    for match in _LEXEME.finditer(data):
-        lexeme = match.group()
-        if lexeme in (b"{", b"["):
-            path.append("" if lexeme == b"{" else 0)
-            key = lexeme == b"{"
-        elif lexeme in (b"}", b"]"):
-            path.pop()
-            key = False
-        elif lexeme == b",":
-            last = path[-1]
-            if isinstance(last, int):
-                path[-1] = last + 1
-            key = isinstance(last, str)
-        elif lexeme == b":":
-            key = False
-        elif key:
-            path[-1] = json.loads(lexeme)
-        elif lexeme.startswith(b'"'):
-            yield tuple(path), (match.start() + 1, match.end() - 1)
-
-
-READING = 4
+READING = 5
 """Version of the reading of replies."""
 _SHOWN = 60
+_REFUSAL_LENGTH = 200
 _NUMBERED = re.compile(r"\s*(\d{1,4})\s*[:.)–-]\s*(.*)", re.DOTALL)
 _UNUSED = "token probabilities could not be used: "
 NO_TOKENS = f"{_UNUSED}the server tells none"
 OTHER_TOKENS = f"{_UNUSED}the tokens are not those of the reply's text"
 NO_OPTION = f"{_UNUSED}no option is among the likeliest tokens at the answer"
 """Notes of answers."""
-_THOUGHT = "</think>"
 _FENCED = re.compile(r"\s*```\w*\s*\n(.*?)\s*```\s*", re.DOTALL)
 _LETTERED = re.compile(r"([a-z])\s*[).:]\s*(.*)", re.DOTALL)
-
-
-class MalformedReply(RuntimeError):
-    """A reply outside the provider's wire format: a fault in transit, worth another try."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A provider's reply in a common form."""
-
-    content: Mapping[str, Any] | str
-    """Arguments of the tool call, or the JSON text."""
-    usage: Usage
-    """Its tokens."""
-    model: str = ""
-    """The model that answered, as the provider names it."""
-    request_id: str = ""
-    """The provider's id of the request."""
-    tokens: tuple[Token, ...] = ()
-    """Tokens of the reply, where the provider returns their probabilities; they may hold more than
-    the text.
-    """
-    weighed: bool = False
-    """Whether token probabilities were requested."""
-    cut: bool = False
-    """Whether the reply ended at the limit of output tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,14 +149,35 @@ class FactReading:
     note: str = ""
     """Why requested token probabilities are missing."""
 
-    def state(self, fact: Fact) -> Literal["yes", "no", "unscored"]:
-        """Return the state of this answer to ``fact``."""
-        if self.choice is None:
-            return "unscored"
-        return "yes" if self.choice == fact.expected else "no"
+    def answer(self, fact: Fact, judge_id: str, **told: Any) -> Answer:
+        """Return the answer of a judge to ``fact``; ``told``: costs, model and prompt."""
+        state: Literal["yes", "no", "unscored"] = "unscored"
+        if self.choice is not None:
+            state = "yes" if self.choice == fact.expected else "no"
+        read = asdict(self)
+        del read["final"]
+        return Answer(fact_id=fact.id, judge_id=judge_id, state=state, **read, **told)
 
 
-def read_parts(reading: Reading, sheet: Sheet) -> list[FactReading]:
+def of_shares(fact: Fact, shares: dict[str, float], method: ProbabilityMethod) -> FactReading:
+    """Return the reading of a probability for each option of ``fact``: the likeliest is chosen."""
+    return FactReading(
+        choice=max(shares, key=shares.__getitem__),
+        probability=min(1.0, shares[fact.expected]),
+        method=method,
+        distribution=None if fact.is_binary else shares,
+    )
+
+
+def off_labels(mass: float, labels: str) -> str:
+    """Return the reason why probabilities of labels that hold only ``mass`` are not used."""
+    return (
+        f"only {mass:.2g} of the next token's probability lies on {labels}: the model does not "
+        "answer in the requested form"
+    )
+
+
+def read_parts(reply: Completion, sheet: Sheet) -> list[FactReading]:
     """Return a reply's answer to each fact of ``sheet``, in order.
 
     A stated probability p is "that this answer is right": P(fact holds) is p for the expected
@@ -226,55 +186,47 @@ def read_parts(reading: Reading, sheet: Sheet) -> list[FactReading]:
     reply has token probabilities, they decide instead, and give every option its own; where they
     were asked for and cannot be used, the part's note says why.
 
-    Raises ``UnusableReply`` if nothing can be used.
+    Raises ``UnusableReply`` for a refusal, and if nothing can be used.
     """
-    text = _text_of(reading.content)
-    content = _content(reading, text)
-    entries = _entries(reading, content)
-    places, note = _places(reading, text, entries)
-    reasons = _reasons(content)
+    if reply.stop == "refusal":
+        refused = f"refused: {cut_short(reply.text, _REFUSAL_LENGTH)}".rstrip(": ")
+        raise UnusableReply(refused, reply.usage, retry=False)
+    cut = reply.stop == "length"
+    entries = _entries(reply)
+    places, note = _places(reply, entries)
+    reasons = _reasons(reply.data)
     given: dict[int, list[FactReading]] = {}
     for at, entry in enumerate(entries):
         number = _number(entry)
-        if number is not None and 1 <= number <= len(sheet.facts):
-            part = _part(entry, sheet.facts[number - 1], reasons.get(number, ""))
+        if 1 <= number <= len(sheet.facts):
+            fact = sheet.facts[number - 1]
+            part = _part(entry, fact, reasons.get(number, ""))
             if part.choice is not None:
-                if places is not None:
-                    part = _weighed(part, reading.tokens, places[at], sheet, number - 1)
-                elif note:
-                    part = replace(part, note=note)
+                place, labels = places[at], sheet.labels[number - 1]
+                masses = None if place is None else label_masses(reply.tokens, place, labels)
+                part = replace(part, note=note) if masses is None else _weighed(part, fact, masses)
             given.setdefault(number, []).append(part)
-    missing = "the reply was cut off before it" if reading.cut else "the reply does not answer it"
+    missing = "the reply was cut off before it" if cut else "the reply does not answer it"
     parts = [
         _agreed(given.get(number, [FactReading(reason=missing)]))
         for number in range(1, len(sheet.facts) + 1)
     ]
     if all(part.choice is None for part in parts):
-        if reading.cut:
-            raise _cut(reading)
-        raise UnusableReply(f"no usable answer: {parts[0].reason}", reading.usage)
+        if cut:
+            raise _cut(reply)
+        raise UnusableReply(f"no usable answer: {parts[0].reason}", reply.usage)
     return parts
 
 
-def _text_of(content: Mapping[str, Any] | str) -> str:
-    """Return the JSON text of a reply, without thoughts before it and a fence around it."""
-    if not isinstance(content, str):
-        return ""
-    text = content.rpartition(_THOUGHT)[2]
+def _text_of(text: str) -> str:
+    """Return the JSON text of a reply, without a fence around it; empty if it is none."""
     fenced = _FENCED.fullmatch(text)
-    return text if fenced is None else fenced[1]
-
-
-def _content(reading: Reading, text: str) -> Any:
-    content: Any = reading.content
-    if isinstance(content, str):
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            if reading.cut:
-                raise _cut(reading) from error
-            raise UnusableReply(f"no JSON: {shown(content)}", reading.usage) from error
-    return content
+    text = text if fenced is None else fenced[1]
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    return text
 
 
 def _reasons(content: Any) -> dict[int, str]:
@@ -288,53 +240,49 @@ def _reasons(content: Any) -> dict[int, str]:
     return found
 
 
-def _entries(reading: Reading, content: Any) -> list[Mapping[str, Any]]:
-    entries = content.get("answers") if isinstance(content, Mapping) else None
-    if not isinstance(entries, list):
-        if reading.cut:
-            raise _cut(reading)
-        raise UnusableReply(f"no list of answers: {shown(content)}", reading.usage)
-    return [entry if isinstance(entry, Mapping) else {} for entry in entries]
+def _entries(reply: Completion) -> list[Mapping[str, Any]]:
+    entries = None if reply.data is None else reply.data.get("answers")
+    if isinstance(entries, list):
+        return [entry if isinstance(entry, Mapping) else {} for entry in entries]
+    if reply.stop == "length":
+        raise _cut(reply)
+    if reply.data is None:
+        raise UnusableReply(f"no JSON: {shown(reply.text)}", reply.usage)
+    raise UnusableReply(f"no list of answers: {shown(reply.data)}", reply.usage)
 
 
-def _cut(reading: Reading) -> UnusableReply:
+def _cut(reply: Completion) -> UnusableReply:
     return UnusableReply(
-        f"the reply was cut off after {reading.usage.tokens_out} tokens: allow the judge more "
+        f"the reply was cut off after {reply.usage.tokens_out} tokens: allow the judge more "
         "(output_tokens.judge in the profile or in scenewright.toml, or max_output_tokens of the "
         "model in its account), or fewer facts a call",
-        reading.usage,
-        cut=True,
+        reply.usage,
+        retry=False,
     )
 
 
-def _number(entry: Mapping[str, Any]) -> int | None:
+def _number(entry: Mapping[str, Any]) -> int:
+    """Return the number of an entry's question; 0 if it has none."""
     number = entry.get("n")
-    if isinstance(number, float) and number.is_integer():
-        return int(number)
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return 0
+    return int(number) if math.isfinite(number) and number == int(number) else 0
 
 
 def _part(entry: Mapping[str, Any], fact: Fact, rationale: str) -> FactReading:
-    said = entry.get("a")
+    said, stated = entry.get("a"), entry.get("p")
     choice = option_of(said, fact)
     if choice is None:
-        return FactReading(
-            rationale=rationale, reason=f"answered {shown(said)}, which is not one of the options"
-        )
-    stated = entry.get("p")
-    if stated is None:
-        return FactReading(choice, None, "binary", rationale)
-    known = isinstance(stated, int | float) and not isinstance(stated, bool)
-    if not known or not 0 <= stated <= 1:
-        return FactReading(
-            rationale=rationale,
-            reason=f"gave the probability {shown(stated)}: not from 0 to 1",
-        )
-    right = float(stated)
+        reason = f"answered {shown(said)}, which is not one of the options"
+        return FactReading(rationale=rationale, reason=reason)
+    known = isinstance(stated, int | float) and not isinstance(stated, bool) and 0 <= stated <= 1
+    if stated is not None and not known:
+        reason = f"gave the probability {shown(stated)}: not from 0 to 1"
+        return FactReading(rationale=rationale, reason=reason)
     options = len(fact.options)
-    if right < 1 / options:
+    if stated is None or stated < 1 / options:
         return FactReading(choice, None, "binary", rationale)
-    holds = right if choice == fact.expected else (1 - right) / (options - 1)
+    holds = float(stated) if choice == fact.expected else (1 - stated) / (options - 1)
     return FactReading(choice, holds, "verbalized", rationale)
 
 
@@ -348,21 +296,17 @@ def option_of(said: object, fact: Fact) -> str | None:
     text = _plain(said)
     if fact.is_binary:
         return text if text in fact.options else None
-    if len(text) == 1 and "a" <= text <= "z":
-        at = ord(text) - ord("a")
-        if at < len(fact.options):
-            return fact.options[at]
     texts = [_plain(clean(option, MAX_OPTION)) for option in fact.options]
+    by_letter = dict(zip(ascii_lowercase, fact.options, strict=False))
+    if text in by_letter:
+        return by_letter[text]
     if texts.count(text) == 1:
         return fact.options[texts.index(text)]
     lettered = _LETTERED.fullmatch(text)
-    if lettered is None:
+    if lettered is None or lettered[1] not in by_letter:
         return None
-    at = ord(lettered.group(1)) - ord("a")
-    rest = lettered.group(2)
-    if at >= len(fact.options) or (rest and rest != texts[at]):
-        return None
-    return fact.options[at]
+    at = ascii_lowercase.index(lettered[1])
+    return fact.options[at] if lettered[2] in ("", texts[at]) else None
 
 
 def _agreed(parts: Sequence[FactReading]) -> FactReading:
@@ -375,39 +319,29 @@ def _agreed(parts: Sequence[FactReading]) -> FactReading:
 
 
 def _places(
-    reading: Reading, text: str, entries: Sequence[Mapping[str, Any]]
-) -> tuple[list[tuple[int, int] | None] | None, str]:
-    """Return the position of each entry's answer in the joined tokens.
+    reply: Completion, entries: Sequence[Mapping[str, Any]]
+) -> tuple[list[tuple[int, int] | None], str]:
+    """Return the position of each entry's answer in the joined tokens; None: it has none.
 
-    Otherwise None, and the reason if the tokens do not fit the text. The tokens may hold more than
-    the text: servers remove thoughts and the fence of a JSON block from the text only.
+    Also returns the note of an answer whose probability cannot be read there. The tokens may hold
+    more than the text: thoughts and the fence of a JSON block are removed from the text only.
     """
-    if not reading.tokens or not isinstance(reading.content, str):
-        return None, NO_TOKENS if reading.weighed else ""
-    data = text.encode("utf-8", "replace")
-    begin = b"".join(token.data for token in reading.tokens).rfind(data)
-    if begin < 0:
-        return None, OTHER_TOKENS
-    found = iter(answer_places(data))
-    places: list[tuple[int, int] | None] = []
-    for entry in entries:
-        place = next(found, None) if isinstance(entry.get("a"), str) else None
-        places.append(None if place is None else (begin + place[0], begin + place[1]))
+    nowhere: list[tuple[int, int] | None] = [None] * len(entries)
+    if not reply.tokens:
+        return nowhere, NO_TOKENS if reply.weighed else ""
+    data = _text_of(reply.text).encode("utf-8", "replace")
+    begin = b"".join(token.data for token in reply.tokens).rfind(data) if data else -1
+    found = [(begin + start, begin + end) for start, end in answer_places(data)]
+    said = [at for at, entry in enumerate(entries) if isinstance(entry.get("a"), str)]
     # With a repeated key in an object, positions and answers do not correspond.
-    return (places, "") if next(found, None) is None else (None, OTHER_TOKENS)
+    if begin < 0 or len(found) > len(said):
+        return nowhere, OTHER_TOKENS
+    places = dict(zip(said, found, strict=False))
+    return [places.get(at) for at in range(len(entries))], NO_OPTION
 
 
-def _weighed(
-    part: FactReading,
-    tokens: Sequence[Token],
-    place: tuple[int, int] | None,
-    sheet: Sheet,
-    index: int,
-) -> FactReading:
-    fact, labels = sheet.facts[index], sheet.labels[index]
-    masses = None if place is None else label_masses(tokens, place, labels)
-    if masses is None:
-        return replace(part, note=NO_OPTION)
+def _weighed(part: FactReading, fact: Fact, masses: Mapping[int, float]) -> FactReading:
+    """Return ``part`` with the probabilities of the options, by their index."""
     shares = {option: masses.get(at, 0.0) for at, option in enumerate(fact.options)}
     return replace(
         part,
@@ -424,40 +358,3 @@ def _plain(text: str) -> str:
 def shown(value: object) -> str:
     """Return ``value`` for a message, cut short."""
     return cut_short(repr(value), _SHOWN)
-
-
-_TRANSPORTS = ("httpx", "httpx2", "httpcore", "httpcore2", "aiohttp")
-
-
-def of_status(status: int, headers: Mapping[str, str], message: str, key: str) -> Decision:
-    """Return the decision for a reply with an HTTP error ``status``."""
-    return classify_http(status, headers, hidden(message, key))
-
-
-def of_connection(error: BaseException, key: str, place: str = "") -> Decision:
-    """Return the decision for a request without a reply to the address ``place``.
-
-    The libraries wrap such an error several times, each saying less: the innermost says why.
-    """
-    host = urlsplit(place).netloc.rpartition("@")[2]
-    whither = f" to {host}" if host else ""
-    return Transient(hidden(f"no connection{whither}: {unreachable(error, key)}", key))
-
-
-def of_other(error: Exception, key: str, place: str = "") -> Decision:
-    """Return the decision for an error other than an HTTP status.
-
-    A lost connection and a reply out of its wire format may be mended by another try. ``place`` is
-    the address that was asked.
-    """
-    text = error_text(error, key=key)
-    if isinstance(error, MalformedReply):
-        return Transient(hidden(f"malformed reply: {error}", key), replied=True)
-    if isinstance(error, UnicodeError):
-        return PermanentError(f"the request cannot be sent: {text}")
-    if isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _TRANSPORTS:
-        return of_connection(error, key, place)
-    # The libraries take a reply apart without looking: what is missing in it raises these.
-    if isinstance(error, ValueError | TypeError | LookupError | AttributeError):
-        return Transient(f"malformed reply: {text}", replied=True)
-    return PermanentError(text)

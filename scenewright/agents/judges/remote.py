@@ -1,6 +1,8 @@
-"""Judges behind a provider's API: one image, a sheet of questions, one call for many facts.
+"""Judges behind a provider's API: facts of one image in as few calls as possible.
 
-A :class:`Wire` speaks a provider's format: a pure ``build``, one await, a pure ``read``.
+:class:`CallingJudge` makes the calls and shares their costs among the facts; limits, time,
+repetitions and usage are the :class:`~scenewright.providers.caller.Caller`'s. A
+:class:`RemoteJudge` asks a sheet of questions, by its schema, over a chat model's client.
 
 Pairwise judging asks which of two images shows a fact better. Judges prefer positions, so every
 pair is asked twice, the second time with the images exchanged: what both answers agree on counts,
@@ -14,48 +16,261 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol, runtime_checkable
+from itertools import islice
+from typing import Any, Generic, Literal, TypeVar
 
 from PIL import Image
 
-from scenewright.agents.judges.calling import (
-    Attempt,
-    CallingJudge,
-    Endpoint,
-    Numbered,
-    Pictures,
-    Sizes,
-    chunks,
-    place_of,
-)
 from scenewright.agents.judges.models import ModelCaps, caps_of
 from scenewright.agents.judges.pictures import (
-    PreparedImage,
+    PictureCaps,
     answer_tokens,
     character_tokens,
     image_tokens,
     prepare,
 )
-from scenewright.agents.judges.reading import READING, FactReading, Reading, read_parts
+from scenewright.agents.judges.reading import READING, FactReading, read_parts
 from scenewright.agents.judges.sheet import (
     MAX_OPTIONS,
     PAIR_PROMPT,
     SHEET_PROMPT,
     TOOL,
     Sheet,
-    of_two,
     sheet_instructions,
     sheet_of,
 )
 from scenewright.config.accounts import missing_key
+from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
+from scenewright.core.images import ImageError
 from scenewright.core.ports.judge import JudgeError, unscored
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
+from scenewright.providers.clients.base import (
+    Completion,
+    CompletionRequest,
+    Message,
+    OutputSchema,
+    Picture,
+)
+from scenewright.providers.clients.client import ModelClient, ProviderClient, attempts
+from scenewright.providers.clients.factory import make_client
+from scenewright.providers.judge_calls import spread, with_costs, with_totals
+from scenewright.providers.retry import CallError, Decision, PermanentError
 from scenewright.providers.usage import ExpectedUsage, Reply, Usage
+
+Numbered = tuple[int, Fact]
+"""A fact and its index among the asked facts."""
+Pictures = tuple[Image.Image, ...]
+"""Shown images: one, or two to compare."""
+Sizes = Sequence[tuple[int, int]]
+"""Widths and heights in pixels of the shown images."""
+
+
+ClientT = TypeVar("ClientT", bound=ProviderClient[Any])
+CapsT = TypeVar("CapsT", bound=PictureCaps)
+Attempt = Callable[[], Awaitable[Reply[tuple[list[FactReading], str]]]]
+"""Makes one attempt: returns a part per fact, in order, and the served model."""
+
+
+class CallingJudge(ABC, Generic[ClientT, CapsT]):
+    """Implements :class:`~scenewright.core.ports.judge.Judge`.
+
+    Facts are asked in as few calls as :meth:`_chunks` makes of them, all at once. A fact that a
+    call leaves without a usable answer while it answers others is asked once more, unless its part
+    is final.
+    """
+
+    prompt: str
+    """Id of the prompt file, for the answers."""
+
+    def __init__(
+        self,
+        client: ClientT,
+        caller: Caller,
+        caps: CapsT,
+        *,
+        account: str = "",
+        priced_as: str = "",
+    ) -> None:
+        """Set up the judge for ``client`` and ``caller``.
+
+        ``account``: prefix of the judge's id (default: the provider); ``priced_as``: prefix in the
+        table of prices (default: the same). The judge closes its client, but not the ``caller``,
+        which judges of one account share.
+        """
+        self._client = client
+        self._caller = caller
+        self._model_caps = caps
+        self.caps = caps.judge_caps
+        """What it can do."""
+        self._account = account or client.provider
+        self.id = f"{self._account}:{client.model}"
+        """``provider:model``, or ``account:model`` where the account has a name."""
+        self._priced = priced_as or self._account, client.model
+        """Provider and model in the table of prices."""
+        self._closed = False
+
+    def __repr__(self) -> str:
+        """Return the judge's id."""
+        return f"{type(self).__name__}({self.id!r})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of model, place, image preparation and the settings that matter."""
+        parts = {
+            "provider": self._client.provider,
+            "model": self._client.model,
+            "place": self._client.place,
+            "preparation": asdict(self._model_caps.preparation),
+            **self._settings(),
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @abstractmethod
+    def _settings(self) -> Mapping[str, object]:
+        """Return the settings that may change answers, for the fingerprint."""
+
+    @abstractmethod
+    def _unaskable(self, fact: Fact) -> str:
+        """Return why ``fact`` cannot be asked; empty if it can."""
+
+    @abstractmethod
+    def _chunks(self, todo: Sequence[Numbered]) -> Sequence[Sequence[Numbered]]:
+        """Split ``todo`` into calls."""
+
+    @abstractmethod
+    def _usage(self, sizes: Sizes, facts: Sequence[Fact]) -> Usage:
+        """Estimate the tokens of one call that asks ``facts`` of images of ``sizes``."""
+
+    @abstractmethod
+    def _attempt(self, pictures: Pictures, facts: Sequence[Fact]) -> Attempt:
+        """Return an attempt that asks ``facts`` of ``pictures``; nothing is encoded yet."""
+
+    def expected(self, size: tuple[int, int], facts: Sequence[Fact]) -> ExpectedUsage:
+        """Return the expected usage of asking ``facts`` of an image of ``size`` pixels.
+
+        Facts that cannot be asked are left out.
+        """
+        return self._expected((size,), facts)
+
+    def _expected(self, sizes: Sizes, facts: Sequence[Fact]) -> ExpectedUsage:
+        """Return :meth:`expected`, for one image or two to compare."""
+        asked = [(at, fact) for at, fact in enumerate(facts) if not self._unaskable(fact)]
+        calls = [[fact for _, fact in chunk] for chunk in self._chunks(asked)]
+        usage = sum((self._usage(sizes, chunk) for chunk in calls), Usage())
+        return ExpectedUsage(len(calls), usage, self._caller.price_of(*self._priced, usage))
+
+    async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        """Return one answer a fact, in order; what a call does not answer is ``unscored``.
+
+        The tokens, dollars and seconds of all answers add up to those of the calls that
+        succeeded. Raises ``JudgeError`` only after :meth:`aclose`.
+        """
+        return await self._answers((image,), facts)
+
+    async def _answers(self, pictures: Pictures, facts: Sequence[Fact]) -> list[Answer]:
+        """Answer as :meth:`answer`, about one image or two to compare."""
+        if self._closed:
+            raise JudgeError(f"{self.id} is closed: make a new judge")
+        if not facts:
+            return []
+        found: dict[int, Answer] = {}
+        todo: list[Numbered] = []
+        for at, fact in enumerate(facts):
+            reason = self._unaskable(fact)
+            if reason:
+                found[at] = self._answer(fact, FactReading(reason=reason))
+            else:
+                todo.append((at, fact))
+        again = await self._ask_all(pictures, todo, found)
+        if again:
+            await self._ask_all(pictures, again, found)
+        return [found[at] for at in range(len(facts))]
+
+    async def aclose(self) -> None:
+        """Close the connections; the caller stays open."""
+        if not self._closed:
+            self._closed = True
+            await self._client.aclose()
+
+    async def _ask_all(
+        self, pictures: Pictures, todo: Sequence[Numbered], found: dict[int, Answer]
+    ) -> list[Numbered]:
+        """Ask ``todo`` in chunks, all at once, and put the answers into ``found``.
+
+        Costs are added to those of earlier answers. Returns the facts that may be asked again.
+        """
+
+        async def ask(chunk: Sequence[Numbered]) -> list[Numbered]:
+            answers, hopeful = await self._ask(pictures, [fact for _, fact in chunk])
+            for (at, _), answer in zip(chunk, answers, strict=True):
+                (found[at],) = with_costs([answer], [found[at]] if at in found else [])
+            return [one for one, again in zip(chunk, hopeful, strict=True) if again]
+
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(ask(chunk)) for chunk in self._chunks(todo)]
+        return [one for task in asked for one in task.result()]
+
+    async def _ask(
+        self, pictures: Pictures, facts: Sequence[Fact]
+    ) -> tuple[list[Answer], list[bool]]:
+        """Make one call for ``facts``; a failure becomes a reason in each of them.
+
+        Also returns which of them may be asked again: those without an answer, where the call
+        answered others.
+        """
+        count = len(facts)
+        usage, usd, seconds, model = Usage(), 0.0, 0.0, ""
+        try:
+            expected = self._usage([picture.size for picture in pictures], facts)
+            done = await self._caller.call(
+                self._attempt(pictures, facts),
+                classify=self._classify,
+                provider=self._priced[0],
+                model=self._priced[1],
+                tokens=expected.tokens_in + expected.tokens_out,
+                label=f"{self.id} {count} {'fact' if count == 1 else 'facts'}",
+            )
+            parts, model = done.value
+            usage, usd, seconds = done.usage, done.usd, done.seconds
+        except Exception as error:
+            # A failing judge must not stop the others: its failure is recorded.
+            parts = [FactReading(reason=error_text(error))] * count
+            if isinstance(error, CallError):
+                usage, usd = error.usage, error.usd
+        answers = with_totals(
+            [self._answer(fact, part, model) for fact, part in zip(facts, parts, strict=True)],
+            {
+                "tokens_in": usage.tokens_in,
+                "tokens_out": usage.tokens_out,
+                "tokens_cached": usage.tokens_cached,
+                "seconds": seconds,
+                "usd": usd,
+            },
+        )
+        some = any(part.choice is not None for part in parts)
+        return answers, [some and part.choice is None and not part.final for part in parts]
+
+    def _classify(self, error: Exception) -> Decision:
+        if isinstance(error, ImageError):
+            return PermanentError(str(error))
+        return self._client.classify(error)
+
+    def _answer(self, fact: Fact, part: FactReading, model: str = "") -> Answer:
+        return part.answer(fact, self.id, prompt_id=load_prompt(self.prompt).ref, model=model)
+
+
+def chunks(todo: Sequence[Numbered], most: int) -> list[Sequence[Numbered]]:
+    """Split ``todo`` into as few parts of at most ``most`` as possible, nearly equally long."""
+    count = -(-len(todo) // most)
+    rest = iter(todo)
+    return [list(islice(rest, size)) for size in (spread(len(todo), count) if count else ())]
+
 
 FIRST, SECOND, NEITHER = "the first image", "the second image", "neither is better"
 OPTIONS = (FIRST, SECOND, NEITHER)
@@ -86,24 +301,8 @@ class Comparison:
     """Answers in the given and the exchanged order, with their usage."""
 
 
-@runtime_checkable
-class ComparingJudge(Protocol):
-    """A judge that can compare two images."""
-
-    @property
-    def id(self) -> str:
-        """``provider:model``."""
-        ...
-
-    async def answer_pair(
-        self, first: Image.Image, second: Image.Image, facts: Sequence[Fact]
-    ) -> list[Answer]:
-        """Return one answer per fact, in order: one of :data:`OPTIONS`."""
-        ...
-
-
 async def compare(
-    judge: ComparingJudge, first: Image.Image, second: Image.Image, facts: Sequence[Fact]
+    judge: RemoteJudge, first: Image.Image, second: Image.Image, facts: Sequence[Fact]
 ) -> list[Comparison]:
     """Compare two images by each of ``facts``, in both orders at once.
 
@@ -133,87 +332,51 @@ def _compared(fact: Fact, given: Answer, exchanged: Answer) -> Comparison:
         return Comparison(
             fact.id, given.judge_id, "unscored", None, None, lost.reason or "no answer", both
         )
-    sides = (_side(given, FIRST, SECOND), _side(exchanged, SECOND, FIRST))
-    steady = sides[0] == sides[1]
-    shares = (_share(given, FIRST, SECOND), _share(exchanged, SECOND, FIRST))
+    side, share = _preference(given, FIRST, SECOND)
+    other_side, other_share = _preference(exchanged, SECOND, FIRST)
+    steady = side == other_side
     return Comparison(
         fact_id=fact.id,
         judge_id=given.judge_id,
-        preferred=sides[0] if steady else "tie",
-        probability=sum(shares) / 2,
+        preferred=side if steady else "tie",
+        probability=(share + other_share) / 2,
         steady=steady,
         answers=both,
     )
 
 
-def _side(answer: Answer, first: str, second: str) -> Literal["first", "second", "tie"]:
-    if answer.choice == first:
-        return "first"
-    return "second" if answer.choice == second else "tie"
+def _preference(answer: Answer, first: str, second: str) -> tuple[Preference, float]:
+    """Return the preferred image, and the probability that it is the first one, ties half.
+
+    ``first`` and ``second``: what the images are called in this order.
+    """
+    sides: dict[str | None, Preference] = {first: "first", second: "second"}
+    chances = answer.distribution or {answer.choice or "": 1.0}
+    share = chances.get(first, 0.0) + chances.get(NEITHER, 0.0) / 2
+    return sides.get(answer.choice, "tie"), share
 
 
-def _share(answer: Answer, first: str, second: str) -> float:
-    """Return the probability that the image called ``first`` in this order is better, ties half."""
-    if answer.distribution is not None:
-        chances = answer.distribution
-        return chances.get(first, 0.0) + chances.get(NEITHER, 0.0) / 2
-    return {first: 1.0, second: 0.0}.get(answer.choice or "", 0.5)
-
-
-class Wire(Endpoint, Protocol):
-    """Wire format of one provider's judges."""
-
-    def build(
-        self, picture: PreparedImage, sheet: Sheet, second: PreparedImage | None = None
-    ) -> Any:
-        """Build the request as data; ``second``: an image to compare with. Pure."""
-        ...
-
-    async def send(self, request: Any) -> Any:
-        """Make one attempt and return the provider's response.
-
-        Raises what its SDK raises.
-        """
-        ...
-
-    def read(self, response: Any) -> Reading:
-        """Convert the response from its wire format. Pure.
-
-        Raises ``UnusableReply`` for a refusal or an empty reply, ``MalformedReply`` for a response
-        outside the format.
-        """
-        ...
-
-
-class RemoteJudge(CallingJudge[Wire, ModelCaps]):
-    """Implements :class:`~scenewright.core.ports.judge.Judge` over a :class:`Wire`."""
+class RemoteJudge(CallingJudge[ModelClient[Any], ModelCaps]):
+    """Implements :class:`~scenewright.core.ports.judge.Judge` over a chat model's client."""
 
     prompt = SHEET_PROMPT
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of model, place, prompt, schema, image preparation and settings."""
+    def _settings(self) -> Mapping[str, object]:
         caps = self._model_caps
-        parts = {
-            "provider": self._wire.provider,
-            "model": self._wire.model,
-            "place": place_of(self._wire.base_url),
+        # Only where they are sent: judges without them keep their fingerprint.
+        sent = {name: getattr(caps, name) for name in ("reasoning_effort", "media_resolution")}
+        return {
             "api": caps.api,
             "prompt": load_prompt(SHEET_PROMPT).hash,
             "sheet": [sheet_instructions(caps.reasons), caps.stems],
             "tool": TOOL,
-            "preparation": asdict(caps.preparation),
             "structured": [caps.structured, caps.strict, caps.logprobs],
             "sampling": caps.sampling,
             "max_output_tokens": caps.max_output_tokens,
             "facts_per_call": caps.facts_per_call,
             "reading": READING,
+            **{name: value for name, value in sent.items() if value},
         }
-        # Only where they are sent: judges without them keep their fingerprint.
-        for name in ("reasoning_effort", "media_resolution"):
-            if sent := getattr(caps, name):
-                parts[name] = sent
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def expected_pair(self, sizes: Sizes, facts: Sequence[Fact]) -> ExpectedUsage:
         """Return the expected usage of comparing two images, in both orders; no call."""
@@ -230,8 +393,8 @@ class RemoteJudge(CallingJudge[Wire, ModelCaps]):
 
     def _sheet(self, facts: Sequence[Fact], pictures: int) -> Sheet:
         caps = self._model_caps
-        sheet = sheet_of(facts, reasons=caps.reasons, stems=caps.stems)
-        return of_two(sheet) if pictures > 1 else sheet
+        prompt = PAIR_PROMPT if pictures > 1 else SHEET_PROMPT
+        return sheet_of(facts, reasons=caps.reasons, stems=caps.stems, prompt=prompt)
 
     def _usage(self, sizes: Sizes, facts: Sequence[Fact]) -> Usage:
         caps = self._model_caps
@@ -243,7 +406,7 @@ class RemoteJudge(CallingJudge[Wire, ModelCaps]):
     async def answer_pair(
         self, first: Image.Image, second: Image.Image, facts: Sequence[Fact]
     ) -> list[Answer]:
-        """Answer about two images; see :class:`ComparingJudge`."""
+        """Return one answer about two images per fact, in order: one of :data:`OPTIONS`."""
         if self._model_caps.images_per_call < 2:
             return unscored(self.id, facts, f"{self.id} takes one image a call")
         found = await self._answers((first, second), [pair_fact(fact) for fact in facts])
@@ -252,17 +415,23 @@ class RemoteJudge(CallingJudge[Wire, ModelCaps]):
 
     def _attempt(self, pictures: Pictures, facts: Sequence[Fact]) -> Attempt:
         sheet = self._sheet(facts, len(pictures))
-        preparation = self._model_caps.preparation
+        caps = self._model_caps
 
-        async def attempt() -> Reply[tuple[list[FactReading], str]]:
+        async def build() -> CompletionRequest:
             # Encode only now: thousands of queued calls need no encoded image.
-            first, *rest = [await prepare(picture, preparation) for picture in pictures]
-            request = self._wire.build(first, sheet, *rest)
-            reading = self._wire.read(await self._wire.send(request))
-            parts = read_parts(reading, sheet)
-            return Reply((parts, reading.model), reading.usage, reading.request_id)
+            shown = [await prepare(picture, caps.preparation) for picture in pictures]
+            files = (Picture(one.data, one.media_type) for one in shown)
+            return CompletionRequest(
+                (Message("system", (sheet.instructions,)), Message("user", (*files, sheet.text))),
+                OutputSchema(TOOL, sheet.schema),
+                # Further questions about one picture should meet the server that has read it.
+                cache_key=shown[0].key if caps.prompt_cache else "",
+            )
 
-        return attempt
+        def read(reply: Completion) -> tuple[list[FactReading], str]:
+            return read_parts(reply, sheet), reply.model
+
+        return attempts(self._client, build, read)
 
 
 def remote_judge(
@@ -280,7 +449,7 @@ def remote_judge(
     ``base_url``: a server that speaks the provider's protocol, instead of the provider's own
     (vLLM, Ollama, OpenRouter, the mock). ``name``: the account, in place of the provider in the
     judge's id. ``overrides``: keys of :class:`~.models.ModelCaps`, in place of what
-    ``models.toml`` says. The provider's library is imported here. Raises ``JudgeError`` for a
+    the table of facts says. The provider's library is imported here. Raises ``JudgeError`` for a
     missing key, an unknown provider or a setting that cannot be.
     """
     caps = caps_of(provider, model, overrides)
@@ -291,19 +460,7 @@ def remote_judge(
     key = (api_key or "").strip()
     if not key:
         raise JudgeError(missing_key(provider, name))
-    wire: Wire
-    if provider == "openai":
-        from scenewright.agents.judges.openai import OpenAIWire
-
-        wire = OpenAIWire(model, caps, api_key=key, base_url=base_url)
-    elif provider == "gemini":
-        from scenewright.agents.judges.gemini import GeminiWire
-
-        wire = GeminiWire(model, caps, api_key=key, base_url=base_url)
-    else:
-        from scenewright.agents.judges.anthropic import AnthropicWire
-
-        wire = AnthropicWire(model, caps, api_key=key, base_url=base_url)
+    client = make_client(provider, model, caps, api_key=key, base_url=base_url)
     # Another server's models are not the provider's, whatever they are called.
     priced_as = provider if base_url is None else ""
-    return RemoteJudge(wire, caller, caps, account=name or "", priced_as=priced_as)
+    return RemoteJudge(client, caller, caps, account=name or "", priced_as=priced_as)

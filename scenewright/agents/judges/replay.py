@@ -29,13 +29,15 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
+from scenewright.agents.judges.reading import FactReading
 from scenewright.core.error_text import error_text
-from scenewright.core.facts import Answer, Fact, ProbabilityMethod
+from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import MAX_SIDE, ImageError, hash_of_image, load_image
 from scenewright.core.ports.judge import JudgeCaps, JudgeError, unscored
 
@@ -80,6 +82,8 @@ class Table:
 
 Check = Callable[[frozenset[str]], Sequence[str]]
 """Returns the names (for people) of missing columns, given those that are there."""
+RowsOf = Callable[[Sequence[int]], Iterator[tuple[str, Sequence[Any]]]]
+"""Yields the place of each row and its values in the columns of these indices."""
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -96,10 +100,20 @@ def read_table(
     if not data:
         raise TableError(f"{path} is empty: it needs columns with names")
     read = _parquet if path.suffix.lower() == ".parquet" else _csv
-    table = read(path, data, wanted, lost, prefix)
-    if not table.rows:
+    written, rows_of = read(path, data)
+    names = _names(written, prefix)
+    columns = _checked_columns(path, names, wanted, lost, prefix)
+    chosen = [at for at, name in enumerate(names) if name in columns]
+    rows = []
+    for place, values in rows_of(chosen):
+        cells = dict.fromkeys(wanted, "")
+        for at, value in zip(chosen, values, strict=True):
+            cells[names[at]] = _text(path, place, names[at], value)
+        rows.append(Row(cells, place))
+    if not rows:
         raise TableError(f"{path} has columns but no rows")
-    return table
+    unknown = tuple(name for name in dict.fromkeys(names) if name and name not in columns)
+    return Table(path, columns, tuple(rows), unknown)
 
 
 def _checked_columns(
@@ -127,24 +141,43 @@ def _separated(names: Sequence[str]) -> str:
     return ""
 
 
-def _csv(path: Path, data: bytes, wanted: Sequence[str], lost: Check, prefix: str) -> Table:
-    try:
-        reader = csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
-        names = _names(reader.fieldnames or (), prefix)
-        reader.fieldnames = names
-        columns = _checked_columns(path, names, wanted, lost, prefix)
-        rows = []
-        for cells in reader:
-            place = f"line {reader.line_num}"
-            if None in cells or None in cells.values():
-                raise TableError(f"{path}, {place}: it does not have {len(names)} fields")
-            held = {name: cells[name].strip() for name in columns}
-            rows.append(Row(dict.fromkeys(wanted, "") | held, place))
-    except UnicodeDecodeError as error:
-        raise TableError(f"{path} is not UTF-8 text: {error}") from error
-    except csv.Error as error:
-        raise TableError(f"{path} is not a CSV file: {error}") from error
-    return Table(path, columns, tuple(rows), _unknown(names, columns))
+def _csv(path: Path, data: bytes) -> tuple[list[str], RowsOf]:
+    with _named(path, "UTF-8 text", UnicodeDecodeError):
+        text = data.decode("utf-8-sig")
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    with _named(path, "a CSV file", csv.Error):
+        names = next(reader, [])
+
+    def rows(chosen: Sequence[int]) -> Iterator[tuple[str, list[str]]]:
+        with _named(path, "a CSV file", csv.Error):
+            for cells in filter(None, reader):
+                place = f"line {reader.line_num}"
+                if len(cells) != len(names):
+                    raise TableError(f"{path}, {place}: it does not have {len(names)} fields")
+                yield place, [cells[at] for at in chosen]
+
+    return names, rows
+
+
+def _parquet(path: Path, data: bytes) -> tuple[list[str], RowsOf]:
+    # Imported here: pyarrow is large, and most records are CSV files.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with _named(path, "a parquet file", pa.ArrowException, OSError):
+        file = pq.ParquetFile(pa.BufferReader(data))
+        names: list[str] = list(file.schema_arrow.names)
+
+    def rows(chosen: Sequence[int]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        numbers = count(1)
+        with _named(path, "a parquet file", pa.ArrowException, OSError):
+            # Unused columns of a large file, such as pixels, are not decoded.
+            for batch in file.iter_batches(columns=[names[at] for at in chosen]):
+                held = [batch.column(names[at]).to_pylist() for at in chosen]
+                for values in zip(*held, strict=True):
+                    yield f"row {next(numbers)}", values
+
+    return names, rows
 
 
 def _names(written: Sequence[str], prefix: str) -> list[str]:
@@ -159,45 +192,13 @@ def _names(written: Sequence[str], prefix: str) -> list[str]:
     return found
 
 
-def _unknown(names: Sequence[str], columns: frozenset[str]) -> tuple[str, ...]:
-    return tuple(name for name in dict.fromkeys(names) if name and name not in columns)
-
-
-def _parquet(path: Path, data: bytes, wanted: Sequence[str], lost: Check, prefix: str) -> Table:
-    # Imported here: pyarrow is large, and most records are CSV files.
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with _named(path, (pa.ArrowException, OSError)):
-        file = pq.ParquetFile(pa.BufferReader(data))
-        written: list[str] = list(file.schema_arrow.names)
-    names = _names(written, prefix)
-    columns = _checked_columns(path, names, wanted, lost, prefix)
-    # Unused columns of a large file, such as pixels, are not decoded.
-    chosen = {at: name for at, name in enumerate(names) if name in columns}
-    rows: list[Row] = []
-    with _named(path, (pa.ArrowException, OSError)):
-        for batch in file.iter_batches(columns=[written[at] for at in chosen]):
-            held = {
-                name: batch.column(at).to_pylist()
-                for at, name in enumerate(_names(batch.schema.names, prefix))
-            }
-            for at in range(batch.num_rows):
-                place = f"row {len(rows) + 1}"
-                cells = {
-                    name: _text(path, place, name, values[at]) for name, values in held.items()
-                }
-                rows.append(Row(dict.fromkeys(wanted, "") | cells, place))
-    return Table(path, columns, tuple(rows), _unknown(names, columns))
-
-
 @contextmanager
-def _named(path: Path, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+def _named(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
     try:
         yield
     except errors as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise TableError(f"{path} is not a parquet file: {first}") from error
+        raise TableError(f"{path} is not {kind}: {first}") from error
 
 
 def _text(path: Path, place: str, column: str, value: Any) -> str:
@@ -228,12 +229,6 @@ class _Entry:
     probability: float | None
     place: str
 
-    def contradicts(self, other: _Entry) -> bool:
-        return (self.answer.casefold(), self.probability) != (
-            other.answer.casefold(),
-            other.probability,
-        )
-
 
 class ReplayJudge:
     """Implements :class:`~scenewright.core.ports.judge.Judge`.
@@ -242,19 +237,10 @@ class ReplayJudge:
     ``unscored`` with the reason, never guessed. The record is read once, when the judge is made.
     """
 
-    def __init__(
-        self,
-        record: str | os.PathLike[str],
-        *,
-        judge: str | None = None,
-        name: str | None = None,
-        method: ProbabilityMethod = "verbalized",
-    ) -> None:
+    def __init__(self, record: str | os.PathLike[str], *, judge: str | None = None) -> None:
         """``record``: a CSV file (UTF-8), or a parquet file if its name ends so.
 
-        ``judge``: whose answers, of several in the file. ``name`` is what follows ``replay:`` in
-        the judge's id (default: the file as given, and ``#judge`` where one is named).
-        ``method``: how the record's probabilities were obtained.
+        ``judge``: whose answers, of several in the file.
 
         Raises ``JudgeError``, with the line or row where there is one, for a file that is missing,
         empty or no such table, lost columns, a row without image, question or fact, a probability
@@ -262,47 +248,34 @@ class ReplayJudge:
         cannot be read, and several judges of whom none is named.
         """
         self._path = Path(record)
-        self._name = name or (f"{record}#{judge}" if judge else str(record))
-        data = self._bytes()
-        rows: Sequence[Row] = self._table(data).rows
-        if judge is None:
-            self._single(rows)
-        else:
-            rows = [row for row in rows if row["judge"] == judge]
-            if not rows:
-                raise JudgeError(f"{self._path} has no answers by {judge!r}: check the name")
+        self._name = f"{record}#{judge}" if judge else str(record)
+        self.id = f"replay:{self._name}"
+        """``replay:``, the file as given, and ``#judge`` where one is named."""
         self._entries: dict[Key, _Entry] = {}
         self._images: dict[str, str] = {}
-        for row in rows:
-            self._keep(row)
+        try:
+            data = self._path.read_bytes()
+            self._read(read_table(self._path, data, _COLUMNS, _lost), judge)
+        except OSError as error:
+            reason = error.strerror or error
+            raise JudgeError(f"the record {self._path} cannot be read: {reason}") from error
+        except TableError as error:
+            raise JudgeError(str(error)) from error
         self._known = {image_hash for image_hash, _, _ in self._entries}
         stated = any(entry.probability is not None for entry in self._entries.values())
-        self._caps = JudgeCaps(
+        self.caps = JudgeCaps(
             facts_per_call=512,
-            probability=method if stated else "binary",
+            probability="verbalized" if stated else "binary",
             max_side=MAX_SIDE,
             local=True,
         )
+        """What it can do; ``binary`` where the record holds no probability."""
         self._record = hashlib.sha256(data).hexdigest()
         # An image file that is named may change while the record does not.
-        parts = [_READING, self._record, judge, method, sorted(self._images.items())]
-        self._fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        self._closed = False
-
-    @property
-    def id(self) -> str:
-        """``replay:`` and the name."""
-        return f"replay:{self._name}"
-
-    @property
-    def fingerprint(self) -> str:
+        parts = [_READING, self._record, judge, "verbalized", sorted(self._images.items())]
+        self.fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         """SHA-256 (hex) of the file, the images it names and the settings that matter."""
-        return self._fingerprint
-
-    @property
-    def caps(self) -> JudgeCaps:
-        """What it can do; ``binary`` where the record holds no probability."""
-        return self._caps
+        self._closed = False
 
     def __len__(self) -> int:
         """Return the number of recorded questions, answered or not."""
@@ -316,21 +289,19 @@ class ReplayJudge:
         """
         if self._closed:
             raise JudgeError(f"{self.id} is closed: make a new judge")
-        if not facts:
-            return []
         try:
             # Packing a large picture takes long enough to hold up the event loop.
             image_hash = await asyncio.to_thread(hash_of_image, image)
         except ImageError as error:
             return unscored(self.id, facts, error_text(error))
-        return [self._read(image_hash, fact) for fact in facts]
+        return [self._answer(image_hash, fact) for fact in facts]
 
     async def aclose(self) -> None:
         """Release the record."""
         self._closed = True
         self._entries.clear()
 
-    def _read(self, image_hash: str, fact: Fact) -> Answer:
+    def _answer(self, image_hash: str, fact: Fact) -> Answer:
         entry = self._entries.get(_key(image_hash, "question", fact.question))
         entry = entry or self._entries.get(_key(image_hash, "fact_id", fact.id))
         if entry is None:
@@ -345,66 +316,40 @@ class ReplayJudge:
         if choice is None:
             reason = f"the recorded answer {entry.answer!r} is not one of {', '.join(fact.options)}"
             return unscored(self.id, (fact,), reason)[0]
-        return Answer(
-            fact_id=fact.id,
-            judge_id=self.id,
-            state="yes" if choice == fact.expected else "no",
-            choice=choice,
-            probability=entry.probability,
-            method=self._caps.probability if entry.probability is not None else None,
+        method = None if entry.probability is None else self.caps.probability
+        return FactReading(choice, entry.probability, method).answer(
+            fact,
+            self.id,
             model=f"{self._name}:{self._record[:12]}",
             prompt_id=f"record@{_READING}#{self._record[:12]}",
         )
 
-    def _bytes(self) -> bytes:
-        try:
-            return self._path.read_bytes()
-        except OSError as error:
-            raise JudgeError(
-                f"the record {self._path} cannot be read: {error.strerror or error}"
-            ) from error
-
-    def _table(self, data: bytes) -> Table:
-        try:
-            return read_table(self._path, data, _COLUMNS, _lost)
-        except TableError as error:
-            raise JudgeError(str(error)) from error
-
-    def _single(self, rows: Sequence[Row]) -> None:
-        judges = sorted({row["judge"] for row in rows})
-        if len(judges) > 1:
-            raise JudgeError(
+    def _read(self, table: Table, judge: str | None) -> None:
+        """Read the entries of one judge."""
+        judges = sorted({row["judge"] for row in table.rows})
+        if judge is None and len(judges) > 1:
+            raise TableError(
                 f"{self._path} holds answers of several judges "
                 f"({', '.join(name or 'unnamed' for name in judges)}): name one"
             )
+        if judge is not None and judge not in judges:
+            raise TableError(f"{self._path} has no answers by {judge!r}: check the name")
+        for row in table.rows:
+            if judge not in (None, row["judge"]):
+                continue
+            if not row["image"]:
+                raise table.wrong(row, "it names no image")
+            column = "question" if row["question"] else "fact_id"
+            if not row[column]:
+                raise table.wrong(row, "it has neither question nor fact_id")
+            key = _key(self._image(table, row), column, row[column])
+            entry = _Entry(row["answer"], _probability(table, row), row.place)
+            before = self._entries.setdefault(key, entry)
+            same = before.answer.casefold() == entry.answer.casefold()
+            if not same or before.probability != entry.probability:
+                raise table.wrong(row, f"it contradicts {before.place}")
 
-    def _keep(self, row: Row) -> None:
-        if not row["image"]:
-            raise self._wrong(row, "it names no image")
-        column = "question" if row["question"] else "fact_id"
-        if not row[column]:
-            raise self._wrong(row, "it has neither question nor fact_id")
-        entry = _Entry(row["answer"], self._probability(row), row.place)
-        key = _key(self._image(row), column, row[column])
-        before = self._entries.setdefault(key, entry)
-        if entry.contradicts(before):
-            raise self._wrong(row, f"it contradicts {before.place}")
-
-    def _probability(self, row: Row) -> float | None:
-        text = row["probability"]
-        if not text:
-            return None
-        try:
-            value = float(text)
-        except ValueError:
-            raise self._wrong(row, f"the probability {text!r} is not a number") from None
-        if not 0.0 <= value <= 1.0:
-            raise self._wrong(row, f"the probability {text} is outside [0, 1]")
-        if not row["answer"]:
-            raise self._wrong(row, "it has a probability but no answer")
-        return value
-
-    def _image(self, row: Row) -> str:
+    def _image(self, table: Table, row: Row) -> str:
         name = row["image"]
         if _HASH.fullmatch(name):
             return name.lower()
@@ -412,11 +357,23 @@ class ReplayJudge:
             try:
                 self._images[name] = hash_of_image(load_image(self._path.parent / name))
             except ImageError as error:
-                raise self._wrong(row, f"{error}; or give the image's hash") from error
+                raise table.wrong(row, f"{error}; or give the image's hash") from error
         return self._images[name]
 
-    def _wrong(self, row: Row, fault: str) -> JudgeError:
-        return JudgeError(f"{self._path}, {row.place}: {fault}")
+
+def _probability(table: Table, row: Row) -> float | None:
+    text = row["probability"]
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise table.wrong(row, f"the probability {text!r} is not a number") from None
+    if not 0.0 <= value <= 1.0:
+        raise table.wrong(row, f"the probability {text} is outside [0, 1]")
+    if not row["answer"]:
+        raise table.wrong(row, "it has a probability but no answer")
+    return value
 
 
 def _lost(columns: frozenset[str]) -> list[str]:

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from PIL import Image
 
-from scenewright.agents.judges.calling import chunks
 from scenewright.agents.judges.pictures import shrink
+from scenewright.agents.judges.remote import chunks
 from scenewright.config.model_identity import ModelIdentity, identity_of_spec
 from scenewright.core.error_text import error_text, relayed
 from scenewright.core.facts import Answer, Fact
-from scenewright.core.ports.judge import JudgeCaps, JudgeError, by_vocabulary, merged, unscored
+from scenewright.core.ports.judge import JudgeError, by_vocabulary, merged, unscored
 from scenewright.providers.caller import Caller
 from scenewright.providers.model_serving import (
     AnswerOrder,
@@ -39,44 +39,29 @@ class ServedJudge:
         Asks the server for its models. Raises ``JudgeError`` if that fails. The judge closes the
         ``server``'s connections, but not the ``caller``, which models of one account share.
         """
+        self.id = f"{account}:{server.model}"
+        """``account:kind:model``, for example ``cluster:local:miniature/judge-a``."""
         try:
             card = server.card("judge")
         except ServingError as error:
-            raise JudgeError(f"{account}:{server.model}: {error}") from None
+            raise JudgeError(f"{self.id}: {error}") from None
         assert card.caps is not None
         self._server = server
         self._caller = caller
         self._account = account
-        self._fingerprint = card.fingerprint
-        self._weights = card.weights
-        self._caps = replace(card.caps, local=False, bounds_calls=True)
+        self.fingerprint = card.fingerprint
+        """The served model's."""
+        named = identity_of_spec(server.model)
+        name = "" if named is None else named.name
+        self.identity = ModelIdentity(self.id, name, card.weights, card.fingerprint)
+        """The served model's: its name there and its weights."""
+        self.caps = replace(card.caps, local=False, bounds_calls=True)
+        """Abilities of the served model, as a remote judge whose calls the account bounds."""
         self._closed = False
 
     def __repr__(self) -> str:
         """Return the judge's id."""
         return f"ServedJudge({self.id!r})"
-
-    @property
-    def id(self) -> str:
-        """``account:kind:model``, for example ``cluster:local:miniature/judge-a``."""
-        return f"{self._account}:{self._server.model}"
-
-    @property
-    def fingerprint(self) -> str:
-        """The served model's."""
-        return self._fingerprint
-
-    @property
-    def identity(self) -> ModelIdentity:
-        """The served model's: its name there and its weights."""
-        named = identity_of_spec(self._server.model)
-        name = "" if named is None else named.name
-        return ModelIdentity(self.id, name, self._weights, self._fingerprint)
-
-    @property
-    def caps(self) -> JudgeCaps:
-        """Abilities of the served model, as a remote judge whose calls the account bounds."""
-        return self._caps
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
         """Return one answer per fact, in order.
@@ -86,15 +71,12 @@ class ServedJudge:
         """
         if self._closed:
             raise JudgeError(f"{self.id} is closed: make a new judge")
-        if not facts:
-            return []
-        refused, known = by_vocabulary(self.id, self._caps.vocabulary, facts)
-        asked = [
-            [fact for _, fact in part]
-            for part in chunks(list(enumerate(known)), self._caps.facts_per_call)
-        ]
-        found = await asyncio.gather(*(self._ask(image, part) for part in asked))
-        return merged(refused, [answer for part in found for answer in part])
+        refused, known = by_vocabulary(self.id, self.caps.vocabulary, facts)
+        parts = chunks(list(enumerate(known)), self.caps.facts_per_call)
+        found = await asyncio.gather(
+            *(self._ask(image, [fact for _, fact in part]) for part in parts)
+        )
+        return merged(refused, [answer for answers in found for answer in answers])
 
     async def aclose(self) -> None:
         """Close the connections; the served model goes on."""
@@ -103,11 +85,23 @@ class ServedJudge:
             await self._server.aclose()
 
     async def _ask(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
+        def order() -> AnswerOrder:
+            shown = encoded_image(shrink(image, self.caps.max_side))
+            return AnswerOrder(image=shown, facts=tuple(facts), fingerprint=self.fingerprint)
+
         async def attempt() -> Reply[list[Answer]]:
             # Encode only now: thousands of queued calls need no encoded image.
-            order = await asyncio.to_thread(self._order, image, facts)
-            reply = await self._server.ask("answer", order, AnswerReply)
-            return Reply(self._mine(facts, reply), Usage())
+            asked = await asyncio.to_thread(order)
+            reply = await self._server.ask("answer", asked, AnswerReply)
+            if [answer.fact_id for answer in reply.answers] != [fact.id for fact in facts]:
+                raise InvalidReply(
+                    f"{len(reply.answers)} answers came that do not fit the facts asked"
+                )
+            own = [
+                answer.model_copy(update={"judge_id": self.id, "reason": relayed(answer.reason)})
+                for answer in reply.answers
+            ]
+            return Reply(own, Usage())
 
         try:
             done = await self._caller.call(
@@ -122,17 +116,3 @@ class ServedJudge:
             # A failing judge must not stop the others: its failure is recorded.
             return unscored(self.id, facts, error_text(error))
         return done.value
-
-    def _order(self, image: Image.Image, facts: Sequence[Fact]) -> AnswerOrder:
-        shown = shrink(image, self._caps.max_side)
-        return AnswerOrder(
-            image=encoded_image(shown), facts=tuple(facts), fingerprint=self._fingerprint
-        )
-
-    def _mine(self, facts: Sequence[Fact], reply: AnswerReply) -> list[Answer]:
-        if [answer.fact_id for answer in reply.answers] != [fact.id for fact in facts]:
-            raise InvalidReply(f"{len(reply.answers)} answers came that do not fit the facts asked")
-        return [
-            answer.model_copy(update={"judge_id": self.id, "reason": relayed(answer.reason)})
-            for answer in reply.answers
-        ]

@@ -26,7 +26,8 @@ import string
 import unicodedata
 from collections.abc import Hashable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal, get_args
 
 from scenewright.core.facts import Fact
@@ -76,39 +77,32 @@ def stems_of(questions: Sequence[str], keys: Sequence[Hashable]) -> list[Stem]:
         words = question.split()
         signs = _TOKEN.findall(question)
         groups.setdefault((key, *words[:2], signs[-1] if signs else ""), []).append(at)
-    found: list[Stem] = []
-    for rows in groups.values():
-        stem = _stem([questions[at] for at in rows])
-        if stem is None:
-            found += [Stem(questions[at], ((at, ()),)) for at in rows]
-        else:
-            text, words_of = stem
-            found.append(Stem(text, tuple(zip(rows, words_of, strict=True))))
+    found = [stem for rows in groups.values() for stem in _stems(rows, questions)]
     return sorted(found, key=lambda one: one.rows[0][0])
 
 
-def _stem(questions: Sequence[str]) -> tuple[str, list[tuple[str, ...]]] | None:
-    """Return a stem of all questions and their words, unless that is longer."""
-    if len(questions) < 2:
-        return None
-    cut = [_TOKEN.findall(question) for question in questions]
-    before = _common(cut, most=min(map(len, cut)) - 1)
+def _stems(rows: Sequence[int], questions: Sequence[str]) -> list[Stem]:
+    """Return a stem of the questions at ``rows``, or one of each where that is shorter."""
+    apart = [Stem(questions[at], ((at, ()),)) for at in rows]
+    if len(rows) < 2:
+        return apart
+    cut = [_TOKEN.findall(questions[at]) for at in rows]
+    before = _common(cut)
     rest = [tokens[before:] for tokens in cut]
-    after = _common([tokens[::-1] for tokens in rest], most=min(map(len, rest)) - 1)
+    after = _common([tokens[::-1] for tokens in rest])
     blanks = [tokens[: len(tokens) - after] for tokens in rest]
     parts = ["".join(cut[0][:before]), "".join(rest[0][len(rest[0]) - after :])]
     words: list[tuple[str, ...]] = [("".join(tokens),) for tokens in blanks]
     between = _between(blanks)
     if between is not None:
-        inner, pairs = between
+        inner, words = between
         parts.insert(1, inner)
-        words = pairs
-    saved = (len(questions) - 1) * sum(map(len, parts))
+    saved = (len(rows) - 1) * sum(map(len, parts))
     # Quotes, commas and brackets of a stem, and of each question's further blanks.
-    spent = 6 + (len(parts) - 2) * (3 * len(questions) + 1)
+    spent = 6 + (len(parts) - 2) * (3 * len(rows) + 1)
     if saved < spent or any(BLANK in part for part in parts):
-        return None
-    return BLANK.join(parts), words
+        return apart
+    return [Stem(BLANK.join(parts), tuple(zip(rows, words, strict=True)))]
 
 
 def _between(blanks: Sequence[Sequence[str]]) -> tuple[str, list[tuple[str, ...]]] | None:
@@ -117,12 +111,11 @@ def _between(blanks: Sequence[Sequence[str]]) -> tuple[str, list[tuple[str, ...]
         if not token.isalnum() or any(tokens.count(token) != 1 for tokens in blanks):
             continue
         places = [tokens.index(token) for tokens in blanks]
-        left = [list(tokens[:at])[::-1] for tokens, at in zip(blanks, places, strict=True)]
-        right = [list(tokens[at + 1 :]) for tokens, at in zip(blanks, places, strict=True)]
+        left = [tokens[:at][::-1] for tokens, at in zip(blanks, places, strict=True)]
+        right = [tokens[at + 1 :] for tokens, at in zip(blanks, places, strict=True)]
         if not all(left) or not all(right):
             continue
-        back = _common(left, most=min(map(len, left)) - 1)
-        on = _common(right, most=min(map(len, right)) - 1)
+        back, on = _common(left), _common(right)
         inner = [*left[0][:back][::-1], token, *right[0][:on]]
         pairs: list[tuple[str, ...]] = [
             ("".join(before[back:][::-1]), "".join(behind[on:]))
@@ -132,12 +125,10 @@ def _between(blanks: Sequence[Sequence[str]]) -> tuple[str, list[tuple[str, ...]
     return None
 
 
-def _common(rows: Sequence[Sequence[str]], most: int) -> int:
-    """Return the number of first tokens shared by all ``rows``, at most ``most``."""
-    count = 0
-    while count < most and len({row[count] for row in rows}) == 1:
-        count += 1
-    return count
+def _common(rows: Sequence[Sequence[str]]) -> int:
+    """Return the number of first tokens shared by all ``rows``, but for the last of a row."""
+    shared = takewhile(lambda tokens: len(set(tokens)) == 1, zip(*rows, strict=False))
+    return max(0, min(len(list(shared)), min(map(len, rows)) - 1))
 
 
 SHEET_PROMPT = "judge_sheet"
@@ -181,8 +172,8 @@ class Sheet:
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """JSON schema of the wanted answers."""
-        return sheet_schema(self.reasons)
+        """JSON schema of the wanted answers: as many at most as there are questions."""
+        return sheet_schema(self.reasons, len(self.facts))
 
     @property
     def characters(self) -> int:
@@ -190,8 +181,16 @@ class Sheet:
         return len(self.instructions) + len(self.text) + len(json.dumps(self.schema))
 
 
-def sheet_of(facts: Sequence[Fact], *, reasons: Reasons = "doubted", stems: bool = True) -> Sheet:
+def sheet_of(
+    facts: Sequence[Fact],
+    *,
+    reasons: Reasons = "doubted",
+    stems: bool = True,
+    prompt: str = SHEET_PROMPT,
+) -> Sheet:
     """Return the sheet of ``facts``; ``stems``: write shared words once.
+
+    ``prompt``: the instructions, :data:`PAIR_PROMPT` for two images to compare.
 
     Raises ``ValueError`` for no facts, and for a fact of more options than letters.
     """
@@ -206,32 +205,29 @@ def sheet_of(facts: Sequence[Fact], *, reasons: Reasons = "doubted", stems: bool
     return Sheet(
         facts=tuple(facts),
         labels=labels,
-        instructions=sheet_instructions(reasons),
+        instructions=sheet_instructions(reasons, prompt),
         text=text,
         reasons=reasons,
-        prompt=load_prompt(SHEET_PROMPT),
+        prompt=load_prompt(prompt),
     )
 
 
-def of_two(sheet: Sheet) -> Sheet:
-    """Return ``sheet`` with the instructions for two images to compare."""
-    prompt = load_prompt(PAIR_PROMPT)
-    return replace(
-        sheet, instructions=prompt.render(reasons=_ASKED_REASONS[sheet.reasons]), prompt=prompt
-    )
-
-
-def sheet_instructions(reasons: Reasons) -> str:
+def sheet_instructions(reasons: Reasons, prompt: str = SHEET_PROMPT) -> str:
     """Return the instructions before the image."""
-    return load_prompt(SHEET_PROMPT).render(reasons=_ASKED_REASONS[reasons])
+    return load_prompt(prompt).render(reasons=_ASKED_REASONS[reasons])
 
 
-def sheet_schema(reasons: Reasons = "doubted") -> Mapping[str, Any]:
-    """Return the strict JSON schema of the answers: all keys required, no others."""
-    schema = load_prompt(SHEET_PROMPT).output
+def sheet_schema(reasons: Reasons = "doubted", questions: int = 0) -> Mapping[str, Any]:
+    """Return the strict JSON schema of the answers: all keys required, no others.
+
+    ``questions``: how many there are; 0: as many as the prompt's file allows.
+    """
+    schema = deepcopy(load_prompt(SHEET_PROMPT).output)
     assert schema is not None, "the prompt of the sheet ships with its schema"
+    if questions:
+        for answers in schema["properties"].values():
+            answers["maxItems"] = questions
     if reasons == "none":
-        schema = deepcopy(schema)
         del schema["properties"]["why"]
         schema["required"].remove("why")
     return schema

@@ -13,7 +13,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,8 +23,9 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 
 from scenewright.agents.judges.families import Family
 from scenewright.agents.judges.loading import load_model, on_device
-from scenewright.agents.judges.reading import MIN_MASS
+from scenewright.agents.judges.reading import MIN_MASS, FactReading, of_shares, off_labels
 from scenewright.config.profiles import LocalJudgeSpec
+from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.hub.cache import PULL, about, survey
 from scenewright.providers.hub.needs import HUB_ID, Need
@@ -58,35 +59,32 @@ class PictureFeatures:
         self.encoded = 0
         """Number of runs of the vision tower for shared features."""
 
-    def of(
+    def put_in(
         self,
+        inputs: dict[str, Any],
         images: Sequence[Image.Image],
         inputs_of: Callable[[int], Mapping[str, Any]],
-    ) -> Any | None:
-        """Return the features of all ``images`` in a row; None if not shareable.
+    ) -> dict[str, Any]:
+        """Return the model's ``inputs`` with the features of ``images`` in place of pixels.
 
-        Equal neighbours are one object. ``inputs_of`` gives the model's input of the picture at a
-        place.
+        Unchanged where the model does not accept them. Equal neighbours are one object.
+        ``inputs_of`` gives the model's input of the picture at a place alone.
         """
-        if not self.shared:
-            return None
         found: list[Any] = []
-        at = 0
-        while at < len(images):
-            times = 1
-            while at + times < len(images) and images[at + times] is images[at]:
-                times += 1
-            features = self._one(images[at], inputs_of, at)
-            if features is None:
-                return None
-            found += [features] * times
-            at += times
-        return _joined(found)
+        for at, image in enumerate(images):
+            again = at and image is images[at - 1]
+            found.append(found[-1] if again else self._one(image, inputs_of, at))
+            if found[-1] is None:
+                return inputs
+        rest = {k: v for k, v in inputs.items() if not k.startswith("pixel_")}
+        return {**rest, "mm_encoder_outputs": {"image": _joined(found)}}
 
     def _one(
         self, image: Image.Image, inputs_of: Callable[[int], Mapping[str, Any]], at: int
     ) -> Any | None:
         """Return the features of one image, cached if possible; None if not shareable."""
+        if not self.shared:
+            return None
         key = hashlib.sha256(f"{image.mode}{image.size}".encode() + image.tobytes()).hexdigest()
         if key in self._features:
             self._features.move_to_end(key)
@@ -112,12 +110,11 @@ def _joined(parts: Sequence[Any]) -> Any:
     """Join the features of several pictures."""
     if len(parts) == 1:
         return parts[0]
-    first = parts[0]
     joined = {_POOLED: _in_a_row([part[_POOLED] for part in parts])}
-    if _DEEP in first:
+    if _DEEP in parts[0]:
         layers = zip(*(part[_DEEP] for part in parts), strict=True)
         joined[_DEEP] = [_in_a_row(list(layer)) for layer in layers]
-    return type(first)(**joined)
+    return type(parts[0])(**joined)
 
 
 def _in_a_row(features: Sequence[Any]) -> Any:
@@ -137,8 +134,10 @@ class ReplyReader:
 
     def __init__(self, model: Any, tokenizer: Any, family: Family, most: int) -> None:
         """``most``: most tokens of thinking; a longer one is given up."""
-        self._model, self._tokenizer, self._family, self._most = model, tokenizer, family, most
+        self._model, self._tokenizer, self._family = model, tokenizer, family
         self._marks = tuple(mark for mark in (family.opens, *family.leads) if mark)
+        self.thinks = bool(self._marks)
+        """Whether text may precede the answer."""
         if self.thinks:
             # Greedy, without penalties: the repository's sampling settings are ignored.
             model.generation_config = GenerationConfig(
@@ -148,33 +147,20 @@ class ReplyReader:
                 max_new_tokens=most,
             )
 
-    @property
-    def thinks(self) -> bool:
-        """Whether text may precede the answer."""
-        return bool(self._marks)
-
     def opened(self, prompt: str) -> bool:
         """Return whether ``prompt`` ends inside thinking: its template begins it."""
         opens, closes = self._family.opens, self._family.closes
         return bool(opens) and prompt.rfind(opens) > prompt.rfind(closes)
 
-    def begins(self, token: int) -> bool:
-        """Return whether a reply beginning with ``token`` begins with the answer."""
-        return not self.thinks or self.place("", token) == "answer"
-
     def place(self, reply: str, token: int) -> Place:
         """Return the role of ``token`` after ``reply``, which has no thinking and no answer yet."""
         rest = (reply + self._decoded([token])).strip()
-        found = True
-        while found:
-            found = False
-            for lead in self._family.leads:
-                if rest.startswith(lead):
-                    rest, found = rest[len(lead) :].strip(), True
+        while lead := next((lead for lead in self._family.leads if rest.startswith(lead)), ""):
+            rest = rest[len(lead) :].strip()
         if rest and rest == self._family.opens:
             return "thinking"
-        whole = not rest or any(mark.startswith(rest) for mark in self._marks)
-        return "leading" if whole else "answer"
+        # An empty rest begins every mark.
+        return "leading" if any(mark.startswith(rest) for mark in self._marks) else "answer"
 
     @torch.inference_mode()
     def read(
@@ -189,67 +175,45 @@ class ReplyReader:
         within thinking. Returns the logits of each answer's token (None: there was none within the
         bound, or ``stopped`` was true) and the number of tokens that stand before it.
         """
-        catcher = _Catcher(self, opened, inputs["input_ids"].shape[1], stopped)
+        prompt = inputs["input_ids"].shape[1]
+        thinking, start = list(opened), [0] * len(opened)
+        found: list[torch.Tensor | None] = [None] * len(opened)
+        before = [0] * len(opened)
+
+        def follow(row: int, tokens: list[int], logits: torch.Tensor) -> None:
+            before[row] = len(tokens)
+            if thinking[row]:
+                last = self._decoded(tokens[max(start[row], len(tokens) - _TAIL) :])
+                if self._family.closes not in last:
+                    return
+                thinking[row], start[row] = False, len(tokens)
+            place = self.place(self._decoded(tokens[start[row] :]), int(logits.argmax()))
+            if place == "answer":
+                found[row] = logits.clone()
+            elif place == "thinking":
+                # The mark itself is the next token.
+                thinking[row], start[row] = True, len(tokens) + 1
+
+        def look(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            for row, tokens in enumerate(input_ids[:, prompt:].tolist()):
+                if found[row] is None:
+                    follow(row, tokens, scores[row])
+            return scores
+
+        def done(input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
+            every = stopped()
+            finished = [every or logits is not None for logits in found]
+            return torch.tensor(finished, device=input_ids.device)
+
         self._model.generate(
             **inputs,
-            logits_processor=LogitsProcessorList([catcher.look]),
-            stopping_criteria=StoppingCriteriaList([catcher.done]),
+            logits_processor=LogitsProcessorList([look]),
+            stopping_criteria=StoppingCriteriaList([done]),
         )
-        return catcher.found, catcher.before
-
-    def closed(self, last: list[int]) -> bool:
-        """Return whether thinking ended within the ``last`` tokens."""
-        return self._family.closes in self._decoded(last)
-
-    def text(self, tokens: list[int]) -> str:
-        """Return the text of ``tokens`` with their marks."""
-        return self._decoded(tokens)
+        return found, before
 
     def _decoded(self, tokens: list[int]) -> str:
         return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
-
-
-class _Catcher:
-    """Observer of the replies of a batch during generation."""
-
-    def __init__(
-        self, reader: ReplyReader, opened: list[bool], prompt: int, stopped: Callable[[], bool]
-    ) -> None:
-        self._reader, self._prompt, self._stopped = reader, prompt, stopped
-        self._thinking = list(opened)
-        self._start = [0] * len(opened)
-        self.found: list[torch.Tensor | None] = [None] * len(opened)
-        self.before = [0] * len(opened)
-
-    def look(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Keep the logits of each reply that is at its answer."""
-        for row, tokens in enumerate(input_ids[:, self._prompt :].tolist()):
-            if self.found[row] is None:
-                self.before[row] = len(tokens)
-                self._follow(row, tokens, scores[row])
-        return scores
-
-    def done(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
-        """Return which replies are finished."""
-        every = self._stopped()
-        return torch.tensor(
-            [every or logits is not None for logits in self.found], device=input_ids.device
-        )
-
-    def _follow(self, row: int, tokens: list[int], logits: torch.Tensor) -> None:
-        if self._thinking[row]:
-            if not self._reader.closed(tokens[max(self._start[row], len(tokens) - _TAIL) :]):
-                return
-            self._thinking[row], self._start[row] = False, len(tokens)
-        reply = self._reader.text(tokens[self._start[row] :])
-        match self._reader.place(reply, int(logits.argmax())):
-            case "answer":
-                self.found[row] = logits.clone()
-            case "thinking":
-                # The mark itself is the next token.
-                self._thinking[row], self._start[row] = True, len(tokens) + 1
-            case "leading":
-                pass
 
 
 _HASHED_WHOLE = 256 * 2**20
@@ -269,23 +233,12 @@ class LabelScores:
     generated: int = 0
     """Tokens that the model wrote before its answer."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    """The place in a reply where its answer begins."""
-
-    logits: torch.Tensor | None
-    """Of the answer's first token; None if there was no answer."""
-    length: int
-    """Tokens of the prompt."""
-    before: int
-    """Tokens that were generated before."""
-
-    @property
-    def first(self) -> int:
-        """The most probable token."""
-        assert self.logits is not None
-        return int(self.logits.argmax())
+    def reading(self, fact: Fact) -> FactReading:
+        """Return the answer to ``fact``, whose options are those of the labels."""
+        if not self.probabilities:
+            return FactReading(reason=self.reason)
+        shares = dict(zip(fact.options, self.probabilities, strict=True))
+        return of_shares(fact, shares, "logprob")
 
 
 def find_model(model: str | os.PathLike[str]) -> Path:
@@ -344,13 +297,10 @@ def neutralise(text: str, special: Sequence[str]) -> str:
     characters become spaces. ``special`` may hold tokens that contain one another.
     """
     clean = "".join(c if c.isprintable() else " " for c in text)
-    found = True
-    while found:
-        found = False
-        for token in special:
-            if len(token) > 1 and token in clean:
-                clean = clean.replace(token, f"{token[0]} {token[1:]}")
-                found = True
+    tokens = [token for token in special if len(token) > 1]
+    while held := [token for token in tokens if token in clean]:
+        for token in held:
+            clean = clean.replace(token, f"{token[0]} {token[1:]}")
     return clean
 
 
@@ -394,24 +344,6 @@ class VisionLanguageModel:
         """Return ``text`` without special tokens; see :func:`neutralise`."""
         return neutralise(text, self.special)
 
-    def score(
-        self,
-        image: Image.Image,
-        texts: Sequence[str],
-        labels: Sequence[Sequence[str]],
-        batch: int = 16,
-        stopped: Callable[[], bool] = lambda: False,
-        turn: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> list[LabelScores]:
-        """Return probabilities of ``labels[i]`` as the answer to ``texts[i]``.
-
-        All texts are about ``image`` (RGB). It goes through the vision tower once for all texts
-        where the model accepts features, else with every text. ``stopped`` is asked between
-        batches: once true, the rest is left out of the result. Each batch is computed in a
-        ``turn``.
-        """
-        return self.score_pairs([image] * len(texts), texts, labels, batch, stopped, turn)
-
     def score_pairs(
         self,
         images: Sequence[Image.Image],
@@ -421,9 +353,12 @@ class VisionLanguageModel:
         stopped: Callable[[], bool] = lambda: False,
         turn: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> list[LabelScores]:
-        """Score ``texts[i]`` about ``images[i]`` (RGB, all of one size) as :meth:`score` does.
+        """Return probabilities of ``labels[i]`` as the answer to ``texts[i]`` about ``images[i]``.
 
-        Questions about one image stand next to each other, and its object is the same in each.
+        The images are RGB and of one size. Questions about one image stand next to each other, and
+        its object is the same in each: it goes through the vision tower once for all of them where
+        the model accepts features, else with every text. ``stopped`` is asked between batches: once
+        true, the rest is left out of the result. Each batch is computed in a ``turn``.
         """
         scores: list[LabelScores] = []
         for start in range(0, len(texts), batch):
@@ -431,54 +366,46 @@ class VisionLanguageModel:
                 break
             part = slice(start, start + batch)
             with turn(), on_device(self.model, self.device, self._waits):
-                replies = self._replies(images[part], texts[part], stopped)
-            if any(reply.logits is None for reply in replies) and stopped():
+                rows, lengths, before = self._replies(images[part], texts[part], stopped)
+            if any(row is None for row in rows) and stopped():
                 break
-            for reply, names in zip(replies, labels[part], strict=True):
-                scores.append(replace(self._read(reply, names), generated=reply.before))
+            for row, length, count, names in zip(rows, lengths, before, labels[part], strict=True):
+                if row is None:
+                    masses: list[float] = []
+                    reason = (
+                        f"no answer after {count} tokens of thinking: allow more of them "
+                        "(thinking_tokens), or use a model that answers at once"
+                    )
+                else:
+                    masses, reason = self._masses(row, names)
+                shares = tuple(mass / sum(masses) for mass in masses)
+                scores.append(LabelScores(shares, reason, length, count))
         return scores
 
-    def _read(self, reply: _Reply, labels: Sequence[str]) -> LabelScores:
-        tokens = reply.length
-        if reply.logits is None:
-            return LabelScores(
-                (),
-                f"no answer after {reply.before} tokens of thinking: allow more of them "
-                "(thinking_tokens), or use a model that answers at once",
-                tokens,
-            )
-        row = reply.logits.float().softmax(-1)
+    def _masses(self, logits: torch.Tensor, labels: Sequence[str]) -> tuple[list[float], str]:
+        """Return the probability of each label; none, and the reason, if they are of no use."""
         ids = [self._label_ids(label) for label in labels]
         bare = [label for label, found in zip(labels, ids, strict=True) if not found]
         if bare:
-            return LabelScores((), f"the tokenizer has no single token for {bare}", tokens)
-        if len(set().union(*ids)) < sum(len(found) for found in ids):
-            return LabelScores((), f"the labels {list(labels)} share a token", tokens)
+            return [], f"the tokenizer has no single token for {bare}"
+        if len(set().union(*ids)) < sum(map(len, ids)):
+            return [], f"the labels {list(labels)} share a token"
+        row = logits.float().softmax(-1)
         masses = [float(row[sorted(found)].sum()) for found in ids]
-        total = sum(masses)
-        if not total >= MIN_MASS:
-            return LabelScores(
-                (),
-                f"only {total:.2g} of the next token's probability lies on {list(labels)}: "
-                "the model does not answer in the requested form",
-                tokens,
-            )
-        return LabelScores(tuple(mass / total for mass in masses), "", tokens)
+        if not sum(masses) >= MIN_MASS:
+            return [], off_labels(sum(masses), str(list(labels)))
+        return masses, ""
 
     def _label_ids(self, label: str) -> set[int]:
         """Return the tokens that begin an answer ``label``, also capitalised or after a space."""
-        if label in self._known_labels:
-            return self._known_labels[label]
-        spellings = {label}
-        if len(label) > 1:
-            spellings |= {label.capitalize(), label.upper()}
-        found: set[int] = set()
-        for spelling in spellings | {f" {s}" for s in spellings}:
-            ids = self.tokenizer.encode(spelling, add_special_tokens=False)
-            if ids and self.tokenizer.decode(ids[:1]).strip() == spelling.strip():
-                found.add(int(ids[0]))
-        self._known_labels[label] = found
-        return found
+        if label not in self._known_labels:
+            spellings = {label} if len(label) == 1 else {label, label.capitalize(), label.upper()}
+            found = self._known_labels[label] = set()
+            for spelling in spellings | {f" {s}" for s in spellings}:
+                ids = self.tokenizer.encode(spelling, add_special_tokens=False)
+                if ids and self.tokenizer.decode(ids[:1]).strip() == spelling.strip():
+                    found.add(int(ids[0]))
+        return self._known_labels[label]
 
     def _framed(self, text: str) -> str:
         """Return the prompt of a question, with a placeholder of one picture."""
@@ -504,40 +431,23 @@ class VisionLanguageModel:
     @torch.inference_mode()
     def _replies(
         self, images: Sequence[Image.Image], texts: Sequence[str], stopped: Callable[[], bool]
-    ) -> list[_Reply]:
-        """Return where each question's answer begins, and the distribution of its first token."""
-        prompts = [self._framed(text) for text in texts]
-        inputs = self._with_features(images, prompts)
-        lengths = inputs["attention_mask"].sum(-1).tolist()
-        opened = [self.replies.opened(prompt) for prompt in prompts]
-        replies = [_Reply(None, length, 0) for length in lengths]
-        if not all(opened):
-            extra = {"logits_to_keep": 1} if self._keeps_logits else {}
-            logits = self.model(**inputs, use_cache=False, **extra).logits[:, -1].cpu()
-            replies = [_Reply(row, len_, 0) for row, len_ in zip(logits, lengths, strict=True)]
-        late = [
-            at
-            for at, reply in enumerate(replies)
-            if opened[at] or reply.logits is None or not self.replies.begins(reply.first)
-        ]
-        if late:
-            if len(late) < len(prompts):
-                inputs = self._with_features(
-                    [images[at] for at in late], [prompts[at] for at in late]
-                )
-            found, before = self.replies.read(inputs, [opened[at] for at in late], stopped)
-            for at, row, count in zip(late, found, before, strict=True):
-                kept = None if row is None else row.cpu()
-                replies[at] = _Reply(kept, lengths[at], count)
-        return replies
+    ) -> tuple[list[torch.Tensor | None], list[int], list[int]]:
+        """Return the logits of each answer's first token, and the tokens of prompts and thinking.
 
-    def _with_features(
-        self, images: Sequence[Image.Image], prompts: Sequence[str]
-    ) -> dict[str, Any]:
-        """Return the model's input, with picture features in place of pixels where possible."""
-        inputs = dict(self._processed(images, prompts))
-        features = self.features.of(images, lambda at: self._processed([images[at]], [prompts[at]]))
-        if features is not None:
-            inputs = {k: v for k, v in inputs.items() if not k.startswith("pixel_")}
-            inputs["mm_encoder_outputs"] = {"image": features}
-        return inputs
+        The logits are None where there was no answer.
+        """
+        prompts = [self._framed(text) for text in texts]
+        # Picture features stand in place of pixels where the model accepts them.
+        inputs = self.features.put_in(
+            dict(self._processed(images, prompts)),
+            images,
+            lambda at: self._processed([images[at]], [prompts[at]]),
+        )
+        lengths = inputs["attention_mask"].sum(-1).tolist()
+        if self.replies.thinks:
+            opened = [self.replies.opened(prompt) for prompt in prompts]
+            found, before = self.replies.read(inputs, opened, stopped)
+            return [None if row is None else row.cpu() for row in found], lengths, before
+        extra = {"logits_to_keep": 1} if self._keeps_logits else {}
+        logits = self.model(**inputs, use_cache=False, **extra).logits[:, -1].cpu()
+        return list(logits), lengths, [0] * len(prompts)

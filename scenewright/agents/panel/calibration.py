@@ -45,7 +45,7 @@ from scenewright.agents.panel.rates import (
 )
 from scenewright.agents.panel.stacking import PanelStack, fit_stack
 from scenewright.config.profiles import CascadeSpec
-from scenewright.core.facts import Answer, Fact, FactKind
+from scenewright.core.facts import FACT_KINDS, Answer, Fact, FactKind
 from scenewright.core.ports.judge import unscored
 
 Mask = NDArray[np.bool_]
@@ -205,6 +205,8 @@ class _Table:
         found: dict[tuple[str, str], tuple[FactKind, bool]] = {}
         given: dict[tuple[str, str], dict[int, LabelledAnswer]] = defaultdict(dict)
         for answer in labelled:
+            if answer.kind not in FACT_KINDS:
+                continue
             key = (answer.image, answer.fact_id)
             if answer.judge_id not in column:
                 raise CalibrationError(

@@ -60,6 +60,7 @@ from scenewright.agents.panel.rates import (
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.model_identity import ModelIdentity, apart_problem, identity_of_spec
 from scenewright.config.profiles import MEASURED, Aggregation, Profile, SettingsError
+from scenewright.core.answers import UNNAMED, chosen_option, shares_of
 from scenewright.core.facts import (
     Answer,
     Fact,
@@ -74,8 +75,6 @@ from scenewright.core.ports.judge import Judge
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-UNNAMED = ""
-"""Rival for a chosen option that was not named."""
 UNDECIDED = 1e-9
 """Options closer than this are equally likely, so that rounding decides nothing."""
 
@@ -169,7 +168,7 @@ def ballots(facts: Sequence[Fact], table: Mapping[str, Mapping[str, Answer]]) ->
                 continue
             said = shares_of(fact, answer)
             values[at, column] = said[fact.expected]
-            chosen = _chosen(fact, answer)
+            chosen = chosen_option(fact, answer)
             for option in others:
                 share[option][column] = said.get(option, 0.0)
                 vote[option][column] = float(option == chosen)
@@ -210,35 +209,6 @@ def answer_table(
     return values, votes
 
 
-def shares_of(fact: Fact, answer: Answer) -> dict[str, float]:
-    """Return the probability of each option by a usable answer to a choice.
-
-    Sums to 1, unless the judge was offered several options that the fact does not have: of these
-    the likeliest is :data:`UNNAMED`.
-    """
-    options, expected = fact.options, fact.expected
-    if answer.distribution is not None:
-        told = {option: answer.distribution.get(option, 0.0) for option in options}
-        others = [share for option, share in answer.distribution.items() if option not in told]
-        return told | ({UNNAMED: max(others)} if others else {})
-    chosen, holds = _chosen(fact, answer), answer.probability
-    rivals = len(options) - 1
-    vote = dict.fromkeys(options, 0.0) | {chosen: 1.0}
-    if holds is None:
-        return vote
-    if chosen == UNNAMED:
-        return dict.fromkeys(options, 0.0) | {expected: holds, UNNAMED: 1.0 - holds}
-    if chosen == expected:
-        if holds * len(options) < 1.0:
-            return vote
-        return dict.fromkeys(options, (1.0 - holds) / rivals) | {expected: holds}
-    if holds > 0.5:
-        return vote
-    if holds * len(options) <= 1.0:
-        return dict.fromkeys(options, holds) | {chosen: 1.0 - rivals * holds}
-    return dict.fromkeys(options, 0.0) | {expected: holds, chosen: 1.0 - holds}
-
-
 def lead_of(fact: Fact, answer: Answer) -> float | None:
     """Return a judge's probability that ``fact`` holds, against its strongest rival alone.
 
@@ -267,15 +237,6 @@ def row_means(table: Array) -> Array:
     # Summed one by one, so that a run gives to the last bit what it always gave.
     rows = [[value for value in row if value == value] for row in table.tolist()]
     return np.array([sum(row) / len(row) if row else np.nan for row in rows])
-
-
-def _chosen(fact: Fact, answer: Answer) -> str:
-    """Return the chosen option of a usable answer, by its state where it names none."""
-    if answer.state == "yes":
-        return fact.expected
-    if answer.choice in fact.options and answer.choice != fact.expected:
-        return str(answer.choice)
-    return UNNAMED
 
 
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
@@ -395,10 +356,10 @@ class Panel:
             calibration.check({judge.id: judge.fingerprint for judge in judges})
         return cls(profile.aggregation, profile.quorum, calibration=calibration)
 
-    def of_realism(self, judges: int) -> Self:
-        """Return the panel for ``judges`` judges of realism: the mean.
+    def uncalibrated(self, judges: int) -> Self:
+        """Return the panel for ``judges`` judges of what no scene graph states: the mean.
 
-        Calibrations and error rates apply only to stated facts.
+        Calibrations and error rates apply only to facts of scene graphs.
         """
         quorum = max(1, min(self.quorum, judges))
         return replace(self, aggregation="mean", quorum=quorum, calibration=None, weights=None)

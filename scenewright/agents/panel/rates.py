@@ -316,5 +316,5 @@ def temper(probabilities: ArrayLike, temperature: ArrayLike) -> Array:
 
 
 def _enough(kinds: Mapping[Group, R], kind: FactKind) -> R:
-    found = None if kind == "realism" else kinds.get(kind)
+    found = next((rates for group, rates in kinds.items() if group == kind), None)
     return found if found is not None and found.enough else kinds["all"]

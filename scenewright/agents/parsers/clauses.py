@@ -8,164 +8,54 @@ A state machine over one sentence. A link is a predicate with its subjects, wait
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from scenewright.agents.parsers.mentions import Item, Mention, Thing, Things, attributes_of, is_part
+from scenewright.agents.parsers.links import (
+    EMPTY_STATES,
+    GIVES,
+    NO_STATES,
+    SAYS,
+    TURNED,
+    WALLS,
+    WRITES,
+    Link,
+    is_depiction,
+    is_far,
+    is_piece,
+    paint,
+)
+from scenewright.agents.parsers.lookahead import has_its, is_token, tag_after
+from scenewright.agents.parsers.mentions import (
+    Item,
+    Mention,
+    is_part,
+    is_writing,
+    place_within,
+)
+from scenewright.agents.parsers.naming import attributes_of, is_degree
+from scenewright.agents.parsers.standing import DOES, OBJECT_PRONOUNS, Standing, agrees
 from scenewright.agents.parsers.tagging import (
     ARTICLES,
-    BLOWS,
-    CLOTHES,
     COVERS,
-    EMPTY_STATES,
     NO_RELATION,
-    NO_STATES,
-    OF_PARTS,
-    OF_TARGETS,
-    OF_THINGS,
     PARTICLES,
-    SCENERY,
     SIDE_NAMES,
-    THING_PARTS,
-    VESSELS,
-    WEAPONS,
     Token,
-    key_of,
+    phrases,
+    words,
 )
+from scenewright.agents.parsers.things import Thing
 from scenewright.core.inflection import ing_form, singular, verb_base
 
-_MATERIAL_LINKS = frozenset({"made of", "made from", "made out of", "made up of"})
-_SHAPE_LINKS = frozenset({"in the shape of", "in shape of", "shaped like", "in the form of"})
-_FILLED = frozenset({"filled with", "full of", "covered with", "covered in", "topped with"})
-"""A place after "a plate filled with food" is the plate's."""
-_BESIDE = frozenset({"next to", "beside", "behind", "in front of", "by", "above", "below"})
-_FAR = frozenset(
-    {"on", "at", "under", "down", "along", "across", "through", "over", "near", "toward", "towards"}
-)
+_WHEN = frozenset({"before", "after", "until", "since"})
+_TOLD = frozenset({"be", "have", "verb", "auxiliary", "participle"})
+_SEEMS = words("verbs", "seems")
+_LABELS = words("verbs", "labels")
+_GUISES = frozenset(map(" ".join, phrases("prepositions", "guises")))
+"""What comes after them is no further thing: "dressed as a pirate"."""
 
 
-@dataclass(slots=True)
-class Link:
-    """A predicate that waits for its objects."""
-
-    sources: list[Thing]
-    words: list[str]
-    verb: str | None = None
-    """The verb as a state of its sources, if there is one."""
-    base: str = ""
-    """The verb's base form."""
-    targets: list[Thing] = field(default_factory=list)
-    adverbs: list[str] = field(default_factory=list)
-
-    @property
-    def predicate(self) -> str:
-        """Wording in a relation."""
-        return " ".join(self.words)
-
-    @property
-    def waits(self) -> bool:
-        """Whether it has no object yet."""
-        return not self.targets
-
-    @property
-    def tells_state(self) -> bool:
-        """Whether its verb is also a state of the subject: who sits on a bench sits."""
-        return self.verb is not None and len(self.words) > 1 and self.base not in NO_STATES
-
-    def attribute_key(self, mention: Mention) -> str | None:
-        """Return the key of the attribute that an object of this link states, if any."""
-        if self.predicate in _MATERIAL_LINKS and mention.bare:
-            return "material"
-        if self.predicate in _SHAPE_LINKS:
-            return "shape"
-        if self.predicate.endswith(" in") and mention.bare and key_of(mention.name) == "color":
-            return "color"
-        return None
-
-    @property
-    def has(self) -> bool:
-        """Whether its objects are what its sources have with them."""
-        return self.predicate in ("with", "has")
-
-    @property
-    def clothes(self) -> bool:
-        """Whether its objects are what a person or an animal wears: "in", "wearing"."""
-        dressed = self.base == "wear" or self.words in (["in"], ["dressed", "in"])
-        return dressed and bool(self.sources) and all(thing.animate for thing in self.sources)
-
-    @property
-    def parts(self) -> bool:
-        """Whether its objects are parts of its sources: "a knife with a silver blade"."""
-        return self.has and bool(self.targets) and all(_is_piece(t.name) for t in self.targets)
-
-
-def _has_piece(item: Item | None) -> bool:
-    return isinstance(item, Mention) and _is_piece(item.name)
-
-
-def _is_clothes(name: str) -> bool:
-    return name.rpartition(" ")[2].lower() in CLOTHES
-
-
-def is_vessel(name: str) -> bool:
-    """Return whether a label's head names what holds food or drink."""
-    return name.rpartition(" ")[2].lower() in VESSELS
-
-
-def _is_piece(name: str) -> bool:
-    return is_part(name) or name.rpartition(" ")[2].lower() in THING_PARTS
-
-
-def is_far(link: Link, word: str) -> bool:
-    """Return whether a preposition after "man riding a bike" refers to the man."""
-    if link.base == "wear" and word not in ("of", "with"):
-        return True
-    if link.words == ["in"] and all(map(_is_clothes, [thing.name for thing in link.targets])):
-        return word not in ("of", "with") and all(thing.animate for thing in link.sources)
-    if link.predicate == "of":
-        return word in _FAR and all(is_vessel(thing.name) for thing in link.sources)
-    if link.predicate in _FILLED or (
-        link.parts and not any(thing.animate for thing in link.sources)
-    ):
-        return word in _FAR or word in _BESIDE
-    if link.base in OF_TARGETS:
-        return False
-    doer = link.verb is not None and all(thing.animate for thing in link.sources)
-    return doer and word in _FAR and not any(is_part(thing.name) for thing in link.targets)
-
-
-def paint(things: list[Thing], mention: Mention) -> None:
-    """Set the colour of ``things``: "in black color"."""
-    for key, value in mention.attributes:
-        if key == "color":
-            for thing in things:
-                thing.add(key, value)
-
-
-_LONGEST_LIST = 60
-_PREDICATES = frozenset({"be", "have", "verb", "auxiliary", "ing", "participle", "preposition"})
-_DRESSED = frozenset({"dressed as", "dressed up as", "dressed like"})
-_OBJECT_PRONOUNS = frozenset({"it", "them", "him", "her"})
-
-
-class Clause:
+class Clause(Standing):
     """Reader of one sentence into ``things``."""
-
-    def __init__(self, things: Things) -> None:
-        self._things = things
-        self._subject: list[Thing] = []
-        self._last: list[Thing] = []
-        self._link: Link | None = None
-        self._verb_sources: list[Thing] = []
-        self._fronted: Link | None = None
-        self._fronted_place = ""
-        self._coordinate: str = ""
-        self._joined = ""
-        self._copula = False
-        self._existential = False
-        self._relative = False
-        self._finite = False
-        self._told = False
-        self._read_to = 0
 
     def read(self, items: Sequence[Item]) -> None:
         """Read the sentence. Call once."""
@@ -176,18 +66,30 @@ class Clause:
                 self._mention(item, items, at)
             else:
                 self._token(item, items, at)
+            self._last_item = item
         self._flush()
+        self._things.texts += self._written
+        if len(items) == 1 and len(self._subject) == 1 and self._subject[0].count == "exact":
+            # "Three boats. A red boat …"
+            self._things.told = self._subject[0]
 
     def _token(self, token: Token, items: Sequence[Item], at: int) -> None:
         match token.tag:
             case "be":
                 self._flush()
+                if self._relative and self._last and self._last != self._subject:
+                    self._main, self._subject = self._subject, self._last
                 self._copula = True
                 self._finite = self._told = True
                 self._joined = ""
+            case "have" if tag_after(items, at) in ("participle", "adjective"):
+                # "A man who has fallen asleep".
+                self._flush()
+                self._finite = self._told = True
             case "have":
                 sources = self._last if self._relative else self._subject
                 self._start(Link(list(sources), ["has"]))
+                self._relative = False
                 self._finite = self._told = True
             case "there":
                 self._flush()
@@ -198,24 +100,62 @@ class Clause:
             case "preposition":
                 self._preposition(token.lower, items, at)
             case "place":
-                self._place(token.lower)
+                self._place(token.lower, items, at)
             case "adjective":
                 self._adjective(items, at)
-            case "adverb":
-                self._adverb(token)
             case "quote":
-                self._quote(token)
+                self._quote(token, items, at)
             case "relative":
                 self._flush()
+                after = items[at + 1] if at + 1 < len(items) else None
+                if isinstance(after, Mention) and after.name and self._last:
+                    self._antecedent = list(self._last)
+                    self._subject, self._last, self._copula = [], [], False
+                    return
                 self._relative, self._joined, self._coordinate = True, "", ""
+                self._relate_to(token.lower)
             case "and" | "comma":
                 self._join(token)
+            case "auxiliary" if token.lower in DOES and self._is_echo(items, at):
+                self._echo(self._subject)
+            case "clause" | "adverb" if token.lower in ("so", "as") and self._is_turned(items, at):
+                # "…, and so does a gecko".
+                self._flush()
+                done, self._joined, self._coordinate = self._deed, "", ""
+                doer = items[at + 2]
+                assert isinstance(doer, Mention)
+                self._mention(doer, items, at + 2)
+                self._echo(self._subject, done)
+                self._read_to = at + 3
+            case "adverb":
+                self._adverb(token)
             case "clause":
                 self._flush()
+                self._things.texts += self._written
+                self._written = []
                 self._coordinate = ""
                 self._copula = False
             case _:
                 pass
+
+    def _echo(self, things: list[Thing], done: Link | None = None) -> None:
+        """Let ``things`` do the last deed as well."""
+        done = done or self._deed
+        if done is None:
+            return
+        for thing in things:
+            for target in done.targets:
+                self._things.relate(thing, done.predicate, target)
+            if done.state and (not done.targets or done.tells_state):
+                thing.add("state", done.posture if done.targets else done.state)
+
+    def _relate_to(self, word: str) -> None:
+        """Let "who" mean the person or animal before it: "a judge with white hair who is …"."""
+        if word != "who" or not self._last or all(thing.animate for thing in self._last):
+            return
+        doers = [thing for thing in (*self._subject,) if thing.animate]
+        if doers:
+            self._last = self._subject = doers
 
     def _join(self, token: Token) -> None:
         link = self._link
@@ -224,6 +164,8 @@ class Clause:
         self._joined = "and" if token.tag == "and" or self._joined == "and" else "comma"
         if token.tag == "and":
             self._relative = False
+        if self._main:
+            self._subject, self._main, self._copula = self._main, [], False
 
     # Noun phrases
 
@@ -234,24 +176,74 @@ class Clause:
                 paint(link.sources, mention)
             self._ignored(mention, items, at)
             return
+        if mention.owner is not None and mention.owner.pronoun == "whose":
+            holders, mention.owner = self._last, None
+            self._flush()
+            self._relative = False
+            found = self._new_subject(mention)
+            for holder in holders:
+                for thing in found:
+                    self._things.relate(holder, "has", thing)
+            self._last = found
+            return
         waiting = link is not None and link.waits
+        if link is not None and self._is_given(link, mention):
+            self._give(link, self._things.resolve(mention, link.sources))
+            return
+        if (
+            link is None
+            and self._joined == "and"
+            and self._made
+            and tag_after(items, at) not in _TOLD
+        ):
+            for thing in self._made:
+                thing.add("material", mention.name)
+            return
         if link is not None and waiting:
             if self._as_attribute(link, mention):
                 return
-            things = self._things.resolve(mention, link.sources)
-            if mention.pronoun in _OBJECT_PRONOUNS:
+            if link.base == "wear" and mention.owner is not None and mention.owner.new:
+                # "A dog wearing a man's hat": nobody else is there.
+                owner = mention.owner.name
+                mention.name, mention.owner = f"{owner}'s {mention.name}", None
+            if link is self._fronted and mention.pronoun in OBJECT_PRONOUNS and self._reference:
+                things = self._reference
+            elif mention.pronoun in OBJECT_PRONOUNS and self._bears(link, mention.pronoun):
+                things = self._verb_sources = self._bearing.sources
+            else:
+                things = self._things.resolve(mention, link.sources)
+            if mention.part and not things:
+                self._link = None
+                return
+            if mention.pronoun in OBJECT_PRONOUNS:
                 self._without_with(link, things)
             self._aim(link, things)
+            self._share_out(link, mention, things)
         elif self._joined and self._continues(mention, items, at):
-            things = self._things.resolve(mention, self._last)
+            # "A man and his dog": he is the owner.
+            things = self._things.resolve(mention, self._last if mention.owner is None else [])
             if self._coordinate == "target" and link is not None:
                 self._aim(link, things)
+                self._share_out(link, mention, things)
                 self._last = [*self._last, *things]
+                self._things.together = list(self._last)
             else:
                 self._subject = [*self._subject, *things]
                 self._last = self._subject
+                self._things.together = list(self._subject)
+                if all(thing.animate for thing in self._subject):
+                    self._things.doers = list(self._subject)
                 self._place_fronted(things)
             self._joined = ""
+            return
+        elif self._is_contact(mention, items, at):
+            # "The mouse the cat watches".
+            self._antecedent = list(self._last)
+            self._subject, self._last = [], []
+            things = self._new_subject(mention)
+        elif self._names_subject and mention.bare and tag_after(items, at) == "ing":
+            # "A bear is car surfing".
+            self._prefix = mention.name
             return
         elif self._names_subject:
             self._predicate_noun(mention)
@@ -260,13 +252,29 @@ class Clause:
             things = self._new_subject(mention)
         if things:
             self._last = things
+            self._bear(things, mention)
         self._joined = ""
 
-    @property
-    def _names_subject(self) -> bool:
-        """Whether a noun phrase here is another name of the subject: "The dog is a poodle"."""
-        open_ = self._copula and not self._joined and not self._existential
-        return open_ and bool(self._subject) and self._fronted is None
+    def _bear(self, things: list[Thing], mention: Mention) -> None:
+        """Give the texts to what they are written on: "the words 'KEEP OFF' on a wall"."""
+        if self._joined == "comma":
+            self._things.texts += self._written
+            self._written = []
+        if self._written and mention.name and not is_writing(mention.name):
+            for thing in things:
+                for text in self._written:
+                    thing.add("text", text)
+            self._written = []
+
+    def _give(self, link: Link, things: list[Thing]) -> None:
+        """Make ``things`` what is given to the object before them."""
+        taker = link.targets[-1]
+        for source in link.sources:
+            self._things.forget(source, link.predicate, taker)
+            self._things.relate(source, f"{link.words[0]} to", taker)
+            for thing in things:
+                self._things.relate(source, link.words[0], thing)
+        self._last = things
 
     def _without_with(self, link: Link, owners: list[Thing]) -> None:
         """Take back what "with" says no better than the rest: "a pan with a pizza on it"."""
@@ -277,28 +285,45 @@ class Clause:
     def _aim(self, link: Link, things: list[Thing]) -> None:
         """Make ``things`` the objects of ``link``."""
         link.targets.extend(things)
+        if link.has:
+            self._bearing = link
         if link.predicate == "dressed in" and link.verb is not None:
             link.words, link.verb = ["wearing"], None
         if link.predicate == "of":
             for source in link.sources:
-                if _is_piece(source.name):
-                    for thing in things:
+                for thing in things:
+                    if is_piece(source.name):
                         self._things.relate(thing, "has", source)
+                    elif where := place_within(source.name):
+                        self._things.relate(thing, where, source)
+                    elif is_depiction(source.name):
+                        self._things.relate(source, "of", thing)
         if link is not self._fronted and link.predicate not in NO_RELATION:
             for source in link.sources:
                 for thing in things:
                     self._things.relate(source, link.predicate, thing)
         if link.verb is not None and link.tells_state:
             for source in link.sources:
-                source.add("state", link.verb)
+                source.add("state", link.posture)
         self._coordinate = "target"
+
+    def _share_out(self, link: Link, mention: Mention, things: list[Thing]) -> None:
+        """Let each of several have one: "each plate has a fork", "a fork next to each"."""
+        if mention.each:
+            for source in link.sources:
+                source.as_many_as(things[0])
+        elif mention.new and self._each and link.sources == self._subject:
+            for thing in things:
+                thing.as_many_as(link.sources[0])
 
     def _new_subject(self, mention: Mention) -> list[Thing]:
         self._flush()
         things = self._things.resolve(mention, self._fronted.targets if self._fronted else [])
         if not things:
+            self._subject, self._last = [], []
             return []
         self._subject = things
+        self._each = mention.each
         self._existential = False
         self._things.spoken_of(things)
         self._verb_sources = things
@@ -312,43 +337,13 @@ class Clause:
 
     def _place_fronted(self, things: list[Thing]) -> None:
         for thing in things:
+            if self._hangs:
+                thing.add("state", self._hangs)
             if self._fronted_place:
                 thing.add("place", self._fronted_place)
             if self._fronted is not None and self._fronted.predicate not in NO_RELATION:
                 for target in self._fronted.targets:
                     self._things.relate(thing, self._fronted.predicate, target)
-
-    def _continues(self, mention: Mention, items: Sequence[Item], at: int) -> bool:
-        """Return whether a noun phrase after "and" or a comma continues the list before it."""
-        if not self._coordinate or not self._last:
-            return False
-        if self._joined == "comma" and not _is_list(items, at):
-            return False
-        after = _tag_after(items, at)
-        if self._coordinate == "subject":
-            # After "a man is standing and" there is another clause, if it goes on at all.
-            return not self._told or after not in _PREDICATES
-        if mention.again and all(thing.name != mention.name for thing in self._last):
-            return False
-        if after in ("be", "have", "verb", "auxiliary"):
-            # "A man in a suit and a hat is": the verb is the first one, so the subject stays.
-            return not self._finite and (after == "be" or self._is_worn(mention))
-        if after in ("ing", "participle"):
-            if mention.bare and self._link is not None and self._link.has:
-                return True
-            return not (mention.animate or after == "participle" or is_part(mention.name))
-        if after == "preposition":
-            nxt = items[at + 1]
-            word = nxt.lower if isinstance(nxt, Token) else ""
-            return word in ("of", "with") or not mention.new
-        return True
-
-    def _is_worn(self, mention: Mention) -> bool:
-        """Whether it is what the subject has with it, no doer: "with a hat and a cane waves"."""
-        link = self._link
-        if link is None or mention.animate or not (link.has or link.clothes):
-            return False
-        return bool(self._subject) and all(thing.animate for thing in self._subject)
 
     def _ignored(self, mention: Mention, items: Sequence[Item], at: int) -> None:
         link = self._link
@@ -356,6 +351,13 @@ class Clause:
             after = items[at + 1] if at + 1 < len(items) else None
             if link.verb is None:
                 self._link = None
+                if tag_after(items, at) == "relative":
+                    # "Over a background that is a sketch": nothing named before is one.
+                    self._subject, self._last = [], []
+                if mention.name in SIDE_NAMES and link.words[-1].split()[-1] in ("in", "on", "at"):
+                    # "A crown with a ruby in its center".
+                    for thing in link.sources:
+                        thing.add("place", f"{link.predicate} {mention.name}")
             elif isinstance(after, Token) and after.lower == "of" and mention.name in SIDE_NAMES:
                 # "Touching the bottom of a cheek" is one predicate.
                 link.words = [*link.words, mention.name, "of"]
@@ -363,18 +365,20 @@ class Clause:
                 return
             else:
                 self._flush()
-        elif not self._joined:
+                self._last = list(link.sources)
+        elif not self._joined or tag_after(items, at) in ("be", "have", "verb"):
             self._subject, self._last, self._coordinate = [], [], ""
         self._copula = False
 
     def _as_attribute(self, link: Link, mention: Mention) -> bool:
         """Return whether the object of ``link`` is a material, a shape or a colour."""
-        if link.predicate in _DRESSED and not mention.pronoun:
+        if link.predicate in _GUISES and not mention.pronoun:
             for source in link.sources:
                 source.add("state", f"{link.predicate} {mention.name}")
             self._link = None
             return True
-        key = link.attribute_key(mention)
+        labeled = link.base in _LABELS and len(link.words) == 1
+        key = "text" if labeled and mention.bare else link.attribute_key(mention)
         if key is None:
             return False
         for source in link.sources:
@@ -382,7 +386,8 @@ class Clause:
                 # The clothes have the colour, not the wearer.
                 source.add("state", f"dressed in {mention.name}")
             else:
-                source.add(key, mention.name)
+                source.add(key, self._owned_name(mention) if key == "shape" else _said(mention))
+        self._made = link.sources if key == "material" else []
         self._link = None
         return True
 
@@ -400,15 +405,24 @@ class Clause:
 
     def _start(self, link: Link) -> None:
         self._flush()
+        self._made = []
         self._link = link
         self._joined = ""
         self._copula = False
+        if link.sources and link.sources == self._subject:
+            self._deed = link
 
     def _flush(self) -> None:
         """Turn links without objects into states of their subjects."""
         link = self._link
-        if link is not None and link.waits and link.verb is not None:
-            state = " ".join([link.verb, *link.adverbs])
+        if self._antecedent and link is not None and link.waits:
+            for source in link.sources:
+                for thing in self._antecedent:
+                    self._things.relate(source, link.predicate, thing)
+            self._subject = self._last = self._antecedent
+            self._antecedent, self._verb_sources = [], self._subject
+        elif link is not None and link.waits and link.verb is not None:
+            state = link.state
             if state not in EMPTY_STATES:
                 for source in link.sources:
                     source.add("state", state)
@@ -419,15 +433,33 @@ class Clause:
     def _verb(self, token: Token, items: Sequence[Item], at: int) -> None:
         word = token.lower
         base = verb_base(word) or (singular(word) if token.tag == "verb" else word)
+        quoted = isinstance(self._last_item, Token) and self._last_item.tag == "quote"
+        if quoted and token.tag == "participle" and base in WRITES:
+            return
         if token.tag == "participle":
             said = word
         elif token.tag == "verb":
             said = ing_form(base)
         else:
-            said = word
+            said = f"{self._prefix} {word}".strip()
+        self._prefix = ""
         if token.tag == "verb" and self._link is not None and not self._link.targets:
             self._flush()
-        sources = self._sources_of(token, base)
+        after = items[at + 1] if at + 1 < len(items) else None
+        fronted = self._fronted is not None and bool(self._fronted.targets)
+        placed = fronted or bool(self._fronted_place)
+        if placed and not self._subject and token.tag == "verb" and isinstance(after, Mention):
+            # "Above the door hangs a clock".
+            self._hangs = said if base not in NO_STATES else ""
+            return
+        if self._main and token.tag == "verb":
+            self._subject, self._main, self._copula = self._main, [], False
+        if base in _SEEMS and token.tag == "verb" and tag_after(items, at) == "adjective":
+            self._token(Token(token.text, "be"), items, at)
+            return
+        back = items[at + 2] if is_token(items[:-1], at + 1, "preposition", None) else None
+        of_it = isinstance(back, Mention) and back.pronoun in ("it", "them")
+        sources = self._sources_of(token, base, of_it)
         self._start(Link(list(sources), [said], said, base))
         self._finite = self._finite or token.tag == "verb"
         self._told = self._told or not self._relative
@@ -435,46 +467,28 @@ class Clause:
         if sources:
             self._verb_sources = sources
 
-    def _sources_of(self, token: Token, base: str) -> list[Thing]:
-        if self._relative:
-            return self._last
-        if self._copula:
-            return self._subject
-        if self._joined:
-            return self._verb_sources or self._subject
-        if token.tag == "verb":
-            return self._subject or self._last
-        if self._subject and (self._after_part or self._after_scenery):
-            return self._subject
-        parts = base in OF_PARTS and any(is_part(thing.name) for thing in self._last)
-        if token.tag == "participle" or parts:
-            return self._last or self._subject
-        acts = base not in OF_THINGS and not any(thing.animate for thing in self._last)
-        if acts and any(thing.animate for thing in self._subject):
-            return self._subject
-        return self._last or self._subject
-
-    @property
-    def _after_part(self) -> bool:
-        """Whether a deed is that of the whole: "a knife with a silver blade resting on a board"."""
-        link = self._link
-        if link is None or link.verb is not None or not link.parts:
-            return False
-        return not any(is_part(thing.name) for thing in link.targets)
-
-    @property
-    def _after_scenery(self) -> bool:
-        """Whether a state is that of what is at a place: "a boat in the water filled with men"."""
-        link = self._link
-        if link is None or link.verb is not None or not link.targets:
-            return False
-        places = all(thing.name.rpartition(" ")[2] in SCENERY for thing in link.targets)
-        return places and link.sources == self._subject
-
     def _preposition(self, word: str, items: Sequence[Item], at: int) -> None:
         link = self._link
-        if self._joined and _tag_after(items, at + 1) == "there":
-            self._subject, self._last, self._fronted_place = [], [], ""
+        after = items[at + 1] if at + 1 < len(items) else None
+        if word in _WHEN and isinstance(after, Mention) and tag_after(items, at + 1) in _TOLD:
+            # "Before his friend takes over".
+            self._token(Token(word, "clause"), items, at)
+            return
+        if word == "in" and self._is_lettering(after):
+            # "'SALE' in bold letters": how it is written, and nothing that is there.
+            self._read_to = at + 2
+            while is_token(items, self._read_to, "adjective", None):
+                self._read_to += 1
+            return
+        if self._joined and isinstance(after, Mention) and self._is_inverted(items, at + 1):
+            self._flush()
+            self._reference = self._fronted.targets if self._fronted is not None else []
+            self._subject, self._last, self._fronted_place, self._hangs = [], [], "", ""
+            self._fronted, link = None, None
+        if link is not None and link.waits and link.verb is not None and self._antecedent:
+            # "The kite he made for his wife".
+            self._flush()
+            link = self._link
         if link is not None and link.waits:
             if link.verb is not None and len(link.words) == 1:
                 link.words = [link.words[0], word]
@@ -485,43 +499,68 @@ class Clause:
             self._fronted = Link([], [word])
             self._start(self._fronted)
             return
-        after = items[at + 1] if at + 1 < len(items) else None
-        back = isinstance(after, Mention) and after.pronoun in _OBJECT_PRONOUNS
+        if link is not None and word == "to" and link.base in GIVES and link.targets:
+            # "Giving an apple to a bird" is done to the bird.
+            self._start(Link(list(link.sources), [link.words[0], "to"]))
+            return
+        if word == "with" and isinstance(after, Token) and after.tag == "quote":
+            self._start(Link(self._lettered(link), [word]))
+            return
+        back = isinstance(after, Mention) and after.pronoun in OBJECT_PRONOUNS
+        owned = after.owner.pronoun if isinstance(after, Mention) and after.owner else ""
         if self._copula:
             sources = self._subject
-        elif link is not None and (self._joined or (is_far(link, word) and not back)):
+        elif self._is_of_depiction(link, word, after):
+            sources = link.sources if link is not None else self._last
+        elif word == "with" and owned in ("his", "her", "their") and not self._owns_now:
+            # "A woman close to the camera with her mouth open".
+            sources = [thing for thing in self._subject if thing.animate] or self._last
+        elif word == "with" and link is not None and link.has and self._of_whole(link, after):
+            sources = link.sources
+        elif link is not None and (
+            self._joined or (is_far(link, word) and not back and not _is_near(word, after))
+        ):
             sources = link.sources or self._last
-        elif (word == "with" and self._is_tool(after)) or (
+        elif (word == "with" and self._is_tool(after) and not has_its(items, at)) or (
             self._after_scenery
-            and (word.partition(" ")[0] in COVERS or (word == "with" and _has_piece(after)))
+            and (word.partition(" ")[0] in COVERS or (word == "with" and self._is_on_it(after)))
         ):
             sources = self._subject
         else:
             sources = self._last or self._subject
         self._start(Link(list(sources), [word]))
 
-    def _is_tool(self, after: Item | None) -> bool:
-        """Return whether "with" tells what somebody acts with: "sweeping sand with a broom"."""
-        if not isinstance(after, Mention) or after.pronoun or not self._told:
-            return False
-        doers = bool(self._subject) and all(thing.animate for thing in self._subject)
-        if not doers or self._last is self._subject:
-            return False
-        if any(thing.animate for thing in self._last):
-            blow = self._link is not None and self._link.base in BLOWS
-            return blow and after.name.rpartition(" ")[2].lower() in WEAPONS
-        return not _is_piece(after.name)
-
-    def _place(self, word: str) -> None:
+    def _place(self, word: str, items: Sequence[Item], at: int) -> None:
         link = self._link
         doing = link.sources if link is not None and link.waits and link.verb is not None else []
         if link is not None and link.waits:
             self._flush()
         place = " ".join(part for part in word.split() if part not in ARTICLES)
-        if not self._subject or (self._joined and not self._copula and self._subject):
+        after = items[at + 1] if at + 1 < len(items) else None
+        leads = isinstance(after, Mention) or tag_after(items, at) in ("be", "there", "verb")
+        if self._subject and leads and (self._joined or self._opens) and not self._copula:
+            # "… and at the bottom is a dog": the place is that of what follows.
+            self._subject, self._last, self._fronted, self._hangs = [], [], None, ""
+        if not self._subject:
             self._fronted_place = place
             return
-        for thing in doing or (self._subject if self._copula else self._last):
+        things = doing or (self._subject if self._copula else self._last)
+        if (
+            place in ("on top", "in front", "behind")
+            and link is not None
+            and link.has
+            and things is self._last
+        ):
+            # "A horse with a man on top": it is on top of the horse.
+            predicate = place if place == "behind" else f"{place} of"
+            for thing in things:
+                for source in link.sources:
+                    self._things.relate(thing, predicate, source)
+            return
+        if len(things) > 1 and not doing:
+            # "A dog on the left and a cat on the right": each has its own.
+            things = [thing for thing in things if not thing.attributes.get("place")] or things
+        for thing in things:
             thing.add("place", place)
 
     def _adjective(self, items: Sequence[Item], at: int) -> None:
@@ -537,6 +576,8 @@ class Clause:
                 words.append("and")
             elif item.tag != "adverb":
                 break
+            elif is_degree(item.lower):
+                words.append(item.lower)
         link = self._link
         worn = link is not None and link.waits and link.clothes
         things = self._subject if self._copula else self._last
@@ -556,35 +597,68 @@ class Clause:
             return
         if link is not None and link.waits:
             link.adverbs.append(word)
+        elif word in TURNED and link is not None and isinstance(self._last_item, Mention):
+            # "Wearing a cap backwards".
+            for thing in self._last:
+                thing.add("state", word)
         elif self._last and (self._copula or self._link is None):
             things = self._subject if self._copula else self._last
             self._start(Link(list(things), [], word))
 
-    def _quote(self, token: Token) -> None:
+    def _quote(self, token: Token, items: Sequence[Item], at: int) -> None:
         link = self._link
         things = self._last
+        self._texts += 1
+        writes = link is not None and link.waits and link.base in WRITES
+        told = link is not None and link.waits and link.base in SAYS
+        if self._subject and not told and (where := self._bearer_after(items, at)):
+            # "With the word 'STOP' written on a sign", but "a sign that says 'STOP' on a wall".
+            self._write_on(items, where, token.text)
+            return
         if link is not None and link.waits:
-            things = link.sources or self._last
+            things = [] if writes else link.sources or self._last
             self._link = None
+        elif self._joined and at > 1 and is_token(items, at - 2, "quote", None):
+            # "With the words 'salt' and 'pepper'".
+            things = self._lettered_last
+        elif self._joined:
+            things = []
+        self._lettered_last = things
         for thing in things:
             thing.add("text", token.text)
+        if writes:
+            self._things.texts.append(token.text)
+        elif not things:
+            self._written.append(token.text)
+
+    def _write_on(self, items: Sequence[Item], where: int, text: str) -> None:
+        link, bearer, place = self._link, items[where], items[where - 1]
+        assert isinstance(bearer, Mention)
+        assert isinstance(place, Token)
+        self._read_to = where + 1
+        sources = link.sources if link is not None else self._last
+        if bearer.pronoun and agrees(sources, bearer.pronoun):
+            things = sources
+        else:
+            things = self._things.resolve(bearer, [] if bearer.known else sources)
+        for thing in things:
+            thing.add("text", text)
+        if link is not None and link.waits and things is not sources:
+            if link.base in WRITES:
+                link.words = [*link.words, place.lower]
+                self._aim(link, things)
+            elif bearer.new:
+                self._aim(link, things)
+        self._last, self._link = things, None
 
 
-def _is_list(items: Sequence[Item], at: int) -> bool:
-    """Return whether the noun phrase at ``at`` is one of a list that "and" closes."""
-    for item in items[at + 1 : at + _LONGEST_LIST]:
-        if isinstance(item, Token):
-            if item.tag == "and":
-                return True
-            if item.tag != "comma":
-                return False
-    return False
+def _said(mention: Mention) -> str:
+    return " ".join([*(value for _, value in mention.attributes), mention.name])
 
 
-def _tag_after(items: Sequence[Item], at: int) -> str:
-    for item in items[at + 1 :]:
-        if isinstance(item, Mention):
-            return "noun"
-        if item.tag != "adverb":
-            return item.tag
-    return "end"
+def _is_near(word: str, after: Item | None) -> bool:
+    """Return whether a place is that of the thing before it: "a clock on the wall"."""
+    if word != "on" or not isinstance(after, Mention):
+        return False
+    worn = after.owner is not None and bool(after.owner.pronoun) and is_part(after.name)
+    return worn or after.name.rpartition(" ")[2].lower() in WALLS

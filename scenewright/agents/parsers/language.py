@@ -1,6 +1,7 @@
-"""Captions to scene graphs by a language model (Scene-Bench, Table 10).
+"""Captions to scenes by a language model (Scene-Bench, Table 10, with what is said beside).
 
-The model's JSON is checked; errors say what the model should correct.
+The model's JSON is checked; errors say what the model should correct. The sentence may be in any
+language; names and what is said of the picture are English, which judges and composers read.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -16,10 +17,11 @@ from langchain_core.messages import HumanMessage
 from pydantic import ValidationError
 
 from scenewright.agents.chat.language_replies import ask_for, digest_of, name_of, tool_of
-from scenewright.agents.parsers.unread import check_negation
+from scenewright.agents.parsers.model_intent import read_intent
 from scenewright.core.formats.base import explain, numbered, split_id
 from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
+from scenewright.providers.usage import ExpectedUsage, Usage
 
 _LISTED = 12
 
@@ -32,6 +34,20 @@ def read_graph(data: Mapping[str, Any]) -> SceneGraph:
     relation a label that only one object has. A relation that is listed twice is taken once. Raises
     ``SceneError`` with the place for anything else.
     """
+    return _graph(data)[0]
+
+
+def read_reading(data: Mapping[str, Any], sentence: str) -> SceneGraph:
+    """Return the scene in a language model's reading of ``sentence``.
+
+    ``data`` as for :func:`read_graph`, with what the sentence says beside the graph
+    (:mod:`.model_intent`). Raises ``SceneError`` with the place.
+    """
+    return read_intent(data, sentence, *_graph(data))
+
+
+def _graph(data: Mapping[str, Any]) -> tuple[SceneGraph, dict[str, str]]:
+    """Return the graph, and its ids by those in ``data``."""
     given = [_object(entry, f"objects[{at}]") for at, entry in enumerate(_list(data, "objects"))]
     if not given:
         raise SceneError("objects is empty: list every object, for example dog.1")
@@ -45,7 +61,7 @@ def read_graph(data: Mapping[str, Any]) -> SceneGraph:
         if old.id in ids and split_id(old.id)[1] is not None:
             raise SceneError(f"objects: the id {old.id!r} is used twice: number the instances")
         ids.setdefault(old.id, item.id)
-    return SceneGraph(objects=items, relations=_relations(data, ids, items))
+    return SceneGraph(objects=items, relations=_relations(data, ids, items)), ids
 
 
 def read_relations(data: Mapping[str, Any], objects: Sequence[SceneObject]) -> SceneGraph:
@@ -143,11 +159,15 @@ def _end(value: Any, where: str, ids: Mapping[str, str], items: Sequence[SceneOb
 CAPTION_PROMPT = "parse_caption"
 MAX_CAPTION = 8000
 """Longest caption, in characters."""
+_CHARACTERS = 4
+"""Characters of a token, as an estimate."""
+_REPLY_TOKENS, _TOKENS_OF_A_TOKEN = 150, 8
+"""Tokens of a scene in JSON, as an estimate: of its frame, and for each token of the sentence."""
 
 
 @dataclass(frozen=True)
 class LanguageParser:
-    """Reads captions with a language model that calls a tool with the graph."""
+    """Reads captions with a language model that calls a tool with the scene."""
 
     chat: BaseChatModel
     """The language model."""
@@ -161,15 +181,25 @@ class LanguageParser:
     def fingerprint(self) -> str:
         """Model and its settings, and the prompt."""
         return (
-            f"llm@1 {name_of(self.chat)}#{digest_of(self.chat, load_prompt(CAPTION_PROMPT).hash)}"
+            f"llm@2 {name_of(self.chat)}#{digest_of(self.chat, load_prompt(CAPTION_PROMPT).hash)}"
         )
 
-    async def parse(self, caption: str) -> SceneGraph:
-        """Return the scene graph of ``caption``: every object, its attributes, the relations.
+    def expected(self, caption: str) -> ExpectedUsage:
+        """Return the expected usage of a reading that is right at once; no call."""
+        prompt = load_prompt(CAPTION_PROMPT)
+        told = (len(prompt.text) + len(json.dumps(prompt.output))) // _CHARACTERS
+        said = -(-len(caption) // _CHARACTERS)
+        usage = Usage(told + said, _REPLY_TOKENS + _TOKENS_OF_A_TOKEN * said)
+        price = getattr(self.chat, "price", None)
+        return ExpectedUsage(1, usage, None if price is None else price(usage))
 
-        A graph that cannot be is sent back once with what is wrong. Raises ``SceneError`` for an
-        empty or endless caption and one that says what is not there (``CaptionError``),
-        ``ReplyError`` where the model gives no graph, and what the model's calls raise.
+    async def parse(self, caption: str) -> SceneGraph:
+        """Return the scene of ``caption``, with what it says beside the graph.
+
+        A scene that cannot be is sent back once with what is wrong. The rules check the reading
+        (:func:`~scenewright.agents.parsers.model_intent.read_intent`). Raises ``SceneError`` for an
+        empty or endless caption, ``ReplyError`` where the model gives no graph, and what the
+        model's calls raise.
         """
         text = caption.strip()
         if not text:
@@ -178,9 +208,9 @@ class LanguageParser:
             raise SceneError(
                 f"the caption has {len(text)} characters, the limit is {MAX_CAPTION}: shorten it"
             )
-        check_negation(text)
         prompt = load_prompt(CAPTION_PROMPT)
         # Between the quotes of the prompt, a quote must not end the sentence.
         quoted = json.dumps(text, ensure_ascii=False)[1:-1]
         asked = HumanMessage(prompt.render(input_sentence=quoted))
-        return (await ask_for(self.chat, [asked], tool_of(prompt), read_graph)).value
+        read = partial(read_reading, sentence=text)
+        return (await ask_for(self.chat, [asked], tool_of(prompt), read)).value

@@ -1,9 +1,8 @@
-"""Parts of a caption that no scene graph can hold: negations, other languages, unread words.
+"""Parts of a caption that no scene graph can hold: denials, other languages, unread words.
 
-A scene graph states what is to be seen. "No cat" and "a dog that is not red" state the opposite of
-a fact, and no protocol asks for absence: a caption that says so is refused with the place, never
-read as a cat or a red dog. Words of another language, and words that left no trace in the scene,
-are told with their place. Places are characters of the caption as it was given, counted from 0, the
+A scene graph states what is to be seen. "A dog that is not red" is never read as a red dog: what is
+denied is told with its place, as are words of another language and words that left no trace in the
+scene. Places are characters of the caption as it was given, counted from 0, the
 end not included, so that ``caption[start:end]`` is the passage.
 """
 
@@ -11,57 +10,34 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from scenewright.agents.parsers.splitting import FRAME_NOUNS, Word
 from scenewright.agents.parsers.tagging import (
     ARTICLES,
     BE,
     CLOTHES,
     COMPOUNDS,
-    EMPTY,
-    EMPTY_STATES,
-    FRAME_NOUNS,
     GROUPS,
     IGNORED,
     NUMBERS,
     PARTS,
     PLURAL_MODIFIERS,
-    SIDE_NAMES,
     Token,
-    Word,
-    graded,
     is_animate,
-    options,
     phrases,
     rough,
-    sentences,
     words,
 )
-from scenewright.core.inflection import ing_form, singular, verb_base
+from scenewright.core.inflection import singular, stems
+from scenewright.core.intent import Intent, Passage
 from scenewright.core.scene import SceneError, SceneGraph
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A passage of a caption, and why the scene does not hold it."""
-
-    start: int
-    """Place of its first character, from 0."""
-    end: int
-    """Place after its last character."""
-    text: str
-    """The passage as it stands in the caption."""
-    reason: str
-    """Why it was not read, as a clause: "not English"."""
-
-    def __str__(self) -> str:
-        return f"{self.text!r} (characters {self.start} to {self.end}: {self.reason})"
-
-
 class CaptionError(SceneError):
-    """A caption that names nothing to draw, or says what a scene cannot hold.
+    """A caption that names nothing to draw, or is in another language.
 
     Its message says what a caption looks like and quotes the passages.
     """
@@ -73,41 +49,21 @@ class CaptionError(SceneError):
 
 
 class CaptionWarning(UserWarning):
-    """Words of a caption were not read into the scene; says which and where."""
+    """Words of a caption were not read into the scene, or may mean something else; says which."""
+
+
+def warn_of(scene: SceneGraph) -> None:
+    """Warn of what of its sentence ``scene`` does not hold, and of what may be read wrong."""
+    for told in scene.warnings:
+        warnings.warn(told, CaptionWarning, stacklevel=3)
 
 
 NEGATED = "a negation"
 FOREIGN = "not English"
 UNKNOWN = "not understood"
 NAME = "read as part of one name"
-ABSENT = "what must not be there is the negative prompt's"
-_QUOTED = 3
-"""Passages that a message quotes at most."""
-
-
-def listed(passages: Sequence[Passage], most: int = _QUOTED) -> str:
-    """Return the passages for a message, the first ``most`` of them."""
-    said = "; ".join(str(passage) for passage in passages[:most])
-    more = len(passages) - most
-    return f"{said} and {more} more" if more > 0 else said
-
-
-def check_negation(text: str) -> None:
-    """Raise ``CaptionError`` if ``text`` says what is not there; quotes the passages.
-
-    What it says of the picture itself ("the background is not clear") is no such fact.
-    """
-    if not _MAY_NEGATE.search(text):
-        return
-    found = [passage for sentence, _ in sentences(text) for passage in negations(text, sentence)]
-    if found:
-        raise CaptionError(
-            f"the caption says what is not there: {listed(found)}. A scene holds what is to be "
-            "seen, and no question asks for absence: take it out and name it in the negative "
-            "prompt, or say what is there instead",
-            found,
-        )
-
+ABSENT = "names nothing that must not be there"
+OPTION = "an option of a drawing program"
 
 # Negation
 
@@ -116,11 +72,6 @@ _NOT_PHRASES = frozenset(phrases("negation", "phrases"))
 _MORE_THAN_NOT = frozenset(phrases("negation", "not_negated"))
 _ENDS_NEGATED = words("negation", "ends")
 _LONGEST_NEGATED = 5
-_MAY_NEGATE = re.compile(
-    rf"n['’]t\b|\b(?:{'|'.join(sorted(_NOT | {phrase[0] for phrase in _NOT_PHRASES}))})\b",
-    re.IGNORECASE,
-)
-"""Most captions have none of these words, and need not be split for it."""
 _PICTURE = FRAME_NOUNS | {"background", "foreground"}
 
 
@@ -198,10 +149,12 @@ def _skipped(lower: Sequence[str], at: int) -> int:
 
 _FOREIGN = words("languages", "function_words")
 _FOREIGN_FIRST = words("languages", "articles")
-_ENGLISH = frozenset(
-    {"article", "possessive", "pronoun", "preposition", "and", "be", "have", "auxiliary",
-     "relative", "clause", "there", "determiner"}
+SMALL_TAGS = frozenset(
+    {"article", "determiner", "possessive", "pronoun", "and", "relative", "clause", "be", "have",
+     "auxiliary", "there"}
 )  # fmt: skip
+"""Tags of words that say nothing to draw."""
+_ENGLISH = SMALL_TAGS | {"preposition"}
 
 
 def foreign_words(sentence: Sequence[str]) -> list[str]:
@@ -220,7 +173,7 @@ def foreign_words(sentence: Sequence[str]) -> list[str]:
         first = bool(run) and len(run) > 1 and run[0].lower() in _FOREIGN_FIRST
         if not named and (len(other) > 1 or (first and len(run) == len(sentence))):
             found.extend(run)
-    other_script = [word for word in sentence if not _is_latin(word)]
+    other_script = [word for word in sentence if not is_latin(word)]
     return [word for word in sentence if any(word is one for one in (*found, *other_script))]
 
 
@@ -240,7 +193,8 @@ def _runs(sentence: Sequence[str]) -> Iterator[list[str]]:
 
 
 @lru_cache(maxsize=16384)
-def _is_latin(word: str) -> bool:
+def is_latin(word: str) -> bool:
+    """Return whether the letters of ``word`` are Latin."""
     letters = [char for char in word if char.isalpha()]
     return all(
         unicodedata.name(char, "LATIN").startswith(("LATIN", "MODIFIER")) for char in letters
@@ -250,7 +204,12 @@ def _is_latin(word: str) -> bool:
 # Words without a trace
 
 _TELLING = frozenset({"noun", "either", "weak", "adjective", "verb", "ing", "participle", "adverb"})
-_SILENT = words("languages", "silent") | EMPTY | IGNORED | EMPTY_STATES | set(GROUPS) | SIDE_NAMES
+_SILENT = (
+    words("languages", "silent")
+    | words("adjectives", "counting")
+    | (set(GROUPS) - words("groups", "arranged"))
+    | (FRAME_NOUNS & IGNORED)
+)
 
 
 def traces(scene: SceneGraph) -> frozenset[str]:
@@ -258,8 +217,29 @@ def traces(scene: SceneGraph) -> frozenset[str]:
     said: list[str] = [relation.predicate for relation in scene.relations]
     for item in scene.objects:
         said += [item.name, *item.attributes.values()]
-    found = {word for text in said for word in text.lower().split()}
-    return frozenset(found.union(*map(_stems, found)))
+    return stems_of(said)
+
+
+def traces_of(intent: Intent) -> frozenset[str]:
+    """Return the words of what is said beside the graph, each also as its stem."""
+    said = [*intent.texts, *(one.text for one in intent.globals)]
+    said += [one.text for one in intent.exclusions]
+    said += [str(count.number) for count in intent.counts]
+    return stems_of(said)
+
+
+def stems_of(texts: Iterable[str]) -> frozenset[str]:
+    """Return the words of ``texts``, each also as its stem."""
+    found = {word for text in texts for word in text.lower().split()}
+    found |= {
+        word.removesuffix("'s").strip("'")
+        for text in texts
+        for word in _WORDS.findall(text.lower())
+    }
+    return frozenset(found.union(*map(stems, found)))
+
+
+_WORDS = re.compile(r"[\w'’-]+")
 
 
 def without_trace(
@@ -278,11 +258,13 @@ def _is_held(word: str, said: frozenset[str], quotes: dict[str, str]) -> bool:
     if word in quotes:
         return all(part in said for part in quotes[word].lower().split())
     lower = word.lower().replace("’", "'").removesuffix("'s").rstrip("'")
-    if not lower or lower in _SILENT or singular(lower) in _SILENT or lower in NUMBERS:
+    if not lower or lower in _SILENT or singular(lower) in _SILENT:
         return True
+    if rough(lower) == "number":
+        return lower in said or str(NUMBERS.get(lower, lower.replace(",", ""))) in said
     if rough(lower) not in _TELLING or (rough(lower) == "adverb" and not lower.endswith("ly")):
         return True
-    return lower in said or bool(_stems(lower) & said)
+    return bool(stems(lower) & said)
 
 
 def crowded_names(tokens: Sequence[Token]) -> list[str]:
@@ -312,14 +294,6 @@ def _is_named_so(tokens: Sequence[Token], at: int) -> bool:
     return tokens[at].lower in PLURAL_MODIFIERS or head in PARTS or head in CLOTHES
 
 
-@lru_cache(maxsize=16384)
-def _stems(word: str) -> frozenset[str]:
-    # A verb of no list stands in the scene in the form of what is being done.
-    base = verb_base(word) or singular(word)
-    found = {singular(word), graded(word) or "", ing_form(base)}
-    return frozenset(found - {""})
-
-
 def passages_of(
     text: str, sentence: Sequence[str], some: Sequence[str], reason: str
 ) -> Iterator[Passage]:
@@ -338,14 +312,7 @@ def passages_of(
 def _passage(text: str, run: Sequence[str], reason: str) -> Passage:
     placed = [word for word in run if isinstance(word, Word)]
     start, end = placed[0].start, placed[-1].end
-    return Passage(start, end, text[start:end], reason)
-
-
-def negative_options(text: str) -> Iterator[Passage]:
-    """Yield options such as ``--no people``, which say what must not be there."""
-    for option in options(text):
-        if option.lower().startswith(("--no ", "—no ")):
-            yield _passage(text, [option], ABSENT)
+    return Passage(start=start, end=end, text=text[start:end], reason=reason)
 
 
 def in_order(passages: Iterable[Passage]) -> tuple[Passage, ...]:

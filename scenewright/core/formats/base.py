@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from scenewright.core.intent import Intent
 from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
 from scenewright.core.validation import cut_short
 
@@ -136,15 +137,72 @@ def numbered_ids(scene: SceneGraph) -> dict[str, str]:
     }
 
 
+def renamed(scene: SceneGraph, ids: Mapping[str, str]) -> SceneGraph:
+    """Return ``scene`` with other ids: old id → new one; its sentence still says it."""
+    said = scene.intent
+    counts = (
+        count.model_copy(update={"objects": tuple(ids[one] for one in count.objects)})
+        for count in said.counts
+    )
+    exclusions = (
+        one.model_copy(update={"of": None if one.of is None else ids[one.of]})
+        for one in said.exclusions
+    )
+    intent = said.model_copy(update={"counts": tuple(counts), "exclusions": tuple(exclusions)})
+    new = SceneGraph(
+        objects=tuple(item.model_copy(update={"id": ids[item.id]}) for item in scene.objects),
+        relations=tuple(
+            Relation(source=ids[r.source], predicate=r.predicate, target=ids[r.target])
+            for r in scene.relations
+        ),
+        intent=intent,
+    )
+    return new.said_as(intent) if scene.sentence else new
+
+
+def intent_entry(scene: SceneGraph) -> dict[str, Any]:
+    """Return ``{"intent": …}`` for the entry of ``scene`` in a format; nothing without one."""
+    return {"intent": scene.intent.model_dump(mode="json")} if scene.intent else {}
+
+
+def with_intent(
+    scene: SceneGraph, entry: Mapping[str, Any], where: str, inside: str = ""
+) -> SceneGraph:
+    """Return ``scene`` with the ``intent`` of its entry, as :func:`intent_entry` wrote it.
+
+    ``inside`` is the key of the part of the file's entry that ``entry`` is, if it is not all.
+    ``FormatError`` for an intent that is not of this form or names an unknown object.
+    """
+    if entry.get("intent") is None:
+        return scene
+    path = (inside, "intent") if inside else ("intent",)
+    try:
+        intent = Intent.model_validate(entry["intent"])
+    except ValidationError as error:
+        raise explain(error, where, *path) from None
+    named = [one for count in intent.counts for one in count.objects]
+    named += [one.of for one in intent.exclusions if one.of is not None]
+    for object_id in named:
+        if object_id not in scene:
+            raise fail(
+                prefix(where) + ".".join(path),
+                f"{shown(object_id)} is not an object: use one of the scene's ids",
+            )
+    return scene.model_copy(update={"intent": intent})
+
+
 def _under(place: str, key: str, where: str) -> str:
     return prefix(place) + key if place == where else f"{place}.{key}"
 
 
-def explain(error: ValidationError, where: str) -> FormatError:
-    """Return the first finding of a failed validation as a ``FormatError`` that names its place."""
+def explain(error: ValidationError, where: str, *path: str) -> FormatError:
+    """Return the first finding of a failed validation as a ``FormatError`` that names its place.
+
+    ``path`` are the keys of what was validated, if it is not all of the entry.
+    """
     first = error.errors(include_url=False)[0]
     place = where
-    for part in first["loc"]:
+    for part in (*path, *first["loc"]):
         place = f"{place}[{part}]" if isinstance(part, int) else _under(place, part, where)
     problem = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":

@@ -2,7 +2,8 @@
 
 Nodes carry ``name`` (or ``label``) and ``attributes``, edges ``predicate`` (or ``relation``,
 ``label``; in a multigraph also a textual edge key). Without a name the node itself names the class:
-``"dog.2"`` is a dog. Other node and edge data, such as positions, is not kept.
+``"dog.2"`` is a dog. What was said beside the graph is the graph's datum ``intent``. Other data,
+such as positions, is not kept.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from scenewright.core.formats.base import (
     prefix,
     shown,
     split_id,
+    with_intent,
 )
 from scenewright.core.scene import SceneGraph
 
@@ -80,7 +82,7 @@ def from_networkx(graph: nx.Graph) -> SceneGraph:
         where = f"edge {source!r} → {target!r}"
         edge = {"key": key[0], **data} if key else data
         relations.append((str(source), _predicate(edge, where), str(target), where))
-    return build(objects, relations, "")
+    return with_intent(build(objects, relations, ""), graph.graph, "", "graph")
 
 
 def read(entry: Any, where: str) -> SceneGraph:
@@ -114,7 +116,10 @@ def read(entry: Any, where: str) -> SceneGraph:
                 )
             ends.append(id_)
         relations.append((ends[0], _predicate(edge, place), ends[1], place))
-    return build(list(objects.values()), relations, where)
+    about = data.get("graph")
+    # Older files list pairs there.
+    said = about if isinstance(about, Mapping) else {}
+    return with_intent(build(list(objects.values()), relations, where), said, where, "graph")
 
 
 def write(scene: SceneGraph) -> dict[str, Any]:

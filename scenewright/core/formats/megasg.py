@@ -4,7 +4,8 @@
 "target": "sports ball.1", "relation": "kicking"}]}``. A class label is its id without
 the number. Without ``objects`` the ids come from the relationships; a box after an id
 (``"person.2:[116, 49, 309, 491]"``) is dropped, as are keys about the photo. The
-paper's form has no attributes: ours are in ``"attributes": {"person.2": {…}}``.
+paper's form has no attributes: ours are in ``"attributes": {"person.2": {…}}``, and what was said
+beside the graph in ``"intent"``.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from scenewright.core.formats.base import (
     build,
     fail,
     field,
+    intent_entry,
     numbered_ids,
     prefix,
+    renamed,
     shown,
     split_id,
+    with_intent,
 )
 from scenewright.core.scene import MAX_ID_LENGTH, SceneError, SceneGraph, clean_name
 
@@ -87,20 +91,21 @@ def read(entry: Any, where: str) -> SceneGraph:
         (id_, split_id(id_)[0], as_attributes(attributes.get(id_, {}), f"{at}attributes.{id_}"))
         for id_ in ids
     ]
-    return build(objects, relations, where, self_relations="drop")
+    scene = build(objects, relations, where, self_relations="drop")
+    return with_intent(scene, data, where)
 
 
 def write(scene: SceneGraph) -> dict[str, Any]:
     """Return the entry of ``scene``. Ids that are not of the form ``name.N`` are renumbered."""
-    ids = numbered_ids(scene)
+    scene = renamed(scene, numbered_ids(scene))
     entry: dict[str, Any] = {
-        "objects": [ids[item.id] for item in scene.objects],
+        "objects": [item.id for item in scene.objects],
         "relationships": [
-            {"source": ids[r.source], "target": ids[r.target], "relation": r.predicate}
+            {"source": r.source, "target": r.target, "relation": r.predicate}
             for r in scene.relations
         ],
     }
-    attributes = {ids[o.id]: dict(o.attributes) for o in scene.objects if o.attributes}
+    attributes = {o.id: dict(o.attributes) for o in scene.objects if o.attributes}
     if attributes:
         entry["attributes"] = attributes
-    return entry
+    return entry | intent_entry(scene)

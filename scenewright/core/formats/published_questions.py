@@ -2,15 +2,28 @@
 
 A tuple of the Davidsonian Scene Graph (Cho et al., ICLR 2024) states one fact: ``entity - part
 (man's hat)``, ``attribute - color (hat, red)``, ``relation - spatial (man, bench, on)``, that is a
-broad kind, a kind, and parts between commas. TIFA (Hu et al., 2023) publishes questions with types
+broad kind, a kind, and parts between commas; ``global - style (oil painting)`` is about the whole
+picture. TIFA (Hu et al., 2023) publishes questions with types
 of elements, choices and numbers.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import get_args
 
+from scenewright.core.intent import GlobalKind
+
+GLOBALS: Mapping[str, GlobalKind] = {
+    **{kind: kind for kind in get_args(GlobalKind)},
+    **dict.fromkeys(("resolution", "detail"), "quality"),
+    "creator": "artist",
+    "aspect ratio": "aspect",
+    "lighting": "light",
+}
+"""Kind of a tuple → the kind of what it says of the whole picture."""
 ASIDE = frozenset(
     {"style", "artist", "resolution", "detail", "aspect", "aspect ratio", "seed", "lighting"}
     | {"font", "creator", "quality", "text rendering", "count", "width", "height", "part"}

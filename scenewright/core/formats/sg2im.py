@@ -1,8 +1,9 @@
 """SG2Im scene graphs: ``{"objects": ["sky", "grass"], "relationships": [[0, "above", 1]]}``.
 
 A file is a list of them. Objects are counted from 0. Attributes, which SG2Im lacks, are in an
-optional ``"attributes": {"0": {"color": "blue"}}`` keyed by that number. The published files repeat
-triples (dropped) and relate an object to itself (left out with a warning).
+optional ``"attributes": {"0": {"color": "blue"}}`` keyed by that number, and what was said beside
+the graph in ``"intent"``, with ids ``sky.1``, ``sky.2``, … The published files repeat triples
+(dropped) and relate an object to itself (left out with a warning).
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from scenewright.core.formats.base import (
     build,
     fail,
     field,
+    intent_entry,
     numbered,
     prefix,
+    renamed,
     shown,
+    with_intent,
 )
 from scenewright.core.scene import SceneGraph
 
@@ -65,7 +69,8 @@ def read(entry: Any, where: str) -> SceneGraph:
         (id_, name, as_attributes(extra.get(str(index), {}), f"{at}attributes.{index}"))
         for index, (id_, name) in enumerate(zip(ids, names, strict=True))
     ]
-    return build(objects, relations, where, self_relations="drop")
+    scene = build(objects, relations, where, self_relations="drop")
+    return with_intent(scene, data, where)
 
 
 def write(scene: SceneGraph) -> dict[str, Any]:
@@ -82,4 +87,5 @@ def write(scene: SceneGraph) -> dict[str, Any]:
     }
     if attributes:
         entry["attributes"] = attributes
-    return entry
+    ids = numbered(item.name for item in scene.objects)
+    return entry | intent_entry(renamed(scene, dict(zip(position, ids, strict=True))))

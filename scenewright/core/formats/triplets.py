@@ -13,17 +13,19 @@
 Several scenes in one file are separated by a line of ``---``.
 
 Written lines read back to an isomorphic graph: each label and statement is tried on the reader
-first, and quoted, numbered or separated where plain words would be read differently.
+first, and quoted, numbered or separated where plain words would be read differently. What was said
+beside the graph has no form here: a warning tells what is not written.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 
-from scenewright.core.formats.base import FormatError, build, fail, shown
+from scenewright.core.formats.base import FormatError, FormatWarning, build, fail, shown
 from scenewright.core.formats.phrases import (
     ADJECTIVES,
     Mention,
@@ -299,6 +301,21 @@ def read(text: str, where: str) -> list[SceneGraph]:
     ]
 
 
+_BESIDE = ("exclusions", "globals", "counts", "texts")
+"""Fields of an intent that a written text would lose in silence."""
+
+
 def write(scenes: Sequence[SceneGraph]) -> str:
-    """Return text that reads back to isomorphic scenes."""
+    """Return text that reads back to isomorphic scenes.
+
+    One ``FormatWarning`` names what was said beside the graphs and is not in it.
+    """
+    lost = [name for name in _BESIDE if any(getattr(scene.intent, name) for scene in scenes)]
+    if lost:
+        warnings.warn(
+            f"triplet lines hold the graph alone, without its {', '.join(lost)}: write json or "
+            "another JSON format to keep them",
+            FormatWarning,
+            stacklevel=2,
+        )
     return "---\n".join(write_scene(scene) for scene in scenes)

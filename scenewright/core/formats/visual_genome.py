@@ -3,9 +3,10 @@
 Attributes there are bare words. A known colour gets the key ``color``, a size ``size``,
 a material ``material``, anything else ``attribute``; a second one of a key is
 ``color 2``, and so on. Our own keys are written beside the words in an optional
-``attribute_keys``. Of an object's names the first is its class label; boxes and
-synsets are not part of a scene graph and are not kept. The published file holds
-relations of an object with itself and empty predicates: left out with a warning.
+``attribute_keys``, and what was said beside the graph in ``intent``. Of an object's
+names the first is its class label; boxes and synsets are not part of a scene graph and
+are not kept. The published file holds relations of an object with itself and empty
+predicates: left out with a warning.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from scenewright.core.formats.base import (
     build,
     fail,
     field,
+    intent_entry,
     prefix,
+    renamed,
     shown,
+    with_intent,
 )
 from scenewright.core.formats.phrases import key_of
 from scenewright.core.scene import SceneGraph
@@ -120,7 +124,8 @@ def read(entry: Any, where: str) -> SceneGraph:
             continue
         as_text(predicate, f"{place}.predicate", '"on"')
         relations.append((ends[0], predicate, ends[1], place))
-    return build(list(objects.values()), relations, where, self_relations="drop")
+    scene = build(list(objects.values()), relations, where, self_relations="drop")
+    return with_intent(scene, data, where)
 
 
 def write(scene: SceneGraph, image_id: int = 1) -> dict[str, Any]:
@@ -129,25 +134,27 @@ def write(scene: SceneGraph, image_id: int = 1) -> dict[str, Any]:
     Ids that are whole numbers stay, others are numbered from 1.
     """
     whole = all(_INTEGER.fullmatch(item.id) for item in scene.objects)
-    ids = {item.id: int(item.id) if whole else n for n, item in enumerate(scene.objects, 1)}
+    if not whole:
+        scene = renamed(scene, {item.id: str(n) for n, item in enumerate(scene.objects, 1)})
     objects: list[dict[str, Any]] = []
     for item in scene.objects:
-        row: dict[str, Any] = {"object_id": ids[item.id], "names": [item.name]}
+        row: dict[str, Any] = {"object_id": int(item.id), "names": [item.name]}
         keys, words = list(item.attributes), list(item.attributes.values())
         row["attributes"] = words
         if len(set(words)) != len(words) or keys_for(words) != keys:
             row["attribute_keys"] = keys
         objects.append(row)
-    return {
+    entry = {
         "image_id": image_id,
         "objects": objects,
         "relationships": [
             {
                 "relationship_id": number,
                 "predicate": relation.predicate,
-                "subject_id": ids[relation.source],
-                "object_id": ids[relation.target],
+                "subject_id": int(relation.source),
+                "object_id": int(relation.target),
             }
             for number, relation in enumerate(scene.relations, 1)
         ],
     }
+    return entry | intent_entry(scene)

@@ -103,6 +103,8 @@ class BackendFeatures:
     sees as a picture."""
     guided_share: bool = False
     """Whether guidance may be left out in late steps; elsewhere ``guided_share`` has no effect."""
+    languages: tuple[str, ...] = ("en",)
+    """Languages of prompts that it reads (ISO 639-1); ``*``: any."""
     crops: bool = False
     """Whether a masked start picture may be redrawn within a crop (``start.crop``)."""
     strengths: bool = True

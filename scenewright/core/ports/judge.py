@@ -58,6 +58,10 @@ class JudgeCaps:
     later are then sent with the first call (``ahead`` of
     :func:`scenewright.providers.judge_calls.ask`).
     """
+    counts: bool = False
+    """Whether it says how many there are of something. One question then answers all facts about
+    that number (:attr:`~scenewright.core.facts.Fact.counted`); others are asked each fact.
+    """
     vocabulary: ClosedVocabulary | None = None
     """Closed vocabulary: a fact with another word is unscored without a call. None: any words."""
 

@@ -61,6 +61,7 @@ from scenewright.evals.runner.progress import side_by_side
 from scenewright.evals.store.ledger import Photo
 from scenewright.evals.store.results import ANSWERS
 from scenewright.providers import Answers, AnswerStore
+from scenewright.providers.sdk_clients import paying
 from scenewright.runs.model_factory.profiles import caller_of, judge_of
 
 _PHOTOS_AT_ONCE = 8
@@ -109,6 +110,8 @@ class AnnotationSession:
     text: TextModel | None
     """Model that reads lists; this process asks it while the engine is at work."""
     told: OnProgress
+    nonce: str = ""
+    """Random name of the set, which pays for what is asked."""
 
 
 class Asking(Protocol):
@@ -170,12 +173,16 @@ class _Here:
             load = partial(load_image, Path(sheet.photo.file))
             await ask_about(sheet, self._session.models.voters, load, heard)
 
-        await side_by_side(sheets, work, self._session.config.concurrency)
+        with paying(self._session.nonce):
+            await side_by_side(sheets, work, self._session.config.concurrency)
 
     async def verify(
         self, pieces: Iterator[Claimed], found: Callable[[Claimed, Verified], None]
     ) -> None:
-        with closing(AnswerStore(self._session.folder / ANSWERS)) as store:
+        with (
+            paying(self._session.nonce),
+            closing(AnswerStore(self._session.folder / ANSWERS)) as store,
+        ):
 
             async def work(piece: Claimed) -> None:
                 load = partial(load_image, Path(piece.photo.file))
@@ -255,6 +262,7 @@ class _OnCluster:
             rate_limits=cluster.rate_limits,
             config=session.config,
             folder=folder,
+            nonce=session.nonce,
         )
         self._job = AnnotationJob(session, spec, await session.models.manifest())
         self._pool = await self._stack.enter_async_context(WorkerPool(self._job, cluster))
@@ -281,6 +289,8 @@ class AnnotationWorkerSpec(WorkerSpec):
     config: AnnotateConfig
     folder: Path
     """The set's folder on the driver's machine, absolute."""
+    nonce: str
+    """That of the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,11 +329,12 @@ class AnnotationWorker(RayWorker[AnnotationWorkerSpec]):
 
     async def _done(self, piece: Piece, tell: Callable[[Event], None]) -> Event:
         load = partial(self._photo, piece.photo)
-        if isinstance(piece, Sheet):
-            await ask_about(piece, self._models.voters, load, tell)
-            return Replied()
-        assert self._answers is not None
-        return await verify(piece, self._models.judges, self._answers, load)
+        with paying(self._spec.nonce):
+            if isinstance(piece, Sheet):
+                await ask_about(piece, self._models.voters, load, tell)
+                return Replied()
+            assert self._answers is not None
+            return await verify(piece, self._models.judges, self._answers, load)
 
     def _photo(self, photo: Photo) -> Image.Image:
         return load_image(photo.file) if self._here else fetch_photo(photo, self._spec.stores)

@@ -24,7 +24,7 @@ from scenewright.evals.errors import AnnotationError
 from scenewright.evals.runner.progress import StartupFailureLimit
 from scenewright.evals.store.ledger import Ledger, Photo, Reply
 from scenewright.prompts import load_prompt
-from scenewright.providers.sdk_clients import identified
+from scenewright.providers.sdk_clients import identified, paying
 from scenewright.providers.usage import Usage, metered
 from scenewright.tools.vision.extraction.one_stage import BOXES_PROMPT, PictureParser
 
@@ -364,7 +364,7 @@ async def _reply(key: str, kind: str, who: str, tries: int, asked: Awaitable[Any
     """Return the reply with what ``asked`` gives, or the reason of its failure, and its costs."""
     data, reason = None, ""
     started = time.perf_counter()
-    with metered() as spent, identified(f"annotate:{key}:{tries}"):
+    with metered() as spent, identified(f"{key}:{tries}"):
         try:
             data = await asked
         # Whatever a model's reply or library does costs this reply and no other.
@@ -458,6 +458,7 @@ async def ask_text(
     async def asked() -> Any:
         return (await ask_for(model.chat, [HumanMessage(text)], tool_of(prompt), attempt)).value
 
-    reply = after(before, await _reply(key, kind, model.name, tries_of(before), asked()))
+    with paying(ledger.nonce()):
+        reply = after(before, await _reply(key, kind, model.name, tries_of(before), asked()))
     ledger.put(reply)
     return reply

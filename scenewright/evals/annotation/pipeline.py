@@ -356,7 +356,9 @@ class Building:
         Raises ``AnnotationError`` for what cannot go on; what was paid for is kept.
         """
         models = Models(self._voters, self._judges)
-        session = AnnotationSession(self.config, self.folder, models, self._text, self._report)
+        session = AnnotationSession(
+            self.config, self.folder, models, self._text, self._report, self.ledger.nonce()
+        )
         with following(self.folder / SERVED_FILE) as self._served:
             async with self._engine.at_work(session) as asking:
                 return await self._stages(plan, asking)

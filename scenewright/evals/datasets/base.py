@@ -26,6 +26,13 @@ class DatasetError(ValueError):
     """A set that cannot be read; the message has the file, the place in it, and the remedy."""
 
 
+DOUBTFUL = "doubtful reading"
+REFUSED = "refused prompt"
+"""Why scores that rest on the scene of a prompt are unscored."""
+DOUBTS, NO_SCENE = "doubts", "no_scene"
+"""Keys of an item's ``meta``: what its prompt could mean otherwise, why its prompt has no scene."""
+
+
 class Item(BaseModel):
     """One scene, text or photo of a set."""
 
@@ -60,6 +67,13 @@ class Item(BaseModel):
         if self.scene is None and not self.prompt and self.image is None:
             raise ValueError(f"the item {self.id!r} has neither scene, prompt nor image")
         return self
+
+    @property
+    def reading_problem(self) -> str:
+        """:data:`DOUBTFUL` or :data:`REFUSED`; empty for a scene that was given, or read surely."""
+        if NO_SCENE in self.meta:
+            return REFUSED
+        return DOUBTFUL if DOUBTS in self.meta else ""
 
     @property
     def level(self) -> str:

@@ -12,9 +12,13 @@ From the tuples of a prompt to its scene:
 
 - An entity is an object. Its owner is left off its label, and is related to it by *has* if it is an
   object of the scene too: ``man's hat`` gives ``man has hat``.
-- ``other - count (dogs, ==3)`` makes three objects ``dog``; *few* and *several* make none.
-- An attribute is one of its object, under its kind as key; those about how the picture is made are
-  left off (:data:`~scenewright.core.formats.published_questions.ASIDE`).
+- ``other - count (dogs, ==3)`` makes three objects ``dog`` and an exact count of them; ``>1`` is a
+  least one; *few* and *several* make two objects and an open count.
+- ``global - style (oil painting)`` is a wish of that kind for the whole picture, and ``global - -
+  (oil painting)`` one of the kind that its words are of.
+- An attribute is one of its object, under its kind as key; those about how the picture is made
+  (:data:`~scenewright.core.formats.published_questions.ASIDE`) are wishes where they have such a
+  kind (:data:`~scenewright.core.formats.published_questions.GLOBALS`), or left off.
 - A relation joins two objects; several instances take part in turn. An action without an object
   (``relation - action (dog, run)``) is an attribute, its state.
 - A thing that is named in an attribute or relation alone becomes an object as well.
@@ -31,16 +35,19 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.agents.parsers.tagging import NUMBERS
+from scenewright.agents.parsers.wishes import style_of
 from scenewright.core.facts import Fact, FactKind
 from scenewright.core.formats.base import numbered
 from scenewright.core.formats.published_questions import (
     ASIDE,
+    GLOBALS,
     Proposition,
     label,
     owner,
     read_tuple,
 )
 from scenewright.core.inflection import singular
+from scenewright.core.intent import Count, CountKind, Global, Intent
 from scenewright.core.scene import (
     MAX_NAME_LENGTH,
     Attributes,
@@ -57,12 +64,17 @@ WHOLE = "image"
 MOST_INSTANCES = 12
 """Of a larger number of things one object is made: no picture is asked for each of them."""
 _NUMBER = re.compile(r"_[0-9]+$")
+_COMPARED = re.compile(r"(?P<how>[=<>]*)\s*(?P<number>.*)", re.DOTALL)
 
 
 @dataclass(slots=True)
 class _Thing:
     name: str
     count: int = 1
+    """Objects that are made of it."""
+    kind: CountKind | None = None
+    """How its number is meant, if one is stated."""
+    number: int | None = None
     attributes: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -96,6 +108,7 @@ class _Reading:
     def __init__(self) -> None:
         self.things: dict[str, _Thing] = {}
         self.relations: dict[tuple[int, str, int], tuple[_Thing, str, _Thing]] = {}
+        self.globals: dict[Global, None] = {}
 
     def thing(self, text: str) -> _Thing:
         """Return the thing that ``text`` names, a new one if necessary."""
@@ -128,13 +141,24 @@ class _Reading:
             key = said.kind if said.broad in ("entity", "attribute") else "state"
             return self._attribute(parts[0], key or "state", ", ".join(parts[1:]))
         if said.broad == "other" and said.kind == "count" and len(parts) == 2:
-            return self._count(parts[0], parts[1].lstrip("=<> ").lower())
+            return self._count(parts[0], parts[1].lower())
         if said.broad == "other" and len(parts) > 1:
             subject, value = self.thing(parts[0]), ", ".join(parts[1:])
+            self._wish(said.kind, value)
             return _Said(
                 "attribute", subject, key=said.kind, value=value, statement=f"{parts[0]}: {value}"
             )
+        self._wish(said.kind, words, whole=said.broad == "global")
         return _Said("attribute", key=said.broad, value=words, statement=words)
+
+    def _wish(self, kind: str, text: str, whole: bool = False) -> None:
+        """Add a wish of a known kind, or, of the ``whole`` picture, of the kind of its words."""
+        stated = GLOBALS.get(kind)
+        if stated is not None:
+            self.globals[Global(kind=stated, text=text)] = None
+        elif whole and text:
+            found = style_of(text, 0, len(text))
+            self.globals[found or Global(kind="style", text=text)] = None
 
     def _entity(self, text: str) -> _Said:
         thing = self.things.get(text.casefold()) or self._new(text)
@@ -150,7 +174,11 @@ class _Reading:
 
     def _attribute(self, text: str, key: str, value: str) -> _Said:
         thing = self.thing(text)
-        if key not in ASIDE:
+        if key == "count":
+            self._numbered(thing, value.lower())
+        elif key in ASIDE:
+            self._wish(key, value)
+        else:
             for part in re.split(r"\s+and\s+|\s*,\s*", value):
                 held = thing.attributes.setdefault(key, [])
                 if part and part not in held:
@@ -166,12 +194,26 @@ class _Reading:
             statement=f"{one.name} {predicate} {other.name}",
         )
 
-    def _count(self, text: str, number: str) -> _Said:
+    def _count(self, text: str, said: str) -> _Said:
         thing = self.thing(text)
-        known = int(number) if number.isdecimal() else NUMBERS.get(number, 0)
-        if 1 < known <= MOST_INSTANCES:
-            thing.count, thing.name = known, singular(thing.name)
+        number = self._numbered(thing, said)
         return _Said("object", thing, key="count", value=number, statement=f"{number} {text}")
+
+    def _numbered(self, thing: _Thing, said: str) -> str:
+        """Read the number of a thing, such as ``==3``, ``>1`` or ``few``; return it alone."""
+        compared = _COMPARED.fullmatch(said)
+        how, number = (compared["how"], compared["number"]) if compared else ("", said)
+        known = int(number) if number.isdecimal() else NUMBERS.get(number)
+        if known is not None and how == ">":
+            known += 1
+        if known is None and how not in ("<", "<="):
+            thing.kind, thing.number, thing.count = "open", None, 2
+        elif known and how not in ("<", "<="):
+            thing.kind, thing.number = "least" if ">" in how else "exact", known
+            thing.count = known if known <= MOST_INSTANCES else 1
+        if thing.count > 1:
+            thing.name = singular(thing.name)
+        return number
 
 
 def _is_entity(said: Proposition) -> bool:
@@ -236,10 +278,17 @@ def _scene(reading: _Reading, ids: dict[int, list[str]]) -> SceneGraph | None:
             one, other = ones[at % len(ones)], others[at % len(others)]
             named = clean_name(predicate, "a predicate")
             relations[Relation(source=one, predicate=named, target=other)] = None
-    return SceneGraph(objects=objects, relations=tuple(relations)) if objects else None
+    counts = tuple(
+        Count(objects=tuple(ids[id(thing)]), kind=thing.kind, number=thing.number)
+        for thing in reading.things.values()
+        if thing.kind is not None
+    )
+    intent = Intent(globals=tuple(reading.globals), counts=counts)
+    found = SceneGraph(objects=objects, relations=tuple(relations), intent=intent)
+    return found if objects else None
 
 
-VERSION = 1
+VERSION = 2
 NAME = "dsg"
 FILE = "dsg-1k-anns.csv"
 KINDS_OF_PROMPTS: dict[str, str] = {

@@ -12,8 +12,11 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from scenewright.core.formats.base import numbered
+from scenewright.core.intent import listed
 from scenewright.core.scene import MAX_OBJECTS, SceneError, SceneGraph, SceneObject, clean_name
 from scenewright.evals.datasets.base import (
+    DOUBTS,
+    NO_SCENE,
     DatasetError,
     Item,
     StreamedSet,
@@ -240,19 +243,24 @@ def said_of(prompt: str, parse: str, meta: dict[str, str] | None = None) -> dict
     """Return the fields ``prompt``, ``scene`` and ``meta`` of the item of ``prompt``.
 
     A prompt that the rules cannot read has no scene; ``meta["no_scene"]`` has the reason.
-    ``meta["unread"]`` has the words that a scene lacks.
+    ``meta["unread"]`` has the words that a scene lacks, ``meta["doubts"]`` those that could be read
+    otherwise.
     """
     kept = dict(meta or {})
     if parse == "none":
         return {"prompt": prompt, "meta": kept}
-    from scenewright.agents.parsers.rules import read_caption
+    from scenewright.agents.parsers.rules import parse_caption
 
     try:
-        found = read_caption(prompt)
-        unread = {"unread": found.warning} if found.unread else {}
-        return {"prompt": prompt, "scene": found.scene, "meta": kept | unread}
+        scene = parse_caption(prompt)
     except SceneError as error:
-        return {"prompt": prompt, "meta": {**kept, "no_scene": str(error)}}
+        return {"prompt": prompt, "meta": {**kept, NO_SCENE: str(error)}}
+    said = scene.intent
+    if said.unread:
+        kept["unread"] = listed(said.unread)
+    if said.doubts:
+        kept[DOUBTS] = "; ".join(map(str, said.doubts))
+    return {"prompt": prompt, "scene": scene, "meta": kept}
 
 
 Box = tuple[float, float, float, float]

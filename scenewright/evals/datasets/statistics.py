@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from scenewright.core.facts import FACT_KINDS, FactKind
+from scenewright.core.facts import FactKind, reported_kinds
 from scenewright.core.scene import Level
 from scenewright.evals.datasets.base import Dataset, DatasetError, Item
 
@@ -134,7 +134,7 @@ class Statistics:
                 {"key": key, "value": value, "objects": n}
                 for (key, value), n in commonest(self.values, top)
             ],
-            "facts": {kind: self.facts[kind] for kind in FACT_KINDS},
+            "facts": {kind: self.facts[kind] for kind in reported_kinds(self.facts)},
             "left_out": dict(self.left_out),
         }
 

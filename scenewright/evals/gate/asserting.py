@@ -8,15 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from scenewright.config.settings import Settings
+from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.datasets.base import Dataset
 from scenewright.evals.errors import EvalError
 from scenewright.evals.gate.judges import plan_judge_gate, run_judge_gate
 from scenewright.evals.gate.page import REPORT
 from scenewright.evals.gate.result import GateOptions, GateResult
-from scenewright.evals.gate.running import BATCH, expected_usd, plan_gate, run_gate
+from scenewright.evals.gate.running import BATCH, expected_cost, plan_gate, run_gate
 from scenewright.evals.gate.subjects import evaluation_of, subject_of
 from scenewright.evals.runner.model_setup import EvalModelOverrides
+from scenewright.runs.spending import unkept_limit, without_price
 
 
 class WorseError(AssertionError):
@@ -95,7 +96,11 @@ def assert_not_worse(
     )
 
     async def run() -> GateResult:
-        if limit_usd is not None and (usd := await expected_usd(gate, retry)) > limit_usd:
+        usd, unpriced = (0.0, []) if limit_usd is None else await expected_cost(gate, retry)
+        here = settings or load_settings()
+        if (names := without_price(unpriced, here)) and not here.allow_unpriced:
+            raise EvalError(unkept_limit(names, f"${limit_usd:.2f}"))
+        if limit_usd is not None and usd > limit_usd:
             raise EvalError(
                 f"the gate may cost ${usd:.2f}, the limit is ${limit_usd:.2f}: raise limit_usd, or "
                 "lower limit"

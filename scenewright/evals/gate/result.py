@@ -141,7 +141,8 @@ class GateResult(BaseModel):
     warnings: tuple[str, ...] = ()
     """Differences in how the sides were measured."""
     notes: tuple[str, ...] = ()
-    """Kinds of facts that were lost far more often than gained although the score did not fall."""
+    """Kinds of facts that were lost far more often than gained although the verdict is not
+    "worse", and whether the score shows it."""
     pictures: int = 0
     """Pictures that the gate has drawn."""
     usd: float = 0.0
@@ -278,7 +279,7 @@ def result_of(
         evidence_sound=decided.evidence_sound,
         left_out=found.left_out,
         warnings=found.warnings,
-        notes=losses_beside(more.get("facts", ()), decided.decision),
+        notes=losses_beside(more.get("facts", ()), found),
         **more,
     )
 
@@ -347,25 +348,31 @@ def changed_facts(
     return kinds_of(counts), changes
 
 
-def losses_beside(facts: Sequence[FactChange], decision: Decision) -> tuple[str, ...]:
+def losses_beside(facts: Sequence[FactChange], found: Comparison) -> tuple[str, ...]:
     """Return a note for each kind of facts that was lost although the decision is not "worse".
 
     A score may leave out a kind, as SGScore does with attributes. The test is
     a one-sided sign test over scenes that lost more facts of the kind than they gained, or fewer.
+    The score shows the loss where it fell in most of the scenes that lost some.
     """
-    if decision == "worse":
+    if found.decided.decision == "worse":
         return ()
+    fell = {item for item, by in zip(found.items, found.differences, strict=True) if by < 0.0}
     net: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for fact in facts:
         net[fact.kind][fact.item] += 1 if fact.change == "lost" else -1
     notes = []
     for kind, items in sorted(net.items()):
-        lost, gained = (sum(sign * n > 0 for n in items.values()) for sign in (1, -1))
+        worse = {item for item, n in items.items() if n > 0}
+        lost, gained = len(worse), sum(n < 0 for n in items.values())
         if lost + gained and binom.sf(lost - 1, lost + gained, 0.5) <= BESIDE:
-            notes.append(
-                f"{kind} facts: {lost} scenes lost some and {gained} gained some. The score does "
-                "not show it, and it is no part of the verdict"
+            shown = len(worse & fell)
+            said = (
+                f"The score fell in {shown} of these {lost}, too little for the verdict"
+                if 2 * shown > lost
+                else "The score does not show it, and it is no part of the verdict"
             )
+            notes.append(f"{kind} facts: {lost} scenes lost some and {gained} gained some. {said}")
     return tuple(notes)
 
 

@@ -227,12 +227,14 @@ def levels(found: GateResult) -> str:
     )
 
 
-async def expected_usd(gate: Gate, retry: bool = False) -> float:
+async def expected_cost(gate: Gate, retry: bool = False) -> tuple[float, list[str]]:
     """Return the estimated dollars of all scenes on the sides that are drawn.
+
+    The second value names the models without a known price, which the dollars leave out.
 
     Raises what :func:`scenewright.evals.runner.estimating.estimate` raises.
     """
-    total = 0.0
+    total, unpriced = 0.0, dict[str, None]()
     for role, config in gate.configs.items():
         found = await estimate(
             config,
@@ -244,7 +246,8 @@ async def expected_usd(gate: Gate, retry: bool = False) -> float:
             retry=retry,
         )
         total += found.rest.usd
-    return total
+        unpriced |= dict.fromkeys(found.rest.unpriced)
+    return total, [*unpriced]
 
 
 async def run_gate(

@@ -14,15 +14,24 @@ from pathlib import Path
 from pydantic import Field
 
 from scenewright.agents.judges.replay import LIST_SEPARATOR
-from scenewright.core.facts import Fact
+from scenewright.core.facts import Fact, dependencies
 from scenewright.core.validation import FrozenModel
-from scenewright.evals.human_ratings.study import RatingError, StudyFolder, put_csv
+from scenewright.evals.human_ratings.study import (
+    RatingError,
+    StudyFolder,
+    Task,
+    put_csv,
+    question_of,
+)
 from scenewright.evals.human_ratings.table import Rating, first_of
 
 LABEL_COLUMNS = (
     *("image", "question", "options", "expected", "holds", "kind", "fact_id"),
     *("votes_yes", "votes_no", "cannot_tell"),
 )
+
+Question = tuple[str, str, str]
+"""Picture, question, and the answer to it that people confirm or deny."""
 
 
 class LabelCount(FrozenModel):
@@ -57,28 +66,27 @@ def write_labels(
             f"{folder.folder} asks for {study.kind}: labels come from a study of facts "
             "(`scenewright rate make … --kind facts`)"
         )
-    facts = {
-        (task.id, fact.id): (task.candidates[0].image, fact)
-        for task in study.tasks
-        for fact in task.facts
-    }
-    votes: dict[tuple[str, str], dict[str, str]] = {}
-    asked: dict[tuple[str, str], Fact] = {}
+    # Studies of before may ask one question of a picture several times: it has one label.
+    asked: dict[Question, Fact] = {}
+    above: dict[Question, set[Question]] = {}
+    votes: dict[Question, dict[str, str]] = {}
+    sheets = {task.id: _questions(task) for task in study.tasks}
     # Two arms may give one picture: then the rater's earlier answer counts.
     for rating in sorted(first_of(ratings), key=lambda r: r.rated_at):
-        image, fact = facts[rating.task, rating.fact]
-        asked.setdefault((image, fact.id), fact)
-        votes.setdefault((image, fact.id), {}).setdefault(rating.rater, rating.value)
+        fact, question, on = sheets[rating.task][rating.fact]
+        asked.setdefault(question, fact)
+        above.setdefault(question, set()).update(on)
+        votes.setdefault(question, {}).setdefault(rating.rater, rating.value)
     counts = {key: Counter(given.values()) for key, given in votes.items()}
     absent = {key for key, count in counts.items() if count["no"] > count["yes"]}
     left_out: Counter[str] = Counter()
     rows: list[tuple[str | int, ...]] = []
     holds = 0
-    for number, ((image, fact_id), fact) in enumerate(asked.items(), start=1):
-        count = counts[image, fact_id]
+    for number, (question, fact) in enumerate(asked.items(), start=1):
+        count = counts[question]
         yes, no = count["yes"], count["no"]
         why = (
-            "absent" if any((image, parent) in absent for parent in fact.parents)
+            "absent" if above[question] & absent
             else "undecided" if yes + no == 0
             else "too_few" if yes + no < fewest
             else "ties" if yes == no
@@ -88,7 +96,7 @@ def write_labels(
             left_out[why] += 1
             continue
         holds += yes > no
-        place = Path(os.path.relpath(folder.picture(image), path.parent)).as_posix()
+        place = Path(os.path.relpath(folder.picture(question[0]), path.parent)).as_posix()
         rows.append(
             (
                 *(place, fact.question, LIST_SEPARATOR.join(fact.options), fact.expected),
@@ -109,3 +117,14 @@ def write_labels(
         too_few=left_out["too_few"],
         absent=left_out["absent"],
     )
+
+
+def _questions(task: Task) -> dict[str, tuple[Fact, Question, set[Question]]]:
+    """Return each fact of ``task`` by its id, with its question and those that it depends on."""
+    image = task.candidates[0].image
+    of = {fact.id: (image, *question_of(fact)) for fact in task.facts}
+    above = dependencies(task.facts)
+    return {
+        fact.id: (fact, of[fact.id], {of[on] for on in above[fact.id] if on in of})
+        for fact in task.facts
+    }

@@ -41,6 +41,7 @@ from scenewright.evals.human_ratings.study import (
     Thing,
     Tick,
     put_file,
+    sheet,
 )
 from scenewright.evals.human_ratings.view import ANCHORS
 from scenewright.runs.report.parts import fit
@@ -229,7 +230,7 @@ def _tasks(
         raise _Unfit("there is nothing to compare it with")
     facts: tuple[Fact, ...] = ()
     if kind == "facts":
-        facts = worded_facts(entry.facts, entry.scene)
+        facts = sheet(worded_facts(entry.facts, entry.scene))
     for at, group in enumerate(groups):
         yield Task(
             id=f"t{number + at}",

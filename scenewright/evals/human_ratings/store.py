@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from scenewright.core.sqlite_file import SqliteFile
 from scenewright.evals.errors import EvalError
 from scenewright.evals.human_ratings.study import (
     Place,
@@ -30,7 +31,6 @@ from scenewright.evals.human_ratings.study import (
     scores_of,
     still_needed,
 )
-from scenewright.evals.store.files import SqliteFile
 
 NAME_LENGTH = 80
 MOST_RATERS = 1000

@@ -24,7 +24,7 @@ from typing import Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.core.facts import Fact
+from scenewright.core.facts import Fact, dependencies
 from scenewright.core.ports.vision import Box
 from scenewright.core.validation import FrozenModel
 
@@ -239,15 +239,41 @@ WHOLE = ""
 
 
 def void_facts(facts: Sequence[Fact], values: Mapping[str, str]) -> frozenset[str]:
-    """Return the ids of facts that are not asked because the rater denies a parent.
+    """Return the ids of facts that are not asked because the rater denies what they depend on.
 
-    ``values``: fact id → the rater's answer.
+    This holds for facts of every protocol. ``values``: fact id → the rater's answer.
     """
     void: set[str] = set()
-    for fact in facts:
-        if any(parent in void or values.get(parent) == "no" for parent in fact.parents):
-            void.add(fact.id)
+    for fact_id, above in dependencies(facts).items():
+        if any(one in void or values.get(one) == "no" for one in above):
+            void.add(fact_id)
     return frozenset(void)
+
+
+def question_of(fact: Fact) -> tuple[str, str]:
+    """Return what a person decides of ``fact``: facts that share it have one answer.
+
+    The other options are no part of it: people say whether the expected one is right.
+    """
+    return fact.question, fact.expected
+
+
+def sheet(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """Return ``facts`` as people are asked: each question once, and with what it depends on.
+
+    Objects that no words tell apart share their questions. What depends on one of them then
+    depends on the question that stands for it.
+    """
+    first: dict[tuple[str, str], str] = {}
+    stands = {fact.id: first.setdefault(question_of(fact), fact.id) for fact in facts}
+    above = dependencies(facts)
+    kept = (fact for fact in facts if stands[fact.id] == fact.id)
+    return tuple(
+        fact.model_copy(
+            update={"parents": tuple(dict.fromkeys(stands.get(on, on) for on in above[fact.id]))}
+        )
+        for fact in kept
+    )
 
 
 def asked_of(kind: Kind, task: Task) -> tuple[str, ...]:

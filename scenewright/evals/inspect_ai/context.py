@@ -43,7 +43,8 @@ from scenewright.core.ports.backend import BackendError
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.core.validation import first_problem
-from scenewright.evals.datasets.base import DatasetError, Item
+from scenewright.evals.datasets.base import NO_SCENE, DatasetError, Item
+from scenewright.evals.datasets.reading import said_of
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import MetricError, call_plugin, is_plugin
 from scenewright.evals.runner.config import Arm, EvalConfig
@@ -55,6 +56,7 @@ from scenewright.evals.runner.model_setup import EvalModelOverrides, EvalModels,
 from scenewright.evals.store.journal import Unit
 from scenewright.evals.store.results import ANSWERS, IMAGES
 from scenewright.providers import AnswerStore
+from scenewright.providers.sdk_clients import paying
 
 T = TypeVar("T")
 FOLDER = "evals/inspect"
@@ -145,6 +147,16 @@ class InspectContext:
     generation: GenerationContext
     answers: AnswerStore
     """Store of all answers."""
+
+    @contextmanager
+    def paying(self, step: str) -> Iterator[None]:
+        """Let the folder pay for the requests of a ``step``; after an error, under other keys."""
+        try:
+            with paying(self.answers.nonce(), step):
+                yield
+        except Exception:
+            self.answers.rename()
+            raise
 
 
 async def open_context(
@@ -255,7 +267,10 @@ def item_of(
         if scene_from == "target":
             return Item(id=id, prompt=text, scene=loads_scene(target))
         if scene_from == "input":
-            return Item(id=id, prompt=text, scene=_said(text))
+            found = Item(id=id, **said_of(text, "rules"))
+            if found.scene is None:
+                raise SceneError(found.meta[NO_SCENE])
+            return found
         if metadata.get(ITEM) is not None:
             return Item.model_validate(metadata[ITEM])
         if metadata.get(SCENE) is not None:
@@ -273,12 +288,6 @@ def item_of(
 
 def _given(scene: Any) -> SceneGraph:
     return loads_scene(scene if isinstance(scene, str) else json.dumps(scene))
-
-
-def _said(text: str) -> SceneGraph:
-    from scenewright.agents.parsers.rules import parse_caption
-
-    return parse_caption(text)
 
 
 _SHOWN = 60
@@ -423,7 +432,8 @@ async def _drawn(
     seconds = context.config.timeout
     try:
         async with asyncio.timeout(seconds) as limit:
-            return await drawn_unit(key, item, arm, generator, context.generation)
+            with context.paying(key):
+                return await drawn_unit(key, item, arm, generator, context.generation)
     except TimeoutError as error:
         if limit.expired():
             raise EvalError(f"no picture within {seconds:g} s") from error

@@ -391,17 +391,22 @@ class _Looking:
 
     async def _judged(self, judge_panel: JudgePanel, facts: Sequence[Fact]) -> PanelJudgement:
         config = self.context.config
-        return await judge_picture(
-            judge_panel,
-            self.image,
-            partial(self.context.generation.images.get, self.image),
-            facts,
-            store=self.context.answers,
-            alpha=config.alpha,
-            asking=config.asking,
-            limit=self.context.generation.settings.judge_timeout,
-            origin=judge_key(self.image, 0, facts, judge_panel, config),
-        )
+        key = judge_key(self.image, 0, facts, judge_panel, config)
+        with self.context.paying(key):
+            found = await judge_picture(
+                judge_panel,
+                self.image,
+                partial(self.context.generation.images.get, self.image),
+                facts,
+                store=self.context.answers,
+                alpha=config.alpha,
+                asking=config.asking,
+                limit=self.context.generation.settings.judge_timeout,
+                origin=key,
+            )
+        if any(answer.state == "unscored" for given in found.answers.values() for answer in given):
+            self.context.answers.rename()
+        return found
 
     async def _measured(
         self, metric: ItemMetric, facts: Sequence[Fact], judged: PanelJudgement | None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scenewright.agents.panel.cascade import pooled, replay_cascade
 from scenewright.agents.panel.panel import Panel, ballots
 from scenewright.config.profiles import CascadeSpec
-from scenewright.core.facts import FACT_KINDS, Answer, Fact, FactKind
+from scenewright.core.facts import Answer, Fact, FactKind, reported_kinds
 from scenewright.core.questions import NO_RELATION
 from scenewright.core.version import VERSION
 from scenewright.evals.judge_reports.judge_card import (
@@ -236,7 +236,8 @@ class Grading:
     ) -> tuple[Quality, dict[FactKind, Quality]]:
         """Of all facts, and of each kind that occurs; arrays as in :meth:`quality`."""
         every = np.ones(len(self.facts), bool)
-        present: list[FactKind] = [k for k in FACT_KINDS if (self.kinds == k).any()]
+        told = reported_kinds(self.kinds.tolist())
+        present: list[FactKind] = [k for k in told if (self.kinds == k).any()]
         by_kind = {kind: self.quality(votes, said, self.kinds == kind) for kind in present}
         return self.quality(votes, said, every), by_kind
 
@@ -292,7 +293,10 @@ class Grading:
             facts=len(self.facts),
             holds=int(self.truth.sum()),
             groups=dict(sorted(Counter(f.group for f in self.facts if f.group).items())),
-            kinds={kind: int((self.kinds == kind).sum()) for kind in FACT_KINDS},
+            kinds={
+                kind: int((self.kinds == kind).sum())
+                for kind in reported_kinds(self.kinds.tolist())
+            },
             seed=self.seed,
             cards=cards,
             panel=panel,

@@ -30,6 +30,7 @@ from scenewright.core.questions import NO_RELATION
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
 from scenewright.evals.runner.progress import side_by_side
 from scenewright.providers import AnswerStore, ask
+from scenewright.providers.sdk_clients import paid_by
 from scenewright.providers.versions import mixture_text
 
 Form = Literal["plain", "order", "turn", "paraphrase"]
@@ -69,8 +70,9 @@ def variants_of(
     relationship" and k − 1 ``turns`` of them all; a yes/no question has two wordings of its
     options; ``paraphrases`` (0–2) of either follow. Deterministic.
     """
-    # A report is about these questions: none is asked once more by class label.
-    fact = fact.model_copy(update={"by_label": ""})
+    # A report is about these questions: none is asked once more by class label, or
+    # together with others.
+    fact = fact.model_copy(update={"by_label": "", "counting": None})
     found = [Variant("plain", fact)]
     if orders:
         found += [Variant("order", ordered) for ordered in _orders(fact)]
@@ -267,11 +269,12 @@ async def run_judges(
             await hear(judge, kept)
 
     pairs = list(zip(judges, found, strict=True))
-    async with asyncio.TaskGroup() as group:
-        group.create_task(in_turn([pair for pair in pairs if pair[0].caps.local]))
-        for pair in pairs:
-            if not pair[0].caps.local:
-                group.create_task(hear(*pair))
+    with paid_by(store):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(in_turn([pair for pair in pairs if pair[0].caps.local]))
+            for pair in pairs:
+                if not pair[0].caps.local:
+                    group.create_task(hear(*pair))
     return found
 
 

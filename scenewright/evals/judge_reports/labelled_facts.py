@@ -16,7 +16,7 @@ from typing import cast
 from PIL import Image
 
 from scenewright.agents.judges.replay import LIST_SEPARATOR, Row, Table, TableError, read_table
-from scenewright.core.facts import FACT_KINDS, Fact, FactError, FactKind
+from scenewright.core.facts import FACT_KINDS, STATED_KINDS, Fact, FactError, FactKind
 from scenewright.core.images import load_image
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
@@ -29,6 +29,8 @@ COLUMNS = (
 )
 """The columns of a table of labels; see :func:`read_labels`."""
 
+KINDS: tuple[FactKind, ...] = (*STATED_KINDS, "wish")
+"""Kinds that a label may have."""
 _TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _YES_NO = ("yes", "no")
 
@@ -71,7 +73,8 @@ def read_labels(path: str | Path) -> tuple[LabelledFact, ...]:
       option that says that the fact holds (default yes), or else
     - ``subject`` alone for "is there one?", with ``value`` (and ``key``) for an attribute, with
       ``predicate`` and ``target`` for a relation: then scenewright words the question;
-    - ``kind`` (object, attribute, relation; default by what is given, object for a question),
+    - ``kind`` (object, attribute, relation, and with a question count, text or wish; default by
+      what is given, object for a question),
       ``group`` (``absent`` marks a false premise) and ``fact_id``, all optional.
 
     Raises ``LabelError`` for a file that cannot be read, lost columns, and with the line or row
@@ -128,8 +131,8 @@ def _labelled(table: Table, row: Row, pictures: dict[str, Picture]) -> LabelledF
     if holds is None:
         raise LabelError(f"holds is {row['holds']!r}: write 1 or 0")
     kind = row["kind"].lower()
-    if kind and kind not in FACT_KINDS:
-        raise LabelError(f"the kind is {kind!r}: use one of {', '.join(FACT_KINDS)}")
+    if kind and kind not in KINDS:
+        raise LabelError(f"the kind is {kind!r}: use one of {', '.join(KINDS)}")
     fact = _asked(row, kind) if row["question"] else _worded(row, kind)
     expected = row["expected"] or fact.expected
     options = tuple(part.strip() for part in row["options"].split(LIST_SEPARATOR) if part.strip())
@@ -172,6 +175,8 @@ def _worded(row: Row, kind: str) -> Fact:
     if value and predicate:
         raise LabelError("it has a value and a predicate: give an attribute or a relation")
     given = "relation" if predicate else "attribute" if value else "object"
+    if kind and kind not in FACT_KINDS:
+        raise LabelError(f"a fact of the kind {kind} needs its question: write it in that column")
     if kind and kind != given:
         raise LabelError(f"the kind is {kind}, but what is given makes it an {given} fact")
     # The key is for people only; the question says the value.

@@ -77,7 +77,8 @@ class SGScore:
         """Return SGScore, with the recalls and the share of all facts as parts.
 
         Unscored without judges, or if no object or no relation could be judged; the known parts
-        stay. The recalls leave out single facts that could not be judged.
+        stay. The recalls leave out single facts that could not be judged. Of what was said beside
+        the graph ``further`` (numbers, exclusions, texts) and ``wishes`` are parts where asked.
         """
         card = sample.card
         if card is None:
@@ -93,6 +94,8 @@ class SGScore:
                 "relations": card.relations.value,
                 "fact_recall": card.fact_recall,
                 "expected_recall": card.expected_recall,
+                **({"further": card.further.value} if card.further.total else {}),
+                **({"wishes": card.wishes.value} if card.wishes.total else {}),
             },
             reason=_reason(card) if value is None or card.unscored else "",
             unscored=card.unscored,

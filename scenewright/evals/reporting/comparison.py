@@ -1,9 +1,15 @@
-"""Paired comparisons of arms, with corrections for the number of comparisons."""
+"""Paired comparisons of arms, with corrections for the number of comparisons.
+
+The main comparison is tested first and alone: the differences over all items in the score that
+leads are a family of their own. All others are a second family, and one of a class of items counts
+only if that of the same score over all items does (hierarchical testing; Dmitrienko, Tamhane &
+Bretz 2009, ch. 5). So classes that are looked at besides take nothing from the main result.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -288,7 +294,7 @@ class Difference(BaseModel):
     """Mean of the second."""
     result: Paired
     p_holm: float | None = None
-    """Corrected by Holm over all differences of the table."""
+    """Corrected by Holm over its family; of a class at least that over all items."""
     p_bh: float | None = None
     """Corrected by Benjamini and Hochberg over all differences of the table."""
     left_out: dict[str, int] = Field(default_factory=dict)
@@ -313,11 +319,17 @@ class Difference(BaseModel):
         """Return the column of scores."""
         return Column(self.metric, self.part, self.panel)
 
-    def contrast(self, tests: int, panels: int = 1) -> Contrast:
+    @property
+    def whole(self) -> tuple[str, str, Column]:
+        """Return what it shares with the difference over all items alone."""
+        return self.before, self.after, self.column
+
+    def contrast(self, tests: int, panels: int = 1, *, gated: bool = False) -> Contrast:
         """Return the difference for sentences.
 
         ``tests``: all differences that p is corrected for; with several ``panels`` the panel is
-        named. Scores that are not between 0 and 1 matter from the same share of their size on.
+        named; ``gated``: as of :class:`Contrast`. Scores that are not between 0 and 1 matter from
+        the same share of their size on.
         """
         found = self.result
         size = max(abs(self.score_before or 0.0), abs(self.score_after or 0.0))
@@ -331,6 +343,7 @@ class Difference(BaseModel):
             margin=MARGIN * max(1.0, size),
             significant=None if self.p_holm is None else self.significant,
             tests=tests,
+            gated=gated,
         )
 
 
@@ -340,7 +353,7 @@ class Comparison(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     differences: tuple[Difference, ...]
-    """All of them; they are one family for the corrections."""
+    """All of them."""
     warnings: tuple[str, ...] = ()
     """Differences between the evaluations."""
     notes: tuple[str, ...] = ()
@@ -360,8 +373,15 @@ class Comparison(BaseModel):
     @property
     def leading(self) -> tuple[Difference, ...]:
         """Return the differences over all items in the score that leads."""
-        (column,) = main_columns([each.column for each in self.differences])[:1]
-        return tuple(d for d in self.differences if d.column == column and not d.scope)
+        return tuple(filter(_leads(self.differences), self.differences))
+
+    @property
+    def correction(self) -> str:
+        """Return what p-values are corrected for, in words."""
+        first, rest = len(self.leading), len(self.differences) - len(self.leading)
+        main = "the main difference alone" if first == 1 else f"the {first} main differences"
+        then = f", then for the other {rest}" if rest else ""
+        return f"Holm corrects for {main}{then}; Benjamini and Hochberg for all"
 
     @property
     def answer(self) -> PlainAnswer:
@@ -370,7 +390,15 @@ class Comparison(BaseModel):
 
     def contrast(self, difference: Difference) -> Contrast:
         """Return one of the differences for sentences."""
-        return difference.contrast(len(self.differences), self.panels)
+        leading = self.leading
+        first = difference in leading
+        tests = len(leading) if first else len(self.differences) - len(leading)
+        gated = bool(difference.scope) and any(
+            d.whole == difference.whole and d.p_holm is not None and not d.significant
+            for d in self.differences
+            if not d.scope
+        )
+        return difference.contrast(tests, self.panels, gated=gated)
 
 
 def compare(
@@ -429,16 +457,31 @@ def compare(
     )
 
 
+def _leads(differences: Sequence[Difference]) -> Callable[[Difference], bool]:
+    """Return whether one of ``differences`` is over all items, in the score that leads."""
+    (column,) = main_columns([each.column for each in differences])[:1]
+    return lambda each: each.column == column and not each.scope
+
+
 def corrected(differences: Sequence[Difference]) -> list[Difference]:
-    """Return ``differences`` with corrected p-values over all of them."""
-    tested = [at for at, each in enumerate(differences) if each.result.p is not None]
-    p = np.array([differences[at].result.p for at in tested], np.float64)
-    strict, loose = holm(p), benjamini_hochberg(p)
-    result = list(differences)
-    for number, at in enumerate(tested):
-        both = {"p_holm": float(strict[number]), "p_bh": float(loose[number])}
-        result[at] = result[at].model_copy(update=both)
-    return result
+    """Return ``differences`` with corrected p-values; see the module."""
+    leads = _leads(differences)
+    tested = {at: each for at, each in enumerate(differences) if each.result.p is not None}
+    p = {at: float(each.result.p or 0.0) for at, each in tested.items()}
+    strict: dict[int, float] = {}
+    for first in (True, False):
+        family = [at for at, each in tested.items() if leads(each) is first]
+        strict |= zip(family, holm([p[at] for at in family]).tolist(), strict=True)
+    loose = dict(zip(p, benjamini_hochberg([*p.values()]).tolist(), strict=True))
+    whole = {each.whole: strict[at] for at, each in tested.items() if not each.scope}
+    return [
+        each.model_copy(
+            update={"p_holm": max(strict[at], whole.get(each.whole, 0.0)), "p_bh": loose[at]}
+        )
+        if at in tested
+        else each
+        for at, each in enumerate(differences)
+    ]
 
 
 def _columns(

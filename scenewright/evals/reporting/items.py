@@ -18,14 +18,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import IntFlag
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 
-from scenewright.core.facts import Fact
+from scenewright.core.facts import Fact, FactKind
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting.score_matrix import FACETS, Column, ScoreMatrix, batches, in_order
@@ -152,7 +152,9 @@ class Flag(IntFlag):
     MISSING = 128
     """There is nothing: not drawn, or not judged by this panel."""
     HOLDS = 256
-    """Every fact holds."""
+    """Every fact holds; a wish that no judge answered does not count."""
+    BESIDE = 512
+    """A number, an exclusion, a text or a wish does not hold."""
 
 
 MEANINGS: Mapping[Flag, str] = {
@@ -165,8 +167,14 @@ MEANINGS: Mapping[Flag, str] = {
     Flag.FAILED: "drawing failed",
     Flag.MISSING: "not drawn or not judged",
     Flag.HOLDS: "every fact holds",
+    Flag.BESIDE: "a number, text or wish does not hold",
 }
-_OF_KIND = {"object": Flag.OBJECT, "attribute": Flag.ATTRIBUTE, "relation": Flag.RELATION}
+_OF_KIND = {
+    "object": Flag.OBJECT,
+    "attribute": Flag.ATTRIBUTE,
+    "relation": Flag.RELATION,
+    **dict.fromkeys(("count", "text", "wish"), Flag.BESIDE),
+}
 
 
 def flags_of(verdicts: Iterable[Mapping[str, Any]], failed: bool) -> Flag:
@@ -176,6 +184,8 @@ def flags_of(verdicts: Iterable[Mapping[str, Any]], failed: bool) -> Flag:
     found, states = Flag(0), []
     for row in verdicts:
         state = row["state"]
+        if state == "unscored" and row["kind"] == "wish":
+            continue
         states.append(state)
         if state == "no":
             found |= _OF_KIND.get(row["kind"], Flag(0))
@@ -203,7 +213,9 @@ def label_of(fact: Fact | None, row: Mapping[str, Any], names: Mapping[str, str]
         return f"object: {names.get(fact.subject, fact.statement)}"
     if kind == "attribute":
         return f"attribute: {fact.value or fact.statement}"
-    return f"relation: {fact.predicate or fact.statement}"
+    if kind == "relation":
+        return f"relation: {fact.predicate or fact.statement}"
+    return f"{kind}: {fact.statement}"
 
 
 PAPER_TOKENS_IN = 940
@@ -383,7 +395,8 @@ class Maker:
         flags, failing, thumbs, arms = [], [], [], []
         for arm in self.arms:
             rounds = sorted(drawn.get(arm, []), key=lambda row: row["round"] or 0)
-            self.tally.draw(arm, rounds)
+            if rounds or not item.get("reading"):
+                self.tally.draw(arm, rounds)
             kept = next((row for row in rounds if row["kept"]), None)
             number = _judged_round(rounds, kept)
             failed = kept is None and any(row["state"] == "failed" for row in rounds)
@@ -470,7 +483,7 @@ def _facts(text: str | None, verdicts: Sequence[Row]) -> list[Fact]:
         found = []
     known = {fact.id for fact in found}
     for row in verdicts:
-        if row["fact"] in known or row["kind"] not in ("object", "attribute", "relation"):
+        if row["fact"] in known or row["kind"] not in get_args(FactKind):
             continue
         known.add(row["fact"])
         found.append(

@@ -42,6 +42,7 @@ from scenewright.evals.reporting.pages import (
     building,
     render,
 )
+from scenewright.evals.reporting.readings import Readings
 from scenewright.evals.reporting.score_matrix import (
     Facet,
     ScoreMatrix,
@@ -229,19 +230,21 @@ def answer_of(results: Results, resamples: int = PAIRED_RESAMPLES) -> PlainAnswe
     """
     score_matrix = load_score_matrix(results)
     comparison = _compared(results, about(results), score_matrix, resamples)
-    return _answer(score_matrix, comparison, _grids(results, score_matrix, comparison))
+    grids = _grids(results, score_matrix, comparison)
+    return _answer(score_matrix, comparison, grids, Readings.of(results))
 
 
 def _answer(
-    score_matrix: ScoreMatrix, comparison: Comparison | None, grids: Grids
+    score_matrix: ScoreMatrix, comparison: Comparison | None, grids: Grids, readings: Readings
 ) -> PlainAnswer | None:
-    """Return which arm is the best or, of a single arm, how good it is."""
-    if comparison is not None:
-        return comparison.answer
-    for column in main_columns(score_matrix.columns()):
+    """Return which arm is the best or, of a single arm, how good it is, and what is left out."""
+    answer = None if comparison is None else comparison.answer
+    for column in main_columns(score_matrix.columns()) if answer is None else ():
         for way, figure in zip(score_matrix.ways, grids.figures(column), strict=True):
-            return level_answer(way, figure, shown_name(column.metric), n=figure.n)
-    return None
+            answer = answer or level_answer(way, figure, shown_name(column.metric), n=figure.n)
+    if answer is None or not readings.sentence:
+        return answer
+    return answer.model_copy(update={"sentence": f"{answer.sentence} {readings.sentence}"})
 
 
 def _grids(results: Results, score_matrix: ScoreMatrix, comparison: Comparison | None) -> Grids:
@@ -336,7 +339,8 @@ def _pages(
 ) -> PlainAnswer | None:
     """Write the pages, plots and tables; return the sentence that leads them."""
     grids = _grids(results, score_matrix, comparison)
-    answer = _answer(score_matrix, comparison, grids)
+    readings = Readings.of(results)
+    answer = _answer(score_matrix, comparison, grids, readings)
     plots, notes = plots_of(grids)
     # A single arm has nothing beside it in the first plot.
     first = 1 if len(score_matrix.ways) == 1 and len(plots) > 1 else 0
@@ -357,7 +361,7 @@ def _pages(
         matrix=score_matrix,
         tally=tally,
         lost=lost,
-        lacking=lacking(said, score_matrix, tally),
+        lacking={**lacking(said, score_matrix, tally), "readings": readings.lines},
         grids=score_grids(grids),
         blind=blind_of(results),
         worst=worst(score_matrix, labels, panels[0]) if panels else [],

@@ -158,7 +158,7 @@ class EvalConfig(DrawingConfig):
     """Metrics; a bare name is a metric with its defaults."""
     protocol: Protocol = "scene-bench"
     """How facts are asked: as in the paper (strict), or ``grounded`` (house)."""
-    side_by_side: bool = True
+    side_by_side: bool = False
     """Whether the panels also score every scene by the other protocol, in rows whose panel is
     ``NAME:PROTOCOL``, so that strict and house scores can be compared. A question of both protocols
     is asked once. A set's own questions have no protocol."""
@@ -175,6 +175,9 @@ class EvalConfig(DrawingConfig):
     an accelerator idle, but a picture is then the same only up to rounding."""
     allow_loop_judges: bool = False
     """Whether a panel may hold judges that steered a loop, which makes its scores too good."""
+    include_doubtful: bool = Field(default=False, exclude_if=lambda told: not told)
+    """Whether items whose prompt could be read in another way are drawn and scored like others;
+    without it, what rests on their scene is unscored as a doubtful reading."""
     sentinels: float = Field(default=0.05, ge=0.0, le=1.0)
     """Sentinel questions for each question to a judge behind an API, to notice a model that is
     exchanged under its old name; 0 asks none. Judges on this machine are never asked any."""

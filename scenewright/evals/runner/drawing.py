@@ -172,7 +172,7 @@ async def _drawn(
     Arms that begin alike share it: what another arm or run has paid for costs this one nothing.
     """
     seed = arm.item_seed(item.id)
-    with metered() as spent, identified(f"{key}:compose"):
+    with metered() as spent, identified("compose"):
         told = await _words(item, arm, generator.composer, seed)
     profile = arm.profile
     boxes: tuple[Box, ...] = ()
@@ -191,7 +191,7 @@ async def _drawn(
     named = request.key(generator.backend.fingerprint)
     found = await asyncio.to_thread(generation.images.recall, named)
     if found is None:
-        with identified(f"{key}:draw"):
+        with identified("draw"):
             made = await generator.backend.generate(request, generation.images.get)
         name = await asyncio.to_thread(generation.images.put, made.image)
         cost: dict[str, Any] = {"seconds": made.seconds, "usd": made.usd, "origin": key}

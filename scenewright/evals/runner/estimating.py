@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from scenewright.agents.chat.language_replies import name_of
@@ -35,10 +36,11 @@ from scenewright.evals.runner.dataset_predicates import (
     Predicates,
     dataset_predicates,
 )
-from scenewright.evals.runner.forecast import CostForecast, CostLine, expected_of
+from scenewright.evals.runner.forecast import CostForecast, CostLine
 from scenewright.evals.runner.judging import (
     base_of,
     facts_to_ask,
+    is_drawn,
     predicates_for,
     text_of,
 )
@@ -47,6 +49,7 @@ from scenewright.evals.runner.sentinels import askable, is_watched, sentinel_pic
 from scenewright.evals.store.journal import Journal
 from scenewright.evals.store.manifest import read_manifest
 from scenewright.evals.store.results import JOURNAL, MANIFEST
+from scenewright.graphs.limits import expected_of
 from scenewright.providers import fact_digest
 from scenewright.providers.usage import ExpectedUsage
 from scenewright.runs.coverage import facts_outside
@@ -189,15 +192,18 @@ async def estimate(
     work = _Work(eval_models, config, sample, count, own)
     lines = await asyncio.to_thread(lambda: [*work.models(), *work.judges()])
     lines += await work.metrics()
-    least, most = _pictures(eval_models.arms)
-    looked = _looked_at(eval_models.arms, config.judge_rounds == "all")
-    panels = count * len(eval_models.judge_panels)
+    pictures, looked = np.zeros(2), np.zeros(2)
+    for arm in eval_models.arms:
+        drawn = len(work.drawn(arm)) * work.share
+        pictures += drawn * np.array(_pictures([arm]))
+        looked += drawn * np.array(_looked_at([arm], config.judge_rounds == "all"))
+    (least, most), looks = pictures.round(), looked.round() * len(eval_models.judge_panels)
     return Estimate(
         items=count,
         arms=len(eval_models.arms),
-        pictures=(least * count, most * count),
+        pictures=(int(least), int(most)),
         facts=round(sum(work.facts)),
-        looks=(looked[0] * panels, looked[1] * panels),
+        looks=(int(looks[0]), int(looks[1])),
         costs=CostForecast.of(lines),
         done=min(done, count),
         left_out=dict(items.left_out),
@@ -251,6 +257,11 @@ class _Work:
         self._every = config.judge_rounds == "all"
         self._known: dict[tuple[str, tuple[int, int] | None, bool], ExpectedUsage] = {}
 
+    def drawn(self, arm: Arm) -> list[Item]:
+        """Return the items of the sample that have a picture in ``arm``."""
+        metrics = self._models.metrics
+        return [one for one in self._sample if is_drawn(one, arm, self._config, metrics)]
+
     def _further(self, item: Item, first: Sequence[Fact]) -> tuple[Fact, ...]:
         if self._config.other_protocol is None:
             return ()
@@ -275,18 +286,19 @@ class _Work:
             if generator is None:
                 continue
             pictures = _pictures([arm])[1]
+            items = self.drawn(arm)
             composer: Any = generator.composer
             if getattr(composer, "expected", None) is not None and arm.spec.text == "scene":
-                scenes = (item.scene for item in self._sample if item.scene is not None)
+                scenes = (item.scene for item in items if item.scene is not None)
                 # Each picture of a loop has a prompt of its own.
                 said = self._all(map(composer.expected, scenes))
                 yield CostLine.of(name_of(composer.chat), "words", said, pictures)
             expected: Any = getattr(generator.backend, "expected", lambda text: ExpectedUsage())
-            drawn = self._all(expected(text_of(item)) for item in self._sample)
+            drawn = self._all(expected(text_of(item)) for item in items)
             yield CostLine.of(generator.backend.id, "draws", drawn, pictures)
             if arm.loops and arm.profile.strategy == DIRECTOR and arm.profile.chat is not None:
                 # It decides itself how often it calls: neither its calls nor their price are known.
-                once = ExpectedUsage(round(len(self._sample) * self.share), usd=None)
+                once = ExpectedUsage(round(len(items) * self.share), usd=None)
                 yield CostLine.of(arm.profile.chat, "directs", once)
 
     def judges(self) -> Iterator[CostLine]:

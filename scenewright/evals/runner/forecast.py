@@ -7,7 +7,8 @@ forecast. A model on this machine costs nothing; an unknown price is named and n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,17 +19,16 @@ from scenewright.config.profiles import (
     DIRECTOR,
     JUDGE_KINDS,
     LOCAL_BACKEND,
-    Asking,
     SettingsError,
     split_judge,
 )
 from scenewright.config.settings import Settings, reports_itself, settings_with
-from scenewright.core.facts import Fact
 from scenewright.core.formats import dump_scene
-from scenewright.core.ports.judge import JudgeCaps
+from scenewright.graphs.limits import expected_of
 from scenewright.graphs.strategies.tournament import Tournament
 from scenewright.providers.usage import ExpectedUsage
 from scenewright.runs.model_factory.profiles import backend_of, composer_of, judge_of, limits_of
+from scenewright.runs.reading import parser_of
 
 if TYPE_CHECKING:
     from scenewright.graphs.state import LoopOptions
@@ -176,33 +176,6 @@ class DayLimit:
         )
 
 
-def expected_of(
-    judge: Any, size: tuple[int, int], facts: Sequence[Fact], asking: Asking
-) -> ExpectedUsage:
-    """Return the most usage of asking a judge the ``facts`` of a picture of ``size`` pixels.
-
-    It is empty for a judge without estimates. Asked in waves, the picture is sent again for what
-    depends on its objects, unless the judge is asked all at once, and for the relations that may be
-    asked once more by class label.
-    """
-    expected = getattr(judge, "expected", None)
-    total = ExpectedUsage()
-    if expected is None or not facts:
-        return total
-    again = [again for f in facts if (again := f.asked_by_label) is not None]
-    caps: JudgeCaps | None = getattr(judge, "caps", None)
-    if caps is not None and caps.at_once:
-        waves = [[*facts, *again]]
-    elif asking == "together":
-        waves = [list(facts), again]
-    else:
-        waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents], again]
-    for wave in waves:
-        if wave:
-            total = total + expected(size, wave)
-    return total
-
-
 def forecast_run(plan: RunPlan) -> CostForecast:
     """Return the expected usage of the models behind accounts in a run: one round, or all of them.
 
@@ -220,11 +193,17 @@ def forecast_run(plan: RunPlan) -> CostForecast:
         features = backend.features
         size = options.width or features.default_size[0], options.height or features.default_size[1]
         if (expected := getattr(backend, "expected", None)) is not None:
-            words = dump_scene(plan.scene, "triplets")
+            words = dump_scene(plan.scene.graph, "triplets")
             shown = min(2, features.references) if pictures > 1 else 0
             once, later = expected(words), expected(words, shown)
             lines.append(CostLine(backend.id, "draws", once, once + later * (pictures - 1)))
     chat = profile.chat
+    if plan.unread is not None:
+        # Without its key it does not read, and the rules do.
+        with suppress(SettingsError):
+            expected = parser_of(profile, plan.settings).expected(plan.unread.text)
+            # A reply that cannot be is sent back once.
+            lines.append(CostLine.of(str(chat), "reads", expected, 2))
     if chat is not None and split_judge(chat)[0] not in CHAT_KINDS:
         if profile.composer in CHAT_COMPOSERS:
             composer: Any = composer_of(profile, plan.settings)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from scenewright.core.error_text import error_text
 from scenewright.core.facts import Fact
-from scenewright.evals.datasets.base import Item
+from scenewright.evals.datasets.base import DOUBTS, NO_SCENE, Item
 from scenewright.evals.errors import EvalError
-from scenewright.evals.metrics.base import MetricScore, Sample
+from scenewright.evals.metrics.base import ItemMetric, MetricScore, Sample
 from scenewright.evals.runner.backends import kept
 from scenewright.evals.runner.config import Arm, EvalConfig, digest
 from scenewright.evals.runner.drawing import (
@@ -30,21 +31,28 @@ from scenewright.evals.runner.judging import (
     answers_digest,
     asked_in,
     facts_to_ask,
+    is_drawn,
     judge_key,
     judged,
     predicates_for,
     protocol_of,
+    rests_on_reading,
     sample_of,
     score_key,
     score_rows,
     scored,
     text_of,
+    withheld,
 )
 from scenewright.evals.runner.model_setup import EvalModels
 from scenewright.evals.runner.sentinels import SentinelReply, Sentinels
 from scenewright.evals.runner.served_versions import VersionGate
 from scenewright.evals.store.journal import Unit, Units, as_text
 from scenewright.providers import Answers
+from scenewright.providers.sdk_clients import identified
+
+_TRIES = "tries"
+"""Fact of a failed unit: how often it was tried in vain before."""
 
 
 class UnitWork:
@@ -77,9 +85,28 @@ class UnitWork:
         unit = self._units.get(key)
         return None if unit is not None and self._retry and unit.state != "done" else unit
 
+    def _tries(self, key: str) -> int:
+        """Return how often the unit of ``key`` was tried in vain."""
+        before = self._units.get(key)
+        return 0 if before is None or before.state == "done" else 1 + before.facts.get(_TRIES, 0)
+
+    def _step(self, key: str) -> AbstractContextManager[None]:
+        """Return the scope of requests of the unit ``key``.
+
+        Another try is another step: a reply of no use would come again under its key.
+        """
+        tries = self._tries(key)
+        return identified(f"{key}:{tries}" if tries else key)
+
+    def _keep(self, unit: Unit) -> None:
+        """Keep a new unit that may fail."""
+        if unit.state != "done" and (tries := self._tries(unit.key)):
+            unit = replace(unit, facts={**unit.facts, _TRIES: tries})
+        self._units.put([unit])
+
     def _ended(self, unit: Unit) -> Unit:
         """Keep a new unit, and count what it took."""
-        self._units.put([unit])
+        self._keep(unit)
         took = [row for table in ("rounds", "answers") for row in unit.rows.get(table, ())]
         took += [unit.facts["spent"]] if "spent" in unit.facts else []
         self._tell(
@@ -171,31 +198,41 @@ class ItemWork(UnitWork):
             "scene": "" if scene is None else scene.canonical_json(),
             "facts": as_text([fact.model_dump(mode="json") for fact in facts]),
         }
+        if item.reading_problem:
+            why = item.meta.get(NO_SCENE) or item.meta[DOUBTS]
+            row |= {"reading": item.reading_problem, "doubts": why}
         return Unit(digest("item", row), "item", rows={"items": [row]})
 
     async def _cell(self, item: Item, arm: Arm, facts: Sequence[Fact]) -> list[str]:
         """Draw, judge and score one item in one arm; the keys of its units."""
+        why = withheld(item, self._config)
+        if not is_drawn(item, arm, self._config, self._models.metrics):
+            key = digest("not read", why, item.id, arm.name)
+            return self._unscored(item, arm, key, why, self._models.of_pictures)
         drawn = await self._drawn(item, arm)
         keys = [drawn.key]
         if drawn.state == "failed":
-            return keys + self._unscored(item, arm, drawn, facts)
+            reason = f"the drawing failed: {drawn.reason}"
+            return keys + self._unscored(item, arm, drawn.key, reason, self._models.of_pictures)
+        apart = [one for one in self._models.of_pictures if why and rests_on_reading(one, item)]
+        if apart:
+            keys += self._unscored(item, arm, drawn.key, why, apart)
+        metrics = [one for one in self._models.of_pictures if one not in apart]
         for picture in kept_of(drawn.facts, self._config.judge_rounds == "all"):
-            keys += await self._looked_at(item, arm, drawn, picture, facts)
+            keys += await self._looked_at(item, arm, drawn, picture, facts, metrics)
         return keys
 
-    def _unscored(self, item: Item, arm: Arm, drawn: Unit, facts: Sequence[Fact]) -> list[str]:
-        """Keep all scores that a failed drawing prevents as unscored, and return their keys."""
+    def _unscored(
+        self, item: Item, arm: Arm, based_on: str, reason: str, metrics: Sequence[ItemMetric]
+    ) -> list[str]:
+        """Keep the scores of ``metrics`` as unscored for ``reason``, and return their keys."""
         base = {**arm.columns(item.id), "round": 0, "image": ""}
-        lost = MetricScore(value=None, reason=f"the drawing failed: {drawn.reason}"[:500])
+        lost = MetricScore(value=None, reason=reason[:500])
+        read = withheld(item, self._config)
+        asking = [one for one in self._models.judge_panels if read or self._asked(item, one)]
         units = []
-        for metric in self._models.of_pictures:
-            judges = "judges" in metric.needs and facts
-            asking = [
-                judge_panel
-                for judge_panel in self._models.judge_panels
-                if self._asked(item, judge_panel)
-            ]
-            for judge_panel in asking if judges else [None]:
+        for metric in metrics:
+            for judge_panel in asking if "judges" in metric.needs and asking else [None]:
                 of = (
                     {"panel": "", "protocol": ""}
                     if judge_panel is None
@@ -203,7 +240,7 @@ class ItemWork(UnitWork):
                 )
                 rows = score_rows(lost, metric.name, metric.version, base | of)
                 panel = of["panel"]
-                key = digest(SCORE, drawn.key, "failed", metric.name, metric.version, panel)
+                key = digest(SCORE, based_on, "failed", metric.name, metric.version, panel)
                 units.append(Unit(key, SCORE, "unscored", lost.reason, rows))
         self._units.put(units)
         self._tell(unscored=len(units))
@@ -222,7 +259,8 @@ class ItemWork(UnitWork):
             return unit
         try:
             async with asyncio.timeout(self._config.timeout) as limit:
-                unit = await draw(key, item, arm, generator, self._generation)
+                with self._step(key):
+                    unit = await draw(key, item, arm, generator, self._generation)
         except TimeoutError as error:
             late = f"no picture within {self._config.timeout:g} s"
             reason = late if limit.expired() else error_text(error)
@@ -235,7 +273,13 @@ class ItemWork(UnitWork):
         return unit
 
     async def _looked_at(
-        self, item: Item, arm: Arm, drawn: Unit, picture: tuple[int, str], facts: Sequence[Fact]
+        self,
+        item: Item,
+        arm: Arm,
+        drawn: Unit,
+        picture: tuple[int, str],
+        facts: Sequence[Fact],
+        metrics: Sequence[ItemMetric],
     ) -> list[str]:
         round, image = picture
         keys: list[str] = []
@@ -254,7 +298,7 @@ class ItemWork(UnitWork):
                 keys.append(key)
         # Cards and answers are read back from rows: once, however many metrics need them.
         samples: dict[str, Sample] = {}
-        for metric in self._models.of_pictures:
+        for metric in metrics:
             for look in looks if "judges" in metric.needs and looks else [None]:
                 of = drawn.key if look is None else look.key
                 based = drawn.key if look is None else answers_digest(look)
@@ -272,15 +316,16 @@ class ItemWork(UnitWork):
                             known,
                         )
                     failed = look is not None and look.state == "failed"
-                    unit = await scored(
-                        key,
-                        metric,
-                        samples[based],
-                        {**base, **panels.get(of, {"panel": "", "protocol": ""})},
-                        lacking=f"the judging failed: {look.reason}" if look and failed else "",
-                        look="" if look is None else look.key,
-                    )
-                    self._units.put([unit])
+                    with self._step(key):
+                        unit = await scored(
+                            key,
+                            metric,
+                            samples[based],
+                            {**base, **panels.get(of, {"panel": "", "protocol": ""})},
+                            lacking=f"the judging failed: {look.reason}" if look and failed else "",
+                            look="" if look is None else look.key,
+                        )
+                    self._keep(unit)
                     self._tell(unscored=int(unit.state == "unscored"))
                 keys.append(key)
         return keys
@@ -305,19 +350,20 @@ class ItemWork(UnitWork):
         unit = self._known(key)
         if unit is None:
             try:
-                unit = await judged(
-                    key,
-                    item,
-                    arm,
-                    judge_panel,
-                    picture,
-                    facts,
-                    dropped=dropped,
-                    images=self._generation.images,
-                    answers=self._answers,
-                    config=self._config,
-                    limit=self._generation.settings.judge_timeout,
-                )
+                with self._step(key):
+                    unit = await judged(
+                        key,
+                        item,
+                        arm,
+                        judge_panel,
+                        picture,
+                        facts,
+                        dropped=dropped,
+                        images=self._generation.images,
+                        answers=self._answers,
+                        config=self._config,
+                        limit=self._generation.settings.judge_timeout,
+                    )
             except Exception as error:
                 unit = Unit(key, JUDGE, "failed", error_text(error))
             unit = replace(unit, facts={**unit.facts, "panel": judge_panel.name})

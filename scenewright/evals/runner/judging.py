@@ -20,14 +20,14 @@ from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
 from scenewright.config import OnModelChange
 from scenewright.config.profiles import Asking
 from scenewright.core.error_text import error_text
-from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
+from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict, is_wish
 from scenewright.core.images import ImageStore, load_image
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.predicate_statistics import BUILT_IN, DEFAULT
 from scenewright.core.questions import Protocol, QuestionForm
 from scenewright.core.scene import SceneGraph
-from scenewright.evals.datasets.base import Item
-from scenewright.evals.metrics.base import ItemMetric, MetricScore, Need, Sample
+from scenewright.evals.datasets.base import DOUBTFUL, Item
+from scenewright.evals.metrics.base import ItemMetric, Metric, MetricScore, Need, Sample
 from scenewright.evals.runner.config import PACKAGE, Arm, EvalConfig, digest
 from scenewright.evals.runner.dataset_predicates import DatasetPredicates, Predicates, mark_of
 from scenewright.evals.runner.served_versions import SERVED, served_by
@@ -41,7 +41,6 @@ from scenewright.evals.store.journal import (
 )
 from scenewright.providers import Answers, ask
 from scenewright.providers.judge_calls import with_costs
-from scenewright.providers.sdk_clients import identified
 from scenewright.providers.versions import served_version, versions_of
 
 _LOOKS = 4
@@ -203,10 +202,9 @@ async def _ask(
     origin: str,
     ahead: Sequence[Fact],
 ) -> tuple[Answer, ...]:
-    with identified(f"{origin}:{judge.id}" if origin else ""):
-        asked = await ask(
-            judge, image, pixels, facts, store=store, limit=limit, origin=origin, ahead=ahead
-        )
+    asked = await ask(
+        judge, image, pixels, facts, store=store, limit=limit, origin=origin, ahead=ahead
+    )
     return asked.answers
 
 
@@ -225,14 +223,37 @@ def facts_to_ask(
 
     The default protocol is the evaluation's. Wrong options come from the predicates of the ``own``
     set. An item's own questions have no protocol: they are asked once, with the evaluation's
-    protocol.
+    protocol. A scene of a doubtful reading has no questions (:func:`withheld`).
     """
     if item.facts:
         return item.facts if protocol in (None, config.protocol) else ()
-    if not item.scene:
+    if not item.scene or withheld(item, config):
         return ()
     form = QuestionForm(protocol or config.protocol, predicates_for(item, config, own))
     return form.facts(item.scene)
+
+
+def withheld(item: Item, config: EvalConfig) -> str:
+    """Return why nothing that rests on the scene of ``item`` is scored; empty if it is."""
+    problem = item.reading_problem
+    return "" if problem == DOUBTFUL and config.include_doubtful else problem
+
+
+def rests_on_reading(metric: Metric, item: Item) -> bool:
+    """Return whether a score of ``item`` depends on the scene that was read of its prompt."""
+    return "scene" in metric.needs or ("judges" in metric.needs and not item.facts)
+
+
+def is_drawn(item: Item, arm: Arm, config: EvalConfig, metrics: Sequence[Metric]) -> bool:
+    """Return whether ``item`` has a picture in ``arm``.
+
+    Of a withheld item none is drawn from its scene, and none that no metric could score.
+    """
+    if not withheld(item, config):
+        return True
+    if arm.spec.source == "draw" and arm.spec.text == "scene":
+        return False
+    return not all(rests_on_reading(metric, item) for metric in metrics)
 
 
 def predicates_for(item: Item, config: EvalConfig, own: DatasetPredicates | None) -> Predicates:
@@ -286,7 +307,9 @@ def judge_key(
     rules = [aggregation, panel.quorum, panel.threshold, known, config.asking, config.alpha]
     rules.append(_DECIDING)
     judges = [(judge.id, judge.fingerprint) for judge in judge_panel.judges]
-    asked = [fact.model_dump(mode="json") for fact in facts]
+    # Judges that do not count are asked as ever.
+    left = None if any(judge.caps.counts for judge in judge_panel.judges) else {"counting"}
+    asked = [fact.model_dump(mode="json", exclude=left) for fact in facts]
     return digest(JUDGE, drawn, round, asked, judge_panel.name, judges, rules)
 
 
@@ -322,14 +345,15 @@ async def judged(
         origin=key,
         on_model_change=config.on_model_change,
     )
-    open_facts = [v for v in found.card.verdicts if v.state == "unscored"]
-    silent = [a for given in found.answers.values() for a in given if a.state == "unscored"]
-    reason = (open_facts or silent or [None])[0]
+    told: list[Answer | Verdict] = [*found.card.verdicts]
+    told += [answer for given in found.answers.values() for answer in given]
+    # Wishes are judged where a judge can: the others are told, and never tried again.
+    lost = [one for one in told if one.state == "unscored" and not is_wish(one.fact_id)]
     return Unit(
         key,
         JUDGE,
-        "unscored" if silent or open_facts else "done",
-        "" if reason is None else reason.reason,
+        "unscored" if lost else "done",
+        lost[0].reason if lost else "",
         _rows(
             item,
             arm,
@@ -534,9 +558,10 @@ def score_rows(
 
 def _lacking(needs: frozenset[Need], sample: Sample) -> str:
     if "judges" in needs and sample.card is None:
-        return "no panel judged the picture"
+        own = bool(sample.item.facts)
+        return (not own and sample.item.reading_problem) or "no panel judged the picture"
     if "scene" in needs and not sample.item.scene:
-        return "the item has no scene"
+        return sample.item.reading_problem or "the item has no scene"
     if "prompt" in needs and not sample.prompt:
         return "the item has neither text nor scene"
     if "original" in needs and sample.original is None:

@@ -176,7 +176,9 @@ async def _generator(
         return found
 
     backend = await asyncio.to_thread(drawn)
-    composer = given.composers.get(arm.backend) or composer_of(profile, settings, room_of(backend))
+    composer = given.composers.get(arm.backend) or composer_of(
+        profile, settings, room_of(backend), languages=backend.features.languages
+    )
     return ImageGenerator(backend, composer, await _judges(steering, settings, given))
 
 

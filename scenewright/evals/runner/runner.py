@@ -66,6 +66,7 @@ from scenewright.evals.store.manifest import (
 )
 from scenewright.evals.store.results import ANSWERS, IMAGES, JOURNAL, SENTINELS, Results
 from scenewright.providers import open_answers
+from scenewright.providers.sdk_clients import paying
 from scenewright.runs.folder import RunFolder
 
 BATCH = 32
@@ -345,9 +346,9 @@ async def run_eval(
         if own is not None:
             loops = [arm.profile.predicates for arm in eval_models.arms if arm.loops]
             await asyncio.to_thread(keep, own, place, loops)
-        write_manifest(place, config, items, eval_models.manifest(), plan, mark=mark)
-        nonce = read_manifest(place)["nonce"]
+        nonce = write_manifest(place, config, items, eval_models.manifest(), plan, mark=mark)
         with (
+            paying(nonce),
             closing(Flusher()) as flusher,
             closing(
                 open_answers(settings.answers, place / ANSWERS, flusher=flusher, payer=nonce)

@@ -49,8 +49,8 @@ from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import load_image
 from scenewright.core.ports.judge import Judge, out_of_vocabulary, unscored
-from scenewright.evals.errors import ModelChangedError
-from scenewright.evals.store.files import SqliteFile
+from scenewright.core.sqlite_file import SqliteFile
+from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.providers import Answers
 from scenewright.providers.judge_calls import checked
 from scenewright.providers.versions import served_name, since_version, time_text, versions_of
@@ -166,7 +166,9 @@ class SentinelFile(SqliteFile):
 
     def __init__(self, path: Path) -> None:
         """Open or make the file. Raises ``EvalError`` if that fails."""
-        super().__init__(path, _SCHEMA, synchronous="NORMAL", kept="what is judged")
+        super().__init__(
+            path, _SCHEMA, synchronous="NORMAL", kept="what is judged", wrong=EvalError
+        )
 
     def put(self, reply: SentinelReply) -> int:
         """Keep ``reply`` and return its number."""

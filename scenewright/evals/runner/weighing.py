@@ -193,6 +193,8 @@ class _Table:
         self._seen.add(look.key)
         answers = _answers(look)
         for fact in facts:
+            if not fact.of_graph:
+                continue
             row = [_said(fact, answers.get(judge, {}).get(fact.id)) for judge in self._judges]
             if not np.isnan(row).all():
                 self._rows.append(row)

@@ -13,11 +13,11 @@ do these two agree?       :func:`agreement_answer`
 what was kept?            :func:`selection_answer`
 ========================  ===========================================================
 
-**Rule of a difference.** *Better* or *worse*: its 95 % interval, as it is shown, excludes 0 and,
-where several differences were tested, its corrected p-value is significant. *No difference*: the
+**Rule of a difference.** *Better* or *worse*: its 95 % interval, as it is shown, excludes 0 and
+its p-value, corrected where several differences were tested, is significant. *No difference*: the
 interval contains 0 and lies within ± the margin, so that a difference of the margin or more is
 ruled out. *Too little data*: the interval contains 0 and is wider than that, there are fewer than
-:data:`FEWEST` items, or only the correction is missed. A wide interval is never called "no
+:data:`FEWEST` items, or only significance is missed. A wide interval is never called "no
 difference".
 """
 
@@ -92,9 +92,11 @@ class Contrast:
     margin: float = MARGIN
     """Difference that would matter, in the unit of the score."""
     significant: bool | None = None
-    """Whether p stays significant after a correction for several tests; None: not corrected."""
+    """Whether p, corrected where there are several tests, is significant; None: not tested."""
     tests: int = 1
     """How many differences the correction is for."""
+    gated: bool = False
+    """Whether it is of a class of items, and the difference over all items is not significant."""
     digits: int = 3
     """Decimal places."""
 
@@ -188,6 +190,10 @@ def _lacking(contrast: Contrast) -> str:
     if found.low is None or found.high is None:
         return ", without an interval"
     if side_of_zero(found, contrast.digits):
+        if contrast.gated:
+            return " counts only where the difference over all items is significant"
+        if contrast.tests == 1:
+            return " is not significant in the test of sign flips"
         return f" is not significant after Holm's correction for {contrast.tests} comparisons"
     half = (found.high - found.low) / 2
     if half <= contrast.margin:

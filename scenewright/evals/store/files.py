@@ -1,4 +1,4 @@
-"""Files of evaluations: checked TOML, parquet files that are whole or absent, SQLite files."""
+"""Files of evaluations: checked TOML, parquet files that are whole or absent."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import asyncio
 import hashlib
 import json
 import re
-import sqlite3
-import threading
 import tomllib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
@@ -156,108 +154,3 @@ class PictureFiles(Generic[T]):
 def hash_name(text: str) -> str:
     """Return ``text`` if it is a hash, else its hash, as the name of a file."""
     return text if _NAME.fullmatch(text) else hashlib.sha256(text.encode()).hexdigest()
-
-
-BUSY_SECONDS = 30.0
-_KEYS = 500
-"""Keys in one statement."""
-
-
-class SqliteFile:
-    """An SQLite file that survives a kill; one process writes at a time.
-
-    It is a context manager that closes the file. Threads may share it.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        schema: str,
-        *,
-        synchronous: Literal["NORMAL", "FULL"],
-        kept: str,
-        wrong: type[EvalError] = EvalError,
-    ) -> None:
-        """Open the file, or make it with ``schema``.
-
-        Args:
-            path: the file.
-            schema: SQL that makes the tables.
-            synchronous: with ``FULL`` not even a power cut takes back what was committed.
-            kept: what stays when the disk refuses, in words for the error message.
-            wrong: error to raise if the file cannot be used.
-        """
-        self.path = path
-        self._kept, self._wrong = kept, wrong
-        self._lock = threading.RLock()
-        with self._errors():
-            self._db = sqlite3.connect(
-                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute(f"PRAGMA synchronous={synchronous}")
-            self._db.executescript(schema)
-
-    def __enter__(self) -> Self:
-        """Return the open file."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the file."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            self._db.close()
-
-    @contextmanager
-    def changing(self) -> Iterator[None]:
-        """Run the block in one transaction, which an error takes back; it may be nested."""
-        with self._lock, self._errors():
-            if self._db.in_transaction:
-                yield
-                return
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-
-    def _put(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Write whole ``rows`` of ``table`` in one transaction, in place of those of their keys."""
-        if rows:
-            values = ", ".join("?" * len(rows[0]))
-            with self.changing():
-                self._db.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({values})", rows)
-
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Return all rows of ``query``."""
-        with self._lock, self._errors():
-            return self._db.execute(query, values).fetchall()
-
-    def _among(self, query: str, values: Sequence[Any], keys: Sequence[str]) -> Iterator[Any]:
-        """Yield the rows of ``query``, whose ``{}`` stands for ``keys``, some keys at a time."""
-        for start in range(0, len(keys), _KEYS):
-            some = keys[start : start + _KEYS]
-            yield from self._rows(query.format(", ".join("?" * len(some))), (*values, *some))
-
-    def _stream(self, query: str, values: Sequence[Any] = (), block: int = 64) -> Iterator[Any]:
-        """Yield the rows of ``query`` with at most ``block`` of them in memory."""
-        with self._errors():
-            found = self._db.execute(query, values)
-            while some := found.fetchmany(block):
-                yield from some
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Turn SQLite's failures into an error with a remedy."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise self._wrong(
-                f"{self.path} cannot be used: {error}. Check that the folder is writable and the "
-                f"disk not full, then run the same again: {self._kept} is kept"
-            ) from error

@@ -22,8 +22,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from scenewright.core.facts import Answer, Verdict
+from scenewright.core.sqlite_file import SqliteFile
 from scenewright.evals.errors import EvalError
-from scenewright.evals.store.files import SqliteFile, drafted
+from scenewright.evals.store.files import drafted
 from scenewright.evals.store.results import SCHEMAS, TABLES, Table
 
 Features = NDArray[np.float32]
@@ -93,7 +94,7 @@ class Journal(SqliteFile):
     def __init__(self, path: Path) -> None:
         """Open or make the file. Raises ``EvalError`` if that fails."""
         # What a power cut takes back is work whose pictures and answers are stored elsewhere.
-        super().__init__(path, _SCHEMA, synchronous="NORMAL", kept="what is done")
+        super().__init__(path, _SCHEMA, synchronous="NORMAL", kept="what is done", wrong=EvalError)
 
     def get(self, key: str) -> Unit | None:
         """Return the unit of ``key`` if it is finished."""

@@ -15,8 +15,8 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from scenewright.core.sqlite_file import SqliteFile
 from scenewright.evals.errors import AnnotationError
-from scenewright.evals.store.files import SqliteFile
 
 _BLOCK = 256
 _SCHEMA = """

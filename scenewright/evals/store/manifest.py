@@ -55,8 +55,8 @@ def write_manifest(
     plan: str,
     *,
     mark: Mapping[str, Any] | None = None,
-) -> None:
-    """Write the manifest of an evaluation that begins or goes on.
+) -> str:
+    """Write the manifest of an evaluation that begins or goes on, and return its nonce.
 
     When it began and its nonce, which names it among all evaluations, are kept.
 
@@ -88,6 +88,7 @@ def write_manifest(
         "finished": None,
     }
     _write(file, content)
+    return str(nonce)
 
 
 def finish_manifest(

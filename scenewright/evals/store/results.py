@@ -49,12 +49,14 @@ Schemas = Mapping[str, pa.Schema]
 """Table → its columns."""
 SCHEMAS: Mapping[str, pa.Schema] = {
     # One row an item. ``scene`` and ``facts`` are JSON; ``original`` is the photo's file.
+    # ``reading`` is "doubtful reading" or "refused prompt" where the scene of a prompt was not read
+    # surely, with ``doubts``; files of earlier versions lack both.
     "items": pa.schema(
         [
             *fields("text", "item dataset prompt"),
             *fields("whole", "objects relations"),
             *fields("real", "complexity"),
-            *fields("text", "level group category original scene facts"),
+            *fields("text", "level group category original scene facts reading doubts"),
         ]
     ),
     # One row a picture of an item and arm, or a failure (``state`` "failed", with ``reason``).

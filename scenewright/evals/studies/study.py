@@ -289,7 +289,6 @@ class Setup(BaseModel):
             on_model_change=self.on_model_change,
             sentinels=self.sentinels,
             # A study compares what it names: it says by itself how it asks.
-            side_by_side=False,
             **fields,
         )
 

@@ -21,6 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from scenewright.core.answers import in_lines
+from scenewright.core.english import article
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.images import ImageStore
 from scenewright.core.layout import Region, inverted, mask_of
@@ -32,7 +34,7 @@ from scenewright.core.ports.backend import (
     Start,
 )
 from scenewright.core.ports.composer import Composer
-from scenewright.core.questions import article, noun_phrase
+from scenewright.core.questions import noun_phrase
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.graphs.events import Edited, Event, Generated, Judged, Place, Planned
 from scenewright.graphs.state import LoopOptions, improves, round_seed
@@ -253,11 +255,7 @@ def planned_regions(round_context: RoundContext, graph: SceneGraph) -> list[Regi
 
 def objects_of(facts: Iterable[Fact]) -> list[str]:
     """Ids of the objects that ``facts`` speak of, in order."""
-    return list(
-        dict.fromkeys(
-            key for fact in facts for key in (fact.subject, fact.target) if key is not None
-        )
-    )
+    return list(dict.fromkeys(key for fact in facts for key in (fact.subject, fact.target) if key))
 
 
 def mask_in(round_context: RoundContext, regions: Iterable[Region]) -> str:
@@ -294,12 +292,12 @@ def absent_objects(round_context: RoundContext) -> list[str]:
 
 
 def failed_facts(round_context: RoundContext) -> list[Fact]:
-    """Return the stated facts that the best candidate was found not to hold.
+    """Return the facts of the graph that the best candidate was found not to hold.
 
     Those void with them left out.
     """
-    states = {verdict.fact_id: verdict.state for verdict in round_context.card.stated}
-    return [fact for fact in round_context.facts if states.get(fact.id) == "no"]
+    states = {verdict.fact_id: verdict.state for verdict in round_context.card.verdicts}
+    return [f for f in round_context.facts if f.of_graph and states.get(f.id) == "no"]
 
 
 def failure_line(round_context: RoundContext, most: int = 4) -> str:
@@ -307,7 +305,7 @@ def failure_line(round_context: RoundContext, most: int = 4) -> str:
 
     More than ``most`` are counted.
     """
-    said = [fact.statement for fact in failed_facts(round_context)]
+    said = [line.fact.statement for line in in_lines(failed_facts(round_context))]
     more = f" and {len(said) - most} more" if len(said) > most else ""
     return f"not confirmed: {'; '.join(said[:most])}{more}"
 

@@ -35,7 +35,7 @@ def places_of(round_context: RoundContext, strategy: str) -> tuple[Place, ...]:
     object to draw has no known place, it is left for the last: where there are no others, the whole
     picture is the place of all.
     """
-    facts = [fact for fact in round_context.facts if fact.kind != "realism"]
+    facts = [fact for fact in round_context.facts if fact.of_graph]
     states = states_of(round_context, facts)
     failed = [fact for fact in facts if states[fact.id] in ("no", "void")]
     held = [fact for fact in facts if states[fact.id] == "yes"]

@@ -391,7 +391,7 @@ def _whole(places: Sequence[Place], round_context: RoundContext) -> Place:
         missing=tuple(missing),
         watched=tuple(
             verdict.fact_id
-            for verdict in round_context.card.stated
+            for verdict in round_context.card.of_graph
             if verdict.state == "yes" and verdict.fact_id not in missing
         ),
     )

@@ -6,7 +6,8 @@ Nothing here uses the network.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from scenewright.providers.hub.needs import (
     size_words,
     wanted_files,
 )
+from scenewright.providers.hub.single_file import SingleFile, is_file
 
 PULL = "scenewright models pull"
 
@@ -113,10 +115,9 @@ def survey(need: Need) -> Present:
     Judged by the listing fetched with the files, else by what any model of its kind must have.
     """
     folder = snapshot_folder(need.repository)
+    licence = licence_of(need.repository, folder)
     if folder is None:
-        patterns = need.patterns if need.kind == "files" else ()
-        licence = licence_of(need.repository, None)
-        return Present(need, None, 0, need.known_bytes(), patterns, licence)
+        return Present(need, None, 0, need.known_bytes(), need.patterns, licence)
     # A link to a deleted blob is not a file.
     here = {
         path.relative_to(folder).as_posix(): path.stat().st_size
@@ -124,46 +125,38 @@ def survey(need: Need) -> Present:
         if path.is_file()
     }
     index = read_index(folder) if need.kind == "pipeline" else None
-    listing = _listing(need.repository)
+    listing: dict[str, int] = {}
+    with suppress(CachedRepoTreeNotFoundError, OSError, ValueError):
+        listing = {file.path: file.size for file in get_cached_repo_tree(need.repository)}
     wanted = wanted_files(need, listing or here, index)
     missing = [name for name in wanted if name not in here]
     # Files that a listing names count by name; without one, whatever must be there.
     missing += [what for what in lacking(need, listing or here, index) if what not in missing]
     sizes = listing or ({} if missing else here)
-    known = sum(sizes[name] for name in wanted) if sizes and wanted else need.known_bytes()
-    if INDEX in missing:
-        known = need.known_bytes()
-    return Present(
-        need,
-        folder,
-        sum(here[name] for name in wanted if name in here),
-        known,
-        tuple(missing),
-        licence_of(need.repository, folder),
-    )
+    if not (sizes and wanted) or INDEX in missing:
+        size = need.known_bytes()
+    else:
+        size = sum(sizes[name] for name in wanted)
+    size_here = sum(here[name] for name in wanted if name in here)
+    return Present(need, folder, size_here, size, tuple(missing), licence)
 
 
 def read_index(folder: Path) -> dict[str, Any] | None:
     """Return the pipeline's index in ``folder``; None if there is none that can be read."""
     name = INDEX if (folder / INDEX).is_file() else MODULAR_INDEX
-    try:
-        found = json.loads((folder / name).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return plain_index(found) if isinstance(found, dict) else None
+    with suppress(OSError, ValueError):
+        if isinstance(found := json.loads((folder / name).read_text(encoding="utf-8")), dict):
+            return plain_index(found)
+    return None
 
 
 def licence_of(repository: str, folder: Path | None) -> str | None:
     """Return the licence by the model card in ``folder``, else by the table; None if unknown."""
-    card = folder / "README.md" if folder is not None else None
-    if card is not None and card.is_file():
-        try:
-            data = ModelCard(card.read_text("utf-8"), ignore_metadata_errors=True).data
-        except (OSError, ValueError):
-            data = None
-        named = licence_in(data)
-        if named:
-            return named
+    if folder is not None:
+        with suppress(OSError, ValueError):
+            text = (folder / "README.md").read_text("utf-8")
+            if named := licence_in(ModelCard(text, ignore_metadata_errors=True).data):
+                return named
     entry = known_repositories().get(repository)
     return entry.licence if entry is not None else None
 
@@ -180,22 +173,18 @@ def licence_in(card: CardData | None) -> str | None:
     return str(value) if value else None
 
 
-def how_to_get(presents: Iterable[Present], command: str, own: str) -> str:
-    """Return what is missing, its size and licence, and how to get it.
-
-    ``command`` fetches it; ``own`` says how to name your own folders instead.
-    """
-    lost = [present for present in presents if not present.complete]
+def _how_to_get(profile: Profile, lost: Sequence[Present]) -> str:
+    """Return a table of what ``profile`` lacks, and how to get it or to name folders instead."""
     rest = sum(max(0, (present.bytes_needed or 0) - present.bytes_here) for present in lost)
     unknown = any(present.bytes_needed is None for present in lost)
     total = f"more than {size_words(rest)}" if unknown else about(rest)
     rows = [present.words() for present in lost]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  "
-        + "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    lines = [f"the profile {profile.name!r} needs models that are not on this machine:"]
+    for row in rows:
+        padded = (word.ljust(width) for word, width in zip(row, widths, strict=True))
+        lines.append(f"  {'  '.join(padded)}".rstrip())
+    command = "`, `".join(pull_commands(profile, lost))
     lines.append(f"Get what is missing with `{command}` ({total}).")
     lines.append("It goes to the hub's cache folder; HF_HOME names another place.")
     if any(present.gated for present in lost):
@@ -203,15 +192,12 @@ def how_to_get(presents: Iterable[Present], command: str, own: str) -> str:
             "Gated: first accept the licence on https://huggingface.co/REPOSITORY, and log in "
             "with `hf auth login` or set HF_TOKEN."
         )
-    lines.append(own)
+    base = LOCAL_MODEL if ":" in profile.name else profile.name
+    lines.append(
+        f"Or name folders of yours in scenewright.toml: [profiles.mine] extends = "
+        f'"{base}", backend = "diffusers:/folder", judges = ["local:/folder"].'
+    )
     return "\n".join(lines)
-
-
-def _listing(repository: str) -> dict[str, int] | None:
-    try:
-        return {file.path: file.size for file in get_cached_repo_tree(repository)}
-    except (CachedRepoTreeNotFoundError, OSError, ValueError):
-        return None
 
 
 def pull_commands(profile: Profile, lost: Iterable[Present]) -> list[str]:
@@ -221,75 +207,43 @@ def pull_commands(profile: Profile, lost: Iterable[Present]) -> list[str]:
     """
     if ":" not in profile.name:
         return [f"{PULL} {profile.name}"]
-    return [f"{PULL} {_kind(present.need)}:{present.need.repository}" for present in lost]
-
-
-def _kind(need: Need) -> str:
-    """Return the kind by which ``models pull`` takes a need."""
-    if need.kind == "pipeline":
-        return LOCAL_BACKEND
-    return "transformers" if need.parts == ("detector",) else LOCAL_JUDGE
-
-
-def _base(profile: Profile) -> str:
-    """Return the profile to extend for one like ``profile``."""
-    return LOCAL_MODEL if ":" in profile.name else profile.name
-
-
-def _lost_folder(profile: Profile) -> str | None:
-    """Return the folder that is to draw for ``profile`` if it is not there; else None."""
-    spec = profile.backend
-    if spec.kind != LOCAL_BACKEND or spec.model.startswith("miniature") or on_the_hub(spec.model):
-        return None
-    return None if Path(spec.model).expanduser().exists() else spec.model
+    drawing, commands = profile.backend.model, []
+    for need in (present.need for present in lost):
+        kind, model = LOCAL_JUDGE, need.repository
+        if "backend" in need.parts and is_file(drawing):
+            kind, model = LOCAL_BACKEND, drawing
+        elif need.kind == "pipeline":
+            kind = LOCAL_BACKEND
+        elif need.parts == ("detector",):
+            kind = "transformers"
+        commands.append(f"{PULL} {kind}:{model}")
+    return commands
 
 
 _DRAWING = {"backend", "adapter", "LoRA", "denoiser", "image encoder"}
 
 
-def demand_models(
-    profile: Profile,
-    *,
-    backend: bool = True,
-    judges: bool = True,
-    report_judges: bool = True,
-    realism_judges: bool = False,
-    realism_report_judges: bool = False,
-) -> None:
+def demand_models(profile: Profile, *, backend: bool = True, **judges: bool) -> None:
     """Check that the models of ``profile`` are cached; no network access.
 
-    The flags leave out models that are provided otherwise or not used. Raises ``BackendError``, or
-    ``JudgeError`` if only judges are missing: with every repository, its size, its licence and how
-    to get it. A folder that is to draw and is not there comes first: no download mends it.
+    The flags leave out models that are provided otherwise or not used, as those of
+    :func:`~scenewright.providers.hub.needs.needs_of`. Raises ``BackendError``, or ``JudgeError`` if
+    only judges are missing: with every repository, its size, its licence and how to get it. What is
+    to draw and is not there, or no model, comes first: no download mends it.
     """
-    if backend and (folder := _lost_folder(profile)) is not None:
-        raise BackendError(
-            f"the folder {folder} is not there: name the folder of a diffusers pipeline, or a "
-            "repository of the hub as diffusers:OWNER/NAME"
-        )
-    lost = [
-        present
-        for need in needs_of(
-            profile,
-            backend=backend,
-            judges=judges,
-            report_judges=report_judges,
-            realism_judges=realism_judges,
-            realism_report_judges=realism_report_judges,
-        )
-        if not (present := survey(need)).complete
-    ]
-    if not lost:
-        return
-    own = (
-        f"Or name folders of yours in scenewright.toml: [profiles.mine] extends = "
-        f'"{_base(profile)}", backend = "diffusers:/folder", judges = ["local:/folder"].'
-    )
-    command = "`, `".join(pull_commands(profile, lost))
-    text = (
-        f"the profile {profile.name!r} needs models that are not on this machine:\n"
-        f"{how_to_get(lost, command, own)}"
-    )
-    if any(_DRAWING & set(present.need.parts) for present in lost):
-        raise BackendError(text)
-    raise JudgeError(text)
+    drawing = profile.backend
+    if backend and drawing.kind == LOCAL_BACKEND:
+        file, place = is_file(drawing.model), Path(drawing.model).expanduser()
+        elsewhere = drawing.model.startswith("miniature") or on_the_hub(drawing.model)
+        if not elsewhere and not place.exists():
+            raise BackendError(
+                f"the {'file' if file else 'folder'} {drawing.model} is not there: name the folder "
+                "of a diffusers pipeline, a *.safetensors file, or a repository of the hub as "
+                "diffusers:OWNER/NAME"
+            )
+        if file:
+            SingleFile.read(place)
+    presents = [survey(need) for need in needs_of(profile, backend=backend, **judges)]
+    if lost := [present for present in presents if not present.complete]:
+        draws = any(_DRAWING & set(present.need.parts) for present in lost)
+        raise (BackendError if draws else JudgeError)(_how_to_get(profile, lost))

@@ -18,9 +18,9 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from scenewright.config.local_images import AdapterSpec, QuantizationSpec
+from scenewright.config.local_images import LoraSpec, QuantizationSpec
 from scenewright.config.profiles import (
     LOCAL_BACKEND,
     BackendSpec,
@@ -28,15 +28,16 @@ from scenewright.config.profiles import (
     local_model_of,
     split_judge,
 )
+from scenewright.core.ports.backend import BackendError
+from scenewright.core.validation import FrozenModel
+from scenewright.providers.hub.single_file import SingleFile, is_file
 
 TABLE = Path(__file__).with_name("known.toml")
 GB = 10**9
 
 
-class KnownRepository(BaseModel):
+class KnownRepository(FrozenModel):
     """A known repository."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     licence: str
     """The hub's name of its licence."""
@@ -50,12 +51,6 @@ class KnownRepository(BaseModel):
     """Whether its denoiser is distilled to need no guidance."""
     as_of: date
     """Date of this information."""
-
-    def bytes_of(self, keys: tuple[str, ...]) -> int | None:
-        """Return the bytes of all ``keys`` together; None if one is unknown."""
-        if not keys or not set(keys) <= self.gigabytes.keys():
-            return None
-        return round(sum(self.gigabytes[key] for key in keys) * GB)
 
 
 @cache
@@ -99,7 +94,8 @@ _WEIGHTS = re.compile(
 )
 _SHARD_INDEX = re.compile(r"(?P<base>[\w-]+)\.safetensors\.index(?:\.(?P<variant>\w+))?\.json")
 _STANDARD = {"diffusion_pytorch_model", "model"}
-_CARD = re.compile(r"README\.md|LICEN[CS]E[\w.-]*", re.IGNORECASE)
+CARD = re.compile(r"README\.md|LICEN[CS]E[\w.-]*", re.IGNORECASE)
+"""Names of model cards and texts of licences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +122,14 @@ class Need:
         entry = known_repositories().get(self.repository)
         if entry is None or self.without:
             return None
+        keys = {""}
         if self.kind == "files":
-            folders = {p.rpartition("/")[0] if "*" in p else p for p in self.patterns}
-            return entry.bytes_of(tuple(sorted(folders)))
-        if self.kind == "pipeline" and self.variant in entry.gigabytes:
-            return entry.bytes_of((str(self.variant),))
-        return entry.bytes_of(("",))
+            keys = {p.rpartition("/")[0] if "*" in p else p for p in self.patterns}
+        elif self.kind == "pipeline" and self.variant in entry.gigabytes:
+            keys = {self.variant}
+        if not keys or not keys <= entry.gigabytes.keys():
+            return None
+        return round(sum(entry.gigabytes[key] for key in keys) * GB)
 
 
 def needs_of(
@@ -148,10 +146,8 @@ def needs_of(
     Local folders, models of accounts and built-in models need nothing. The flags leave out models
     that are provided otherwise or not used; judging realism needs the profile's detector as well.
     """
-    found: list[Need] = []
+    found = _of_backend(profile.backend) if backend else []
     detector = (profile.detector,) if profile.detector and ":" in profile.detector else ()
-    if backend:
-        found += _of_backend(profile.backend)
     for wanted, part, specs in (
         (judges, "judge", profile.judges),
         (report_judges, "report judge", profile.report_judges),
@@ -161,7 +157,7 @@ def needs_of(
     ):
         for spec in specs if wanted else ():
             found += needs_of_spec(spec, part)
-    return _merged(found)
+    return _on_the_hub(found)
 
 
 def needs_of_spec(spec: str, part: str = "model") -> tuple[Need, ...]:
@@ -171,25 +167,23 @@ def needs_of_spec(spec: str, part: str = "model") -> tuple[Need, ...]:
     ``transformers:…`` (a detector) are models.
     """
     kind, model = split_judge(spec)
-    model = local_model_of(spec) or model
-    if not on_the_hub(model):
-        return ()
+    local = local_model_of(spec)
+    if kind == LOCAL_BACKEND and is_file(model):
+        return _on_the_hub(_of_file(model, None, None, part))
     if kind == LOCAL_BACKEND:
-        return (Need(model, (part,), "pipeline"),)
-    own = kind in ("olip", "transformers") or local_model_of(spec) is not None
-    return (Need(model, (part,), "model"),) if own else ()
+        return _on_the_hub([Need(model, (part,), "pipeline")])
+    own = local is not None or kind in ("olip", "transformers")
+    return _on_the_hub([Need(local or model, (part,), "model")] if own else [])
 
 
 def on_the_hub(model: str) -> bool:
     """Return whether ``model`` is a hub repository, not a folder of this machine or the package."""
-    if model.startswith("miniature/") or HUB_ID.fullmatch(model) is None:
-        return False
-    return not Path(model).expanduser().is_dir()
-
-
-def _of_the_hub(place: str, suffix: str) -> bool:
-    """Return whether ``place`` is a hub repository and no file with ``suffix``."""
-    return not place.endswith(suffix) and on_the_hub(place)
+    return (
+        HUB_ID.fullmatch(model) is not None
+        and not model.startswith("miniature/")
+        and not is_file(model)
+        and not Path(model).expanduser().is_dir()
+    )
 
 
 def encoder_apart(image_encoder: str) -> bool:
@@ -221,47 +215,52 @@ def replaced_parts(quantization: QuantizationSpec | None) -> tuple[str, ...]:
 def _of_backend(spec: BackendSpec) -> list[Need]:
     if spec.kind != LOCAL_BACKEND or spec.model == "miniature":
         return []
-    found = []
     without = replaced_parts(spec.quantization)
-    if on_the_hub(spec.model):
-        found.append(Need(spec.model, ("backend",), "pipeline", spec.variant, without=without))
-    quantized = spec.quantization
-    if quantized is not None and without and _of_the_hub(quantized.repository, ".gguf"):
-        file = quantized.weight_name or "*.gguf"
-        found.append(Need(quantized.repository, ("denoiser",), "files", patterns=(file,)))
-    for lora in spec.loras:
-        if _of_the_hub(lora.repository, ".safetensors"):
-            file = lora.weight_name or "*.safetensors"
-            found.append(Need(lora.repository, ("LoRA",), "files", patterns=(file,)))
-    if spec.prompt_upsampler is not None and on_the_hub(spec.prompt_upsampler):
+    if is_file(spec.model):
+        found = _of_file(spec.model, spec.base_model, spec.variant, "backend")
+    else:
+        found = [Need(spec.model, ("backend",), "pipeline", spec.variant, without=without)]
+    if spec.quantization is not None and without:
+        found.append(_of_weights(spec.quantization, "denoiser", ".gguf"))
+    found += [_of_weights(lora, "LoRA", ".safetensors") for lora in spec.loras]
+    if spec.prompt_upsampler is not None:
         found.append(Need(spec.prompt_upsampler, ("prompt upsampler",), "model"))
-    adapter = spec.adapter
-    if adapter is not None:
-        weights = f"{adapter.subfolder}/{adapter.weight_name}".strip("/")
-        if on_the_hub(adapter.repository):
-            found.append(Need(adapter.repository, ("adapter",), "files", patterns=(weights,)))
-        found += _of_encoder(adapter)
+    if (adapter := spec.adapter) is None:
+        return found
+    weights = f"{adapter.subfolder}/{adapter.weight_name}".strip("/")
+    found.append(Need(adapter.repository, ("adapter",), "files", patterns=(weights,)))
+    part, encoder = ("image encoder",), adapter.image_encoder
+    if not encoder_apart(encoder):
+        patterns = folder_patterns(encoder_folder(adapter.subfolder, encoder))
+        found.append(Need(adapter.repository, part, "files", patterns=patterns))
+    elif not (Path(adapter.repository).expanduser() / encoder).is_dir():
+        found.append(Need(encoder, part, "model"))
     return found
 
 
-def _of_encoder(adapter: AdapterSpec) -> list[Need]:
-    part, encoder = ("image encoder",), adapter.image_encoder
-    if encoder_apart(encoder):
-        # Unless the adapter's folder on this machine has such a folder.
-        inside = (Path(adapter.repository).expanduser() / encoder).is_dir()
-        return [Need(encoder, part, "model")] if on_the_hub(encoder) and not inside else []
-    if not on_the_hub(adapter.repository):
+def _of_file(file: str, base: str | None, variant: str | None, part: str) -> list[Need]:
+    """Return what a model in one file needs besides; nothing of a file that cannot be read."""
+    try:
+        held = SingleFile.read(Path(file).expanduser())
+    except BackendError:
         return []
-    patterns = folder_patterns(encoder_folder(adapter.subfolder, encoder))
-    return [Need(adapter.repository, part, "files", patterns=patterns)]
+    place = base or ("" if held.whole else held.repository)
+    return [Need(place, (part,), "pipeline", variant, without=tuple(held.prefixes))]
 
 
-def _merged(needs: Iterable[Need]) -> tuple[Need, ...]:
+def _of_weights(source: LoraSpec | QuantizationSpec, part: str, suffix: str) -> Need:
+    patterns = (source.weight_name or f"*{suffix}",)
+    return Need(source.repository, (part,), "files", patterns=patterns)
+
+
+def _on_the_hub(needs: Iterable[Need]) -> tuple[Need, ...]:
+    """Return those of ``needs`` that are of the hub, each repository once."""
     merged: dict[tuple[str, Kind, str | None], Need] = {}
     for need in needs:
+        if not on_the_hub(need.repository):
+            continue
         key = (need.repository, need.kind, need.variant)
-        if key in merged:
-            first = merged[key]
+        if first := merged.get(key):
             need = replace(
                 first,
                 parts=tuple(dict.fromkeys((*first.parts, *need.parts))),
@@ -304,32 +303,19 @@ def wanted_files(
     ``index`` is a pipeline's, as :func:`plain_index` gives it; without it every folder that
     could be a part counts as one.
     """
-    by_folder: dict[str, list[str]] = {}
-    for name in names:
-        folder, _, file = name.rpartition("/")
-        by_folder.setdefault(folder, []).append(file)
+    names = set(names)
     if need.kind == "files":
-        every = [
-            f"{folder}/{file}".strip("/") for folder in by_folder for file in by_folder[folder]
-        ]
-        return tuple(sorted({name for name in every if _fits(name, need.patterns)}))
+        return tuple(sorted(name for name in names if _fits(name, need.patterns)))
     if need.kind == "model":
-        return tuple(sorted(_of_model(by_folder.get("", []), need.variant)))
-    parts = (
-        parts_of(index)
-        if index is not None
-        else tuple(
-            folder
-            for folder in by_folder
-            if folder and "/" not in folder and folder not in UNUSED_PARTS
-        )
-    )
-    found = {name for name in (INDEX, MODULAR_INDEX, DEFAULTS) if name in by_folder.get("", [])}
+        return tuple(sorted(_of_model(_inside("", names), need.variant)))
+    folders = {folder for folder, slash, _ in (name.partition("/") for name in names) if slash}
+    parts = parts_of(index) if index is not None else folders.difference(UNUSED_PARTS)
+    found = names & {INDEX, MODULAR_INDEX, DEFAULTS}
     for part in parts:
-        files = _of_model(by_folder.get(part, []), need.variant)
-        if part in need.without:
-            files = {file for file in files if not _of_weights(file)}
-        found |= {f"{part}/{file}" for file in files}
+        for file in _of_model(_inside(f"{part}/", names), need.variant):
+            weighs = _WEIGHTS.fullmatch(file) or _SHARD_INDEX.fullmatch(file)
+            if part not in need.without or not weighs:
+                found.add(f"{part}/{file}")
     return tuple(sorted(found))
 
 
@@ -353,23 +339,17 @@ def lacking(need: Need, names: Iterable[str], index: Mapping[str, Any] | None) -
     return found
 
 
-def cards(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the model card and licence texts among ``names``."""
-    return tuple(sorted(name for name in names if _CARD.fullmatch(name)))
+def _inside(folder: str, names: Iterable[str]) -> set[str]:
+    """Return the names of the files in ``folder``, which is empty or ends with a slash."""
+    inside = {name.removeprefix(folder) for name in names if name.startswith(folder)}
+    return {name for name in inside if "/" not in name}
 
 
 def _without_weights(folder: str, have: set[str]) -> tuple[str, ...]:
-    files = {name.removeprefix(folder) for name in have if name.startswith(folder)}
-    found: tuple[str, ...] = ()
-    if "config.json" not in files:
-        found += (f"{folder}config.json",)
-    if not any(_WEIGHTS.fullmatch(file) for file in files):
-        found += (f"{folder}*.safetensors",)
-    return found
-
-
-def _of_weights(file: str) -> bool:
-    return bool(_WEIGHTS.fullmatch(file) or _SHARD_INDEX.fullmatch(file))
+    files = _inside(folder, have)
+    config = () if "config.json" in files else (f"{folder}config.json",)
+    weighs = any(_WEIGHTS.fullmatch(file) for file in files)
+    return config if weighs else (*config, f"{folder}*.safetensors")
 
 
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:
@@ -378,24 +358,20 @@ def _fits(name: str, patterns: tuple[str, ...]) -> bool:
     return any(depth == p.count("/") and fnmatch.fnmatchcase(name, p) for p in patterns)
 
 
-def _of_model(files: list[str], variant: str | None) -> set[str]:
+def _of_model(files: set[str], variant: str | None) -> set[str]:
     """Return the needed files of one folder: configuration, tokenizer and one set of weights."""
     weights = {file: match for file in files if (match := _WEIGHTS.fullmatch(file))}
     standard = {f: m for f, m in weights.items() if m["base"] in _STANDARD} or weights
-    chosen = {f for f, m in standard.items() if (m["variant"] or m["late"]) == variant}
-    if variant is not None and not chosen:
+    variants = {file: match["variant"] or match["late"] for file, match in standard.items()}
+    if variant not in variants.values():
         variant = None
-        chosen = {f for f, m in standard.items() if (m["variant"] or m["late"]) is None}
-    kept = set()
+    found = {file for file, own in variants.items() if own == variant}
     for file in files:
-        if PurePosixPath(file).suffix not in _SMALL:
-            continue
-        if ".index." in file:
-            index = _SHARD_INDEX.fullmatch(file)
-            if index is None or index["variant"] != variant:
-                continue
-        kept.add(file)
-    return kept | chosen
+        index = _SHARD_INDEX.fullmatch(file)
+        of_shards = index is not None and index["variant"] == variant
+        if of_shards or (".index." not in file and PurePosixPath(file).suffix in _SMALL):
+            found.add(file)
+    return found
 
 
 PARTIAL = ".incomplete"

@@ -1,23 +1,23 @@
 """Fetch files from the hub: plan, download with resume, and verify every file.
 
-A large file grows in the cache under its own name with a suffix, so that the next try continues it,
-and takes its place once its SHA-256 is the one that the hub lists. The rest of the cache's layout
-is left to huggingface_hub. Errors of the hub become sentences with a remedy.
+A file grows in the cache under its own name with a suffix, so that the next try continues it, and
+takes its place once its digest is the one that the hub lists: SHA-256 of a large file, git's object
+id of a small one. The rest of the cache's layout is left to huggingface_hub. Errors of the hub
+become sentences with a remedy.
 """
 
 from __future__ import annotations
 
 import errno
 import glob
-import hashlib
-import json
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx2
 from huggingface_hub import HfApi, constants, hf_hub_download, hf_hub_url, snapshot_download
@@ -31,26 +31,41 @@ from huggingface_hub.errors import (
 from huggingface_hub.file_download import http_get
 from huggingface_hub.hf_api import RepoFile
 from huggingface_hub.utils import WeakFileLock, build_hf_headers  # type: ignore[attr-defined]
+from huggingface_hub.utils.sha import git_hash
 from huggingface_hub.utils.tqdm import tqdm as hub_tqdm
 
 from scenewright.core.error_text import error_text
-from scenewright.providers.hub.cache import cache_folder, licence_in, licence_of, storage_folder
+from scenewright.providers.hub.cache import (
+    cache_folder,
+    licence_in,
+    licence_of,
+    read_index,
+    storage_folder,
+)
 from scenewright.providers.hub.needs import (
+    CARD,
     INDEX,
     MODULAR_INDEX,
     PARTIAL,
     Need,
-    cards,
     free_bytes,
     known_repositories,
     lacking,
-    plain_index,
     sha256_of,
     size_words,
     wanted_files,
 )
 
 LOG_IN = "`hf auth login` (or a token of yours in HF_TOKEN)"
+TIMEOUT_SECONDS = 20.0
+WORKERS = 4
+_STATUSES = {
+    401: f"the hub does not take your token (401): log in again with {LOG_IN}",
+    403: "the hub refuses access (403): look at {page} with the account that you log in "
+    f"with ({LOG_IN})",
+    404: "a file that its listing names is not there (404): look at {page}, pull again",
+    429: "too many requests (429): wait some minutes, then pull again: what is here stays",
+}
 
 
 class HubError(RuntimeError):
@@ -61,9 +76,8 @@ def hub_error(error: BaseException, repository: str) -> HubError:
     """Return a request's ``error`` about ``repository`` as a :class:`HubError`."""
     if isinstance(error, HubError):
         return error
-    cause = error.__cause__
-    if isinstance(error, LocalEntryNotFoundError) and isinstance(cause, Exception):
-        return hub_error(cause, repository)
+    if isinstance(error, LocalEntryNotFoundError) and error.__cause__ is not None:
+        return hub_error(error.__cause__, repository)
     return HubError(f"{repository}: {_reason(error, repository)}")
 
 
@@ -84,7 +98,9 @@ def _reason(error: BaseException, repository: str) -> str:
     if isinstance(error, OfflineModeIsEnabled):
         return "HF_HUB_OFFLINE is set, which forbids the network: unset it to pull"
     if isinstance(error, HfHubHTTPError):
-        return _of_status(error.response.status_code, page)
+        status = error.response.status_code
+        other = f"the hub answers {status}: pull again later; what is here stays"
+        return _STATUSES.get(status, other).format(page=page)
     if isinstance(error, httpx2.HTTPError):
         return (
             f"{constants.ENDPOINT} cannot be reached ({error_text(error)}): check the "
@@ -96,38 +112,6 @@ def _reason(error: BaseException, repository: str) -> str:
     return f"{text}: pull again; what is here stays"
 
 
-def _of_status(status: int, page: str) -> str:
-    if status == 401:
-        return f"the hub does not take your token (401): log in again with {LOG_IN}"
-    if status == 403:
-        return (
-            f"the hub refuses access (403): look at {page} with the account that you log in "
-            f"with ({LOG_IN})"
-        )
-    if status == 404:
-        return f"a file that its listing names is not there (404): look at {page}, pull again"
-    if status == 429:
-        return "too many requests (429): wait some minutes, then pull again: what is here stays"
-    return f"the hub answers {status}: pull again later; what is here stays"
-
-
-TIMEOUT_SECONDS = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class HubFile:
-    """One file as the hub lists it."""
-
-    name: str
-    """Path in the repository."""
-    size: int
-    """Bytes."""
-    sha256: str | None
-    """Digest (hex) of a large file; None for the small ones that git itself holds."""
-    blob: str
-    """Git's object id: for a small file the SHA-1 of its header and content."""
-
-
 @dataclass(frozen=True, slots=True)
 class RepositoryPlan:
     """Files to fetch from one repository."""
@@ -135,7 +119,7 @@ class RepositoryPlan:
     need: Need
     commit: str
     """Commit of the main branch."""
-    files: tuple[HubFile, ...]
+    files: tuple[RepoFile, ...]
     licence: str | None
     gated: bool
     """Whether the licence must be accepted on the hub's page first."""
@@ -149,26 +133,29 @@ class RepositoryPlan:
     @property
     def size_here(self) -> int:
         """Cached bytes, parts of files included."""
-        return sum(here(self, file) for file in self.files)
+        return sum(self._bytes_here(file) for file in self.files)
 
+    def _bytes_here(self, file: RepoFile) -> int:
+        if self.place(file) is not None:
+            return file.size
+        partial = self.partial(file)
+        return min(partial.stat().st_size, file.size) if partial.is_file() else 0
 
-def blob_of(plan: RepositoryPlan, file: HubFile) -> Path:
-    """Return the cache path of a large file, named by its digest."""
-    return storage_folder(plan.need.repository) / "blobs" / (file.sha256 or file.blob)
+    def blob(self, file: RepoFile) -> Path:
+        """Return the cache path of ``file``, whose name is its digest."""
+        digest = file.blob_id if file.lfs is None else file.lfs.sha256
+        return storage_folder(self.need.repository) / "blobs" / digest
 
+    def partial(self, file: RepoFile) -> Path:
+        """Return the cache path of ``file`` while it is incomplete."""
+        blob = self.blob(file)
+        return blob.with_name(blob.name + PARTIAL)
 
-def pointer_of(plan: RepositoryPlan, file: HubFile) -> Path:
-    """Return the snapshot path of the file."""
-    return storage_folder(plan.need.repository) / "snapshots" / plan.commit / file.name
-
-
-def here(plan: RepositoryPlan, file: HubFile) -> int:
-    """Return the cached bytes of ``file``."""
-    pointer, blob = pointer_of(plan, file), blob_of(plan, file)
-    if pointer.is_file() or blob.is_file():
-        return file.size
-    partial = blob.with_name(blob.name + PARTIAL)
-    return min(partial.stat().st_size, file.size) if partial.is_file() else 0
+    def place(self, file: RepoFile) -> Path | None:
+        """Return the path of ``file`` in the cached snapshot or among the blobs; None: not here."""
+        snapshots = storage_folder(self.need.repository) / "snapshots"
+        places = (snapshots / self.commit / file.path, self.blob(file))
+        return next((place for place in places if place.is_file()), None)
 
 
 def plan_of(
@@ -186,17 +173,19 @@ def plan_of(
         told(need.repository)
         try:
             plans.append(_plan(api, need))
-        except (HubError, OSError, ValueError, RuntimeError) as error:
-            raise hub_error(error, need.repository) from error
         except Exception as error:
-            # httpx2 errors share no base with the built-in ones.
             raise hub_error(error, need.repository) from error
     return tuple(plans)
 
 
+def bytes_left(plans: Iterable[RepositoryPlan]) -> int:
+    """Return the bytes still to fetch."""
+    return sum(plan.size - plan.size_here for plan in plans)
+
+
 def check_disk(plans: Iterable[RepositoryPlan]) -> None:
     """Raise ``HubError`` if the download does not fit on the cache's disk."""
-    rest = sum(plan.size - plan.size_here for plan in plans)
+    rest = bytes_left(plans)
     free = free_bytes(cache_folder())
     if rest > free:
         raise HubError(
@@ -210,12 +199,7 @@ def _plan(api: HfApi, need: Need) -> RepositoryPlan:
     if info.sha is None:
         raise HubError(f"{need.repository}: the hub names no commit of it: pull again later")
     listing = {
-        entry.path: HubFile(
-            entry.path,
-            entry.lfs.size if entry.lfs is not None else entry.size,
-            entry.lfs.sha256 if entry.lfs is not None else None,
-            entry.blob_id,
-        )
+        entry.path: entry
         for entry in api.list_repo_tree(need.repository, recursive=True, revision=info.sha)
         if isinstance(entry, RepoFile)
     }
@@ -227,7 +211,7 @@ def _plan(api: HfApi, need: Need) -> RepositoryPlan:
             f"{'transformers' if need.kind == 'model' else 'diffusers'} with *.safetensors "
             "weights are used; name another repository"
         )
-    names = {*wanted_files(need, listing, index), *cards(listing)}
+    names = {*wanted_files(need, listing, index), *filter(CARD.fullmatch, listing)}
     return RepositoryPlan(
         need,
         info.sha,
@@ -241,26 +225,19 @@ def _plan(api: HfApi, need: Need) -> RepositoryPlan:
 def _refusal(api: HfApi, repository: str) -> str | None:
     try:
         api.auth_check(repository)
-    except (GatedRepoError, HfHubHTTPError) as error:
+    except HfHubHTTPError as error:
         return str(hub_error(error, repository))
     return None
 
 
-def _index(need: Need, commit: str, listing: dict[str, HubFile]) -> dict[str, Any] | None:
+def _index(need: Need, commit: str, listing: Mapping[str, RepoFile]) -> dict[str, Any] | None:
     name = next((one for one in (INDEX, MODULAR_INDEX) if one in listing), None)
     if need.kind != "pipeline" or name is None:
         return None
-    file = hf_hub_download(need.repository, name, revision=commit)
-    try:
-        found = json.loads(Path(file).read_text(encoding="utf-8"))
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
+    file = Path(hf_hub_download(need.repository, name, revision=commit))
+    if (found := read_index(file.parent)) is None:
         raise HubError(f"{need.repository}: its {name} holds no JSON object: delete {file}")
-    return plain_index(found)
-
-
-WORKERS = 4
+    return found
 
 
 class Stopped(Exception):
@@ -302,169 +279,125 @@ def pull(plans: Iterable[RepositoryPlan], watch: PullCallbacks | None = None) ->
             raise HubError(plan.refusal)
         try:
             _pull(plan, watch, done)
-        except KeyboardInterrupt:
-            raise
         except Exception as error:
             raise hub_error(error, plan.need.repository) from error
     return done
 
 
 def _pull(plan: RepositoryPlan, watch: PullCallbacks, done: Pulled) -> None:
-    name = plan.need.repository
-    absent = [file for file in plan.files if not _lies_here(plan, file)]
-    done.fetched += [f"{name}/{file.name}" for file in absent]
-    # A file whose digest was compared when it arrived is not read again.
-    sure: set[str] = set()
-    _fetch(plan, absent, watch, sure)
-    _settle(plan)
-    bad = _damaged(plan, watch, sure)
-    for file in bad:
-        watch.told(f"{name}/{file.name} is damaged: it is fetched again")
-        done.damaged.append(f"{name}/{file.name}")
-        _forget(plan, file)
-        watch.moved(-file.size)
-    if bad:
-        _fetch(plan, bad, watch, sure)
-        _settle(plan)
-        if still := _damaged(plan, watch, sure):
-            for file in still:
-                _forget(plan, file)
-            raise HubError(
-                f"{name}/{still[0].name} came twice with content that the hub does not list: a "
-                "proxy or mirror on the way may change it (HF_ENDPOINT); pull again later"
-            )
+    repository, absent = plan.need.repository, []
+    for file in plan.files:
+        name, place = f"{repository}/{file.path}", plan.place(file)
+        if place is None:
+            done.fetched.append(name)
+        elif _is_whole(place, file, watch):
+            continue
+        else:
+            watch.told(f"{name} is damaged: it is fetched again")
+            watch.moved(-file.size)
+            done.damaged.append(name)
+            for path in (place.resolve(), place, plan.blob(file)):
+                path.unlink(missing_ok=True)
+        absent.append(file)
+    _fetch(plan, absent, watch)
+    # Writes the snapshot's links, the listing and the branch.
+    folder = snapshot_download(
+        repository,
+        allow_patterns=[glob.escape(file.path) for file in plan.files],
+        tqdm_class=_Silent,
+    )
+    if Path(folder).name != plan.commit:
+        raise HubError(f"{repository} changed on the hub while it was fetched: pull again")
 
 
-def _lies_here(plan: RepositoryPlan, file: HubFile) -> bool:
-    return pointer_of(plan, file).is_file() or blob_of(plan, file).is_file()
+def _is_whole(place: Path, file: RepoFile, watch: PullCallbacks) -> bool:
+    if place.stat().st_size != file.size:
+        return False
+    if file.lfs is not None:
+        return sha256_of(place, watch.checked) == file.lfs.sha256
+    watch.checked(file.size)
+    return git_hash(place.read_bytes()) == file.blob_id
 
 
-def _fetch(
-    plan: RepositoryPlan, files: list[HubFile], watch: PullCallbacks, sure: set[str]
-) -> None:
-    """Fetch large files into the cache's blobs and small ones to their place, a few at a time."""
+def _fetch(plan: RepositoryPlan, files: Iterable[RepoFile], watch: PullCallbacks) -> None:
+    """Fetch ``files`` into the cache's blobs, a few at a time and the largest first."""
     stop = threading.Event()
 
-    def fetch(file: HubFile) -> None:
-        if stop.is_set():
-            return
-        try:
-            arrive(file)
-        except BaseException:
-            stop.set()
-            raise
-
-    def arrive(file: HubFile) -> None:
-        if file.sha256 is None or file.size > constants.MAX_HTTP_DOWNLOAD_SIZE:
-            hf_hub_download(
-                plan.need.repository,
-                file.name,
-                revision=plan.commit,
-                tqdm_class=_Silent,
-            )
-            watch.moved(file.size)
-        else:
-            _fetch_large(plan, file, watch, stop)
-            sure.add(file.name)
+    def fetch(file: RepoFile) -> None:
+        if not stop.is_set():
+            _fetch_file(plan, file, watch, stop)
 
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="pull") as pool:
         jobs = [pool.submit(fetch, file) for file in sorted(files, key=lambda f: -f.size)]
         try:
-            # Report the cause, not the other downloads that were stopped because of it.
-            errors = [error for job in jobs if (error := job.exception()) is not None]
-        except BaseException:
+            for job in as_completed(jobs):
+                job.result()
+        finally:
             stop.set()
-            raise
-    if errors:
-        raise next((e for e in errors if not isinstance(e, Stopped)), errors[0])
 
 
-def _fetch_large(
-    plan: RepositoryPlan, file: HubFile, watch: PullCallbacks, stop: threading.Event
+def _fetch_file(
+    plan: RepositoryPlan, file: RepoFile, watch: PullCallbacks, stop: threading.Event
 ) -> None:
-    blob = blob_of(plan, file)
-    partial = blob.with_name(blob.name + PARTIAL)
-    blob.parent.mkdir(parents=True, exist_ok=True)
+    name, blob = f"{plan.need.repository}/{file.path}", plan.blob(file)
     lock = cache_folder() / ".locks" / blob.parent.parent.name / f"{blob.name}.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    url = hf_hub_url(
-        plan.need.repository, file.name, revision=plan.commit, endpoint=constants.ENDPOINT
-    )
-    with WeakFileLock(lock):
-        if blob.is_file():
-            return
+    for folder in (blob.parent, lock.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    # The library's own download locks by itself.
+    with nullcontext() if _is_huge(file) else WeakFileLock(lock):
         for last in (False, True):
-            # Longer than the whole: whatever that is, it is not the beginning of it.
-            if partial.is_file() and partial.stat().st_size > file.size:
-                partial.unlink()
-            with partial.open("ab") as stream:
-                http_get(
-                    url,
-                    stream,
-                    resume_size=stream.tell(),
-                    headers=build_hf_headers() | {"accept-encoding": "identity"},
-                    expected_size=file.size,
-                    tqdm_class=_bar(watch, stop),
-                )
-            if sha256_of(partial, watch.checked) == file.sha256:
-                os.replace(partial, blob)
+            # Another process, or an equal file, may have been faster.
+            place = blob if blob.is_file() else _transfer(plan, file, watch, stop)
+            if _is_whole(place, file, watch):
+                os.replace(place, blob)
                 return
-            partial.unlink()
+            place.unlink()
             if last:
                 raise HubError(
-                    f"{plan.need.repository}/{file.name} came twice with content that the hub "
-                    "does not list: a proxy or mirror on the way may change it (HF_ENDPOINT); "
-                    "pull again later"
+                    f"{name} came twice with content that the hub does not list: a proxy or "
+                    "mirror on the way may change it (HF_ENDPOINT); pull again later"
                 )
-            watch.told(f"{plan.need.repository}/{file.name} arrived damaged: it comes again")
+            watch.told(f"{name} arrived damaged: it comes again")
             watch.moved(-file.size)
             watch.checked(-file.size)
 
 
-def _settle(plan: RepositoryPlan) -> None:
-    """Write the snapshot's links, the listing and the branch, as huggingface_hub does."""
-    folder = snapshot_download(
-        plan.need.repository,
-        allow_patterns=[glob.escape(file.name) for file in plan.files],
-        tqdm_class=_Silent,
-    )
-    if Path(folder).name != plan.commit:
-        raise HubError(
-            f"{plan.need.repository} changed on the hub while it was fetched: pull again"
+def _is_huge(file: RepoFile) -> bool:
+    """Return whether plain HTTP does not serve ``file``."""
+    return file.size > constants.MAX_HTTP_DOWNLOAD_SIZE
+
+
+def _transfer(
+    plan: RepositoryPlan, file: RepoFile, watch: PullCallbacks, stop: threading.Event
+) -> Path:
+    """Fetch ``file``, or the rest of it, and return the path of the whole."""
+    repository = plan.need.repository
+    if _is_huge(file):
+        place = hf_hub_download(repository, file.path, revision=plan.commit, tqdm_class=_Silent)
+        watch.moved(file.size)
+        return Path(place).resolve()
+
+    class Bar(_Silent):
+        def update(self, n: float | None = 1) -> None:
+            watch.moved(int(n or 0))
+            if stop.is_set():
+                raise Stopped
+
+    partial = plan.partial(file)
+    # Longer than the whole: whatever that is, it is not the beginning of it.
+    if partial.is_file() and partial.stat().st_size > file.size:
+        partial.unlink()
+    url = hf_hub_url(repository, file.path, revision=plan.commit, endpoint=constants.ENDPOINT)
+    with partial.open("ab") as stream:
+        http_get(
+            url,
+            stream,
+            resume_size=stream.tell(),
+            headers=build_hf_headers() | {"accept-encoding": "identity"},
+            expected_size=file.size,
+            tqdm_class=Bar,
         )
-
-
-def _damaged(plan: RepositoryPlan, watch: PullCallbacks, sure: set[str]) -> list[HubFile]:
-    bad = []
-    for file in plan.files:
-        place = pointer_of(plan, file)
-        if file.name not in sure and not (place.is_file() and _whole(place, file, watch)):
-            bad.append(file)
-        else:
-            sure.add(file.name)
-    return bad
-
-
-def _whole(place: Path, file: HubFile, watch: PullCallbacks) -> bool:
-    if place.stat().st_size != file.size:
-        return False
-    if file.sha256 is not None:
-        return sha256_of(place, watch.checked) == file.sha256
-    content = place.read_bytes()
-    watch.checked(len(content))
-    # Git names an object by the SHA-1 of its kind, its length and its content.
-    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest() == file.blob
-
-
-def _forget(plan: RepositoryPlan, file: HubFile) -> None:
-    place = pointer_of(plan, file)
-    for path in (place.resolve(), place, blob_of(plan, file)):
-        path.unlink(missing_ok=True)
-
-
-def bytes_left(plans: Iterable[RepositoryPlan]) -> int:
-    """Return the bytes still to fetch."""
-    return sum(file.size - here(plan, file) for plan in plans for file in plan.files)
+    return partial
 
 
 class _Silent(hub_tqdm):
@@ -472,27 +405,3 @@ class _Silent(hub_tqdm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **(kwargs | {"disable": True}))  # type: ignore[no-untyped-call]
-
-
-def _bar(watch: PullCallbacks, stop: threading.Event) -> Any:
-    """Return a progress bar for ``http_get`` that counts, and ends the transfer on request."""
-
-    class Bar:
-        def __init__(self, *args: object, **kwargs: object) -> None:
-            pass
-
-        def update(self, count: int) -> None:
-            watch.moved(count)
-            if stop.is_set():
-                raise Stopped
-
-        def __enter__(self) -> Self:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def __iter__(self) -> Iterator[Any]:
-            return iter(())
-
-    return Bar

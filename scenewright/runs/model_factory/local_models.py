@@ -105,7 +105,9 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
     )
     options |= {"default_size": spec.size, "cache": spec.cache, "loras": spec.loras}
     options |= {"partial_images": spec.partial_images, "quantization": spec.quantization}
-    options |= {"prompt_upsampler": spec.prompt_upsampler}
+    options |= {"prompt_upsampler": spec.prompt_upsampler, "base_model": spec.base_model}
+    if spec.max_references is not None:
+        options["max_references"] = spec.max_references
     if spec.model == "miniature":
         adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
         return DiffusersBackend(

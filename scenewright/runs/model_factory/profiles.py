@@ -99,14 +99,21 @@ class RunModels(RunJudges):
 
 
 def composer_of(
-    profile: Profile, settings: Settings | None = None, room: PromptBudget | None = None
+    profile: Profile,
+    settings: Settings | None = None,
+    room: PromptBudget | None = None,
+    *,
+    languages: Sequence[str] = ("en",),
 ) -> Composer:
     """Return the composer that ``profile`` names; raises as :func:`chat_of` where it needs a model.
 
-    ``room``: what the image model reads of a prompt; None: all of any prompt.
+    ``room``: what the image model reads of a prompt; None: all of any prompt. ``languages``:
+    those that it reads; language models compose in English, which all read.
     """
-    if profile.composer in ("sentences", "triplets"):
-        return SentenceComposer(room) if profile.composer == "sentences" else TripletComposer()
+    if profile.composer in ("sentence", "sentences"):
+        return SentenceComposer(room, profile.composer == "sentence", tuple(languages))
+    if profile.composer == "triplets":
+        return TripletComposer()
     if profile.composer == "grid":
         return GridComposer(profile.composer_defaults or None)
     from scenewright.agents.composers.language import LanguageComposer, Table6Composer
@@ -115,7 +122,9 @@ def composer_of(
     chat = chat_of(profile.chat, settings_with(profile, settings), role="composer")
     if profile.composer == "table6":
         return Table6Composer(chat)
-    otherwise = SentenceComposer(room) if profile.composer_failure == "sentences" else None
+    otherwise = (
+        SentenceComposer(room, verbatim=True) if profile.composer_failure == "sentences" else None
+    )
     return LanguageComposer(chat, profile.composer == "stages", otherwise, room=room)
 
 
@@ -201,7 +210,7 @@ def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBack
             quality=spec.quality,
             complexity=spec.complexity,
             partial_images=spec.partial_images,
-            overrides=reached.spec.models.get(spec.model),
+            overrides=spec.limits_over(reached.spec.models.get(spec.model)),
         ),
     )
 
@@ -328,7 +337,9 @@ async def build_run_models(
     chat = given.get("chat")
     if chat is None and profile.strategy == DIRECTOR and profile.chat is not None:
         chat = chat_of(profile.chat, settings_with(profile, settings), role="director")
-    composer = given.get("composer") or composer_of(profile, settings, room_of(backend))
+    composer = given.get("composer") or composer_of(
+        profile, settings, room_of(backend), languages=backend.features.languages
+    )
     detector = None
     if profile.detector is not None and uses_detector(profile.strategy):
         detector = await asyncio.to_thread(cached_detector_of, profile.detector)
@@ -442,7 +453,7 @@ def _make_served_judge(account: str, reached: _Reached) -> Judge:
 def _make_served_backend(spec: BackendSpec, reached: _Reached) -> ImageBackend:
     from scenewright.tools.backends.served import ServedBackend
 
-    for name in ("quality", "complexity", "partial_images"):
+    for name in ("quality", "complexity", "partial_images", "max_references", "limits"):
         if getattr(spec, name):
             raise SettingsError(f"{spec.kind}:{spec.model} takes no {name}: leave it out")
     return ServedBackend(reached.server(), reached.caller, account=spec.kind, size=spec.size)
@@ -481,7 +492,7 @@ def caller_of(account: str, settings: Settings) -> Caller:
             attempts=spec.attempts,
             max_wait=spec.patience,
             prices=PriceTable.load(*overrides),
-            priced=spec.base_url is None,
+            priced=not spec.self_hosted,
             gate=gate_at(settings.shared_limits, account, spec, limits),
         )
 

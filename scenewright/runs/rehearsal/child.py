@@ -32,7 +32,7 @@ from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel
 from scenewright.runs.model_factory.profiles import backend_of, judge_of
-from scenewright.runs.rehearsal.architectures import RehearsalError
+from scenewright.runs.rehearsal.tensors import RehearsalError
 
 if TYPE_CHECKING:
     import torch

@@ -17,17 +17,9 @@ from typing import Any
 from huggingface_hub import constants
 from huggingface_hub.file_download import repo_folder_name
 
+from scenewright.providers.hub.architectures import AdapterShape, Architecture, Format, PartSpec
 from scenewright.providers.hub.needs import Need
-from scenewright.runs.rehearsal.architectures import (
-    AdapterShape,
-    Architecture,
-    Format,
-    PartSpec,
-    RehearsalError,
-    Tensor,
-    adapter_tensors,
-    tensors_of,
-)
+from scenewright.runs.rehearsal.tensors import RehearsalError, Tensor, adapter_tensors, tensors_of
 from scenewright.runs.rehearsal.tokenizers import build_tokenizer
 from scenewright.runs.rehearsal.weights import write_weights
 

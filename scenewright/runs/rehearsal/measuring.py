@@ -53,13 +53,18 @@ class PeakMemory:
             self._stop.set()
             self._thread.join()
             self._thread = None
+            # On a busy machine the thread may not have had its turn since the block began.
+            self._sample()
         self.highest = max(self.highest, self.last)
 
     def _watch(self) -> None:
         while True:
-            self.last = max(self.last, self._now() - self._before)
+            self._sample()
             if self._stop.wait(_EVERY):
                 return
+
+    def _sample(self) -> None:
+        self.last = max(self.last, self._now() - self._before)
 
     def _now(self) -> int:
         if self._device.type == "cuda":

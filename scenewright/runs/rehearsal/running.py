@@ -23,10 +23,11 @@ from scenewright.config.profiles import (
 )
 from scenewright.config.settings import Settings, find_profile
 from scenewright.core.validation import FrozenModel
+from scenewright.providers.hub.architectures import read_architectures
 from scenewright.providers.hub.needs import Need, needs_of
-from scenewright.runs.rehearsal.architectures import RehearsalError, read_architectures
 from scenewright.runs.rehearsal.child import Job, RehearsedModel
 from scenewright.runs.rehearsal.hub_folder import HubFolder
+from scenewright.runs.rehearsal.tensors import RehearsalError
 
 _LINE_LIMIT = 2**20
 _ERROR_END = 600

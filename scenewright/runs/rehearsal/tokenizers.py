@@ -1,18 +1,17 @@
-"""Tokenizers without their published vocabularies: of the same class, size and special tokens.
+"""Tokenizers of published models: CLIP's own, and Qwen's without its vocabulary.
 
-Text is cut into letters, so prompts have more tokens than with the published merges; only words
-that stand in chat templates and answers are one token.
+Qwen's has the same class, size and special tokens and cuts text into letters, so prompts have more
+tokens than with the published merges; only words that stand in chat templates and answers are one
+token.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from scenewright.runs.rehearsal.architectures import RehearsalError
+from scenewright.runs.rehearsal.tensors import RehearsalError
+from scenewright.tools.backends.clip_tokenizer import clip_tokenizer
 
-CLIP_WORDS = 49_406
-"""Tokens of CLIP before the marks of start and end."""
-CLIP_LENGTH = 77
 QWEN_WORDS = 151_643
 """Tokens of Qwen 2, 2.5 and 3 before the special ones."""
 QWEN_MARKS = (
@@ -38,21 +37,12 @@ def build_tokenizer(kind: str, options: dict[str, Any]) -> Any:
     """
     match kind:
         case "CLIPTokenizer":
-            return _clip(options)
+            return clip_tokenizer(**options)
         case "Qwen2Tokenizer":
             return _qwen(options)
     raise RehearsalError(
         f"no tokenizer of the class {kind} can be made here: use CLIPTokenizer or Qwen2Tokenizer"
     )
-
-
-def _clip(options: dict[str, Any]) -> Any:
-    from transformers import CLIPTokenizer
-
-    letters = _letters()
-    vocabulary = _numbered([mark for one in letters for mark in (one, f"{one}</w>")], CLIP_WORDS)
-    vocabulary |= {"<|startoftext|>": CLIP_WORDS, "<|endoftext|>": CLIP_WORDS + 1}
-    return CLIPTokenizer(vocab=vocabulary, merges=[], model_max_length=CLIP_LENGTH, **options)
 
 
 def _qwen(options: dict[str, Any]) -> Any:

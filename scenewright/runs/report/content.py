@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from markupsafe import Markup
 
-from scenewright.agents.parsers.unread import Passage
+from scenewright.core.answers import in_lines
 from scenewright.core.facts import Answer, Fact, FactKind, ScoreCard, assign_verdicts
+from scenewright.core.intent import Passage
 from scenewright.core.ports.backend import Reference, Start
-from scenewright.core.scene import SceneGraph
+from scenewright.core.scene import COMPOSED, SceneGraph
 from scenewright.graphs.events import Generated, Role
 from scenewright.graphs.run_status import facts_ever
 from scenewright.runs.report import words
@@ -42,35 +42,27 @@ KIND_NAMES: dict[FactKind, str] = {
     "object": "Objects",
     "attribute": "Attributes",
     "relation": "Relations",
+    "count": "Numbers and exclusions",
+    "text": "Texts",
+    "wish": "Wishes for the whole picture",
     "realism": "Realism",
 }
-_RECALLS: dict[FactKind, str] = {
-    kind: kind if kind == "realism" else f"{kind}s" for kind in KIND_NAMES
-}
-
+"""Headings of the kinds of facts, in their order."""
 
 MOST_TITLE = 300
 """Characters of a title."""
 
 
-def page_content(
-    view: RunView, show: Show = inline, live: bool = False, unread: Sequence[Passage] = ()
-) -> PageContent:
+def page_content(view: RunView, show: Show = inline, live: bool = False) -> PageContent:
     """Everything on the run page of ``view``.
 
     ``show`` makes pictures of files; a ``live`` page tells elsewhere where the run stands.
-    ``unread`` are the passages of its sentence that the scene does not hold.
     """
     groups = tuple(g for kind in KIND_NAMES if (g := _group(view, kind)).rows)
-    cells = {
-        (row.fact.id, cell.tip): cell
-        for group in groups
-        for row in group.rows
-        for cell in row.cells
-    }
+    cells = {cell.tip: cell for group in groups for row in group.rows for cell in row.cells}
     rounds = tuple(_round(view, r, cells, show) for r in view.rounds)
     return PageContent(
-        summary=_summary(view, rounds, live=live, show=show, unread=unread),
+        summary=_summary(view, rounds, live=live, show=show),
         view=view,
         rounds=rounds,
         chosen=view.best.index if view.best is not None else 0,
@@ -89,14 +81,33 @@ def summary_of(view: RunView, link: str) -> Summary:
     return _summary(view, tuple(_round(view, r, {}, inline) for r in view.rounds), link=link)
 
 
-def title_parts(view: RunView, unread: Sequence[Passage] = ()) -> tuple[tuple[str, str], ...]:
+def title_parts(view: RunView, shown: RoundView | None) -> tuple[tuple[str, str], ...]:
     """Return the person's own sentence, else the scene in words, in parts.
 
-    Each has the reason why it was not read; empty where it was.
+    Each has the reason why it is not in the prompt of the round that is ``shown`` or nothing checks
+    it; empty for the others.
     """
     # Once an edit has changed the scene, the sentence no longer says what is asked.
-    said = view.sentence if len(view.scenes) == 1 else ""
-    return words.marked(said or words.scene_words(view.scene), unread if said else (), MOST_TITLE)
+    said = (view.scene.sentence or view.sentence) if len(view.scenes) == 1 else ""
+    passages = _open_passages(view, shown) if said else []
+    return words.marked(said or words.scene_words(view.scene), passages, MOST_TITLE)
+
+
+def _open_passages(view: RunView, shown: RoundView | None) -> list[Passage]:
+    scene = view.scene
+    if not scene.sentence:
+        return []
+    card = shown.cards.get("loop") if shown is not None else None
+    composed = view.composed(shown.index) if shown is not None else None
+    found = list(scene.intent.unread) if card is None else words.unchecked(card, scene)
+    found += composed.lost if composed is not None else ()
+    reasons: dict[tuple[int, int], dict[str, None]] = {}
+    for one in found:
+        reasons.setdefault((one.start, one.end), {})[one.reason] = None
+    return [
+        Passage(start=start, end=end, text=scene.sentence[start:end], reason=", ".join(said))
+        for (start, end), said in sorted(reasons.items())
+    ]
 
 
 def _tip(fact_at: int, round_index: int) -> str:
@@ -104,17 +115,23 @@ def _tip(fact_at: int, round_index: int) -> str:
 
 
 def _group(view: RunView, kind: FactKind) -> Group:
-    facts = [(at, fact) for at, fact in _rows(view) if fact.kind == kind]
+    both = (in_lines(view.facts), in_lines(view.former))
+    now, former = ([line for line in lines if line.fact.kind == kind] for lines in both)
+    facts = [fact for line in (*now, *former) for fact in line.facts if fact.kind == kind]
     recalls = []
     for r in view.rounds:
-        card = r.cards.get("loop")
-        recall = None if card is None else getattr(card, _RECALLS[kind])
-        recalls.append("–" if recall is None else f"{recall.yes}/{recall.total}")
-    rows = tuple(
-        Row(fact, tuple(_cell(fact, at, r) for r in view.rounds), at >= len(view.facts))
-        for at, fact in facts
-    )
-    return Group(KIND_NAMES[kind], tuple(recalls), rows)
+        states = [state for fact in facts if (state := r.state(fact.id)) != "unasked"]
+        judged = "loop" in r.cards
+        recalls.append(f"{states.count('yes')}/{len(states)}" if judged else "–")
+    places = {id(fact): at for at, fact in _rows(view)}
+    rows = []
+    for line in (*now, *former):
+        cells = []
+        for r in view.rounds:
+            fact = line.decided(r.verdicts())
+            cells.append(_cell(fact, places[id(fact)], r))
+        rows.append(Row(line.fact, tuple(cells), line in former))
+    return Group(KIND_NAMES[kind], tuple(recalls), tuple(rows))
 
 
 def _rows(view: RunView) -> enumerate[Fact]:
@@ -159,24 +176,20 @@ def _cell(fact: Fact, at: int, r: RoundView) -> Cell:
     )
 
 
-def _round(
-    view: RunView, r: RoundView, cells: dict[tuple[str, str], Cell], show: Show
-) -> RoundContent:
+def _round(view: RunView, r: RoundView, cells: dict[str, Cell], show: Show) -> RoundContent:
     card = r.cards.get("loop")
-    line = words.verdict_line(card)
-    marks: dict[str, Mark] = {}
     asked = view.asked(r.index)
+    line = words.verdict_line(card, asked.scene)
+    marks: dict[str, Mark] = {}
     for at, fact in _rows(view):
         tip = _tip(at, r.index)
-        cell = cells.get((fact.id, tip))
+        cell = cells.get(tip)
         state = r.state(fact.id)
         title = cell.title if cell else f"{fact.statement}: {words.MEANINGS[state]}"
         marks[fact.id] = Mark(state, title, tip if cell else "")
     if card is not None:
         # Of several instances of a class the drawing shows which one is absent.
-        tells = assign_verdicts(
-            asked.facts, {verdict.fact_id: verdict for verdict in card.verdicts}
-        )
+        tells = assign_verdicts(asked.facts, r.verdicts())
         marks |= {mine: marks[told] for mine, told in tells.items()}
     missing = r.missing if r.missing is not None else SceneGraph()
     alt = f"Round {r.index}: {words.scene_words(asked.scene)}. {line}."
@@ -363,15 +376,15 @@ def _summary(
     link: str = "",
     live: bool = False,
     show: Show | None = None,
-    unread: Sequence[Passage] = (),
 ) -> Summary:
     card, report = view.card("loop"), view.card("report")
     kept = next((r for r in rounds if r.kept), None)
     complexity = f"{words.count(len(view.scene.objects), 'object')}, "
     complexity += f"{words.count(len(view.scene.relations), 'relation')}, {view.scene.level()}"
-    parts = title_parts(view, unread)
+    parts = title_parts(view, view.best)
     title = " ".join("".join(text for text, _ in parts).split())
     asked = view.asked(kept.index) if kept is not None else view.scenes[-1]
+    composed = view.composed(kept.index) if kept is not None else None
     picture = kept.candidate if kept is not None else None
     if show is not None and kept is not None and picture is not None:
         made = kept.view.candidate
@@ -389,6 +402,7 @@ def _summary(
         stats=_stats(view, live),
         shots=tuple((r.index, r.kept, r.candidate, r.loop) for r in rounds if r.candidate),
         complexity=complexity,
+        added=composed.added if composed is not None else (),
     )
 
 
@@ -479,6 +493,9 @@ def _notes(view: RunView, rounds: tuple[RoundContent, ...], live: bool) -> tuple
         for event in view.edits
         if not event.corrects
     )
+    notes += [f"Not sure: {doubt}" for doubt in view.scene.doubts]
+    if view.scene.edited:
+        notes.append(f"{words.begun(COMPOSED)}.")
     mixed = next(filter(None, (words.method_line(view.card(role)) for role in ROLES)), "")
     if mixed:
         notes.append(mixed)

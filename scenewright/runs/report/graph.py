@@ -461,7 +461,7 @@ def draw_graph(
     if not scene:
         return ""
     unknown = Mark("pending", MEANINGS["pending"])
-    index = {_key(fact): marks.get(fact.id, unknown) for fact in facts}
+    index = {_key(fact): marks.get(fact.id, unknown) for fact in facts if fact.of_graph}
 
     def mark(*key: str) -> Mark:
         return index.get(key, unknown)
@@ -498,8 +498,6 @@ def _key(fact: Fact) -> tuple[str, ...]:
         return ("object", fact.subject)
     if fact.kind == "attribute":
         return ("attribute", fact.subject, fact.key or "")
-    if fact.kind == "realism":
-        return ("realism", fact.subject, fact.key or "")
     return ("relation", fact.subject, fact.predicate or "", fact.target or "")
 
 

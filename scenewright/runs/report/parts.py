@@ -279,7 +279,7 @@ class Summary:
     title: str
     """The person's own sentence, else the scene in words."""
     parts: tuple[tuple[str, str], ...]
-    """The title in parts, each with why it was not read; empty where it was."""
+    """The title in parts, each with why it is not drawn or not checked; empty where it is."""
     stem: str
     """Name of a file with its picture, without the ending."""
     run_id: str
@@ -300,6 +300,8 @@ class Summary:
     """(round, kept, candidate, loop score) of every round."""
     complexity: str
     """Size and level of the scene."""
+    added: tuple[str, ...] = ()
+    """Words of the prompt of the kept candidate that the sentence does not say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,12 +191,14 @@ class RoundView:
         answers = [*(a for call in self.calls for a in call.answers), *self.words, *self.glanced]
         return sum(a.tokens_in for a in answers), sum(a.tokens_out for a in answers)
 
+    def verdicts(self, role: Role = "loop") -> dict[str, Verdict]:
+        """Return the panel's verdicts by fact; empty while there are none."""
+        card = self.cards.get(role)
+        return {} if card is None else {verdict.fact_id: verdict for verdict in card.verdicts}
+
     def verdict(self, fact_id: str, role: Role = "loop") -> Verdict | None:
         """Return the panel's verdict on a fact; none while there is none."""
-        card = self.cards.get(role)
-        if card is None:
-            return None
-        return next((v for v in card.verdicts if v.fact_id == fact_id), None)
+        return self.verdicts(role).get(fact_id)
 
     def state(self, fact_id: str, role: Role = "loop") -> Shown:
         """Return the verdict's state.
@@ -267,6 +269,11 @@ class RunView:
     def asked(self, round: int) -> RequestedScene:
         """Return the scene requested of the candidate of ``round``."""
         return scene_in_round(self.scenes, round)
+
+    def composed(self, round: int) -> Composed | None:
+        """Return the newest prompt of a candidate up to ``round``; none before there is one."""
+        found = (r.written("candidate") for r in reversed(self.rounds) if r.index <= round)
+        return next(filter(None, found), None)
 
     @property
     def best(self) -> RoundView | None:
@@ -399,7 +406,7 @@ def view_of(
                 resumed=0,
                 active_seconds=active_seconds(events),
                 paused=is_paused(events),
-                sentence=event.sentence,
+                sentence=event.sentence or event.scene.title,
                 warnings=warnings_of(events),
                 reporting=reporting_of(events),
             )

@@ -13,7 +13,6 @@ from pathlib import Path
 from markupsafe import Markup
 from PIL import Image, ImageDraw, ImageFont
 
-from scenewright.agents.parsers.unread import Passage
 from scenewright.core.images import ImageError, load_image
 from scenewright.graphs.events import Generated
 from scenewright.runs.folder import PAGE_FILE
@@ -33,12 +32,12 @@ def write_page(run_folder: Path | str) -> Path:
     return _write(folder / PAGE_FILE, render_run(read_run(folder)))
 
 
-def render_run(view: RunView, unread: Sequence[Passage] = ()) -> str:
+def render_run(view: RunView) -> str:
     """Return the run page as HTML text.
 
     ``unread`` are the passages of its sentence that the scene does not hold.
     """
-    page = page_content(view, unread=unread)
+    page = page_content(view)
     return templates.render("run.html.j2", page=page, chart=Markup(draw_chart(view)), live=None)
 
 

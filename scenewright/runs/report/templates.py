@@ -47,6 +47,7 @@ def environment() -> Environment:
             "count",
             "tool_call",
             "author",
+            "changes_line",
         ),
         *("method_words", "shorten", "begun"),
     ):

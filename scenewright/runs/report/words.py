@@ -8,20 +8,23 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from scenewright.agents.parsers.unread import Passage
+from scenewright.agents.composers.comparison import PromptChanges
 from scenewright.core.facts import (
     Answer,
     Fact,
     ProbabilityMethod,
     ScoreCard,
     is_realism,
+    is_wish,
     missing_graph,
 )
-from scenewright.core.questions import noun_phrase
+from scenewright.core.intent import Passage
+from scenewright.core.questions import noun_phrase, wish_id
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import (
     Composed,
     Edited,
+    Finished,
     Generated,
     Proposal,
     Proposed,
@@ -56,7 +59,7 @@ REASONS: Mapping[str, str] = {
     "satisfied": "every fact holds",
     "rounds": "round limit reached",
     "patience": "no better candidate came",
-    "budget": "budget spent",
+    "budget": "a limit is reached",
     "unscored": "the judges could not judge",
     "cancelled": "cancelled",
     "accepted": "the director accepted it",
@@ -274,32 +277,61 @@ def selected_line(event: Selected, statements: Mapping[str, str]) -> str:
     return f"pastes {pasted}: {change_words(event, statements)} ({spent})"
 
 
-def verdict_line(card: ScoreCard | None) -> str:
+def verdict_line(card: ScoreCard | None, scene: SceneGraph | None = None) -> str:
     """Return ``All 7 facts hold`` or ``5 of 7 facts hold, 1 could not be judged``.
 
+    Where something of the ``scene`` that was said was not checked: ``7 of 7 checked facts hold``.
     Of realism its mean probability follows where it was asked: ``; realism 0.61``.
     """
     if card is None:
         return "Not judged yet"
     if card.realism.total:
-        return f"{_stated_line(card)}; realism {score(card.ocr)}"
-    return _stated_line(card)
+        return f"{_stated_line(card, scene)}; realism {score(card.ocr)}"
+    return _stated_line(card, scene)
 
 
-def _stated_line(card: ScoreCard) -> str:
+def _stated_line(card: ScoreCard, scene: SceneGraph | None) -> str:
     stated = card.stated
     total = len(stated)
     if total == 0:
         return "There is nothing to check"
     holding = sum(v.state == "yes" for v in stated)
     unknown = sum(v.state == "unscored" for v in stated)
-    if holding == total:
+    partly = checked_in_part(card, scene)
+    if holding == total and not partly:
         return "The one fact holds" if total == 1 else f"All {total} facts hold"
     if unknown == total:
         return f"None of the {count(total, 'fact')} could be judged"
     verb = "holds" if holding == 1 else "hold"
-    line = f"{holding} of {count(total, 'fact')} {verb}"
+    line = f"{holding} of {count(total, 'checked fact' if partly else 'fact')} {verb}"
     return f"{line}, {unknown} could not be judged" if unknown else line
+
+
+def checked_in_part(card: ScoreCard, scene: SceneGraph | None) -> bool:
+    """Return whether something that was said was not checked; without a ``scene`` of wishes."""
+    if scene is not None:
+        return bool(unchecked(card, scene))
+    return any(v.state == "unscored" and is_wish(v.fact_id) for v in card.verdicts)
+
+
+def unchecked(card: ScoreCard, scene: SceneGraph) -> list[Passage]:
+    """Return the parts of the sentence of ``scene`` that nothing checks, in its order.
+
+    Wishes for the whole picture that no judge answered, and passages that no fact states.
+    """
+    states = {verdict.fact_id: verdict.state for verdict in card.verdicts}
+    open_wishes = [
+        one
+        for one in scene.intent.globals
+        if states.get(wish_id(one.kind, one.text)) not in ("yes", "no")
+    ]
+    found = list(scene.intent.unread)
+    for text in dict.fromkeys(wish.text for wish in open_wishes):
+        # After an edit the sentence no longer says the scene, but its wishes stay.
+        at = scene.intent.sentence.find(text)
+        start, end = (at, at + len(text)) if at >= 0 else (0, 0)
+        found.append(Passage(start=start, end=end, text=text, reason="not checked"))
+    return sorted(found, key=lambda passage: passage.start)
 
 
 def outcome_line(
@@ -311,17 +343,45 @@ def outcome_line(
 ) -> str:
     """Return ``10 of 11. Missing: green cat under blue car``: how many facts hold, which do not.
 
-    ``card`` is that of a picture of ``scene``, with the verdicts on its ``facts`` by the judges of
-    the loop. Where those of the ``report`` find other facts, both are said.
+    What is said beside the graph follows: ``Not checked: oil painting.`` ``card`` is that of a
+    picture of ``scene``, with the verdicts on its ``facts`` by the judges of the loop. Where those
+    of the ``report`` find other facts, both are said.
     """
+    line = _outcome_line(card, scene, facts, report, reporting)
+    return " ".join([f"{line}." if (said := beside_graph(card, scene, facts)) else line, *said])
+
+
+def beside_graph(card: ScoreCard | None, scene: SceneGraph, facts: Sequence[Fact]) -> list[str]:
+    """Return what a picture lacks beside the scene graph, and what nobody checked, as sentences.
+
+    The first are numbers, exclusions, texts and wishes that do not hold, the others those of
+    :func:`unchecked`.
+    """
+    if card is None:
+        return []
+    states = {verdict.fact_id: verdict.state for verdict in card.verdicts}
+    beside = [fact for fact in facts if fact.kind in ("count", "text", "wish")]
+    wrong = [fact.statement for fact in beside if states.get(fact.id) == "no"]
+    texts = [passage.text for passage in unchecked(card, scene)]
+    parts = (("Not as asked", wrong), ("Not checked", list(dict.fromkeys(texts))))
+    return [f"{title}: {', '.join(said)}." for title, said in parts if said]
+
+
+def _outcome_line(
+    card: ScoreCard | None,
+    scene: SceneGraph,
+    facts: Sequence[Fact],
+    report: ScoreCard | None,
+    reporting: Reporting | None,
+) -> str:
     missing = _missing_words(card, scene, facts)
     if card is None or report is None or not differ(card, report):
-        line = verdict_line(card)
+        line = verdict_line(card, scene)
         if card is None or not missing:
             return line
         line = f"{_held_line(card)}. Missing: {missing}"
         return f"{line}; realism {score(card.ocr)}" if card.realism.total else line
-    line = _held_line(card) if missing else _stated_line(card)
+    line = _held_line(card) if missing else _stated_line(card, scene)
     line = f"{line} by the judges that steered the drawing"
     line += f". Missing: {missing}. " if missing else "; "
     others = "the others"
@@ -478,14 +538,29 @@ def stop_line(view: RunView) -> str:
     card = view.finished.loop_card
     if view.finished.reason == "unscored" and card.fact_recall is not None:
         return "nothing that could be judged is missing"
+    reason = reason_words(view.finished, view.scene)
     if view.finished.reason == "satisfied" and doubted(card, view.finished.report_card):
-        return "every fact holds by the judges that steered"
-    return REASONS.get(view.finished.reason, view.finished.reason)
+        return f"{reason} by the judges that steered"
+    return reason
+
+
+def reason_words(event: Finished, scene: SceneGraph | None = None) -> str:
+    """Return why a run ended: ``every fact holds``, or of the checked ones where some are not."""
+    if event.reason == "satisfied" and checked_in_part(event.loop_card, scene):
+        return "every checked fact holds"
+    if event.limit:
+        return f"limit reached: {event.limit}"
+    return REASONS.get(event.reason, event.reason)
 
 
 def symbol(state: Shown) -> str:
     """One character for a state."""
     return SYMBOLS[state]
+
+
+def changes_line(event: Composed | None) -> str:
+    """Return what a prompt lost of the sentence and added to it; empty if nothing."""
+    return "" if event is None else PromptChanges(event.lost, event.added).text
 
 
 def author(event: Composed) -> str:

@@ -28,7 +28,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scenewright.agents.parsers.unread import Passage
+from scenewright.core.intent import Passage
 from scenewright.core.sockets import host_of, is_loopback
 from scenewright.service.core.errors import (
     Forbidden,

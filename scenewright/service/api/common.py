@@ -9,11 +9,13 @@ from typing import Annotated, Any, Self
 
 from fastapi import Depends, Header, Path, Request
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from starlette.routing import Match
 from starlette.types import Message, Receive, Scope, Send
 
+from scenewright.config.profiles import SentenceReader
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import RequestModel
 from scenewright.graphs.state import Budget
 from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.requests import taken_in
@@ -55,7 +57,7 @@ def _head_alone(send: Send) -> Send:
     return sent
 
 
-class Extension(BaseModel):
+class Extension(RequestModel):
     """The request's ``scenewright`` field."""
 
     model_config = ConfigDict(extra="forbid")
@@ -74,6 +76,8 @@ class Extension(BaseModel):
     """Whether models of the loop may report its result, which is then labelled a self-report."""
     strategy: Name | None = None
     """How a round repairs, in place of the profile's."""
+    reader: SentenceReader | None = None
+    """Parser of the prompt: ``llm`` or ``rules``; none: the profile's."""
     rounds: Rounds = 3
     """Most candidates a picture, the first one included."""
     patience: Rounds = 2
@@ -92,7 +96,7 @@ class Extension(BaseModel):
         """Whether the scene is here, and not in the prompt."""
         return self.scene is not None or self.triplets is not None
 
-    def request(self, prompt: str, **more: Any) -> RefinementRequest:
+    def request(self, service: Service, prompt: str, **more: Any) -> RefinementRequest:
         """Return the run that is asked for, its scene read: from here, else from ``prompt``.
 
         ``more`` are further fields of the request. Raises ``Unprocessable``.
@@ -103,7 +107,7 @@ class Extension(BaseModel):
             **{name: getattr(self, name) for name in own},
             **more,
         )
-        return taken_in(asked)
+        return taken_in(asked, service.base, service.settings.profiles)
 
 
 async def service_of(request: Request) -> Service:

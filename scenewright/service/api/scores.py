@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, File, Form, UploadFile
 from pydantic import ValidationError
 
+from scenewright.config.profiles import SentenceReader
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.service.api.common import Core
@@ -39,6 +40,10 @@ async def scores(
     triplets: Annotated[SceneText | None, Form(description="The scene as triplets.")] = None,
     text: Annotated[SceneText | None, Form(description="The scene in a sentence.")] = None,
     profile: Annotated[Name | None, Form(description="Profile whose judges answer.")] = None,
+    reader: Annotated[
+        SentenceReader | None,
+        Form(description="Parser of text: llm or rules; none: the profile's."),
+    ] = None,
     judges: Annotated[
         list[Name] | None, Form(max_length=16, description="Judges in place of the profile's.")
     ] = None,
@@ -52,6 +57,7 @@ async def scores(
     request = RefinementRequest(
         scene=_ANY,
         profile=profile,
+        reader=reader,
         judges=tuple(judges) if judges else None,
         realism=realism,
     )

@@ -280,6 +280,7 @@ def summary_of(result: RunResult) -> Summary:
         best_round=result.best_round,
         image=result.best.image if result.best is not None else None,
         stop_reason=result.stop_reason,
+        limit=result.limit,
         satisfied=loop.satisfied if loop is not None else None,
         confirmed=not differ(loop, report) if loop is not None and report is not None else None,
         verdict=outcome_line(loop, result.scene, result.facts, report, result.reporting)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import http
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 
-from scenewright.agents.parsers.unread import Passage
+from scenewright.core.intent import Passage
 
 
 class ServiceError(Exception):
@@ -155,4 +154,4 @@ def problem(status: int, detail: str, unread: Sequence[Passage] = ()) -> dict[st
         "status": status,
         "detail": detail,
     }
-    return body | ({"unread": [asdict(passage) for passage in unread]} if unread else {})
+    return body | ({"unread": [passage.model_dump() for passage in unread]} if unread else {})

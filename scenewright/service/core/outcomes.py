@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from scenewright.core.answers import in_lines
 from scenewright.core.facts import FactKind, State
 from scenewright.core.ports.backend import BackendError, BackendFeatures
 from scenewright.core.scene import SceneGraph
@@ -20,7 +21,7 @@ from scenewright.runs.model_factory.profiles import backend_of
 from scenewright.runs.records import RunResult
 from scenewright.service.core.errors import KeyReused, ServiceError, Unavailable
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.requests import profile_of, unread_of
+from scenewright.service.core.requests import profile_of, reading_warnings, stored_intent
 from scenewright.service.core.schemas import Door, Link, RefinementRequest, Status
 from scenewright.service.core.service import STANDS_STILL, Service
 from scenewright.service.core.store import Run, link_of
@@ -80,15 +81,21 @@ class Outcome(BaseModel):
     """The round of the kept one."""
     stop_reason: str | None
     """Why the loop stopped."""
+    limit: str
+    """Which limit ended it, with its figures; empty: none did."""
     prompt: str
     """What the kept picture was drawn from."""
+    lost: tuple[str, ...] = ()
+    """Passages of the sentence that it does not say."""
+    added: tuple[str, ...] = ()
+    """Words of it that the sentence does not say."""
     scene: SceneGraph
     """What was asked."""
     facts: tuple[FactOutcome, ...]
     """What was checked."""
     warnings: tuple[str, ...] = ()
     """What of the scene the models of the profile cannot draw or judge (such facts are unscored),
-    and which words of the prompt were not read."""
+    which words of the prompt were not read, and which could mean something else."""
     sgscore: Scores
     """The scores."""
     missing: SceneGraph | None
@@ -111,13 +118,14 @@ def _outcome(run: Run, result: RunResult | None, base: str) -> Outcome:
     report = best.report_card if best is not None else None
     verdicts = {verdict.fact_id: verdict for verdict in card.verdicts} if card else {}
     facts = []
-    for fact in result.facts if result is not None else ():
+    for line in in_lines(result.facts if result is not None else ()):
+        fact = line.decided(verdicts)
         verdict = verdicts.get(fact.id)
         facts.append(
             FactOutcome(
                 id=fact.id,
                 kind=fact.kind,
-                statement=fact.statement,
+                statement=line.fact.statement,
                 verdict=verdict.state if verdict is not None else "pending",
                 probability=verdict.probability if verdict is not None else None,
             )
@@ -135,10 +143,15 @@ def _outcome(run: Run, result: RunResult | None, base: str) -> Outcome:
         rounds=len(result.rounds) if result is not None else 0,
         best_round=result.best_round if result is not None else None,
         stop_reason=result.stop_reason if result is not None else None,
+        limit=result.limit if result is not None else "",
         prompt=best.prompt if best is not None else "",
+        lost=tuple(passage.text for passage in best.lost) if best is not None else (),
+        added=best.added if best is not None else (),
         scene=result.scene if result is not None else request.scene,
         facts=tuple(facts),
-        warnings=(*unread_of(run.request), *(result.warnings if result is not None else ())),
+        warnings=(*reading_warnings(run.request, result.scene), *result.warnings)
+        if result is not None
+        else stored_intent(run.request).warnings,
         sgscore=Scores(
             loop=card.sgscore if card is not None else None,
             report=report.sgscore if report is not None else None,

@@ -15,6 +15,7 @@ from fastapi import UploadFile
 from PIL import Image, PngImagePlugin
 
 from scenewright.core.images import FORMATS, ImageError, load_image, read_image
+from scenewright.core.layout import keep_outside
 from scenewright.service.core.errors import NotFound, TooLarge, Unprocessable
 from scenewright.service.core.settings import ServiceSettings
 
@@ -86,23 +87,27 @@ def picture_file(
     compression: int = 100,
     size: tuple[int, int] | None = None,
     text: str | None = None,
+    kept: tuple[Path, Path] | None = None,
 ) -> tuple[bytes, tuple[int, int], tuple[int, int]]:
     """Return the file of a picture, its (width, height) in pixels, and those that it was drawn at.
 
     ``size``: scaled to it (Lanczos). ``compression``: quality of JPEG and WebP, 0–100. ``text``:
-    kept in a PNG file under ``parameters``. A PNG that stays as it is goes as it lies there.
-    Raises ``NotFound`` if it is not there.
+    kept in a PNG file under ``parameters``. ``kept``: the picture that a run with a mask began
+    with, and the mask; what is scaled has its own pixels where that is black. A PNG that stays as
+    it is goes as it lies there. Raises ``NotFound`` if it is not there.
     """
     try:
         image = load_image(path)
+        own = image.size
+        same = size is None or own == size
+        if same and form == "png" and text is None:
+            return path.read_bytes(), own, own
+        if size is not None and not same:
+            image = image.resize(size, Image.Resampling.LANCZOS)
+            if kept is not None:
+                image, _ = keep_outside(image, *(load_image(one) for one in kept))
     except ImageError as error:
         raise NotFound(f"the picture cannot be had: {error}") from error
-    same = size is None or image.size == size
-    if same and form == "png" and text is None:
-        return path.read_bytes(), image.size, image.size
-    own = image.size
-    if size is not None and not same:
-        image = image.resize(size, Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
     if form == "png":
         notes = PngImagePlugin.PngInfo()

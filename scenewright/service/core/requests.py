@@ -10,12 +10,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from scenewright.agents.parsers.rules import CaptionError, Reading, read_caption
-from scenewright.agents.parsers.unread import Passage
+from scenewright.agents.parsers.language import MAX_CAPTION
+from scenewright.agents.parsers.rules import CaptionError, parse_caption
 from scenewright.config.model_identity import apart_problem, identity_of_spec
-from scenewright.config.profiles import DIRECTOR, LOCAL_BACKEND, Profile, SettingsError
+from scenewright.config.profiles import (
+    DIRECTOR,
+    LOCAL_BACKEND,
+    Profile,
+    SentenceReader,
+    SettingsError,
+)
 from scenewright.config.settings import (
     Settings,
     changed_profile,
@@ -24,10 +30,12 @@ from scenewright.config.settings import (
     self_reporting,
 )
 from scenewright.core.formats import FormatError, loads_scene
+from scenewright.core.intent import Intent
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-from scenewright.runs.coverage import Coverage, coverage_of
+from scenewright.runs.coverage import Coverage, coverage_of, drawn_as_known
+from scenewright.runs.reading import Sentence, chat_that_reads, preliminary, reader_of
 from scenewright.runs.report.words import scene_words, shorten
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.schemas import RefinementRequest, SceneInput
@@ -38,33 +46,67 @@ PARTIAL_IMAGES = 2
 does not say how many."""
 
 
-def reading_of(given: SceneInput) -> Reading:
-    """Return the scene graph of a request and the passages of its text that were not read.
+def scene_of(given: SceneInput) -> SceneGraph:
+    """Return the scene of a request, of a sentence by the rules, without a model.
 
-    A sentence is read by the rules parser, without a model. Raises ``Unprocessable`` with the
-    reader's remedy.
+    Raises ``Unprocessable`` with the reader's remedy.
     """
     if given.scene is not None:
-        found = Reading(given.scene)
+        found = given.scene
     elif given.triplets is not None:
-        found = Reading(triplets(given.triplets))
+        found = triplets(given.triplets)
     else:
         found = sentence(given.text or "")
-    if not found.scene:
+    if not found:
         raise Unprocessable("the scene has no objects: name at least one, for example 'red ball'")
     return found
 
 
-def taken_in(request: RefinementRequest) -> RefinementRequest:
-    """Return a request whose scene is a graph, with the passages of its text that it lacks.
+def taken_in(
+    request: RefinementRequest, settings: Settings, allowed: tuple[str, ...] = ()
+) -> RefinementRequest:
+    """Return a request whose scene is a graph, with what its sentence says beside it.
 
-    Raises ``Unprocessable`` as :func:`reading_of`.
+    Of a sentence that the profile's language model is to read, the scene is preliminary: the run
+    itself has it read, and pays for that. Raises ``Unprocessable`` as :func:`scene_of`.
     """
-    found = reading_of(request)
-    update: dict[str, Any] = {"scene": found.scene, "text": None, "triplets": None}
-    if request.text is not None:
-        update |= {"sentence": request.text, "unread": found.unread}
+    awaits = request.text is not None and bool(
+        model_that_reads(named_profile(request.profile, settings, allowed), request.reader)
+    )
+    if awaits:
+        text = str(request.text)
+        if len(text) > MAX_CAPTION:
+            raise Unprocessable(f"the text is longer than {MAX_CAPTION} characters: shorten it")
+        if not text.strip():
+            raise Unprocessable("the text is empty: write a sentence, for example 'a red ball'")
+        # What is not read, or doubtful, is not known yet.
+        found = preliminary(text)[0].said_as(Intent(sentence=text.strip()))
+    else:
+        found = scene_of(request)
+        if request.awaits_reading and not found.intent.sentence:
+            raise Unprocessable("awaits_reading is for the service to say: leave it out")
+    if request.sentence and not found.intent:
+        found = found.said_as(Intent(sentence=request.sentence))
+    update: dict[str, Any] = {"scene": found, "text": None, "triplets": None, "sentence": None}
+    if awaits:
+        update["awaits_reading"] = True
     return request.model_copy(update=update)
+
+
+def model_that_reads(profile: Profile, reader: SentenceReader | None) -> str:
+    """Return the language model that reads a sentence; empty where the rules do.
+
+    Raises ``Unprocessable`` where there is none for a ``reader`` that is one.
+    """
+    try:
+        return chat_that_reads(profile) if reader_of(profile, reader) == "llm" else ""
+    except SettingsError as error:
+        raise Unprocessable(str(error)) from error
+
+
+def sentence_of(request: RefinementRequest) -> str:
+    """Return the words that the scene of a request was read from; empty if there are none."""
+    return (request.scene.title if request.scene is not None else "") or request.sentence or ""
 
 
 def triplets(text: str) -> SceneGraph:
@@ -75,26 +117,34 @@ def triplets(text: str) -> SceneGraph:
         raise Unprocessable(f"the triplets cannot be read: {error}") from error
 
 
-_UNREAD = TypeAdapter(tuple[Passage, ...])
-
-
-def unread_of(request: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a run tells of the words of its text that were not read: a line, or none.
+def stored_intent(request: Mapping[str, Any]) -> Intent:
+    """Return what of a run's text was not read, and what is doubtful in it.
 
     ``request`` as it is stored; its scene, which may be large, is not read.
     """
-    passages = _UNREAD.validate_python(request.get("unread", ()))
-    told = Reading(SceneGraph(), passages).warning
-    return (told,) if told else ()
+    said = (request.get("scene") or {}).get("intent") or {}
+    told = {name: said[name] for name in ("unread", "doubts") if name in said}
+    if earlier := request.get("unread"):
+        # Requests of before 1.1 have the passages beside the scene.
+        told["unread"] = earlier
+    return Intent.model_validate(told)
 
 
-def sentence(text: str) -> Reading:
-    """Return what is read of a sentence.
+def reading_warnings(request: Mapping[str, Any], scene: SceneGraph) -> tuple[str, ...]:
+    """Return what a run tells of its text: words that were not read, and each doubt.
 
-    Raises ``Unprocessable`` if nothing in it can be drawn, or it says what is not there.
+    ``scene`` is what its models draw; of a run of before 1.1 the stored ``request`` tells it.
+    """
+    return scene.warnings if scene.intent else stored_intent(request).warnings
+
+
+def sentence(text: str) -> SceneGraph:
+    """Return the scene of a sentence.
+
+    Raises ``Unprocessable`` if nothing in it can be drawn, or it is in another language.
     """
     try:
-        return read_caption(text)
+        return parse_caption(text)
     except CaptionError as error:
         raise Unprocessable(f"the text cannot be read: {error}", unread=error.passages) from error
     except (SceneError, ValueError) as error:
@@ -104,7 +154,7 @@ def sentence(text: str) -> Reading:
 def title_of(request: RefinementRequest) -> str:
     """Return the sentence of a request, else its scene in words, for lists."""
     assert isinstance(request.scene, SceneGraph)
-    said = " ".join((request.sentence or "").split())
+    said = " ".join(sentence_of(request).split())
     return shorten(said or scene_words(request.scene), MAX_TITLE)
 
 
@@ -126,13 +176,13 @@ def request_again(
 ) -> RefinementRequest:
     """Return the request for a new run like an earlier one whose ``request`` was taken in.
 
-    ``scene`` is what that one draws after its edits: the sentence goes with the scene that was read
-    from it. With another ``profile``, models and their options are those of that profile. A run
-    that an agent directed is drawn by its profile's strategy.
+    ``scene`` is what that one draws after its edits. With another ``profile``, models and their
+    options are those of that profile. A run that an agent directed is drawn by its profile's
+    strategy.
     """
     update: dict[str, Any] = {"scene": scene, "director": None, "idempotency_key": None}
     if scene != request.scene:
-        update |= {"sentence": None, "unread": ()}
+        update |= {"sentence": None, "unread": (), "awaits_reading": False}
     if request.strategy == AGENT:
         update["strategy"] = None
     if seed is not None:
@@ -266,6 +316,21 @@ def judges_of(settings: Settings, allowed: tuple[str, ...] = ()) -> set[str]:
     }
 
 
+def scene_as_drawn(
+    request: RefinementRequest,
+    settings: Settings,
+    replaced: Mapping[str, Any],
+    allowed: tuple[str, ...] = (),
+) -> SceneGraph:
+    """Return a request's scene in the words that the image model of its profile knows.
+
+    Arguments as of :func:`coverage_for`.
+    """
+    assert isinstance(request.scene, SceneGraph)
+    profile = profile_of(request, settings, allowed)
+    return drawn_as_known(request.scene, profile, replaced.get("backend"))
+
+
 def coverage_for(
     request: RefinementRequest,
     settings: Settings,
@@ -282,7 +347,7 @@ def coverage_for(
     profile = profile_of(request, settings, allowed)
     return coverage_of(
         profile,
-        profile.form().facts(request.scene),
+        profile.form().facts(scene_as_drawn(request, settings, replaced, allowed)),
         judges=replaced.get("judges"),
         report_judges=replaced.get("report_judges"),
         backend=replaced.get("backend"),
@@ -294,8 +359,10 @@ def coverage_for(
 def run_arguments(request: RefinementRequest, settings: Settings) -> dict[str, Any]:
     """Return the arguments of ``refine`` for a request that was taken in: its scene is a graph."""
     assert isinstance(request.scene, SceneGraph)
+    scene = request.scene
     return {
-        "scene": request.scene,
+        "scene": Sentence(scene.intent.sentence) if request.awaits_reading else scene,
+        "reader": request.reader,
         "profile": profile_of(request, settings),
         "rounds": request.rounds,
         "patience": request.patience,
@@ -303,5 +370,4 @@ def run_arguments(request: RefinementRequest, settings: Settings) -> dict[str, A
         "realism": request.realism,
         "size": request.size,
         "budget": request.budget,
-        "sentence": request.sentence or "",
     }

@@ -12,10 +12,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.agents.parsers.unread import Passage
+from scenewright.config.profiles import SentenceReader
 from scenewright.core.facts import Fact, ScoreCard
+from scenewright.core.intent import Doubt, Passage
 from scenewright.core.ports.backend import MAX_SIDE, MAX_STEPS
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import RequestModel, cut_short
 from scenewright.graphs.events import Edit
 from scenewright.graphs.reporting import Reporting, ReportKind
 from scenewright.graphs.state import Budget
@@ -64,7 +66,7 @@ def _has_nul(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(map(_has_nul, value))
 
 
-class SceneInput(BaseModel):
+class SceneInput(RequestModel):
     """A scene in one of three forms."""
 
     model_config = ConfigDict(
@@ -76,7 +78,8 @@ class SceneInput(BaseModel):
     triplets: SceneText | None = None
     """The scene as triplets, ``red ball on table; dog left of table``."""
     text: SceneText | None = None
-    """The scene in a sentence, read by the rules parser: ``A red ball is on a table.``"""
+    """The scene in a sentence: ``A red ball is on a table.`` It is read by the profile's language
+    model where it has one, else by rules, which know English."""
 
     @model_validator(mode="before")
     @classmethod
@@ -84,7 +87,9 @@ class SceneInput(BaseModel):
         # A database that keeps such a request cannot list any run any more.
         for name, value in data.items() if isinstance(data, Mapping) else ():
             if _has_nul(value):
-                raise ValueError(f"{name} holds the character U+0000: take it out")
+                # Half a character in an unknown name would have no UTF-8.
+                told = cut_short(str(name).encode("utf-8", "replace").decode(), 60)
+                raise ValueError(f"{told} holds the character U+0000: take it out")
         return data
 
     @model_validator(mode="after")
@@ -150,8 +155,13 @@ class RefinementRequest(SceneInput):
     """Words that ``scene`` was read from, as they were written: the title of the run. Of a run that
     is asked for by ``text``, that text."""
     unread: tuple[Passage, ...] = Field(default=(), exclude_if=lambda passages: not passages)
-    """Of a run that was asked for by a text: its passages that the scene does not hold, by the
-    characters of the text from 0. They are told with the run's ``warnings``."""
+    """Of requests of before 1.1: passages of the text that the scene does not hold."""
+    reader: SentenceReader | None = Field(default=None, exclude_if=lambda reader: reader is None)
+    """Parser of ``text``: ``llm`` or ``rules``; none: the profile's language model where it has
+    one, in whose place the rules read if it fails."""
+    awaits_reading: bool = Field(default=False, exclude_if=lambda awaits: not awaits)
+    """Whether ``scene`` is preliminary: its sentence is read by the language model as the run
+    begins. The service writes it."""
     idempotency_key: IdempotencyKey | None = None
     """The same key with the same request gives the run that is there already; the header
     ``Idempotency-Key`` says the same."""
@@ -192,6 +202,10 @@ class RoundInfo(BaseModel):
     """From 0."""
     prompt: str
     """What the candidate was drawn from."""
+    lost: tuple[Passage, ...] = ()
+    """Passages of the sentence that the prompt does not say, by its characters from 0."""
+    added: tuple[str, ...] = ()
+    """Words of the prompt that the sentence does not say."""
     strategy: str
     """The strategy that decided how it was drawn; empty in round 0."""
     does: str
@@ -223,6 +237,8 @@ class Summary(BaseModel):
     """Content hash of the kept image."""
     stop_reason: str | None = None
     """Why the loop stopped."""
+    limit: str = ""
+    """Which limit ended it, with its figures; empty: none did."""
     satisfied: bool | None = None
     """Whether the loop's judges found every fact in the kept image."""
     confirmed: bool | None = None
@@ -300,7 +316,10 @@ class Refinement(RefinementBrief):
     """Runs before it in the queue; none if it does not wait."""
     warnings: tuple[str, ...] = ()
     """What of the scene the models of its profile cannot draw or judge (such facts are unscored),
-    and which words of its text were not read."""
+    which words of its text were not read, and which could mean something else."""
+    doubts: tuple[Doubt, ...] = ()
+    """What its text could mean otherwise. The ``sentence`` of a choice is a ``text`` that can be
+    read in one way only: send it for a run of that reading."""
     rounds: tuple[RoundInfo, ...]
     """Its rounds, oldest first."""
     best_round: int | None
@@ -322,7 +341,7 @@ class RefinementList(BaseModel):
     """Give it as ``before`` for the runs that follow; none: there are no more."""
 
 
-class EditRequest(BaseModel):
+class EditRequest(RequestModel):
     """A correction after which a paused or ended run goes on; see :class:`Edit`."""
 
     model_config = ConfigDict(extra="forbid")
@@ -365,8 +384,8 @@ class ScoreResponse(BaseModel):
     missing: SceneGraph | None
     """What was not found; none if nothing is missing."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the judges cannot answer (such facts are unscored), and which words of its
-    text were not read."""
+    """What of the scene the judges cannot answer (such facts are unscored), which words of its
+    text were not read, and which could mean something else."""
     usd: float
     """Cost in US dollars."""
 
@@ -375,7 +394,10 @@ class ParseRequest(SceneInput):
     """A scene to be read."""
 
     profile: Name | None = None
-    """The profile whose language model reads the text; none: the rules do."""
+    """The profile whose language model reads the text, which costs; none, or a profile without
+    one: the rules do."""
+    reader: SentenceReader | None = None
+    """Parser of ``text``: ``llm`` or ``rules``; none: as ``profile`` has it."""
     drawn_by: Name | None = None
     """A profile that is to draw the scene: ``facts`` are asked as it asks them, and ``warnings``
     says what its models do not know. None: ``profile`` asks, else the service's default."""
@@ -395,10 +417,17 @@ class ParseResponse(BaseModel):
     level: str
     """``simple``, ``medium`` or ``hard``."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the models of the profile ``drawn_by`` cannot draw or judge, and which
-    words of the text were not read."""
+    """Which words of the text were not read and which could mean something else, then what of the
+    scene the models of the profile ``drawn_by`` cannot draw or judge."""
     unread: tuple[Passage, ...] = ()
-    """The passages of the text that the scene does not hold, by its characters from 0."""
+    """The passages of the text that nothing of the scene holds, by its characters from 0."""
+    doubts: tuple[Doubt, ...] = ()
+    """What the text could mean otherwise; send the ``sentence`` of a choice back as ``text``."""
+    awaits: str = ""
+    """The language model of ``drawn_by`` that reads the text as a run begins; here the rules do,
+    and where they cannot the scene is empty."""
+    drawable: bool = True
+    """Whether the models of the profile ``drawn_by`` know any of it: a run is refused otherwise."""
 
 
 class Problem(BaseModel):
@@ -413,8 +442,7 @@ class Problem(BaseModel):
     detail: str
     """What is wrong, and how to mend it."""
     unread: tuple[Passage, ...] = Field(default=(), exclude_if=lambda passages: not passages)
-    """Of a text that says what no scene can hold: the passages at fault, by its characters from
-    0."""
+    """Of a text that cannot be read: the passages at fault, by its characters from 0."""
 
 
 __all__ = [

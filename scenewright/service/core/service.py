@@ -25,16 +25,21 @@ from PIL import Image
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from scenewright.config.profiles import DIRECTOR
+from scenewright.agents.parsers.unread import CaptionError
+from scenewright.config.profiles import DIRECTOR, Profile, SentenceReader, SettingsError
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import missing_graph
-from scenewright.core.scene import SceneGraph
+from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.graphs.correcting import edited
 from scenewright.graphs.errors import EditError
 from scenewright.graphs.eventlog import LogError, read_events
 from scenewright.graphs.events import Edit, Edited
+from scenewright.providers.clients.base import RequestError
+from scenewright.providers.retry import CallError
+from scenewright.providers.usage import metered
 from scenewright.runs.coverage import Coverage
 from scenewright.runs.folder import EVENTS, RunError, RunFolder
+from scenewright.runs.reading import ReadingError, ReadScene, read_words
 from scenewright.runs.records import RunResult, load_run
 from scenewright.runs.report.record import PageError
 from scenewright.runs.scoring import Score, score
@@ -65,12 +70,14 @@ from scenewright.service.core.observing.observers import Observability
 from scenewright.service.core.requests import (
     AGENT,
     coverage_for,
+    model_that_reads,
     profile_of,
-    reading_of,
+    reading_warnings,
+    scene_as_drawn,
+    scene_of,
     taken_in,
     title_of,
     triplets,
-    unread_of,
 )
 from scenewright.service.core.schemas import (
     Door,
@@ -178,7 +185,7 @@ class Service:
                 "director names the model of an agent that directs a run over MCP: leave it out, "
                 "or call open_scene there"
             )
-        taken = await asyncio.to_thread(taken_in, request)
+        taken = await asyncio.to_thread(taken_in, request, self.base, self.settings.profiles)
         scene = taken.scene
         assert isinstance(scene, SceneGraph)
         find = self.uploads.find
@@ -188,7 +195,7 @@ class Service:
         ]
         if agent:
             covered = await self.covered(taken)
-            if covered.nothing:
+            if not taken.awaits_reading and covered.nothing:
                 raise Unprocessable(covered.text)
         else:
             await self.aside.compute(
@@ -227,6 +234,11 @@ class Service:
             size, coverage_for, request, self.base, replaced, self.settings.profiles, self.drives
         )
 
+    def as_drawn(self, request: RefinementRequest) -> SceneGraph:
+        """Return a request's scene in the words that its image model knows."""
+        replaced = self._replaced(request)
+        return scene_as_drawn(request, self.base, replaced, self.settings.profiles)
+
     @property
     def drives(self) -> bool:
         """Whether runs are driven here alone: workers elsewhere have models and keys too."""
@@ -237,17 +249,19 @@ class Service:
         return {} if self.models is None else dict(self.models(request))
 
     async def warnings(self, run: Run, result: RunResult | None) -> tuple[str, ...]:
-        """Return which words of a run's text were not read, and what its models do not know.
+        """Return what of a run's text was not read or is doubtful, and what its models do not know.
 
         ``result`` as :meth:`result` gives it.
         """
-        unread = unread_of(run.request)
         if result is not None:
-            return (*unread, *result.warnings)
+            return (*reading_warnings(run.request, result.scene), *result.warnings)
         read = RefinementRequest.model_validate
         asked = await self.aside.in_turn(size_of_request(run.request), read, run.request)
+        if asked.awaits_reading:
+            return ()
         text = (await self.covered(asked, taken=True)).text
-        return (*unread, *((text,) if text else ()))
+        told = reading_warnings(run.request, self.as_drawn(asked))
+        return (*told, *((text,) if text else ()))
 
     async def within_budget(self, identity: Identity) -> None:
         """Raise ``Forbidden`` (or ``Busy``) if the identity's key has no dollars left.
@@ -267,6 +281,13 @@ class Service:
         ``digest`` is 64 hex digits. Raises ``NotFound`` for any other run.
         """
         return await self.artifacts.image((await self.run(identity, run)).id, digest)
+
+    async def kept_of(self, run: Run) -> tuple[Path, Path] | None:
+        """Return the files of the picture that a run with a mask began with, and of the mask."""
+        start, mask = run.request.get("start"), run.request.get("mask")
+        if start is None or mask is None:
+            return None
+        return await self.artifacts.image(run.id, start), await self.artifacts.image(run.id, mask)
 
     async def view(self, run: Run) -> Refinement:
         """Return a run with all that is known of it."""
@@ -416,7 +437,6 @@ class Service:
 
         Raises ``Busy`` if as many pictures as allowed are being scored or waiting.
         """
-        read = await asyncio.to_thread(reading_of, given)
         profile = profile_of(request, self.base, self.settings.profiles)
         await self.within_budget(identity)
         if self._scores >= 2 * self.settings.scoring:
@@ -428,9 +448,10 @@ class Service:
         self._scores += 1
         try:
             async with self._scoring:
+                read = await self.read(identity, given, profile, request.reader)
                 found = await score(
                     picture,
-                    read.scene,
+                    read,
                     profile,
                     **{name: model for name, model in replaced.items() if name.endswith("judges")},
                     realism=request.realism,
@@ -438,10 +459,41 @@ class Service:
                 )
         finally:
             self._scores -= 1
-        usd = sum(answer.usd for said in found.answers for answer in said.answers)
-        if usd:
-            await self.store.charge(identity.tenant, identity.key_id, usd)
-        return _scored(found, usd, read.warning)
+        judging = sum(answer.usd for said in found.answers for answer in said.answers)
+        if judging:
+            await self.store.charge(identity.tenant, identity.key_id, judging)
+        return _scored(found)
+
+    async def read(
+        self, identity: Identity, given: SceneInput, profile: Profile, reader: SentenceReader | None
+    ) -> ReadScene:
+        """Return the scene that is given outside of a run.
+
+        A sentence is read by ``reader``, else as ``profile`` says; what that costs is charged to
+        the identity's key. Raises ``Unprocessable`` for what cannot be read, and ``Unavailable``
+        where a model that was asked for does not answer.
+        """
+        if given.text is None or not model_that_reads(profile, reader):
+            size = 0 if given.scene is None else size_of(given.scene)
+            return ReadScene(scene=await self.aside.compute(size, scene_of, given))
+        await self.within_budget(identity)
+        with metered() as spent:
+            try:
+                return await read_words(given.text, profile, self.base, reader=reader)
+            except CaptionError as error:
+                raise Unprocessable(
+                    f"the text cannot be read: {error}", unread=error.passages
+                ) from error
+            except (SceneError, SettingsError) as error:
+                raise Unprocessable(f"the text cannot be read: {error}") from error
+            except ReadingError as error:
+                if isinstance(error.__cause__, CallError | RequestError):
+                    raise Unavailable(str(error), retry_after=10) from error
+                raise Unprocessable(f"{error}: say it in other words") from error
+            finally:
+                # A call that came to nothing was paid for too.
+                if spent.usd:
+                    await self.store.charge(identity.tenant, identity.key_id, spent.usd)
 
 
 @contextmanager
@@ -495,10 +547,12 @@ def merge_scenes(scene: SceneGraph, more: SceneGraph) -> SceneGraph:
         )
         if moved not in relations:
             relations.append(moved)
-    return SceneGraph(objects=tuple(objects.values()), relations=tuple(relations))
+    return scene.model_copy(
+        update={"objects": tuple(objects.values()), "relations": tuple(relations)}
+    )
 
 
-def _scored(found: Score, usd: float, unread: str) -> ScoreResponse:
+def _scored(found: Score) -> ScoreResponse:
     missing = missing_graph(found.scene, found.facts, found.loop.verdicts)
     best = found.report if found.report is not None else found.loop
     return ScoreResponse(
@@ -510,8 +564,8 @@ def _scored(found: Score, usd: float, unread: str) -> ScoreResponse:
         sgscore=best.sgscore,
         answers=found.answers,
         missing=missing if missing else None,
-        warnings=(*((unread,) if unread else ()), *found.warnings),
-        usd=usd,
+        warnings=(*found.scene.warnings, *found.warnings),
+        usd=found.usd,
     )
 
 

@@ -514,13 +514,15 @@ def refinement_of(
     request = RefinementRequest.model_validate(run.request)
     assert request.scene is not None
     path = f"/v1/refinements/{run.id}"
+    scene = result.scene if result is not None else request.scene
     return Refinement(
         **brief_of(run).model_dump(),
-        scene=result.scene if result is not None else request.scene,
+        scene=scene,
         facts=result.facts if result is not None else (),
         request=request,
         queue_position=position,
         warnings=warnings,
+        doubts=scene.doubts,
         rounds=tuple(_round(run.id, record) for record in result.rounds) if result else (),
         best_round=result.best_round if result is not None else None,
         totals=result.totals if result is not None else {},
@@ -536,6 +538,8 @@ def _round(run: str, record: RoundRecord) -> RoundInfo:
     return RoundInfo(
         round=record.round,
         prompt=record.prompt,
+        lost=record.lost,
+        added=record.added,
         strategy=record.strategy,
         does=record.does,
         why=record.why,

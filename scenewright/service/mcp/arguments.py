@@ -6,9 +6,10 @@ import types
 from functools import cache
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from scenewright.config.model_identity import UNKNOWN
+from scenewright.config.profiles import SentenceReader
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.graphs.state import Budget
@@ -45,11 +46,13 @@ class _Run(Arguments):
 
 class _Scene(Arguments):
     scene: SceneGraph | None = None
-    """The scene as a graph. Give one of scene, triplets and text."""
+    """The scene as a graph. Give scene, triplets or text."""
     triplets: str | None = Field(default=None, max_length=MAX_TEXT)
     """The scene as triplets: red ball on table; dog left of table."""
     text: str | None = Field(default=None, max_length=MAX_TEXT)
-    """The scene in a sentence: A red ball lies on a table."""
+    """The scene in a sentence: A red ball is on a table."""
+    reader: SentenceReader | None = None
+    """Parser of text."""
 
     def given(self) -> SceneInput:
         """Return the scene as the service takes it; ``Unprocessable`` unless it is given once."""
@@ -60,17 +63,17 @@ class _Scene(Arguments):
 
 class _Begin(_Scene):
     profile: str | None = Field(default=None, max_length=200)
-    """Name of a profile: which models draw and judge; left out: the service's default."""
+    """Profile whose models draw and judge; left out: the service's default."""
     rounds: int = Field(default=3, ge=1, le=100)
-    """Most pictures of the whole scene, the first one included."""
+    """Most pictures, the first included."""
     seed: int = Field(default=0, ge=0, lt=2**63)
     """Seed of the run."""
     self_report: bool = False
-    """Let models of the loop report its result, which is then labelled a self-report."""
+    """Let models of the loop report its result; it is labelled a self-report."""
     budget: Budget = Budget()
     """Limits of cost and time."""
     idempotency_key: IdempotencyKey | None = None
-    """The same key with the same arguments gives the same run."""
+    """The same key and arguments give the same run."""
 
     def request(self) -> RefinementRequest:
         """Return the run that is asked for; ``Unprocessable`` unless the scene is given once."""
@@ -81,14 +84,14 @@ class _Begin(_Scene):
 class RefineScene(_Begin, _Waiting):
     """Draw a scene, check every fact of it with a panel of judges, and repair what is missing.
 
-    Begins a run and waits for it. If it takes longer than wait_seconds, the reply tells the run's
-    id and how far it is, and the run goes on: call get_run for the rest.
+    Begins a run and waits for it. After wait_seconds the reply tells the run's id and how far it
+    is; the run goes on: call get_run for the rest.
     """
 
     strategy: str | None = Field(default=None, max_length=200)
     """How a round repairs: feedback, repair, edit, router …; left out: the profile's."""
     realism: bool = False
-    """Ask besides how real each object looks, and repair that once nothing is missing."""
+    """Ask how real each object looks, too, and repair that last."""
 
 
 class GetRun(_Run, _Waiting):
@@ -128,7 +131,7 @@ class EditRun(_Run, _Waiting):
     """Correct a paused or ended run; it goes on from there. Waits for it as refine_scene does."""
 
     missing: SceneGraph | None = None
-    """What the picture lacks as you see it, as a graph; left out: what the judges found missing."""
+    """What the picture lacks as you see it; left out: what the judges found missing."""
     verdicts: dict[str, Literal["yes", "no"]] = Field(default={})
     """Corrections by fact id: whether the picture holds the fact."""
     add: str | None = Field(default=None, max_length=MAX_TEXT)
@@ -140,7 +143,7 @@ class EditRun(_Run, _Waiting):
     note: str = Field(default="", max_length=2000)
     """Why, for the run's record."""
     idempotency_key: IdempotencyKey | None = None
-    """The same key with the same edit changes nothing again; another edit needs another key."""
+    """The same key with the same edit changes nothing again."""
 
     def request(self) -> EditRequest:
         """Return the edit as the service takes it."""
@@ -170,7 +173,7 @@ class ScoreImage(_Scene):
     """Ask a panel of judges which facts of a scene hold in a picture of yours."""
 
     image: str = Field(min_length=1)
-    """The picture: its file in base64, a data URL, or scenewright://runs/ID/images/HASH."""
+    """Its file in base64, a data URL, or scenewright://runs/ID/images/HASH."""
     profile: str | None = Field(default=None, max_length=200)
     """Profile whose judges answer; left out: the service's default."""
 
@@ -179,7 +182,7 @@ class ParseScene(_Scene):
     """Read a scene into a graph, and list the facts that would be checked. Nothing is drawn."""
 
     profile: str | None = Field(default=None, max_length=200)
-    """Profile whose language model reads the text; left out: rules do, without a model."""
+    """Profile whose language model reads the text; left out: rules do."""
 
 
 class Directed(_Run, _Waiting):
@@ -188,22 +191,18 @@ class Directed(_Run, _Waiting):
 
 @cache
 def directed(arguments: type[Arguments]) -> type[Arguments]:
-    """``arguments`` of a director's tool with the run that it works on."""
-    return joined(arguments.__name__, (arguments, Directed), arguments.__doc__)
+    """Return ``arguments`` of a director's tool with the run that it works on.
 
-
-def joined(name: str, bases: tuple[type[BaseModel], ...], about: str | None = None) -> type[Any]:
-    """Return a model with the fields of ``bases``.
-
-    Its source is not looked for: descriptions of fields are those of the bases already, and the
+    Their source is not looked for: descriptions of fields are those of the bases already, and the
     search goes through all modules that are loaded.
     """
     own = {
-        "__module__": bases[0].__module__,
-        "__doc__": about,
+        "__module__": arguments.__module__,
+        "__doc__": arguments.__doc__,
         "model_config": ConfigDict(use_attribute_docstrings=False),
     }
-    return types.new_class(name, bases, exec_body=lambda body: body.update(own))
+    bases = (arguments, Directed)
+    return types.new_class(arguments.__name__, bases, exec_body=lambda body: body.update(own))
 
 
 def _checked(kind: type[_Model], values: dict[str, Any]) -> _Model:

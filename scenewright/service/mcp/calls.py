@@ -14,6 +14,7 @@ from typing import Any
 
 from mcp.types import CallToolResult
 
+from scenewright.core.facts import is_stated
 from scenewright.runs.folder import EVENTS
 from scenewright.service.core.errors import NotFound
 from scenewright.service.core.event_broadcast import BroadcastEvent, read_lines
@@ -114,7 +115,7 @@ def _progress(kind: str, data: dict[str, Any]) -> tuple[float, str] | None:
             pasted = f"{len(data['winners'])} proposals are pasted"
             return at + 0.6, f"{name}: {pasted}, facts gained {gained}, lost {lost}"
         case "judged" if data["role"] == "loop":
-            verdicts = data["card"]["verdicts"]
+            verdicts = [one for one in data["card"]["verdicts"] if is_stated(one["fact_id"])]
             found = sum(verdict["state"] == "yes" for verdict in verdicts)
             return at + 0.9, f"{name}: {found} of {len(verdicts)} facts found"
         case "finished":

@@ -15,12 +15,15 @@ from mcp.types import (
 )
 from pydantic import BaseModel, WithJsonSchema
 
+from scenewright.core.answers import in_lines
 from scenewright.core.facts import Fact, ScoreCard, missing_graph
 from scenewright.core.formats import dump_scene
 from scenewright.core.images import ImageError, ImageStore
+from scenewright.core.intent import Doubt
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.reporting import Reporting
 from scenewright.runs.records import RoundRecord, RunResult
+from scenewright.service.core.requests import stored_intent
 from scenewright.service.core.schemas import ScoreResponse, Status, Summary
 from scenewright.service.core.store import Run
 from scenewright.service.mcp.agent_sessions import is_agents
@@ -78,7 +81,9 @@ class RunStatus(BaseModel):
     queue_position: int | None = None
     """Runs before it in the queue."""
     stop_reason: str | None = None
-    """Why the loop stopped: satisfied, accepted, rounds, patience, budget …"""
+    """Why it stopped: satisfied, rounds, budget …"""
+    limit: str = ""
+    """Which limit ended it."""
     round: int | None = None
     """The round that image, facts, scores and missing tell of; null: nothing is drawn yet."""
     best_round: int | None = None
@@ -89,6 +94,12 @@ class RunStatus(BaseModel):
     """Whether the judges of the loop found every fact in it."""
     warnings: tuple[str, ...] = ()
     """What of the scene the models of the profile cannot draw or judge: such facts are unscored."""
+    doubts: tuple[Doubt, ...] = ()
+    """What the text could mean otherwise: send a choice's sentence as text for that reading."""
+    lost: tuple[str, ...] = ()
+    """Passages of the sentence that the prompt of the picture does not say."""
+    added: tuple[str, ...] = ()
+    """Words of the prompt that the sentence does not say."""
     score: float | None = None
     """SGScore by the judges of the loop, 0–1."""
     report_score: float | None = None
@@ -152,6 +163,8 @@ class OpenedRun(BaseModel):
     warnings: tuple[str, ...] = ()
     """What of the scene the models of the profile cannot draw or judge, and what a reader of the
     report's score must know."""
+    doubts: tuple[Doubt, ...] = ()
+    """What else the text could mean."""
     limits: dict[str, int | float | None]
     """rounds, images, tool_calls, usd, seconds, tokens; null: no limit."""
     next: str
@@ -221,7 +234,7 @@ def scored_image(found: ScoreResponse) -> ScoredImage:
             one.judge_id: {answer.fact_id: answer.state for answer in one.answers}
             for one in found.answers
         },
-        missing=dump_scene(found.missing, "triplets").strip() if found.missing else None,
+        missing=dump_scene(found.missing.graph, "triplets").strip() if found.missing else None,
         missing_graph=found.missing,
         warnings=found.warnings,
         usd=found.usd,
@@ -274,6 +287,7 @@ def run_reply(
         error=run.error,
         queue_position=position,
         warnings=warnings,
+        doubts=stored_intent(run.request).doubts if result is None else result.scene.doubts,
         page=page_uri(run.id),
     )
     if result is None:
@@ -284,9 +298,12 @@ def run_reply(
     return told.model_copy(
         update={
             "stop_reason": result.stop_reason,
+            "limit": result.limit,
             "round": at.round if at is not None else None,
             "best_round": result.best_round,
             "image": image_uri(run.id, at.image) if at is not None else None,
+            "lost": tuple(passage.text for passage in at.lost) if at is not None else (),
+            "added": at.added if at is not None else (),
             "satisfied": card.satisfied if card is not None else None,
             "score": card.sgscore if card is not None else None,
             "report_score": (
@@ -294,7 +311,7 @@ def run_reply(
             ),
             "reporting": result.reporting,
             "facts": fact_statuses(result.facts, card),
-            "missing": dump_scene(missing, "triplets").strip() if missing else None,
+            "missing": dump_scene(missing.graph, "triplets").strip() if missing else None,
             "missing_graph": missing,
             "rounds": tuple(
                 RoundStatus(
@@ -312,16 +329,17 @@ def run_reply(
 
 
 def fact_statuses(facts: Sequence[Fact], card: ScoreCard | None) -> tuple[FactStatus, ...]:
-    """Facts with the verdicts of ``card``."""
+    """Facts with the verdicts of ``card``; those about one number are one."""
     verdicts = {} if card is None else {verdict.fact_id: verdict for verdict in card.verdicts}
     found = []
-    for fact in facts:
+    for line in in_lines(facts):
+        fact = line.decided(verdicts)
         verdict = verdicts.get(fact.id)
         known = verdict.probability if verdict is not None else None
         found.append(
             FactStatus(
                 id=fact.id,
-                says=fact.statement,
+                says=line.fact.statement,
                 state=verdict.state if verdict is not None else None,
                 probability=None if known is None else round(known, 4),
                 reason=verdict.reason

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from scenewright.core.intent import Doubt
 from scenewright.core.scene import SceneGraph
 
 _MAPS = ("properties", "$defs", "patternProperties")
@@ -25,6 +26,14 @@ _LIMITS = frozenset(
 _NULL = {"type": "null"}
 _GRAPH = {"type": "object", "description": "A graph as the argument scene."}
 """A scene graph in a reply: what may be in one is said where one is given."""
+_KNOWN = {
+    SceneGraph.__name__: _GRAPH,
+    Doubt.__name__: {
+        "type": "object",
+        "description": "text, question, choices (label, sentence).",
+    },
+}
+"""Parts of replies that are described in short, by the names of their types."""
 _MANY = 3
 """Of parts of a reply with more fields only those that are always there are described."""
 
@@ -48,12 +57,12 @@ def output_schema(reply: type[BaseModel], *, brief: bool = False) -> dict[str, A
     ``brief``: of a reply that another tool describes whole; only the required fields then.
     """
     whole = reply.model_json_schema(mode="serialization")
-    if SceneGraph.__name__ in whole.get("$defs", {}):
-        whole["$defs"][SceneGraph.__name__] = dict(_GRAPH)
+    for name in _KNOWN.keys() & whole.get("$defs", {}).keys():
+        whole["$defs"][name] = dict(_KNOWN[name])
     if brief:
         whole["properties"] = {name: whole["properties"][name] for name in whole["required"]}
     for definition in whole.get("$defs", {}).values():
-        if definition != _GRAPH:
+        if definition not in _KNOWN.values():
             definition.pop("description", None)
         definition.pop("additionalProperties", None)
         fields, always = definition.get("properties", {}), definition.get("required", [])

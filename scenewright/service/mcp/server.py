@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from functools import cache
+from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_type_hints
 
 from mcp.server import ServerRequestContext
@@ -20,8 +21,6 @@ from mcp.server.mcpserver.exceptions import (
     UnexpectedResourceError,
     UnexpectedToolError,
 )
-from mcp.server.mcpserver.tools import Tool
-from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     INTERNAL_ERROR,
@@ -30,6 +29,7 @@ from mcp.types import (
     GetPromptResult,
     InputRequiredResult,
     Resource,
+    Tool,
     ToolAnnotations,
 )
 from pydantic import AnyUrl, Field, ValidationError
@@ -50,7 +50,6 @@ from scenewright.service.core.errors import ServiceError
 from scenewright.service.core.identity import LOCAL, Identity, Scope, require_scope
 from scenewright.service.mcp import tools
 from scenewright.service.mcp.agent_sessions import AgentSessions
-from scenewright.service.mcp.arguments import joined
 from scenewright.service.mcp.calls import Call
 from scenewright.service.mcp.replies import ROOT, ToolResult
 from scenewright.service.mcp.schemas import input_schema, output_schema
@@ -89,16 +88,14 @@ _REQUEST: ContextVar[RequestContext] = ContextVar("request")
 """The request at work: the SDK lists resources without one."""
 
 
-class _WholeArguments(ArgModelBase):
-    """Hand the arguments to a tool as one model, and not field by field."""
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    """A tool and how it is called."""
 
-    def model_dump_one_level(self) -> dict[str, Any]:
-        return {"given": self}
-
-
-@cache
-def _whole(takes: type[Arguments]) -> type[ArgModelBase]:
-    return joined(takes.__name__, (_WholeArguments, takes))
+    listing: Tool
+    takes: type[Arguments]
+    scope: Scope
+    use: Use
 
 
 class _Server(MCPServer[AgentSessions]):
@@ -106,6 +103,7 @@ class _Server(MCPServer[AgentSessions]):
 
     def __init__(self, opened: OpenSessions, identify: Identify) -> None:
         self._identify = identify
+        self._offered = {offered.listing.name: offered for offered in _offered_tools()}
         # Logs are the application's: without a handler the SDK would set up the root logger.
         root, handler = logging.getLogger(), logging.NullHandler()
         root.addHandler(handler)
@@ -115,7 +113,6 @@ class _Server(MCPServer[AgentSessions]):
                 title="scenewright",
                 version=VERSION,
                 instructions=_ABOUT,
-                tools=self._tools(),
                 lifespan=opened,
                 middleware=[_note_request],
                 subscriptions=False,
@@ -129,79 +126,35 @@ class _Server(MCPServer[AgentSessions]):
         sessions = request.lifespan_context
         return Call(sessions.service, sessions, identity, request.session.report_progress)
 
-    def _tools(self) -> list[Tool]:
-        found = []
-        # The first tool with a kind of reply describes it whole.
-        described: set[Any] = set()
-        for use, title, scope in _TOOLS:
-            hints = get_type_hints(use, include_extras=True)
-            gives = get_args(hints["return"])[1]
-            brief = gives in described
-            found.append(
-                self._tool(use.__name__, title, hints["given"], gives, scope, use, brief=brief)
-            )
-            described.add(gives)
-        for name, use in tools.DIRECTOR_TOOLS.items():
-            title, takes = name.replace("_", " ").capitalize(), tools.arguments_of(name)
-            brief = ToolResult in described
-            found.append(self._tool(name, title, takes, ToolResult, "refine", use, brief=brief))
-            described.add(ToolResult)
-        return found
-
-    def _tool(
-        self,
-        name: str,
-        title: str,
-        takes: type[Arguments],
-        gives: Any,
-        scope: Scope,
-        use: Use,
-        *,
-        brief: bool,
-    ) -> Tool:
-        async def called(given: Arguments, context: Context[AgentSessions]) -> CallToolResult:
-            return await use(self.call(context.request_context, scope), given)
-
-        return Tool(
-            fn=called,
-            name=name,
-            title=title,
-            description=tools.about(takes),
-            parameters=input_schema(takes),
-            fn_metadata=FuncMetadata(
-                arg_model=_whole(takes), output_schema=output_schema(gives, brief=brief)
-            ),
-            is_async=True,
-            context_kwarg="context",
-            annotations=ToolAnnotations(
-                read_only_hint=scope != "refine", destructive_hint=False, open_world_hint=False
-            ),
-        )
+    async def list_tools(self) -> list[Tool]:
+        """Return all tools."""
+        return [offered.listing for offered in self._offered.values()]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[AgentSessions] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool; errors tell the remedy and nothing of the service's inside."""
-        known = [tool.name for tool in await self.list_tools()]
-        if name not in known:
-            raise MCPError(
-                INVALID_PARAMS, f"no tool {name[:60]!r} here: there are {', '.join(known)}"
-            )
+        offered = self._offered.get(name)
+        if offered is None or context is None:
+            known = ", ".join(self._offered)
+            raise MCPError(INVALID_PARAMS, f"no tool {name[:60]!r} here: there are {known}")
         try:
-            return await super().call_tool(name, arguments, context)
-        except ToolError as error:
-            cause = error.__cause__
-            if isinstance(cause, ValidationError):
-                raise ToolError(wrong_arguments(name, cause)) from cause
-            if isinstance(cause, (ServiceError, *_KNOWN)):
-                raise ToolError(_message(cause)) from cause
-            away = _storage_error(cause)
+            given = offered.takes.model_validate(_unpacked(offered.takes, arguments))
+            return await offered.use(self.call(context.request_context, offered.scope), given)
+        except (MCPError, ToolError):
+            raise
+        except ValidationError as error:
+            raise ToolError(wrong_arguments(name, error)) from error
+        except (ServiceError, *_KNOWN) as error:
+            raise ToolError(_message(error)) from error
+        except Exception as error:
+            away = _storage_error(error)
             if away is not None:
-                raise ToolError(_message(away)) from cause
+                raise ToolError(_message(away)) from error
             raise UnexpectedToolError(
                 f"{name} failed inside the service: try again, and look at the service's log if it "
                 "fails again"
-            ) from cause
+            ) from error
 
     async def list_resources(self) -> list[Resource]:
         """Return the newest runs of the caller."""
@@ -242,6 +195,58 @@ class _Server(MCPServer[AgentSessions]):
         if name != "direct" or not str((arguments or {}).get("scene", "")).strip():
             raise MCPError(INVALID_PARAMS, "there is one prompt, direct, with the argument scene")
         return await super().get_prompt(name, arguments, context)
+
+
+def _offered_tools() -> list[_Offered]:
+    found = []
+    # The first tool with a kind of reply describes it whole.
+    described: set[Any] = set()
+    for use, title, scope in _TOOLS:
+        hints = get_type_hints(use, include_extras=True)
+        takes, gives = hints["given"], get_args(hints["return"])[1]
+        found.append(_offer(use.__name__, title, takes, scope, use, gives, gives in described))
+        described.add(gives)
+    for name, directing in tools.DIRECTOR_TOOLS.items():
+        title, takes = name.replace("_", " ").capitalize(), tools.arguments_of(name)
+        brief = ToolResult in described
+        found.append(_offer(name, title, takes, "refine", directing, ToolResult, brief))
+        described.add(ToolResult)
+    return found
+
+
+def _offer(
+    name: str, title: str, takes: type[Arguments], scope: Scope, use: Use, gives: Any, brief: bool
+) -> _Offered:
+    listing = Tool(
+        name=name,
+        title=title,
+        description=tools.about(takes),
+        input_schema=input_schema(takes),
+        output_schema=output_schema(gives, brief=brief),
+        annotations=ToolAnnotations(
+            read_only_hint=scope != "refine", destructive_hint=False, open_world_hint=False
+        ),
+    )
+    return _Offered(listing, takes, scope, use)
+
+
+def _unpacked(takes: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``arguments`` with lists and objects in place of their JSON.
+
+    Some clients send the arguments of a call as texts, whatever their schema says.
+    """
+    found = dict(arguments)
+    for name, value in arguments.items():
+        field = takes.model_fields.get(name)
+        if field is None or field.annotation is str or not isinstance(value, str):
+            continue
+        try:
+            read = json.loads(value)
+        except (ValueError, RecursionError):
+            continue
+        if read is None or isinstance(read, list | dict):
+            found[name] = read
+    return found
 
 
 def mcp_server(

@@ -191,14 +191,14 @@ async def score_image(call: Call, given: ScoreImage) -> Annotated[CallToolResult
     """Return the judges' verdicts on the caller's picture."""
     scene = given.given()
     picture = await _picture(call, given.image)
-    request = RefinementRequest(scene=_ANY, profile=given.profile)
+    request = RefinementRequest(scene=_ANY, profile=given.profile, reader=given.reader)
     found = await call.service.score(call.identity, picture, scene, request)
     return reply(scored_image(found))
 
 
 async def parse_scene(call: Call, given: ParseScene) -> Annotated[CallToolResult, ParseResponse]:
     """Return a scene as a graph."""
-    asked = ParseRequest(**given.given().model_dump(), profile=given.profile)
+    asked = ParseRequest(**given.given().model_dump(), profile=given.profile, reader=given.reader)
     return reply(await parsed(asked, call.service, call.identity))
 
 
@@ -265,6 +265,7 @@ async def open_scene(call: Call, given: OpenScene) -> Annotated[CallToolResult, 
         status=(await call.run(run.id)).status,
         facts=fact_statuses(result.facts, None),
         warnings=(*await call.service.warnings(run, result), *result.reporting.notes),
+        doubts=result.scene.doubts,
         limits={
             "rounds": asked.rounds,
             "images": budget.images,

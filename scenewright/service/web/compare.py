@@ -22,10 +22,10 @@ from scenewright.runs.report.record import RoundView, RunView, Shown
 from scenewright.service.api.common import Core, Reader, RunId
 from scenewright.service.core.aside import size_of_request
 from scenewright.service.core.errors import Conflict, NotFound
-from scenewright.service.core.schemas import ENDED, RefinementRequest
+from scenewright.service.core.schemas import ENDED
 from scenewright.service.core.store import Run
 from scenewright.service.web.rendering import PageRoute, page
-from scenewright.service.web.run_page import alt_of, picture_of, seen
+from scenewright.service.web.run_page import alt_of, held_line, picture_of, seen
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -53,7 +53,7 @@ class Side:
     score: float | None
     """SGScore by the judges of the loop."""
     sentence: tuple[tuple[str, str], ...]
-    """What was asked, in parts, each with why it was not read; empty where it was."""
+    """What was asked, in parts, each with why it is not drawn or not checked; empty where it is."""
     unfinished: bool
     """Whether its run may still draw further rounds."""
     asked: str = ""
@@ -283,7 +283,6 @@ def _chosen(drawn: list[RoundView], index: int | None, default: RoundView | None
 
 
 def _side(run: Run, view: RunView, shown: RoundView, name: str) -> Side:
-    unread = RefinementRequest.model_validate(run.request).unread
     return Side(
         name=name,
         run=run.id,
@@ -293,7 +292,7 @@ def _side(run: Run, view: RunView, shown: RoundView, name: str) -> Side:
         picture=picture_of(view, shown),
         alt=alt_of(view, shown),
         score=shown.score("loop"),
-        sentence=title_parts(view, unread),
+        sentence=title_parts(view, shown),
         unfinished=run.status not in ENDED,
     )
 
@@ -394,7 +393,7 @@ def _figures(
         ("Profile", [_asked(run, "profile") for run in runs]),
         ("Strategy", [_asked(run, "strategy") for run in runs]),
         ("Seed", [_asked(run, "seed") for run in runs]),
-        ("Facts of the picture", [words.verdict_line(r.cards.get("loop")) for r in chosen]),
+        ("Facts of the picture", [held_line(v, r) for v, r in zip(views, chosen, strict=True)]),
         ("Score by the judges of the loop", [words.score(r.score("loop")) for r in chosen]),
         ("Score by the judges of the report", [words.score(r.score("report")) for r in chosen]),
         ("Rounds", [str(len(_drawn(view))) for view in views]),

@@ -21,7 +21,7 @@ from scenewright.graphs.eventlog import LogError
 from scenewright.graphs.events import RunStarted
 from scenewright.runs.folder import EVENTS, RunError
 from scenewright.runs.report import words
-from scenewright.runs.report.content import page_content
+from scenewright.runs.report.content import KIND_NAMES, page_content
 from scenewright.runs.report.graph import Mark, draw_graph
 from scenewright.runs.report.parts import Picture, draw_chart, linked
 from scenewright.runs.report.record import RoundView, RunView, Shown, read_run, view_of
@@ -124,7 +124,7 @@ async def frozen(request: Request, run_id: RunId, service: Core, identity: Reade
             raise Conflict("the run has drawn nothing yet: wait for its first picture")
         if request.method == "HEAD":
             return ""
-        return render_run(view, RefinementRequest.model_validate(run.request).unread)
+        return render_run(view)
 
     text = await seen(service, run, written)
     headers = {
@@ -213,7 +213,6 @@ async def _live(
     show = linked(f"/v1/refinements/{run.id}/images")
     refines = "refine" in identity.scopes
     instead = await _instead(service, run) if refines and run.status == "failed" else ""
-    unread = RefinementRequest.model_validate(run.request).unread
 
     def written(view: RunView, events: int) -> HTMLResponse:
         if request.method == "HEAD":
@@ -221,7 +220,7 @@ async def _live(
         return page(
             request,
             template,
-            page=page_content(view, show, True, unread),
+            page=page_content(view, show, True),
             chart=Markup(draw_chart(view)),
             live=run_status_view(run, view, events, position, refines, instead),
         )
@@ -385,8 +384,12 @@ def picture_of(view: RunView, shown: RoundView) -> Picture | None:
 
 def alt_of(view: RunView, shown: RoundView) -> str:
     """Return the alternative text of a round's candidate."""
-    line = words.verdict_line(shown.cards.get("loop"))
-    return f"Round {shown.index}: {words.scene_words(view.scene)}. {line}."
+    return f"Round {shown.index}: {words.scene_words(view.scene)}. {held_line(view, shown)}."
+
+
+def held_line(view: RunView, shown: RoundView) -> str:
+    """Return how many facts hold in a round's candidate."""
+    return words.verdict_line(shown.cards.get("loop"), view.asked(shown.index).scene)
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,10 +403,9 @@ class Choice:
 
 
 def _choices(view: RunView, chosen: RoundView) -> list[tuple[str, list[Choice]]]:
-    kinds = (("object", "Objects"), ("attribute", "Attributes"), ("relation", "Relations"))
     groups = [
         (name, [Choice(f, chosen.state(f.id)) for f in view.facts if f.kind == kind])
-        for kind, name in kinds
+        for kind, name in KIND_NAMES.items()
     ]
     return [(name, choices) for name, choices in groups if choices]
 
@@ -432,8 +434,6 @@ def _drawing(view: RunView, chosen: RoundView) -> str:
         fact.id: Mark(state := chosen.state(fact.id), words.MEANINGS[state], fact=fact.id)
         for fact in view.facts
     }
-    card = chosen.cards.get("loop")
-    if card is not None:
-        tells = assign_verdicts(view.facts, {verdict.fact_id: verdict for verdict in card.verdicts})
-        marks |= {mine: marks[told] for mine, told in tells.items()}
+    tells = assign_verdicts(view.facts, chosen.verdicts())
+    marks |= {mine: marks[told] for mine, told in tells.items()}
     return draw_graph(view.scene, view.facts, marks, f"Scene graph, round {chosen.index}")

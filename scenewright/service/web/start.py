@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
-from scenewright.agents.parsers.unread import FOREIGN
+from scenewright.core.intent import Intent
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
@@ -21,7 +21,13 @@ from scenewright.service.api.profiles import choices
 from scenewright.service.core.aside import size_of
 from scenewright.service.core.errors import ServiceError, Unprocessable
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.requests import form_key, sentence
+from scenewright.service.core.requests import (
+    form_key,
+    model_that_reads,
+    named_profile,
+    sentence,
+    sentence_of,
+)
 from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.web.rendering import PageRoute, page
@@ -56,7 +62,7 @@ async def start(
     if like is not None:
         asked = await asked_again(service, await service.run(identity, like))
         scene = asked.scene
-        given |= {"text": asked.sentence or "", **_given_by(asked)}
+        given |= {"text": sentence_of(asked), **_given_by(asked)}
     return await _shown(request, service, identity, given, scene=scene)
 
 
@@ -83,7 +89,9 @@ async def draw(request: Request, service: Core, identity: Refiner) -> Response:
 
 def _request_of(given: Mapping[str, str]) -> RefinementRequest:
     """Return the request of a form; ``Unprocessable`` names the field."""
-    values: dict[str, Any] = {"text": given.get("text", "")}
+    if not given.get("text"):
+        raise Unprocessable("the sentence is empty: say what is to be seen")
+    values: dict[str, Any] = {"text": given["text"]}
     numbers: dict[str, int | float] = {}
     for name, kind in _NUMBERS.items():
         if text := given.get(name, ""):
@@ -103,24 +111,22 @@ def _request_of(given: Mapping[str, str]) -> RefinementRequest:
         raise Unprocessable(f"{problem}: correct it and try again") from error
 
 
-def _problem(error: ServiceError) -> str:
-    """Return an error as the page shows it.
+def _awaits_reading(service: Service, given: Mapping[str, str]) -> bool:
+    """Return whether the language model of the profile reads the sentence as the run begins."""
+    try:
+        profile = named_profile(given.get("profile"), service.base, service.settings.profiles)
+        return bool(model_that_reads(profile, None))
+    except ServiceError:
+        # An unknown profile is told when the run is asked for.
+        return False
 
-    Passages that no scene can hold are quoted, since the page underlines them and has no negative
-    prompt to move them to.
-    """
+
+def _problem(error: ServiceError) -> str:
+    """Return an error as the page shows it: passages in another language are quoted alone."""
     if not error.unread:
         return error.detail
-    quoted: dict[str, list[str]] = {}
-    for passage in error.unread:
-        quoted.setdefault(passage.reason, []).append(f"“{passage.text}”")
-    return " ".join(
-        f"{', '.join(said)} is not English: write the sentence in English."
-        if reason == FOREIGN
-        else f"{', '.join(said)} says what is not there, and a picture shows what is: leave it "
-        "out, or say what is there instead."
-        for reason, said in quoted.items()
-    )
+    quoted = ", ".join(f"“{passage.text}”" for passage in error.unread)
+    return f"{quoted} is not English: write the sentence in English."
 
 
 def _given_by(asked: RefinementRequest) -> dict[str, str]:
@@ -145,23 +151,25 @@ async def _shown(
     problem: str = "",
     status: int = 200,
 ) -> Response:
-    read, unread, detached = scene, "", scene is not None
+    read, detached = scene, scene is not None
     if given.get("text"):
         try:
             found = await service.aside.compute(0, sentence, given["text"])
         except ServiceError as error:
-            problem = problem or ("" if detached else _problem(error))
+            if not (detached or problem or _awaits_reading(service, given)):
+                problem = _problem(error)
         else:
-            if not detached or found.scene == scene:
-                read, unread, detached = found.scene, found.warning, False
+            if scene is None or scene.sentence == found.sentence or scene.graph == found.graph:
+                read, detached = found, False
     warned = ""
     if read and not problem:
         asked = RefinementRequest(scene=read, profile=given.get("profile") or None)
         try:
-            warned = (await service.covered(asked)).text
+            warned, read = (await service.covered(asked)).text, service.as_drawn(asked)
         except ServiceError:
             # An unknown profile is told when the run is asked for.
             warned = ""
+    said = Intent() if detached or read is None else read.intent
     offered = await choices(service, identity)
     usable = [one for one in offered.profiles if not one.obstacle] or offered.profiles
     default = next((one for one in usable if one.default), usable[0] if usable else None)
@@ -183,7 +191,10 @@ async def _shown(
             detached=detached,
             facts=() if read is None else facts_of(read),
             problem=problem,
-            warned=" ".join(f"{begun(said)}." for said in (unread, warned) if said),
+            warned=" ".join(
+                f"{begun(told)}." for told in (*Intent(unread=said.unread).warnings, warned) if told
+            ),
+            doubts=said.doubts,
             max_text=MAX_TEXT,
         )
 

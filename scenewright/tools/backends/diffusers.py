@@ -28,6 +28,7 @@ from scenewright.core.ports.backend import (
 )
 from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of, limit_threads
 from scenewright.providers.hub.needs import UPSAMPLER, replaced_parts
+from scenewright.providers.hub.single_file import is_file
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.families import Family, FewStepLora, family_of
 from scenewright.tools.backends.loaded import (
@@ -66,6 +67,7 @@ from scenewright.tools.backends.pipeline import (
 )
 from scenewright.tools.backends.prompts import PromptReader, reader_of
 from scenewright.tools.backends.quantization import Quantized
+from scenewright.tools.backends.single_file import load_parts, open_file
 from scenewright.tools.backends.transformer_references import references_of
 
 if TYPE_CHECKING:
@@ -106,8 +108,9 @@ class DiffusersBackend:
         loras: Sequence[LoraSpec] = (),
         quantization: QuantizationSpec | None = None,
         prompt_upsampler: str | None = None,
+        base_model: str | None = None,
     ) -> None:
-        """``model`` is a folder in the diffusers layout or a hub id.
+        """``model`` is a folder in the diffusers layout, a hub id, or a file with weights.
 
         ``name`` is what the id shows (default: the model's last part). ``max_references``
         bounds the references of a request, where there are any: with an ``ip_adapter``, or
@@ -120,11 +123,14 @@ class DiffusersBackend:
         ``partial_images``: how many previews the steps of a picture carry. ``loras`` change the
         weights, and add their trigger words to every prompt. ``quantization`` stores weights in
         few bits. ``prompt_upsampler``, a folder or a hub id, writes each prompt in full first.
+        ``base_model``, a folder or a hub id, has what a file lacks.
         """
         if max_references < 1:
             raise BackendError(f"max_references is {max_references}: it must be at least 1")
         self._model = model
-        self._name = name or Path(model).name or model
+        self._base_model = base_model
+        place = Path(model)
+        self._name = name or (place.stem if is_file(model) else place.name) or model
         self._source = ip_adapter
         self._max_references = max_references
         self._device_name = device
@@ -261,6 +267,7 @@ class DiffusersBackend:
             emphasis=bool(family.text),
             boxes=folder.upsampler is not None,
             negative_prompt="negative_prompt" in options and family.negative_prompt,
+            languages=family.languages,
             seeds=True,
             sizes=None,
             default_size=self._size or defaults.size or folder.native_size,
@@ -315,7 +322,16 @@ class DiffusersBackend:
     def _folder(self) -> ModelFolder:
         with quiet():
             without = replaced_parts(self._quantization)
-            folder = ModelFolder.open(find(self._model, self._variant, without), without=without)
+            if (file := Path(self._model).expanduser()).is_file():
+                folder = open_file(file, self._base_model, self._variant)
+            else:
+                if self._base_model is not None and not is_file(self._model):
+                    raise BackendError(
+                        f"{self._model} is no single file, and only these have a 'base_model': "
+                        "leave it out"
+                    )
+                place = find(self._model, self._variant, without)
+                folder = ModelFolder.open(place, without=without)
             return folder if self._upsampler is None else folder.with_upsampler(self._upsampler)
 
     @cached_property
@@ -497,6 +513,9 @@ class DiffusersBackend:
                 plan = self.plan
                 quantized = self._quantized
                 dtype = choose_dtype(plan.dtype, device)
+                given = load_parts(self._folder, dtype)
+                if quantized is not None:
+                    given |= quantized.options(dtype)
                 pipe = build(
                     self._folder,
                     plan.home(device),
@@ -504,7 +523,7 @@ class DiffusersBackend:
                     scheduler=self._scheduler_name,
                     scheduler_options=self._scheduler_options,
                     variant=self._variant,
-                    loaded=None if quantized is None else quantized.options(dtype),
+                    loaded=given,
                 )
                 from scenewright.tools.backends.placing import (
                     change_parts,

@@ -144,6 +144,8 @@ class Family:
     """Whether models that are not distilled are guided by a part ``guider`` of the pipeline."""
     negative_prompt: bool = True
     """Whether a negative prompt has an effect, if the call takes one."""
+    languages: tuple[str, ...] = ("en",)
+    """Languages that it was trained to draw from (ISO 639-1); ``*``: any."""
     no_negative: str | None = None
     """What the call takes for an empty negative prompt."""
     steps: int | None = None

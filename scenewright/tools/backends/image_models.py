@@ -1,4 +1,4 @@
-"""What models behind image APIs can do, as data: ``image_models.toml`` and a user's own words."""
+"""What models behind image APIs can do: the table of facts and a user's own settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.agents.judges.pictures import CHARACTERS_A_TOKEN
 from scenewright.core.ports.backend import MAX_SIDE, BackendError, BackendFeatures
-from scenewright.providers.known_models import ModelTableError, checked, row_of, rows_of
+from scenewright.providers.model_facts import ModelTableError, checked, model_facts, row_of
 
 PROVIDERS = ("openai", "gemini")
 _Side = Annotated[int, Field(ge=8, le=MAX_SIDE)]
@@ -42,6 +42,8 @@ class ImageCaps(BaseModel):
     """Most pictures in a request, the one to be changed included; 0: it takes none."""
     masks: bool
     """Whether a mask may say where the picture may change."""
+    markup: bool = False
+    """Whether boxes and strokes may be laid over the first picture, as a transparent one."""
     instructions: bool
     """Whether the prompt may say what to change."""
     default_size: _Size
@@ -74,6 +76,8 @@ class ImageCaps(BaseModel):
     """Most pictures that it shows of one while it draws; 0: none."""
     partial_tokens: int = Field(default=0, ge=0)
     """Tokens of one of these, as an estimate."""
+    languages: tuple[str, ...] = ("en",)
+    """Languages of prompts that it reads (ISO 639-1); ``*``: any."""
     parameters: dict[str, str | int | bool]
     """Further parameters of every request."""
     edit_parameters: dict[str, str | int | bool]
@@ -107,6 +111,7 @@ class ImageCaps(BaseModel):
             masks=False,
             edit=self.pictures > 0,
             negative_prompt=False,
+            languages=self.languages,
             seeds=False,
             sizes=None,
             default_size=size or self.default_size,
@@ -178,7 +183,7 @@ def image_caps_of(
             "a model on this machine ('diffusers:MODEL')"
         )
     name = f"{provider}:{model}"
-    row = row_of(rows_of("scenewright.tools.backends", "image_models.toml"), name)
+    row = row_of(model_facts().rows("image"), name)
     for name in ("qualities", "complexities", "prompt_tokens", "prompt_characters"):
         row.setdefault(name, None)
     row.update(overrides or {})

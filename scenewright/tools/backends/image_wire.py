@@ -1,28 +1,22 @@
-"""What the wires of all image APIs have in common: an order, a drawing, a client a loop.
+"""From a generation request to what is sent to an image API, and from its picture to the result.
 
 How a request with pictures is put into words for a model that is told all in its prompt.
 
 The first paragraph is the request's own prompt, as it is; the notes follow after an empty line.
-
-From a request to what is sent to an image API, and from its picture to what was asked for.
 """
 
 from __future__ import annotations
 
 import io
-from abc import abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from PIL import Image, ImageOps
 
 from scenewright.core.images import png_bytes, to_rgb
 from scenewright.core.ports.backend import GenerationRequest
-from scenewright.providers.retry import Decision
-from scenewright.providers.sdk_clients import SdkWire
-from scenewright.providers.usage import Usage
-from scenewright.tools.backends.image_models import ImageCaps, Served
+from scenewright.providers.clients.images import ImageRequest
+from scenewright.tools.backends.image_models import ImageCaps
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom, as shares of width and height."""
@@ -77,84 +71,14 @@ def words_of(request: GenerationRequest, references: int, box: Box | None, maske
     return "\n\n".join((request.prompt, " ".join(notes))) if notes else request.prompt
 
 
-C = TypeVar("C")
-
-MAX_BYTES = 64 * 2**20
-"""Largest file of a picture that is taken from a provider."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Order:
-    """A picture as it is ordered from a provider; all files are PNG."""
-
-    prompt: str
-    """Its words."""
-    size: Served
-    """What is asked for."""
-    quality: str | None = None
-    """The provider's word for how much work goes into it."""
-    start: bytes | None = None
-    """The picture to change."""
-    mask: bytes | None = None
-    """As large as ``start``: transparent where that may change."""
-    references: tuple[bytes, ...] = ()
-    """Pictures of things to be seen in it."""
-    complexity: str | None = None
-    """The provider's word for how much planning goes into it."""
-    partial_images: int = 0
-    """Most pictures that are wanted of it while it is drawn."""
-
-    @property
-    def pictures(self) -> tuple[bytes, ...]:
-        """All of them, the one to change first."""
-        return (*(() if self.start is None else (self.start,)), *self.references)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Drawn:
-    """What came back."""
-
-    data: bytes
-    """A file."""
-    usage: Usage
-    """What it took."""
-    request_id: str = ""
-    """How the provider names the request."""
-
-
-ShowPartial = Callable[[int, bytes], Awaitable[None]]
-"""Takes a partial image: its number, from 0, and its file, which may be broken."""
-
-
-class ImageWire(SdkWire[ImageCaps, C]):
-    """How one provider's model is asked for a picture; C is the client."""
-
-    @abstractmethod
-    async def draw(self, order: Order, show: ShowPartial) -> Drawn:
-        """Return one attempt; ``show`` gets the order's partial images as they come.
-
-        Raises ``UnusableReply`` for a refusal or a reply without a picture, or what the provider's
-        SDK raises.
-        """
-
-    @abstractmethod
-    def classify(self, error: Exception) -> Decision:
-        """Return the call decision for an error of :meth:`draw`; its reason holds no secret."""
-
-
-def too_large(length: int) -> str:
-    """Why a file of ``length`` bytes is not taken."""
-    return f"the picture's file has {length} bytes or more, the limit is {MAX_BYTES}"
-
-
 _HALF = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Commission:
-    """An order, and how its picture becomes the one that was asked for."""
+class PreparedRequest:
+    """A request to a provider, and how its picture becomes the one that was asked for."""
 
-    order: Order
+    request: ImageRequest
     """What is sent."""
     size: tuple[int, int]
     """(width, height) in pixels of the result."""
@@ -164,46 +88,56 @@ class Commission:
     """Likewise: white where it may change, black where it stays; None: all of it may."""
 
 
-def order_for(
+def prepare_request(
     request: GenerationRequest,
     size: tuple[int, int],
     caps: ImageCaps,
     load: Callable[[str], Image.Image],
-    **chosen: Any,
-) -> Commission:
-    """Return the order for a picture of ``size`` (width, height); ``load`` as of a backend.
+    *,
+    partial_images: int = 0,
+    **words: str | None,
+) -> PreparedRequest:
+    """Return the request for a picture of ``size`` (width, height); ``load`` as of a backend.
 
-    ``chosen``: further fields of the order. Raises what ``load`` raises.
+    ``words``: the provider's words for ``quality`` and ``complexity``; None: not sent. Raises what
+    ``load`` raises.
     """
     served = caps.served(size)
     drawn = (served.width, served.height)
     shown = [one for one in request.references if one.weight > 0]
-    references = tuple(png_bytes(_within(load(one.image), caps.picture_side)) for one in shown)
+    pictures = [png_bytes(_within(load(one.image), caps.picture_side)) for one in shown]
     start = mask = None
     box: Box | None = None
-    sent_start = sent_mask = None
+    sent_mask = None
     if request.start is not None:
         given = to_rgb(load(request.start.image))
         start = _resized(given, size)
-        sent_start = png_bytes(_resized(given, drawn))
+        pictures.insert(0, png_bytes(_resized(given, drawn)))
         if request.start.mask is not None:
             open_part = load(request.start.mask).convert("L")
             mask = _two_toned(open_part, size)
             box = _box(mask)
             if caps.masks:
                 sent_mask = _transparent(_two_toned(open_part, drawn), drawn)
-    order = Order(
-        prompt=words_of(request, len(references), box, sent_mask is not None),
-        size=served,
-        start=sent_start,
+    sent = ImageRequest(
+        prompt=words_of(request, len(shown), box, sent_mask is not None),
+        width=served.width,
+        height=served.height,
+        ratio=served.ratio,
+        resolution=served.resolution,
+        pictures=tuple(pictures),
         mask=sent_mask,
-        references=references,
-        **chosen,
+        parameters={
+            **caps.parameters,
+            **{name: word for name, word in words.items() if word is not None},
+            **(caps.edit_parameters if pictures else {}),
+        },
+        partial_images=partial_images,
     )
-    return Commission(order, size, start, mask)
+    return PreparedRequest(sent, size, start, mask)
 
 
-def fitted(image: Image.Image, work: Commission) -> Image.Image:
+def fitted(image: Image.Image, work: PreparedRequest) -> Image.Image:
     """``image`` as it was asked for: of its size, and unchanged where the mask is black.
 
     A picture of another shape loses what stands over at two sides; one that was made from a

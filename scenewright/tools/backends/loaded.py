@@ -345,8 +345,8 @@ class Loaded:
             if self._cache is not None:
                 from scenewright.tools.backends.placing import fit_cache
 
-                started = request.start is not None and not request.start.instruct
-                fit_cache(pipe, self._cache, steps, started)
+                continued = request.start is not None and not request.start.instruct
+                fit_cache(pipe, self._cache, steps, continued)
             try:
                 with (
                     self._work.watched(guided, share),

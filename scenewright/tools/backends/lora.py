@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _SUFFIX = ".safetensors"
 _SIDES = {"lora_A": 1, "lora_B": 0}
 """The two matrices of a layer, and the dimension of the layer's weights that each shares."""
+_LAYER = re.compile(r"(.+?)[._](lora\w*)(\..+)?")
+_ENOUGH = 0.9
+"""Least share of a LoRA's layers that must belong to the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +45,19 @@ class Lora:
     """Factor of its changes."""
     triggers: tuple[str, ...]
     """Words appended to every prompt."""
+    partial: bool = False
+    """Whether it is loaded even if fewer than nine tenths of its layers are taken."""
+    layers: int = 0
+    """Layers that it changes; 0: unknown."""
+    taken: int = 0
+    """Those of them that the model has."""
 
     @classmethod
     def open(cls, spec: LoraSpec) -> Lora:
         """Find the file (of a hub id in the cache) and check it; raises ``BackendError``."""
         file = find_weights(spec.repository, spec.weight_name, _SUFFIX, "the LoRA")
         check_safetensors(file)
-        return cls(file, spec.weight, spec.triggers)
+        return cls(file, spec.weight, spec.triggers, spec.partial)
 
     @property
     def name(self) -> str:
@@ -55,8 +65,9 @@ class Lora:
         return self.file.stem
 
     def describe(self) -> str:
-        """Return name and weight, for people."""
-        return f"LoRA {self.name} × {self.weight:g}"
+        """Return name, weight and how many of its layers were taken, for people."""
+        count = f"{self.layers}" if self.taken == self.layers else f"{self.taken} of {self.layers}"
+        return f"LoRA {self.name} × {self.weight:g}" + (f" ({count} layers)" if self.layers else "")
 
     def identity(self) -> dict[str, Any]:
         """Return what of it decides pictures, for fingerprints."""
@@ -68,94 +79,118 @@ class Lora:
 
 
 def open_loras(specs: Iterable[LoraSpec], model: ModelFolder) -> tuple[Lora, ...]:
-    """Return the LoRAs of ``specs`` for ``model``; no weights are read.
+    """Return the LoRAs of ``specs`` for ``model``, with the count of their layers.
 
-    Raises ``BackendError`` if one is missing or made for another family, or if the pipeline takes
-    none.
+    No weights of the model are read. Raises ``BackendError`` if one is missing or made for another
+    family, or if the pipeline takes none.
     """
-    found = tuple(Lora.open(spec) for spec in specs)
-    for lora in found:
-        _check_fits(lora, model)
-    return found
+    return tuple(_fitted(Lora.open(spec), model) for spec in specs)
 
 
-def _check_fits(lora: Lora, model: ModelFolder) -> None:
+def _fitted(lora: Lora, model: ModelFolder) -> Lora:
     with quiet():
         kind = pipeline_class(model.pipeline_class)
         if not hasattr(kind, "load_lora_weights"):
             raise BackendError(f"{model.pipeline_class} takes no LoRA: leave 'loras' out")
-        _check_layers(lora, model, kind)
+        part = model.denoiser
+        if part is None:
+            return lora
+        tensors = _tensors_by_part(lora, model, kind, part)
+        # LoKr computes with whole blocks of layers; a GGUF file replaces a denoiser's weights.
+        if any(".lokr_" in name for name in tensors) or not model.shapes(part):
+            return lora
+        return _counted(lora, model, kind, tensors)
 
 
-def _check_layers(lora: Lora, model: ModelFolder, kind: Any) -> None:
-    part = model.denoiser
-    if part is None:
-        return
-    layers = _shapes_of_layers(lora, model, kind, part)
-    if layers is None:
-        return
-    weights = tensor_shapes(model.place(part).glob("*.safetensors"))
-    if not weights:
-        return
-    own, wrong = 0, ""
-    for name, (side, length) in layers:
-        shape = weights.get(f"{name}.weight")
-        if shape is None:
-            continue
-        own += 1
-        if shape[side] != length:
-            wrong = f"{name} has {shape[side]} channels in the model and {length} in the LoRA"
-    if wrong or not own:
+def _counted(
+    lora: Lora, model: ModelFolder, kind: Any, tensors: Mapping[str, torch.Tensor]
+) -> Lora:
+    """Return ``lora`` with its layers counted; raises ``BackendError`` if too few fit."""
+    taken: dict[str, bool] = {}
+    wrong = ""
+    for part in dict.fromkeys(name.partition(".")[0] for name in tensors):
+        known = part in kind._lora_loadable_modules and part in model.parts
+        shapes = {_flat(name): one for name, one in model.shapes(part).items()} if known else {}
+        of_part = {
+            name.removeprefix(f"{part}."): tensor
+            for name, tensor in tensors.items()
+            if name.startswith(f"{part}.")
+        }
+        if known and not any("lora_A" in name for name in of_part):
+            of_part = _named_as_peft(of_part, part == model.denoiser)
+        for name, tensor in of_part.items():
+            match = _LAYER.fullmatch(name)
+            if match is None:
+                continue
+            layer, side = _flat(match[1]), _SIDES.get(match[2])
+            shape = shapes.get(f"{layer}.weight")
+            taken[f"{part}.{layer}"] = shape is not None
+            if shape is None or side is None or tensor.ndim < 2:
+                continue
+            if shape[side] != tensor.shape[side]:
+                wrong = (
+                    f"{layer} has {shape[side]} channels in the model and {tensor.shape[side]} "
+                    "in the LoRA"
+                )
+    count = sum(taken.values())
+    if wrong or not count:
         raise BackendError(
             f"the LoRA {lora.file} is not made for {model.pipeline_class} "
-            f"({wrong or f'none of its {len(layers)} layers is in the {part}'}): use one that was "
+            f"({wrong or f'none of its {len(taken)} layers is in the model'}): use one that was "
             "trained on this model or its base"
         )
+    if count < _ENOUGH * len(taken) and not lora.partial:
+        foreign = next(layer for layer, own in taken.items() if not own)
+        raise BackendError(
+            f"{count} of the {len(taken)} layers of the LoRA {lora.file} belong to this "
+            f"{model.pipeline_class}, the others, such as {foreign}, to no part of it: use one "
+            "that was trained on this model or its base, or set 'partial' of the LoRA to draw with "
+            "those"
+        )
+    return replace(lora, layers=len(taken), taken=count)
 
 
-def _shapes_of_layers(
-    lora: Lora, model: ModelFolder, kind: Any, part: str
-) -> list[tuple[str, tuple[int, int]]] | None:
-    """Return (layer of the denoiser, (its dimension, length)) for the matrices of ``lora``.
+def _named_as_peft(tensors: dict[str, torch.Tensor], denoiser: bool) -> dict[str, torch.Tensor]:
+    """Return the tensors of a part by the names that peft gives them."""
+    from diffusers.utils import state_dict_utils
 
-    None if nothing can be said from names and shapes alone: a LoRA of text encoders only, or a
-    layout whose conversion computes with the weights.
+    if denoiser:
+        return dict(state_dict_utils.convert_unet_state_dict_to_peft(tensors))
+    named = state_dict_utils.convert_state_dict_to_diffusers(tensors)
+    return dict(state_dict_utils.convert_state_dict_to_peft(named))
+
+
+def _flat(name: str) -> str:
+    # Files of CLIP's encoders name a level that its class has in some versions only.
+    return name.removeprefix("text_model.")
+
+
+def _tensors_by_part(lora: Lora, model: ModelFolder, kind: Any, part: str) -> dict[str, Any]:
+    """Return the tensors of ``lora`` by the names that ``kind`` gives them, each after its part.
+
+    Raises ``BackendError`` if it is of another layout.
     """
     from diffusers.configuration_utils import FrozenDict
-    from diffusers.utils.state_dict_utils import convert_unet_state_dict_to_peft
+    from safetensors.torch import load_file
 
     options: dict[str, Any] = {}
     if part == "unet":
         options["unet_config"] = FrozenDict(read_json(model.place(part) / "config.json"))
     try:
-        found = kind.lora_state_dict(_without_numbers(lora.file), **options)
+        try:
+            found = kind.lora_state_dict(_without_numbers(lora.file), **options)
+        except RuntimeError as error:
+            if "meta" not in str(error):
+                raise
+            # The conversion of some layouts computes with the numbers.
+            found = kind.lora_state_dict(load_file(lora.file), **options)
     except Exception as error:
-        if isinstance(error, RuntimeError) and "meta" in str(error):
-            # The conversion needs the numbers.
-            return None
         raise BackendError(
             f"the LoRA {lora.file} is not one that {model.pipeline_class} can read "
             f"({error_text(error, 200)}): use one that was trained on this model "
             "or its base"
         ) from error
-    whole = found[0] if isinstance(found, tuple) else found
-    parts = kind._lora_loadable_modules
-    named = any(name.startswith(f"{one}.") for name in whole for one in parts)
-    own = {
-        name.removeprefix(f"{part}."): tensor
-        for name, tensor in whole.items()
-        if name.startswith(f"{part}.")
-    }
-    if (not own and named) or any(".lokr_" in name for name in whole):
-        return None
-    if own and "lora_A" not in next(iter(own)):
-        own = convert_unet_state_dict_to_peft(own)
-    layers = []
-    for name, tensor in own.items():
-        layer, _, side = name.removesuffix(".weight").rpartition(".")
-        if side in _SIDES and tensor.ndim > 1:
-            layers.append((layer, (_SIDES[side], tensor.shape[_SIDES[side]])))
-    return layers
+    return dict(found[0] if isinstance(found, tuple) else found)
 
 
 def _without_numbers(file: Path) -> dict[str, torch.Tensor]:

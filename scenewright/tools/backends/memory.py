@@ -230,13 +230,13 @@ def needs_of(
     denoiser's own. Only headers and configurations are read.
     """
     denoiser = model.denoiser or ""
-    tensors = {part: _tensors(model.place(part).glob("*.safetensors")) for part in model.parts}
+    tensors = {part: _counts(model.shapes(part)) for part in model.parts}
     if adapter is not None:
-        added = _tensors([adapter.weights])
+        added = _counts(tensor_shapes([adapter.weights]))
         tensors[denoiser] = {**tensors.get(denoiser, {}), **added}
-        tensors["image_encoder"] = _tensors(adapter.encoder.glob("*.safetensors"))
+        tensors["image_encoder"] = _counts(tensor_shapes(adapter.encoder.glob("*.safetensors")))
     for at, file in enumerate(beside):
-        added = {f"{at}:{name}": count for name, count in _tensors([file]).items()}
+        added = {f"{at}:{name}": count for name, count in _counts(tensor_shapes([file])).items()}
         tensors[denoiser] = {**tensors.get(denoiser, {}), **added}
     width, height = size
     tile_width, tile_height = min(width, TILE), min(height, TILE)
@@ -292,9 +292,9 @@ def main_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
-def _tensors(files: Iterable[Path]) -> dict[str, int]:
-    """Return how many numbers each tensor of ``files`` has."""
-    return {name: prod(shape) for name, shape in tensor_shapes(files).items()}
+def _counts(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """Return how many numbers each tensor has."""
+    return {name: prod(shape) for name, shape in shapes.items()}
 
 
 def _config(model: ModelFolder, part: str) -> dict[str, Any]:

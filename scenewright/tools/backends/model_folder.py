@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary, VocabularyError, read_vocabulary
 from scenewright.core.error_text import error_text
@@ -35,6 +35,7 @@ from scenewright.providers.hub.needs import (
     parts_of,
     plain_index,
 )
+from scenewright.providers.hub.single_file import SUFFIX, SingleFile, is_file, read_header
 from scenewright.tools.backends.families import Family, family_of
 
 LongPrompts = Literal["chunks", "cut"]
@@ -89,6 +90,10 @@ class ModelFolder(BaseModel):
     """The words that it can draw, where they are few; None: any."""
     upsampler: Path | None = None
     """Folder of the model that writes prompts in full; None: none does."""
+    file: InstanceOf[SingleFile] | None = None
+    """The file that weights of its parts are in; None: all are in the folder."""
+    given: Mapping[str, Mapping[str, tuple[int, ...]]] = Field(default_factory=dict)
+    """Shapes of the weights that come from the file, by part and name."""
 
     @classmethod
     def open(cls, folder: Path, *, without: Collection[str] = ()) -> Self:
@@ -165,6 +170,12 @@ class ModelFolder(BaseModel):
             return self.upsampler
         return _place(self.folder, part, self.defaults)
 
+    def shapes(self, part: str) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of a part's weights by name, from the headers of their files."""
+        if part in self.given:
+            return dict(self.given[part])
+        return tensor_shapes(self.place(part).glob("*.safetensors"))
+
     @property
     def index(self) -> dict[str, Any]:
         """Library and class of each part, by name."""
@@ -182,8 +193,13 @@ class ModelFolder(BaseModel):
         files = [index_file(self.folder), self.folder / DEFAULTS]
         for part in self.parts:
             if part != UPSAMPLER:
-                files += content_files(self.place(part))
-        return digest_files(self.folder.parent if self.defaults.parts_of else self.folder, files)
+                own = content_files(self.place(part))
+                files += [file for file in own if part not in self.given or file.suffix != SUFFIX]
+        found = digest_files(self.folder.parent if self.defaults.parts_of else self.folder, files)
+        if self.file is None:
+            return found
+        weights = digest_files(self.file.file.parent, [self.file.file])
+        return hashlib.sha256(f"{found} {weights}".encode()).hexdigest()
 
 
 def _place(folder: Path, part: str, defaults: ModelDefaults) -> Path:
@@ -221,13 +237,14 @@ def find(model: str, variant: str | None = None, without: tuple[str, ...] = ()) 
     path = Path(model).expanduser()
     if model and path.is_dir():
         return path.resolve()
-    if not HUB_ID.fullmatch(model):
+    if is_file(model) or not HUB_ID.fullmatch(model):
         raise BackendError(
-            f"there is no model folder {model!r}: give the path of a folder with a {INDEX} in it, "
-            "or a hub id such as 'stabilityai/stable-diffusion-xl-base-1.0'"
+            f"there is no model folder {model!r}: give the path of a folder with a {INDEX} in it "
+            "or of a *.safetensors file, or a hub id such as "
+            "'stabilityai/stable-diffusion-xl-base-1.0'"
         )
     need = Need(model, ("backend",), "pipeline", variant, without=without)
-    return _cached(need, f"diffusers:{model}")
+    return cached(need, f"diffusers:{model}")
 
 
 def find_files(repository: str, patterns: list[str]) -> Path:
@@ -244,9 +261,9 @@ def find_files(repository: str, patterns: list[str]) -> Path:
             "such as 'h94/IP-Adapter'"
         )
     if "*.safetensors" in patterns:
-        return _cached(Need(repository, ("image encoder",), "model"), f"local:{repository}")
+        return cached(Need(repository, ("image encoder",), "model"), f"local:{repository}")
     need = Need(repository, ("adapter",), "files", patterns=tuple(patterns))
-    return _cached(need, "PROFILE")
+    return cached(need, "PROFILE")
 
 
 def find_weights(repository: str, name: str, suffix: str, what: str) -> Path:
@@ -285,7 +302,11 @@ def find_weights(repository: str, name: str, suffix: str, what: str) -> Path:
     return found[0]
 
 
-def _cached(need: Need, name: str) -> Path:
+def cached(need: Need, name: str) -> Path:
+    """Return the folder of ``need`` in the hub's cache.
+
+    Raises ``BackendError`` that says how to get it: by pulling ``name``.
+    """
     present = survey(need)
     if present.complete and present.folder is not None:
         return present.folder
@@ -375,18 +396,7 @@ def _check_vocabulary(part: Path) -> None:
 
 def check_safetensors(file: Path) -> None:
     """Check header and length of one weights file; raises ``BackendError`` naming it."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(file, framework="np") as tensors:
-            count = len(tensors.keys())
-    except FileNotFoundError:
-        raise BackendError(f"{file} is missing: copy it there") from None
-    except (OSError, SafetensorError) as error:
-        raise BackendError(
-            f"{file} is damaged ({error_text(error, 200)}): copy or download it again"
-        ) from error
-    if count == 0:
+    if not read_header(file):
         raise BackendError(f"{file} holds no tensors: copy or download it again")
 
 
@@ -398,14 +408,7 @@ def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
     """
     found: dict[str, tuple[int, ...]] = {}
     for file in sorted(files):
-        try:
-            with file.open("rb") as stream:
-                length = int.from_bytes(stream.read(8), "little")
-                header = json.loads(stream.read(length))
-        except (OSError, ValueError) as error:
-            raise BackendError(f"{file} is damaged ({error}): copy or download it again") from error
-        header.pop("__metadata__", None)
-        found |= {name: tuple(tensor["shape"]) for name, tensor in header.items()}
+        found |= {name: tensor.shape for name, tensor in read_header(file).items()}
     return found
 
 

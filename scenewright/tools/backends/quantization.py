@@ -21,10 +21,9 @@ from scenewright.tools.backends.model_folder import (
     ModelFolder,
     digest_files,
     find_weights,
-    index_of,
-    tensor_shapes,
 )
 from scenewright.tools.backends.pipeline import quiet
+from scenewright.tools.backends.single_file import check_fits, converted, empty_part
 
 if TYPE_CHECKING:
     import torch
@@ -93,6 +92,11 @@ class Quantized:
                 f"quantization {spec.method!r} needs a GPU, and the model runs on the CPU: use "
                 "'torchao-int8' or 'layerwise-float8'"
             )
+        if model.file is not None and spec.method != "layerwise-float8":
+            raise BackendError(
+                f"quantization {spec.method!r} reads the folder of a model, and {model.file.file} "
+                "is one file: use 'layerwise-float8', or name the whole model"
+            )
         parts = spec.parts or ((model.denoiser,) if model.denoiser else ())
         index = model.index
         for part in parts:
@@ -143,13 +147,12 @@ class Quantized:
                 weights[part] = count + beside
                 narrow[part] = (count, sum(one.size for one in stored.values()) / count)
                 continue
-            shapes = tensor_shapes(self.model.place(part).glob("*.safetensors"))
+            shapes = self.model.shapes(part)
             narrow[part] = (sum(prod(shape) for shape in _linear(shapes)), method.size)
         return replace(needs, weights=weights, narrow=narrow)
 
     def _plain(self, part: str) -> int:
-        shapes = tensor_shapes(self.model.place(part).glob("*.safetensors"))
-        return sum(prod(shape) for shape in shapes.values())
+        return sum(prod(shape) for shape in self.model.shapes(part).values())
 
     @cached_property
     def _stored(self) -> dict[str, _Stored]:
@@ -199,10 +202,12 @@ class Quantized:
         from diffusers import GGUFQuantizationConfig
 
         try:
-            return _class_of(self.model, self.parts[0]).from_single_file(
+            part = self.parts[0]
+            empty = empty_part(self.model, part)
+            return type(empty).from_single_file(
                 str(self.file),
                 config=str(self.model.folder),
-                subfolder=self.parts[0],
+                subfolder=part,
                 quantization_config=GGUFQuantizationConfig(compute_dtype=dtype),
                 dtype=dtype,
                 local_files_only=True,
@@ -260,18 +265,6 @@ def _linear(shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[int, ...]]:
     ]
 
 
-def _class_of(model: ModelFolder, part: str) -> Any:
-    import diffusers
-
-    name = index_of(model.folder)[part][1]
-    found = getattr(diffusers, name, None)
-    if found is None:
-        raise BackendError(
-            f"diffusers {diffusers.__version__} has no class {name!r}: install a newer diffusers"
-        )
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class _Stored:
     """A tensor of a GGUF file."""
@@ -288,6 +281,13 @@ def _tensors_of(file: Path) -> dict[str, _Stored]:
     from gguf import GGUFReader
 
     try:
+        with file.open("rb") as stream:
+            first = stream.read(4)
+        if first != b"GGUF":
+            raise BackendError(
+                f"{file} is not a GGUF file: it begins with {first!r} and not with b'GGUF'; copy "
+                "or download it again"
+            )
         return {
             str(one.name): _Stored(
                 tuple(int(side) for side in reversed(one.shape)), int(one.n_elements),
@@ -299,50 +299,39 @@ def _tensors_of(file: Path) -> dict[str, _Stored]:
         raise BackendError(f"{file} is missing: copy it there") from None
     except (OSError, ValueError, IndexError, KeyError) as error:
         raise BackendError(
-            f"{file} is damaged, or not a GGUF file ({str(error)[:200]}): copy or download it again"
+            f"the GGUF file {file} is damaged or was not copied whole ({error_text(error, 200)}): "
+            "copy or download it again"
         ) from error
 
 
 def _check_gguf(file: Path, quantized: Quantized) -> None:
     """Raise ``BackendError`` if the tensors of ``file`` are not those of the denoiser."""
     import torch
-    from accelerate import init_empty_weights
 
     part, model = quantized.parts[0], quantized.model
+    what = f"the GGUF file {file}"
     with quiet():
         from diffusers.loaders.single_file_model import SINGLE_FILE_LOADABLE_CLASSES
 
-        kind = _class_of(model, part)
-        known = SINGLE_FILE_LOADABLE_CLASSES.get(kind.__name__)
-        if known is None:
+        empty = empty_part(model, part)
+        kind = type(empty).__name__
+        if kind not in SINGLE_FILE_LOADABLE_CLASSES:
             raise BackendError(
-                f"diffusers reads no GGUF file of a {kind.__name__}: use another quantization"
+                f"diffusers reads no GGUF file of a {kind}: use another quantization"
             )
-        config = kind.load_config(model.folder, subfolder=part, local_files_only=True)
-        with init_empty_weights():
-            own = kind.from_config(config).state_dict()
-            wanted = {name: one.shape for name, one in own.items()}
-        given: dict[str, Any] = {
-            name: torch.empty(one.shape, device="meta") for name, one in quantized._stored.items()
-        }
-        if wanted.keys() != given.keys():
-            try:
-                given = known["checkpoint_mapping_fn"](checkpoint=given, config=config)
-            except Exception as error:
-                raise BackendError(
-                    f"the GGUF file {file} is not of a {kind.__name__} (unknown tensor "
-                    f"{str(error)[:200]}): use one of this model's denoiser"
-                ) from error
-    lost = [name for name in wanted if name not in given]
-    if lost:
-        raise BackendError(
-            f"the GGUF file {file} is not of a {kind.__name__}: {len(lost)} of {len(wanted)} "
-            f"tensors are missing, such as {lost[0]}; use one of this model's denoiser"
-        )
-    for name, shape in wanted.items():
-        if shape != given[name].shape:
+        names = quantized._stored
+        # As llama.cpp names the tensors of language models, and encoders of text and pictures.
+        if any(name.startswith(("blk.", "token_embd", "v.blk.", "enc.blk.")) for name in names):
             raise BackendError(
-                f"the GGUF file {file} is of another size of {kind.__name__}: {name} has the shape "
-                f"{tuple(given[name].shape)} there and {tuple(shape)} in {model.folder}; use one "
-                "of this model's denoiser"
+                f"{what} is a language model or a text encoder, not a denoiser: use one of this "
+                "model's denoiser"
             )
+        given = {name: torch.empty(one.shape, device="meta") for name, one in names.items()}
+        try:
+            found = converted(empty, given)
+        except Exception as error:
+            raise BackendError(
+                f"{what} is not of a {kind} (unknown tensor {error_text(error, 200)}): use one of "
+                "this model's denoiser"
+            ) from error
+    check_fits(empty.state_dict(), found, what, kind)

@@ -1,7 +1,7 @@
 """A backend behind a provider's image API: OpenAI's images, Gemini's image models.
 
-What a provider speaks is an :class:`~.image_wire.ImageWire`. Limits, time, repeats and the
-account are the :class:`~scenewright.providers.caller.Caller`'s.
+The provider is asked through a client of :mod:`scenewright.providers.clients`. Limits, time,
+repeats and the account are the :class:`~scenewright.providers.caller.Caller`'s.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 
 from PIL import Image
 
-from scenewright.agents.judges.calling import place_of
 from scenewright.agents.judges.pictures import text_tokens
 from scenewright.config.accounts import missing_key
 from scenewright.core.images import ImageError, preview_bytes, read_image
@@ -29,6 +28,8 @@ from scenewright.core.ports.backend import (
     GenerationStep,
 )
 from scenewright.providers.caller import Caller
+from scenewright.providers.clients.client import ModelClient
+from scenewright.providers.clients.factory import make_client
 from scenewright.providers.retry import (
     CallError,
     PermanentError,
@@ -40,10 +41,9 @@ from scenewright.providers.usage import ExpectedUsage, Reply, Usage
 from scenewright.tools.backends.image_models import ImageCaps, image_caps_of
 from scenewright.tools.backends.image_wire import (
     WORDING,
-    Commission,
-    ImageWire,
+    PreparedRequest,
     fitted,
-    order_for,
+    prepare_request,
 )
 from scenewright.tools.backends.prompts import count_prompt
 
@@ -65,7 +65,7 @@ class RemoteBackend:
 
     def __init__(
         self,
-        wire: ImageWire[Any],
+        client: ModelClient[Any],
         caller: Caller,
         caps: ImageCaps,
         *,
@@ -76,20 +76,22 @@ class RemoteBackend:
         complexity: str | None = None,
         partial_images: int = 0,
     ) -> None:
-        """Draw through ``wire``; ``account`` precedes the model in the id (default: the provider).
+        """Draw through ``client``.
+
+        ``account``: what precedes the model in the id (default: the provider).
 
         ``priced_as``: what precedes it in the table of prices (default: the same). ``size``:
-        (width, height) in pixels of requests that name none. The backend closes its wire, not the
+        (width, height) in pixels of requests that name none. The backend closes its client, not the
         ``caller``. ``partial_images``: how many pictures are asked for while one is drawn, where
         somebody follows the steps.
 
         Raises ``BackendError`` for a quality or complexity that the model does not know, and for
         more partial images than it gives.
         """
-        self._wire = wire
+        self._client = client
         self._caller = caller
         self._caps = caps
-        self._account = account or wire.provider
+        self._account = account or client.provider
         self._priced_as = priced_as or self._account
         self._quality = quality
         self._complexity = complexity
@@ -120,16 +122,16 @@ class RemoteBackend:
     @property
     def id(self) -> str:
         """``account:model``."""
-        return f"{self._account}:{self._wire.model}"
+        return f"{self._account}:{self._client.model}"
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of account, place, model, sizes, quality, parameters and wording."""
         parts = {
             "account": self._account,
-            "provider": self._wire.provider,
-            "place": place_of(self._wire.base_url),
-            "model": self._wire.model,
+            "provider": self._client.provider,
+            "place": self._client.place,
+            "model": self._client.model,
             "size": self._features.default_size,
             "quality": self._quality,
             "caps": self._caps.model_dump(mode="json", exclude=_NOT_DRAWN),
@@ -150,7 +152,7 @@ class RemoteBackend:
         drawn = self._caps.output_tokens + self._partial_images * self._caps.partial_tokens
         usage = Usage(text_tokens(prompt) + shown, drawn, 0, 1, shown, drawn)
         return ExpectedUsage(
-            1, usage, self._caller.price_of(self._priced_as, self._wire.model, usage)
+            1, usage, self._caller.price_of(self._priced_as, self._client.model, usage)
         )
 
     async def generate(
@@ -175,7 +177,7 @@ class RemoteBackend:
         # Where nobody follows the steps, partial images would only cost.
         partial = 0 if on_step is None else self._partial_images
         work = await asyncio.to_thread(
-            order_for, request, size, self._caps, load,
+            prepare_request, request, size, self._caps, load,
             quality=self._quality, complexity=self._complexity, partial_images=partial,
         )  # fmt: skip
         reply = await self._called(work, on_step)
@@ -186,7 +188,7 @@ class RemoteBackend:
             image=image,
             seconds=time.perf_counter() - began,
             usd=reply.usd,
-            prompt=work.order.prompt,
+            prompt=work.request.prompt,
             count=count_prompt(self, request.prompt),
             details=_details(work, reply.value, reply.attempts, reply.usage.tokens_out),
         )
@@ -195,13 +197,13 @@ class RemoteBackend:
         """Close the connections; the caller stays open."""
         if not self._closed:
             self._closed = True
-            await self._wire.aclose()
+            await self._client.aclose()
 
     async def _called(
-        self, work: Commission, on_step: Callable[[GenerationStep], None] | None
+        self, work: PreparedRequest, on_step: Callable[[GenerationStep], None] | None
     ) -> Any:
-        order = work.order
-        steps = order.partial_images + 1
+        sent = work.request
+        steps = sent.partial_images + 1
 
         async def show(number: int, data: bytes) -> None:
             try:
@@ -210,11 +212,11 @@ class RemoteBackend:
                 # The picture itself may still come.
                 _LOG.warning("%s: a partial image is left out: %s", self.id, error)
                 return
-            if on_step is not None and 0 <= number < order.partial_images:
+            if on_step is not None and 0 <= number < sent.partial_images:
                 on_step(GenerationStep(number + 1, steps, preview))
 
         async def attempt() -> Reply[Image.Image]:
-            drawn = await self._wire.draw(order, show)
+            drawn = await self._client.draw(sent, show)
             try:
                 name = "the picture that came"
                 image = await asyncio.to_thread(read_image, drawn.data, name)
@@ -222,16 +224,16 @@ class RemoteBackend:
                 raise UnusableReply(str(error), drawn.usage) from None
             return Reply(image, drawn.usage, drawn.request_id)
 
-        pictures = len(order.pictures)
+        pictures = len(sent.pictures)
         try:
             return await self._caller.call(
                 attempt,
-                classify=self._wire.classify,
+                classify=self._client.classify,
                 provider=self._priced_as,
-                model=self._wire.model,
-                tokens=text_tokens(order.prompt)
+                model=self._client.model,
+                tokens=text_tokens(sent.prompt)
                 + (1 + pictures) * self._caps.output_tokens
-                + order.partial_images * self._caps.partial_tokens,
+                + sent.partial_images * self._caps.partial_tokens,
                 label=f"{self.id} picture",
             )
         except CallError as error:
@@ -287,7 +289,7 @@ class RemoteBackend:
             raise BackendError(f"{self.id} takes no boxes: leave them out")
 
     def _where(self) -> str:
-        return f'[accounts.{self._account}.models."{self._wire.model}"] of scenewright.toml'
+        return f'[accounts.{self._account}.models."{self._client.model}"] of scenewright.toml'
 
 
 def remote_backend(
@@ -311,24 +313,16 @@ def remote_backend(
     of requests that name none; ``quality``: the provider's word for how much work goes into a
     picture, ``complexity`` for how much planning, ``partial_images`` as of the class.
     ``overrides``: keys of :class:`~.image_models.ImageCaps`, in place of what
-    ``image_models.toml`` says. The provider's library is imported here. Raises ``BackendError``
+    the table of facts says. The provider's library is imported here. Raises ``BackendError``
     for a missing key, a provider without image models or a setting that cannot be.
     """
     caps = image_caps_of(provider, model, overrides)
     key = (api_key or "").strip()
     if not key:
         raise BackendError(missing_key(provider, name))
-    wire: ImageWire[Any]
-    if provider == "openai":
-        from scenewright.tools.backends.openai_images import OpenAIImages
-
-        wire = OpenAIImages(model, caps, api_key=key, base_url=base_url)
-    else:
-        from scenewright.tools.backends.gemini_images import GeminiImages
-
-        wire = GeminiImages(model, caps, api_key=key, base_url=base_url)
+    client = make_client(provider, model, api_key=key, base_url=base_url)
     return RemoteBackend(
-        wire,
+        client,
         caller,
         caps,
         account=name or "",
@@ -341,16 +335,16 @@ def remote_backend(
     )
 
 
-def _preview(data: bytes, work: Commission) -> bytes:
+def _preview(data: bytes, work: PreparedRequest) -> bytes:
     return preview_bytes(fitted(read_image(data, "its file"), work))
 
 
 def _details(
-    work: Commission, image: Image.Image, attempts: int, tokens_out: int
+    work: PreparedRequest, image: Image.Image, attempts: int, tokens_out: int
 ) -> dict[str, str | int | float]:
     return {
         "served": f"{image.width}x{image.height}",
-        "pictures": len(work.order.pictures),
+        "pictures": len(work.request.pictures),
         "attempts": attempts,
         "tokens_out": tokens_out,
     }

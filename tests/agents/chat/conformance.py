@@ -22,10 +22,11 @@ from langchain_core.messages import (
 )
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.model import DECLINED, AccountChat, ChatError
+from scenewright.agents.chat.model import DECLINED, AccountChat
 from scenewright.mock_providers import Fault, ThreadedMockProviders
 from scenewright.mock_providers.accounts import account_name
 from scenewright.providers.caller import Caller
+from scenewright.providers.clients.base import RequestError
 from scenewright.providers.retry import CallError
 from scenewright.providers.usage import metered
 from tests.agents.chat.talking import (
@@ -160,7 +161,7 @@ class ChatConformance:
         assert (call["name"], call["args"]) == ("count", {"what": "cats", "most": 1})
 
     async def test_a_choice_of_no_tool_is_told(self, make: Make) -> None:
-        with pytest.raises(ChatError, match="no tool 'fly' to choose: there are look, count"):
+        with pytest.raises(RequestError, match="no tool 'fly' to choose: there are look, count"):
             make("echo").bind_tools([look, count], tool_choice="fly")
 
     async def test_structured_output(self, make: Make) -> None:
@@ -176,14 +177,14 @@ class ChatConformance:
         assert raw["raw"].usage_metadata["output_tokens"] > 0
 
     async def test_structured_output_that_is_none_is_an_error(self, make: Make) -> None:
-        with pytest.raises(ChatError, match=r"refused: (I can't help|Declined by Gemini)"):
+        with pytest.raises(RequestError, match=r"refused: (I can't help|Declined by Gemini)"):
             await make("refusal").with_structured_output(Plan).ainvoke("draw")
-        with pytest.raises(ChatError, match=r"did not fill in Plan and said instead: \{"):
+        with pytest.raises(RequestError, match=r"did not fill in Plan and said instead: \{"):
             await make("mirror").with_structured_output(Plan).ainvoke("draw")
         raw = await make("refusal").with_structured_output(Plan, include_raw=True).ainvoke("draw")
         assert isinstance(raw, dict)
         assert raw["parsed"] is None
-        assert isinstance(raw["parsing_error"], ChatError)
+        assert isinstance(raw["parsing_error"], RequestError)
 
     async def test_pictures(self, make: Make) -> None:
         data = picture((7, 9))["base64"]
@@ -234,7 +235,7 @@ class ChatConformance:
     async def test_what_cannot_be_sent_is_told_at_once(
         self, make: Make, caller: Caller, messages: list[BaseMessage], reason: str
     ) -> None:
-        with pytest.raises(ChatError, match=reason):
+        with pytest.raises(RequestError, match=reason):
             await make("echo").ainvoke(messages)
         assert caller.totals.attempts == 0
 
@@ -268,8 +269,12 @@ class ChatConformance:
         self, make: Make, lab: ThreadedMockProviders, key: str, caller: Caller, fault: Fault
     ) -> None:
         lab.order(fault, 1, key)
-        assert (await make("echo").ainvoke("dog")).text == "dog"
+        said = await make("echo").ainvoke("dog")
         assert (caller.totals.attempts, caller.totals.answered) == (2, 1)
+        words, _, reminder = said.text.partition("\n\n")
+        assert words == "dog"
+        # Only a model that replied is told what was wrong.
+        assert ("empty reply" in reminder) == bool(reminder) == (fault is Fault.EMPTY)
 
     async def test_a_broken_call_is_asked_for_again(
         self, make: Make, lab: ThreadedMockProviders, key: str, caller: Caller
@@ -281,8 +286,10 @@ class ChatConformance:
             # Its format carries an object, which cannot be broken: the tool will see it.
             assert set(call["args"]) == {"arguments"}
             return
-        assert call["args"] == {"where": "there"}
         assert caller.totals.attempts == 2
+        words, _, reminder = call["args"].pop("where").partition("\n\n")
+        assert (words, call["args"]) == ("there", {})
+        assert "a tool call that cannot be read" in reminder
         lab.order(Fault.INVALID_JSON, 3, key)
         with pytest.raises(CallError, match="a tool call that cannot be read"):
             await chat.ainvoke("there")
@@ -371,11 +378,11 @@ class ChatConformance:
 
     def test_waiting_for_it_without_a_loop_is_told(self, caller: Caller) -> None:
         chat = account_chat(self.provider, "m", caller, api_key="k", base_url="http://localhost:9")
-        with pytest.raises(ChatError, match="await ainvoke"):
+        with pytest.raises(RequestError, match="await ainvoke"):
             chat.invoke("dog")
 
     async def test_settings_beside_the_messages_are_refused(self, make: Make) -> None:
-        with pytest.raises(ChatError, match="takes no temperature"):
+        with pytest.raises(RequestError, match="takes no temperature"):
             await make("echo").bind(temperature=0.3).ainvoke("dog")
 
     async def test_closing_twice_is_fine(self, make: Make) -> None:

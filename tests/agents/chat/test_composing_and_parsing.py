@@ -14,6 +14,7 @@ from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.parsers.language import LanguageParser
+from scenewright.agents.parsers.rules import parse_caption
 from scenewright.core.formats import load_scene
 from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers.caller import Caller
@@ -69,3 +70,10 @@ async def test_parsers_repair_once_and_then_say_what_is_wrong(make: Make) -> Non
     assert spent.calls == 2
     with pytest.raises(ReplyError):
         await PictureParser(make("bad-arguments")).parse(Image.new("RGB", (32, 32)))
+
+
+async def test_a_parser_reads_what_is_said_beside_the_graph(make: Make) -> None:
+    said = "An oil painting of two cats with balls at night, no people."
+    scene, rules = await LanguageParser(make("annotator")).parse(said), parse_caption(said)
+    assert scene.graph == rules.graph
+    assert scene.intent == rules.intent

@@ -10,14 +10,21 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from PIL import Image
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.model import AccountChat, ChatError, Tools
-from scenewright.agents.chat.openai import call_in, in_words, wanted_form
-from scenewright.agents.judges.models import ToolForcing, caps_of
+from scenewright.agents.chat.model import AccountChat, conversation
+from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
 from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers.caller import Caller
+from scenewright.providers.clients.base import RequestError, Tools
+from scenewright.providers.clients.negotiation import Negotiation
+from scenewright.providers.clients.tools_as_text import (
+    call_schema,
+    parse_tool_call,
+    tools_as_text,
+)
+from scenewright.providers.known_models import KnownServer
 from scenewright.providers.retry import CallError
 from tests.agents.chat.talking import Plan, Step, count, look, picture, seen
 
@@ -121,25 +128,33 @@ async def test_where_nothing_binds_the_last_words_are_told(
     chat = chat_of(lab, key, caller, max_output_tokens=20)
     asked = chat.with_structured_output(Plan)
     for attempts in (3, 6):
-        with pytest.raises(ChatError, match="did not fill in Plan and said instead: I'm so glad"):
+        with pytest.raises(
+            RequestError, match="did not fill in Plan and said instead: I'm so glad"
+        ):
             await asked.ainvoke("draw")
         assert caller.totals.attempts == attempts
     await chat.aclose()
 
 
+def negotiation(tool_choice: str) -> Negotiation:
+    caps = caps_of("openai", "m", {"tool_choice": tool_choice})
+    return Negotiation(caps, "m", KnownServer("h/v1", "k", "m"))
+
+
 def test_a_way_that_bound_is_kept_whatever_comes() -> None:
-    forcing = ToolForcing("probe", "m")
-    assert forcing.missed("named")
+    probing = negotiation("probe")
+    assert probing.missed("named")
     # A request of before the change says nothing of the new way.
-    assert forcing.missed("named")
-    assert forcing.way == "required"
-    forcing.bound("required")
-    assert not forcing.missed("required")
-    assert forcing.way == "required"
-    declared = ToolForcing("schema", "m")
+    assert probing.missed("named")
+    assert probing.way == "required"
+    probing.bound("required")
+    assert not probing.missed("required")
+    assert probing.way == "required"
+    declared = negotiation("schema")
     assert not declared.missed("schema")
-    assert not declared.refused("schema", 400, "tool_choice")
-    assert not ToolForcing("probe", "m").refused("named", 400, "too long a prompt")
+    assert not declared.refused(declared.terms(), (), 400, "tool_choice")
+    probing = negotiation("probe")
+    assert not probing.refused(probing.terms(), (), 400, "too long a prompt")
 
 
 SCHEMAS: list[dict[str, Any]] = [
@@ -161,45 +176,45 @@ SCHEMAS: list[dict[str, Any]] = [
 
 def test_one_of_several_tools_is_called_by_an_object() -> None:
     tools = Tools(tuple(SCHEMAS), "any")
-    name, schema = wanted_form(tools)
+    name, schema = call_schema(tools)
     assert name == "call"
     assert len(schema["properties"]["call"]["anyOf"]) == 2
-    call = call_in('So: {"call": {"tool": "count", "arguments": {"what": "dogs"}}}', tools)
+    call = parse_tool_call('So: {"call": {"tool": "count", "arguments": {"what": "dogs"}}}', tools)
     assert call is not None
-    assert (call["name"], call["args"]) == ("count", {"what": "dogs"})
+    assert (call.name, call.arguments) == ("count", {"what": "dogs"})
     for text in (
         "none",
         '{"call": {"tool": "fly", "arguments": {}}}',
         '{"call": {"tool": "count", "arguments": {}}}',
         '{"call": "count"}',
     ):
-        assert call_in(text, tools) is None
+        assert parse_tool_call(text, tools) is None
     one = Tools(tuple(SCHEMAS), "=look")
-    assert wanted_form(one) == ("look", SCHEMAS[0]["function"]["parameters"])
-    found = call_in('{"where": "left"}', one)
+    assert call_schema(one) == ("look", SCHEMAS[0]["function"]["parameters"])
+    found = parse_tool_call('{"where": "left"}', one)
     assert found is not None
-    assert found["name"] == "look"
-    assert call_in('{"what": "left"}', one) is None
+    assert found.name == "look"
+    assert parse_tool_call('{"what": "left"}', one) is None
 
 
 def test_earlier_calls_and_answers_become_words() -> None:
     tools = Tools(tuple(SCHEMAS), "any")
     call: Any = {"name": "look", "args": {"where": "left"}, "id": "c", "type": "tool_call"}
-    said = in_words(
+    messages = conversation(
         [
             SystemMessage("Be brief."),
             HumanMessage("Go."),
             AIMessage("I look.", tool_calls=[call]),
             ToolMessage("nothing", tool_call_id="c", name="look"),
-        ],
-        tools,
+        ]
     )
-    assert [message.type for message in said] == ["system", "human", "ai", "human"]
-    assert str(said[0].text).startswith("Be brief.\n\nAnswer with one JSON object")
-    assert '"count"' in str(said[0].text)
-    assert str(said[2].text) == 'I look.\n{"tool": "look", "arguments": {"where": "left"}}'
-    assert str(said[3].text) == "The tool look answered: nothing"
-    assert not any(isinstance(m, AIMessage) and m.tool_calls for m in said)
+    said = tools_as_text(messages, tools)
+    assert [message.role for message in said] == ["system", "user", "assistant", "user"]
+    assert said[0].text.startswith("Be brief.\n\nAnswer with one JSON object")
+    assert '"count"' in said[0].text
+    assert said[2].text == 'I look.\n{"tool": "look", "arguments": {"where": "left"}}'
+    assert said[3].text == "The tool look answered: nothing"
+    assert not any(message.calls for message in said)
 
 
 async def test_several_tools_over_a_schema_alone(
@@ -218,7 +233,7 @@ async def test_a_model_without_pictures_is_told_so_before_any_call(
 ) -> None:
     chat = chat_of(lab, key, caller, pictures=False)
     assert chat.pictures is False
-    with pytest.raises(ChatError, match="mine:script:echo sees no pictures"):
+    with pytest.raises(RequestError, match="mine:script:echo sees no pictures"):
         await chat.ainvoke([HumanMessage([picture((8, 8))])])
     assert caller.totals.attempts == 0
     assert (await chat.ainvoke("dog")).text == "dog"

@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
 from PIL import Image
 from pydantic import ValidationError
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.model import AccountChat, ChatReply, reply_of
+from scenewright.agents.chat.model import AccountChat, message_from
 from scenewright.agents.composers.language import Table6Composer
 from scenewright.agents.judges.remote import RemoteJudge
 from scenewright.agents.parsers.language import LanguageParser
@@ -22,7 +21,9 @@ from scenewright.core.ports.composer import ComposerError
 from scenewright.core.questions import facts_of
 from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers.caller import Caller
+from scenewright.providers.clients.base import Completion
 from scenewright.providers.retry import UnusableReply
+from scenewright.providers.usage import Usage
 from scenewright.runs.model_factory.local_models import SHARED
 from scenewright.runs.model_factory.profiles import chat_of, judge_of
 
@@ -51,14 +52,14 @@ def limit_of(role: Role | None, settings: Settings, spec: str) -> int:
     ("role", "of_model", "told", "tokens", "set_by"),
     [
         (None, 4096, {}, 4096, OF_THE_MODEL),
-        ("composer", 4096, {}, 2048, "output_tokens.composer .*2048 by default"),
+        ("composer", 4096, {}, 1024, "output_tokens.composer .*1024 by default"),
         ("composer", 1000, {}, 1000, OF_THE_MODEL),
         ("composer", 0, {}, 0, OF_THE_MODEL),
         ("composer", 16_384, {"thinks": True}, 16_384, OF_THE_MODEL),
         ("composer", 8192, {"declared": True}, 8192, OF_THE_MODEL),
         ("composer", 8192, {"declared": True, "given": {"composer": 50}}, 50, "composer.*now 50"),
         ("composer", 0, {"thinks": True, "given": {"composer": 50}}, 50, "composer.*now 50"),
-        ("composer", 4096, {"given": {"parser": 50}}, 2048, "output_tokens.composer"),
+        ("composer", 4096, {"given": {"parser": 50}}, 1024, "output_tokens.composer"),
     ],
 )
 def test_the_limit_of_a_role(
@@ -100,11 +101,18 @@ def test_models_that_think_are_bounded_by_nobody_unasked(caller: Caller) -> None
         assert (free, bound) == (16_384 if provider == "anthropic" else 0, 500)
 
 
+async def test_endless_output_is_stopped_where_it_repeats_itself(account: dict[str, Any]) -> None:
+    chat = chat_of("mine:script:echo", Settings(accounts={"mine": account}), role="composer")
+    with pytest.raises(ComposerError, match=r"the model repeats itself \(.*so glad you"):
+        await Table6Composer(chat).word(SCENE, 0)
+
+
 async def test_endless_output_names_the_limit_that_cut_it(account: dict[str, Any]) -> None:
-    settings = Settings(accounts={"mine": account})
+    # So short that nothing repeats itself before.
+    settings = Settings(accounts={"mine": account}, output_tokens={"composer": 100})
     chat = chat_of("mine:script:echo", settings, role="composer")
     with pytest.raises(
-        ComposerError, match=r"cut off after 2048 tokens.*output_tokens\.composer.*2048 by default"
+        ComposerError, match=r"cut off after 100 tokens.*output_tokens\.composer.*now 100"
     ):
         await Table6Composer(chat).word(SCENE, 0)
     short = Settings(accounts={"mine": account}, output_tokens={"parser": 64})
@@ -114,10 +122,9 @@ async def test_endless_output_names_the_limit_that_cut_it(account: dict[str, Any
 
 
 def test_a_call_of_a_tool_that_was_cut_off_names_it_too() -> None:
-    usage: Any = {"input_tokens": 9, "output_tokens": 64, "total_tokens": 73}
-    cut = ChatReply(AIMessage("", usage_metadata=usage), "length", cut=True)
+    cut = Completion("", "length", Usage(9, 64))
     with pytest.raises(UnusableReply, match=r"cut off after 64 tokens.*\(output_tokens\.director"):
-        reply_of(cut, "output_tokens.director")
+        message_from(cut, "openai", "output_tokens.director")
 
 
 async def test_judges_are_bounded_by_their_role(account: dict[str, Any]) -> None:

@@ -130,18 +130,9 @@ async def test_tools_may_be_given_in_any_form_of_langchain() -> None:
     assert reply.tool_calls[0]["name"] == "generate_image"
 
 
-async def test_the_other_scripts_do_what_a_model_should_not() -> None:
-    assert (await said(asked(), "unknown-tool")).tool_calls[0]["name"] not in NAMES
-    assert (await said(asked(DREW), "unknown-tool")).tool_calls[0]["name"] == "verify_facts"
-    assert (await said(asked(DREW, DREW), "endless")).tool_calls[0]["name"] == "look"
-    wrong = (await said(asked(), "bad-arguments")).tool_calls[0]
-    assert wrong["args"] == {"prompt": 7, "colour": "red"}
+async def test_a_refusal_is_marked_as_one() -> None:
     refused = await said(asked(), "refusal")
     assert (refused.tool_calls, refused.response_metadata["stop"]) == ([], "refusal")
-    silent = await said(asked(), "silent")
-    assert silent.text
-    assert not silent.tool_calls
-    assert (await said([HumanMessage("a"), HumanMessage("b")], "echo")).text == "b"
 
 
 def test_an_unknown_script_is_told_with_those_there_are() -> None:

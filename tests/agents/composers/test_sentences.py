@@ -8,13 +8,16 @@ import json
 import pytest
 from hypothesis import given
 
-from scenewright.agents.composers.check import dropped_facts
+from scenewright.agents.composers.check import dropped_facts, lost_facts
+from scenewright.agents.composers.comparison import without_excluded
 from scenewright.agents.composers.english import predicate_in_english
 from scenewright.agents.composers.sentences import SentenceComposer, sentences, sentences_within
 from scenewright.agents.judges.pictures import text_tokens
+from scenewright.agents.parsers.rules import parse_caption
 from scenewright.agents.parsers.tagging import PEOPLE, is_animate, is_person
 from scenewright.config.profiles import BUILT_IN, Profile
 from scenewright.core.formats import load_scene, loads_scene
+from scenewright.core.intent import Intent
 from scenewright.core.ports.composer import Composer, PromptBudget
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
@@ -113,10 +116,218 @@ def scene(objects: dict[str, dict[str, str]], *relations: tuple[str, str, str]) 
         (scene({"sky.1": {"color": "blue"}, "grass.1": {}}, ("sky.1", "above", "grass.1")),
          "A blue sky is above grass."),
         (scene({"cup.1": {}, "tea.1": {}}, ("cup.1", "of", "tea.1")), "There is a cup of tea."),
+        # Clauses and verb phrases stand behind the noun, and nothing is said twice.
+        (
+            scene({"beaver.1": {"state": "dignified and stand"}, "tie.1": {"type": "neck"}},
+                  ("beaver.1", "has", "tie.1")),
+            "A dignified beaver with a neck tie is standing.",
+        ),
+        (scene({"right arm.1": {"state": "up and bent"}}), "A bent right arm is up."),
+        (
+            scene({"monkey.1": {"state": "swing and stand"}, "bar.1": {}},
+                  ("monkey.1", "swing on", "bar.1")),
+            "A monkey is standing and swinging on a bar.",
+        ),
+        (scene({"sign.1": {"text": "KEEP OFF"}}), 'A sign that says "KEEP OFF".'),
+        (scene({"heart.1": {"material": "autumn leaves"}}), "A heart made of autumn leaves."),
+        (
+            scene({"bus.1": {}, "traffic light.1": {}, "traffic light.2": {}},
+                  ("bus.1", "near", "traffic light.1")),
+            "A bus is near a traffic light. There is another traffic light.",
+        ),
+        (scene({"Jeff Bezos.1": {}, "hat.1": {}}, ("Jeff Bezos.1", "wears", "hat.1")),
+         "Jeff Bezos is wearing a hat."),
+        # What somebody has is theirs, and little more is said with it.
+        (
+            scene({"panda.1": {}, "glasses.1": {}, "head.1": {}}, ("panda.1", "with", "glasses.1"),
+                  ("panda.1", "has", "head.1"), ("glasses.1", "on", "head.1")),
+            "There is a panda with glasses on its head.",
+        ),
+        (
+            scene({"owl.1": {}, "man.1": {}, "head.1": {}}, ("man.1", "has", "head.1"),
+                  ("owl.1", "on", "head.1")),
+            "An owl is on a man's head.",
+        ),
+        (scene({"box.1": {}, "cat.1": {}}, ("box.1", "has", "cat.1"), ("cat.1", "in", "box.1")),
+         "A box has a cat in it."),
+        # The same of several is said once.
+        (
+            scene({"car.1": {}, "bus.1": {}, "cup.1": {"color": "red"}, "road.1": {}},
+                  ("car.1", "on", "road.1"), ("bus.1", "on", "road.1"), ("cup.1", "on", "road.1")),
+            "A car, a bus and a red cup are on a road.",
+        ),
+        (scene({"hat.1": {}, "man.1": {}}, ("hat.1", "on", "man.1"), ("hat.1", "above", "man.1")),
+         "A hat is on and above a man."),
+        (
+            scene({"dog.1": {}, "cat.1": {}, "cat.2": {}, "bed.1": {}}, ("dog.1", "near", "cat.1"),
+                  ("dog.1", "near", "cat.2"), ("cat.1", "on", "bed.1")),
+            "A dog is near two cats. The first cat is on a bed.",
+        ),
     ],
 )  # fmt: skip
 def test_scenes_read_like_english(asked: SceneGraph, said: str) -> None:
     assert sentences(asked) == said
+
+
+def said_as(asked: SceneGraph, **intent: object) -> SceneGraph:
+    return asked.model_copy(update={"intent": Intent.model_validate(intent)})
+
+
+CAT = scene({"cat.1": {}, "hat.1": {}}, ("cat.1", "wears", "hat.1"))
+
+
+@pytest.mark.parametrize(
+    ("wishes", "said"),
+    [
+        ([("medium", "oil painting")], "An oil painting of a cat wearing a hat."),
+        ([("artist", "in the style of Van Gogh"), ("medium", "Photo")],
+         "A photo of a cat wearing a hat, in the style of Van Gogh."),
+        ([("style", "digital art")], "Digital art of a cat wearing a hat."),
+        ([("view", "close-up"), ("medium", "in watercolor")],
+         "A close-up of a cat wearing a hat, in watercolor."),
+        ([("time", "at night"), ("quality", "4k"), ("aspect", "--ar 16:9"), ("aspect", "16:9")],
+         "A cat wearing a hat at night, 4k. --ar 16:9"),
+    ],
+)  # fmt: skip
+def test_a_picture_comes_before_what_it_shows_and_all_else_behind(
+    wishes: list[tuple[str, str]], said: str
+) -> None:
+    asked = said_as(CAT, globals=[{"kind": kind, "text": text} for kind, text in wishes])
+    assert sentences(asked) == said
+
+
+def test_a_verb_of_its_own_becomes_a_clause_behind_the_noun() -> None:
+    asked = scene({"man.1": {}, "box.1": {}, "cat.1": {}}, ("box.1", "contains", "cat.1"),
+                  ("box.1", "near", "man.1"))  # fmt: skip
+    asked = said_as(asked, globals=[{"kind": "medium", "text": "drawing"}])
+    assert sentences(asked) == "A drawing of a box that contains a cat and is near a man."
+
+
+THREE = {"boat.1": {}, "boat.2": {}, "boat.3": {}}
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        ({"kind": "exact", "number": 3}, "Three boats."),
+        ({"kind": "exact", "number": 20}, "20 boats."),
+        ({"kind": "least", "number": 3}, "At least three boats."),
+        ({"kind": "least"}, "Several boats."),
+        ({"kind": "open"}, "Boats."),
+    ],
+)
+def test_numbers_are_said_as_they_were_meant(count: dict[str, object], said: str) -> None:
+    asked = said_as(scene(THREE), counts=[{**count, "objects": list(THREE)}])
+    assert sentences(asked) == said
+    if count["kind"] != "exact":
+        assert lost_facts(asked, said) == ()
+
+
+def test_those_of_an_open_number_are_never_told_apart() -> None:
+    asked = scene({"people.1": {}, "people.2": {}, "people.3": {}, "kite.1": {}, "kite.2": {}},
+                  ("people.1", "flying", "kite.1"), ("people.2", "flying", "kite.2"),
+                  ("people.3", "flying", "kite.1"))  # fmt: skip
+    counts = [{"kind": "open", "objects": [o.id for o in asked.objects if o.name == name]}
+              for name in ("people", "kite")]  # fmt: skip
+    assert sentences(said_as(asked, counts=counts)) == "People are flying kites."
+
+
+def test_articles_are_those_of_the_sentence() -> None:
+    asked = scene({"man.1": {}, "baseball.1": {}, "beach.1": {}, "Statue of Liberty.1": {}},
+                  ("man.1", "playing", "baseball.1"), ("man.1", "on", "beach.1"),
+                  ("man.1", "near", "Statue of Liberty.1"))  # fmt: skip
+    said = "a man playing baseball on the beach near the Statue of Liberty"
+    assert sentences(said_as(asked, sentence=said)) == (
+        "A man is playing baseball on the beach and near the Statue of Liberty."
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "composed"),
+    [
+        # What the sentence joins by "of" stays joined, whoever has it.
+        ("a girl holding a jar of honey", "A girl is holding a jar of honey."),
+        ("a drawing of a fox on a box of old toys", "A drawing of a fox on a box of old toys."),
+        # Adjectives stand where the sentence has them, and in its order.
+        ("a sleeping boy on a round old bed", "A sleeping boy is on a round old bed."),
+        ("a crown made of ice", "A crown made of ice."),
+        ("two trucks parked near a barn", "Two trucks are parked near a barn."),
+        ("three candles lined up in a row on a cake", "Three candles are lined up on a cake."),
+        ("a poster of modern cubism", "There is a poster of modern cubism."),
+        # Where one is stands with the noun, and a way with the movement.
+        ("a nurse in a blue coat holding a cup", "A nurse in a blue coat is holding a cup."),
+        ("a boy riding a horse across a river", "A boy is riding a horse across a river."),
+        ("a cat on a rug in a kitchen", "A cat is on a rug in a kitchen."),
+        ("a lamp with a window in the background",
+         "There is a lamp with a window in the background."),
+        # Whose it is, where that is the subject.
+        ("a woman brushing her hair", "A woman is brushing her hair."),
+        ("a man reading a book with a star on its cover",
+         "A man is reading a book with a star on its cover."),
+        ("a horse's head", "There is a horse's head."),
+        ("a girl wearing glasses and red beret", "A girl is wearing glasses and a red beret."),
+        ("a girl looking at sheep", "A girl is looking at sheep."),
+        ("a boy throws a ball to a dog", "A boy is throwing a ball to a dog."),
+        # Of two alike each has its own words.
+        ("a big box behind the small box", "A big box is behind the small box."),
+        ("a cup of soup with a spoon in it",
+         "A spoon is in a cup of soup."),
+    ],
+)  # fmt: skip
+def test_a_composed_prompt_keeps_the_wording_of_its_sentence(said: str, composed: str) -> None:
+    assert sentences(parse_caption(said)) == composed
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (scene({"woman.1": {}, "apple.1": {"color": "red"}, "horse.1": {}},
+               ("woman.1", "giving", "apple.1"), ("woman.1", "giving to", "horse.1")),
+         "A woman is giving a red apple to a horse."),
+        (scene({"cat.1": {}, "dog.1": {}}, ("cat.1", "facing", "dog.1"),
+               ("dog.1", "facing", "cat.1")),
+         "A cat and a dog are facing each other."),
+        (scene({"cup.1": {}, "shelf.1": {}}, ("cup.1", "on", "shelf.1"),
+               ("shelf.1", "has", "cup.1")),
+         "A shelf has a cup on it."),
+        (scene({"roll.1": {}, "jam.1": {}, "butter.1": {}}, ("roll.1", "has", "jam.1"),
+               ("roll.1", "has", "butter.1"), ("jam.1", "on", "roll.1"),
+               ("butter.1", "on", "roll.1")),
+         "A roll has jam and butter on it."),
+        (scene({"rocket.1": {"state": "rising", "place": "in foreground"}}),
+         "A rocket is rising in the foreground."),
+        (scene({"flag.1": {"color": "red and green and white"}}),
+         "A red, green and white flag."),
+        (scene({"person.1": {}, "wall.1": {}}, ("person.1", "painted", "wall.1")),
+         "A person is painted on a wall."),
+        (scene({"person.1": {}, "path.1": {}}, ("person.1", "trodded", "path.1")),
+         "A person is trodding a path."),
+    ],
+)  # fmt: skip
+def test_what_belongs_together_is_one_phrase(asked: SceneGraph, said: str) -> None:
+    assert sentences(asked) == said
+
+
+def test_one_of_several_is_said_with_those_counted() -> None:
+    asked = scene({**THREE, "sail.1": {}}, ("boat.2", "under", "sail.1"))
+    counts = [{"kind": "least", "objects": list(THREE)}]
+    assert sentences(said_as(asked, counts=counts)) == "One of several boats is under a sail."
+
+
+def test_exclusions_and_texts_that_nothing_bears_are_said() -> None:
+    asked = said_as(
+        scene({"man.1": {}, "street.1": {}}, ("man.1", "on", "street.1")),
+        exclusions=[
+            {"name": "car", "text": "and without cars"},
+            {"name": "hat", "text": "without a hat", "of": "man.1"},
+        ],
+        texts=["HELLO"],
+    )
+    text = sentences(asked)
+    assert text == 'A man without a hat on a street, with the text "HELLO", without cars.'
+    assert without_excluded(text, asked, avoids=True) == (
+        'A man without a hat on a street, with the text "HELLO".'
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,15 +362,15 @@ def test_real_profiles_have_a_language_model_or_plain_sentences() -> None:
         if name.startswith("miniature"):
             assert profile.composer == "grid"
             continue
-        assert profile.composer == ("llm" if profile.chat else "sentences")
+        assert profile.composer == ("llm" if profile.chat else "sentence")
         assert not profile.composer_defaults
 
 
 def test_a_profile_with_a_language_model_composes_with_it() -> None:
     base = {"name": "mine", "backend": "diffusers:x", "judges": ["local:a"]}
-    assert Profile.model_validate(base).composer == "sentences"
+    assert Profile.model_validate(base).composer == "sentence"
     assert Profile.model_validate({**base, "chat": "openai:gpt-4.1"}).composer == "llm"
-    assert Profile.model_validate({**base, "chat": "scripted:director"}).composer == "sentences"
+    assert Profile.model_validate({**base, "chat": "scripted:director"}).composer == "sentence"
     saved = Profile.model_validate({**base, "composer": "rules"})
     assert saved.composer == "grid", "saved profiles and manifests name it so"
 

@@ -6,6 +6,8 @@ A test module makes a subclass of :class:`JudgeConformance` with a fixture ``jud
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -133,7 +135,7 @@ class JudgeConformance:
         for fact, answer in zip((*facts, *free), answers, strict=True):
             if words is not None and (unknown := words.unknown(fact)):
                 assert answer.state == "unscored"
-                assert unknown[0].word in answer.reason
+                assert answer.reason == words.reason(unknown)
             elif words is not None:
                 assert answer.state in ("yes", "no"), answer.reason
         if words is None:
@@ -162,3 +164,14 @@ class JudgeConformance:
     async def test_closing_twice_is_fine(self, judge: Judge) -> None:
         await judge.aclose()
         await judge.aclose()
+
+
+def scores_of(
+    model: Any,
+    image: Image.Image,
+    texts: Sequence[str],
+    labels: Sequence[Sequence[str]],
+    **how: Any,
+) -> Any:
+    """The scores of several questions about one image."""
+    return model.score_pairs([image] * len(texts), texts, labels, **how)

@@ -43,7 +43,7 @@ class Received:
 
     @property
     def provider(self) -> str:
-        if "generateContent" in self.path:
+        if "enerateContent" in self.path:
             return "gemini"
         return "anthropic" if self.path.endswith("/messages") else "openai"
 
@@ -143,7 +143,8 @@ def replied(
         )
     if received.provider == "anthropic":
         use = {"type": "tool_use", "id": "t", "name": "report_answers", "input": content}
-        block = use if tool else {"type": "text", "text": text}
+        called = tool and isinstance(content, dict)
+        block = use if called else {"type": "text", "text": text}
         return JSONResponse(
             {
                 "id": "m-1",
@@ -190,6 +191,18 @@ def replied(
     )
 
 
+def as_stream(received: Received, response: Response) -> Response:
+    """A whole reply of Gemini as the only event of the stream that was asked for.
+
+    The other providers' clients take a whole reply in place of a stream.
+    """
+    streamed = received.path.endswith(":streamGenerateContent")
+    if not (streamed and response.status_code == 200 and isinstance(response, JSONResponse)):
+        return response
+    event = b"data: " + bytes(response.body) + b"\n\n"
+    return Response(event, media_type="text/event-stream")
+
+
 def openai_tokens(pieces: list[tuple[str, dict[str, float]]]) -> list[dict[str, Any]]:
     """Tokens with the chances of others at their place, as OpenAI writes them."""
 
@@ -221,8 +234,8 @@ class Loopback:
         while self.held:  # noqa: ASYNC110 - a test in another thread sets it
             await asyncio.sleep(0.005)
         if self.script:
-            return self.script.popleft()(received)
-        return replied(received, answered(received))
+            return as_stream(received, self.script.popleft()(received))
+        return as_stream(received, replied(received, answered(received)))
 
     def judge(
         self,

@@ -8,9 +8,11 @@ from starlette.responses import JSONResponse
 from scenewright.agents.judges.sheet import sheet_schema
 from scenewright.core.facts import Fact
 from scenewright.providers.caller import Caller
+from scenewright.providers.schemas import schema_for
 from tests.agents.judges.conformance import picture
 from tests.agents.judges.loopback import Loopback, replied
 
+SCHEMA = schema_for("anthropic", sheet_schema())
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")
 
 
@@ -22,7 +24,7 @@ async def test_the_tool_is_forced_and_nothing_is_sampled(server: Loopback, calle
     assert received.path == "/v1/messages"
     (tool,) = body["tools"]
     assert (tool["name"], tool["strict"]) == ("report_answers", True)
-    assert tool["input_schema"] == sheet_schema()
+    assert tool["input_schema"] == SCHEMA
     assert body["tool_choice"] == {
         "type": "tool",
         "name": "report_answers",
@@ -38,7 +40,7 @@ async def test_a_schema_in_place_of_the_tool(server: Loopback, caller: Caller) -
     (answer,) = await judge.answer(picture(), [DOG])
     body = server.received[0].body
     assert "tools" not in body
-    assert body["output_config"]["format"] == {"type": "json_schema", "schema": sheet_schema()}
+    assert body["output_config"]["format"] == {"type": "json_schema", "schema": SCHEMA}
     assert answer.state != "unscored"
     await judge.aclose()
 
@@ -58,7 +60,7 @@ async def test_refusals_are_not_sent_again(server: Loopback, caller: Caller) -> 
     server.script.append(lambda r: replied(r, None, stop="refusal", stop_details=details))
     reasons = [(await judge.answer(picture(), [DOG]))[0].reason for _ in range(2)]
     assert reasons[1].startswith("refused: a policy")
-    assert reasons[0].startswith("refused")
+    assert reasons[0].startswith("refused: I will not look at this.")
     assert len(server.received) == 2
     await judge.aclose()
 

@@ -23,7 +23,7 @@ from scenewright.agents.judges.vlm import VisionLanguageModel
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.questions import facts_of
 from scenewright.providers.hub.needs import known_repositories
-from tests.agents.judges.conformance import check, picture, scene
+from tests.agents.judges.conformance import check, picture, scene, scores_of
 from tests.agents.judges.tiny_families import FAMILIES, save_tiny
 
 QUESTIONS = ("Is there a dog?", "Is there a very long name of a thing?", "x")
@@ -81,7 +81,7 @@ def test_answer_is_that_of_the_model_with_the_picture_written_out_by_hand(
     name: str, models: Any
 ) -> None:
     model = models(name)
-    (score,) = model.score(picture(), QUESTIONS[:1], YES_NO[:1])
+    (score,) = scores_of(model, picture(), QUESTIONS[:1], YES_NO[:1])
     assert score.probabilities, score.reason
     chances = by_hand(model, name, picture(), QUESTIONS[0]).softmax(-1)
     yes, no = (float(chances[model.tokenizer.convert_tokens_to_ids(w)]) for w in ("yes", "no"))
@@ -91,9 +91,9 @@ def test_answer_is_that_of_the_model_with_the_picture_written_out_by_hand(
 @CASES
 def test_questions_in_a_batch_are_answered_as_alone(name: str, models: Any) -> None:
     model = models(name)
-    together = model.score(picture(), QUESTIONS, YES_NO)
+    together = scores_of(model, picture(), QUESTIONS, YES_NO)
     for at, score in enumerate(together):
-        (alone,) = model.score(picture(), QUESTIONS[at : at + 1], YES_NO[:1])
+        (alone,) = scores_of(model, picture(), QUESTIONS[at : at + 1], YES_NO[:1])
         assert score.probabilities == pytest.approx(alone.probabilities, abs=1e-4)
         assert score.tokens == alone.tokens
 
@@ -119,7 +119,7 @@ def test_vision_tower_runs_once_a_picture_and_sharing_changes_nothing(
 def test_another_picture_gets_another_answer(name: str, models: Any) -> None:
     model = models(name)
     answers = [
-        model.score(picture(color), QUESTIONS[:1], YES_NO[:1])[0].probabilities
+        scores_of(model, picture(color), QUESTIONS[:1], YES_NO[:1])[0].probabilities
         for color in ((250, 0, 0), (0, 250, 0))
     ]
     assert answers[0] != pytest.approx(answers[1], abs=1e-6)

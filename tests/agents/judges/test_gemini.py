@@ -10,9 +10,11 @@ from starlette.responses import JSONResponse
 from scenewright.agents.judges.sheet import sheet_schema
 from scenewright.core.facts import Fact
 from scenewright.providers.caller import Caller
+from scenewright.providers.schemas import schema_for
 from tests.agents.judges.conformance import picture
 from tests.agents.judges.loopback import Loopback, replied
 
+SCHEMA = schema_for("gemini", sheet_schema())
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")
 
 
@@ -20,10 +22,10 @@ async def test_the_function_is_forced(server: Loopback, caller: Caller) -> None:
     judge = server.judge("gemini", caller)
     await judge.answer(picture(), [DOG])
     (received,) = server.received
-    assert received.path == "/v1beta/models/some-model:generateContent"
+    assert received.path == "/v1beta/models/some-model:streamGenerateContent"
     ((function,),) = [tool["functionDeclarations"] for tool in received.body["tools"]]
     assert function["name"] == "report_answers"
-    assert function["parameters_json_schema"] == sheet_schema()
+    assert function["parameters_json_schema"] == SCHEMA
     forced = received.body["toolConfig"]["functionCallingConfig"]
     assert forced == {"mode": "ANY", "allowedFunctionNames": ["report_answers"]}
     config = received.body["generationConfig"]
@@ -62,7 +64,7 @@ async def test_probabilities_come_from_the_tokens(server: Loopback, caller: Call
     config = server.received[0].body["generationConfig"]
     assert (config["responseLogprobs"], config["logprobs"]) == (True, 20)
     assert config["responseMimeType"] == "application/json"
-    assert config["responseJsonSchema"] == sheet_schema()
+    assert config["responseJsonSchema"] == SCHEMA
     assert (answer.state, answer.method) == ("no", "logprob")
     assert answer.probability == pytest.approx(1 / 3)
     await judge.aclose()
@@ -75,8 +77,8 @@ async def test_refusals_are_not_sent_again(server: Loopback, caller: Caller) -> 
         lambda _: JSONResponse({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}})
     )
     reasons = [(await judge.answer(picture(), [DOG]))[0].reason for _ in range(2)]
-    assert reasons[0].startswith("refused: SAFETY")
-    assert reasons[1].startswith("refused: PROHIBITED_CONTENT")
+    assert reasons[0].startswith("refused: Declined by Gemini: SAFETY")
+    assert reasons[1].startswith("refused: Declined by Gemini: PROHIBITED_CONTENT")
     assert len(server.received) == 2
     await judge.aclose()
 

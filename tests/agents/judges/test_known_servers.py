@@ -13,15 +13,15 @@ import pytest
 from PIL import Image
 
 from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.judges.models import SILENT_REPLIES, Logprobs, ToolForcing
+from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import Judge
 from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
-from scenewright.mock_providers.faults import Swap
-from scenewright.mock_providers.quirks import Quirk
+from scenewright.mock_providers.faults import Quirk, Swap
 from scenewright.providers import known_models
 from scenewright.providers.caller import Caller
+from scenewright.providers.clients.negotiation import SILENT_REPLIES, Negotiation
 from scenewright.providers.known_models import KnownServer
 from scenewright.providers.retry import Backoff
 from tests.agents.chat.talking import Plan
@@ -77,7 +77,7 @@ async def test_a_refusal_of_log_probabilities_is_met_once(
         assert await method_of(first) == "verbalized"
     assert caller.totals.attempts == 3
     (told,) = [r.getMessage() for r in caplog.records if "log-probabilities" in r.getMessage()]
-    assert told.startswith("instant refuses to tell log-probabilities")
+    assert told.startswith("instant refuses log-probabilities")
     later = judge_of(lab, caller, provider, **WITH_LOGPROBS)
     assert await method_of(later) == "verbalized"
     assert caller.totals.attempts == 4
@@ -175,29 +175,37 @@ async def test_a_way_that_no_longer_binds_is_unlearnt(
     assert caller.totals.attempts == spent + 1
 
 
+def negotiation(server: KnownServer, **caps: object) -> Negotiation:
+    return Negotiation(caps_of("openai", "m", caps), "m", server)
+
+
 def test_what_is_declared_is_neither_recalled_nor_kept(file: Path) -> None:
     server = KnownServer("host/v1", KEY, "m")
     server.keep("tool_choice", "schema")
-    assert ToolForcing("named", "m", server).way == "named"
-    assert ToolForcing("probe", "m", server).way == "schema"
-    declared = ToolForcing("required", "m", server)
-    declared.begin_anew()
+    assert negotiation(server, tool_choice="named").way == "named"
+    assert negotiation(server, tool_choice="probe").way == "schema"
+    declared = negotiation(server, tool_choice="required")
+    declared.served("m-1")
+    declared.served("m-2")
     assert declared.way == "required"
+    server.keep("tool_choice", "schema")
+    declared.bound("required")
     assert server.recall("tool_choice") == "schema"
     server.keep("tool_choice", "odd")
-    assert ToolForcing("probe", "m", server).way == "named"
+    assert negotiation(server, tool_choice="probe").way == "named"
 
 
 def test_a_remembered_schema_that_is_refused_is_unlearnt(file: Path) -> None:
     server = KnownServer("host/v1", KEY, "m")
     server.keep("tool_choice", "schema")
-    forcing = ToolForcing("probe", "m", server)
-    assert not forcing.refused("schema", 400, "the prompt is too long")
-    assert forcing.refused("schema", 400, "response_format is not supported")
-    assert forcing.way == "named"
+    probing = negotiation(server, tool_choice="probe")
+    sent = probing.terms()
+    assert not probing.refused(sent, (), 400, "the prompt is too long")
+    assert probing.refused(sent, (), 400, "response_format is not supported", forced=True)
+    assert probing.way == "named"
     assert server.recall("tool_choice") is None
     # A request of before the change is sent again in the way that is tried now.
-    assert forcing.missed("schema")
+    assert probing.missed("schema")
 
 
 def test_it_is_kept_by_place_key_model_and_effort_and_expires(
@@ -242,13 +250,12 @@ def test_a_file_that_cannot_be_used_stops_nobody(
     else:
         monkeypatch.setattr(known_models, "found_file", lambda: None)
     server = KnownServer("host/v1", KEY, "m")
-    logprobs = Logprobs(True, "m", server)
-    assert logprobs.refused(True, 400, "Logprobs is not enabled for models/m")
-    assert not logprobs.asked
-    server.served("m-1")
-    assert server.served("m-2")
-    logprobs.begin_anew()
-    assert logprobs.asked
+    asking = negotiation(server, **WITH_LOGPROBS)
+    assert asking.refused(asking.terms(), (), 400, "Logprobs is not enabled for models/m")
+    assert not asking.terms().logprobs
+    asking.served("m-1")
+    asking.served("m-2")
+    assert asking.terms().logprobs
 
 
 def test_processes_write_side_by_side(file: Path) -> None:

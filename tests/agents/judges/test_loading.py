@@ -27,7 +27,7 @@ from scenewright.runs.api import models_of
 from scenewright.runs.model_factory import profiles
 from scenewright.runs.model_factory.local_models import Registry
 from scenewright.runs.model_factory.profiles import build_run_models, judge_of
-from tests.agents.judges.conformance import picture
+from tests.agents.judges.conformance import picture, scores_of
 from tests.agents.judges.tiny_families import save_tiny
 
 CPU = torch.device("cpu")
@@ -113,7 +113,7 @@ def test_four_bit_judge_answers(folder: Path) -> None:
     model = VisionLanguageModel(folder, "cpu", how=FOUR_BIT)
     kinds = {type(module).__name__ for module in model.model.modules()}
     assert "Linear4bit" in kinds
-    (score,) = model.score(picture(), ["Is it?"], [("y", "n")])
+    (score,) = scores_of(model, picture(), ["Is it?"], [("y", "n")])
     assert score.tokens
     held = model.model.get_memory_footprint()
     assert held == pytest.approx(plan_judge(folder, CPU, FOUR_BIT).weights, rel=0.05)
@@ -141,7 +141,7 @@ def test_offloaded_weights_are_on_the_device_for_each_turn_alone(
     model.features._encode = encoded
     hook = model.model.register_forward_pre_hook(lambda *_: steps.append("model"))
     model.device = torch.device("cpu", 0)
-    model.score(picture(), ["Is it?"] * 3, [("y", "n")] * 3, batch=2)
+    scores_of(model, picture(), ["Is it?"] * 3, [("y", "n")] * 3, batch=2)
     turn = ["to cpu:0", "tower", "model", "to cpu"]
     assert steps == [*turn, "to cpu:0", "model", "to cpu"]
     hook.remove()
@@ -152,7 +152,7 @@ def test_offloaded_weights_are_on_the_device_for_each_turn_alone(
 
     model.model.register_forward_pre_hook(fail)
     with pytest.raises(RuntimeError):
-        model.score(picture(), ["Is it?"], [("y", "n")])
+        scores_of(model, picture(), ["Is it?"], [("y", "n")])
     assert steps == ["to cpu:0", "to cpu"]
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.judges.reading import Token, answer_places, label_masses
+from scenewright.agents.judges.reading import answer_places, label_masses
+from scenewright.providers.clients.base import Token
 
 YES_NO = ("yes", "no")
 LETTERS = ("A", "B", "C", "D")

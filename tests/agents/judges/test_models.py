@@ -7,13 +7,14 @@ import pytest
 from scenewright.agents.judges.models import KEY_VARIABLES, caps_of
 from scenewright.agents.judges.pictures import ImagePreparation, image_tokens
 from scenewright.core.ports.judge import JudgeError
-from scenewright.providers.known_models import rows_of
+from scenewright.providers.model_facts import model_facts
 
 
 def test_every_row_of_the_table_is_sound() -> None:
-    for pattern in rows_of("scenewright.agents.judges", "models.toml"):
+    for pattern in model_facts().rows("chat"):
         provider, _, model = pattern.partition(":")
         caps = caps_of(provider, model.removesuffix("*") or "unheard-of")
+        assert caps.efforts != ()
         assert caps.preparation.max_side >= 8
         assert caps.judge_caps.facts_per_call >= 1
 
@@ -35,7 +36,12 @@ def test_an_unknown_model_gets_its_providers_row(provider: str) -> None:
         ("gpt-5", False, False),
         ("gpt-5-mini", False, False),
         ("gpt-6-luna", True, True),
-        ("gpt-6.1-sol", True, True),
+        ("gpt-6-luna-2026-10-01", True, True),
+        ("gpt-6.1-terra", True, True),
+        ("gpt-6.1-sol", False, False),
+        ("gpt-6.2-astra", False, False),
+        ("gpt-6.9-unheard-of", False, False),
+        ("gpt-5.5", False, False),
         ("o3", False, False),
         ("o4-mini", False, False),
         ("Qwen/Qwen2.5-VL-7B-Instruct", False, True),
@@ -46,8 +52,28 @@ def test_who_gives_logprobs_and_takes_a_temperature(
 ) -> None:
     caps = caps_of("openai", model)
     assert caps.logprobs is logprobs
-    assert (caps.structured == "schema") is logprobs
     assert ("temperature" in caps.sampling) is sampling
+
+
+@pytest.mark.parametrize(
+    ("model", "effort"),
+    [("gpt-6.1-sol", "none"), ("gpt-6.2-sol", "minimal"), ("gpt-5.4-mini", "max")],
+)
+def test_a_refused_effort_is_an_error_that_lists_the_accepted_ones(model: str, effort: str) -> None:
+    with pytest.raises(JudgeError, match=f'"{effort}" is refused: .* low, medium, high'):
+        caps_of("openai", model, {"reasoning_effort": effort})
+    told = caps_of("openai", model, {"reasoning_effort": effort, "efforts": [effort]})
+    assert told.reasoning_effort == effort
+
+
+@pytest.mark.parametrize(
+    "model", ["gpt-5.5", "gpt-5.6-sol", "gpt-5.5-pro", "gpt-6.1-sol", "o3-pro"]
+)
+@pytest.mark.parametrize("chats", [False, True])
+def test_no_function_tool_is_forced_in_chat_completions_of_a_model_that_thinks(
+    model: str, chats: bool
+) -> None:
+    assert caps_of("openai", model, chats=chats).api == "responses"
 
 
 @pytest.mark.parametrize("effort", ["low", "medium", "high", ""])
@@ -93,7 +119,6 @@ def test_claude_and_new_geminis_are_sent_what_they_take() -> None:
     assert caps_of("anthropic", "claude-opus-5-5").structured == "schema"
     assert caps_of("gemini", "gemini-3-pro").sampling == {"seed": 0}
     assert not caps_of("gemini", "gemini-3-pro").logprobs
-    assert caps_of("gemini", "gemini-2.0-flash").logprobs
 
 
 def test_the_longest_pattern_wins_key_by_key() -> None:

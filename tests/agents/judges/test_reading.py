@@ -15,13 +15,13 @@ from scenewright.agents.judges.reading import (
     NO_TOKENS,
     OTHER_TOKENS,
     FactReading,
-    Reading,
-    Token,
     option_of,
     read_parts,
 )
-from scenewright.agents.judges.sheet import sheet_of
+from scenewright.agents.judges.sheet import TOOL, sheet_of
 from scenewright.core.facts import Fact
+from scenewright.providers.clients.base import Completion, CompletionRequest, OutputSchema, Token
+from scenewright.providers.clients.reading import RawCall, RawCompletion, completion_of
 from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Usage
 
@@ -48,8 +48,21 @@ def answer(number: Any, said: Any, probability: Any = 0.9, **more: Any) -> dict[
 FINE = [answer(1, "yes"), answer(2, "B"), answer(3, "no")]
 
 
+def reply(
+    content: Any, *, cut: bool = False, weighed: bool = False, tokens: tuple[Token, ...] = ()
+) -> Completion:
+    """A reply with the arguments of a tool call, or with a text."""
+    raw = RawCompletion(usage=USAGE, cut=cut, tokens=list(tokens), watching=False)
+    if isinstance(content, str):
+        raw.parts.append(content)
+    else:
+        raw.calls[0] = RawCall("c", TOOL, arguments=content)
+    asked = CompletionRequest((), OutputSchema(TOOL, SHEET.schema))
+    return completion_of(raw, asked, weighed=weighed)
+
+
 def read(*answers: object, **more: Any) -> list[FactReading]:
-    return read_parts(Reading({"answers": list(answers)}, USAGE, **more), SHEET)
+    return read_parts(reply({"answers": list(answers)}, **more), SHEET)
 
 
 def alone(entry: object) -> FactReading:
@@ -62,7 +75,7 @@ def alone(entry: object) -> FactReading:
 def test_arguments_and_their_text_read_the_same() -> None:
     parts = read(*FINE)
     text = json.dumps({"answers": FINE})
-    assert read_parts(Reading(text, USAGE), SHEET) == parts
+    assert read_parts(reply(text), SHEET) == parts
     assert [part.choice for part in parts] == ["yes", "on", "no"]
     assert [part.probability for part in parts] == pytest.approx([0.9, 0.9, 0.1])
     assert {part.method for part in parts} == {"verbalized"}
@@ -181,12 +194,12 @@ def test_an_option_that_reads_like_another_is_named_by_its_letter_only() -> None
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("", "no JSON"),
+        ("", "empty reply"),
         ("yes", "no JSON"),
         ('{"answers":[{"n":1,"ans', "no JSON"),
         ("[" * 100_000, "no JSON"),
-        ("[]", "no list of answers"),
-        ('"answers"', "no list of answers"),
+        ("[]", "no JSON"),
+        ('"answers"', "no JSON"),
         ("{}", "no list of answers"),
         ({"answers": "yes"}, "no list of answers"),
         ({"answers": []}, "no usable answer"),
@@ -195,7 +208,7 @@ def test_an_option_that_reads_like_another_is_named_by_its_letter_only() -> None
 )
 def test_a_reply_of_no_use_is_worth_another_try(content: Any, reason: str) -> None:
     with pytest.raises(UnusableReply, match=reason) as caught:
-        read_parts(Reading(content, USAGE), SHEET)
+        read_parts(reply(content), SHEET)
     assert caught.value.retry
     assert caught.value.usage == USAGE
     assert len(str(caught.value)) < 300
@@ -204,20 +217,20 @@ def test_a_reply_of_no_use_is_worth_another_try(content: Any, reason: str) -> No
 @pytest.mark.parametrize("content", ['{"answers":[{"num', {"answers": []}, {}])
 def test_a_reply_cut_off_says_so(content: Any) -> None:
     with pytest.raises(UnusableReply, match="cut off after 5 tokens"):
-        read_parts(Reading(content, USAGE, cut=True), SHEET)
+        read_parts(reply(content, cut=True), SHEET)
     assert "cut off before it" in read(FINE[0], cut=True)[2].reason
 
 
 def test_a_reason_of_many_lines_becomes_one() -> None:
     said = ["1: red\nand\tround", "2) sits", " 3 - no", "1: later", "4: none", "unnumbered", 7]
-    parts = read_parts(Reading({"answers": FINE, "why": said}, USAGE), SHEET)
+    parts = read_parts(reply({"answers": FINE, "why": said}), SHEET)
     assert [part.rationale for part in parts] == ["red and round", "sits", "no"]
     assert alone(answer(1, "yes")).rationale == ""
 
 
 @pytest.mark.parametrize("why", [None, "1: red", {"1": "red"}, 3, [None, ["1: red"], ""]])
 def test_reasons_of_no_use_cost_no_answer(why: object) -> None:
-    parts = read_parts(Reading({"answers": FINE, "why": why}, USAGE), SHEET)
+    parts = read_parts(reply({"answers": FINE, "why": why}), SHEET)
     assert parts == read(*FINE)
 
 
@@ -234,7 +247,7 @@ def test_reasons_of_no_use_cost_no_answer(why: object) -> None:
 def test_no_reply_breaks_the_reader(content: Any) -> None:
     for given_as in (json.dumps(content), {"answers": content}):
         try:
-            parts = read_parts(Reading(given_as, USAGE), SHEET)
+            parts = read_parts(reply(given_as), SHEET)
         except UnusableReply:
             continue
         assert len(parts) == 3
@@ -267,7 +280,7 @@ def test_the_text_is_found_in_tokens_that_say_more() -> None:
         (f"```json\n{text}\n```", (*fence, *said, Token(b"\n```", 0.0))),
         (f"<think>Hm.</think>\n{text}", (*draft, Token(b"\n", 0.0), *said)),
     ):
-        (part,) = read_parts(Reading(content, USAGE, tokens=tokens, weighed=True), sheet)
+        (part,) = read_parts(reply(content, tokens=tokens, weighed=True), sheet)
         assert (part.method, part.note) == ("logprob", "")
         assert part.probability == pytest.approx(0.8)
 
@@ -279,26 +292,26 @@ def test_token_probabilities_that_cannot_be_used_are_told() -> None:
         ((Token(b"something else", 0.0),), OTHER_TOKENS),
         ((Token(text.encode(), 0.0),), NO_OPTION),
     ):
-        parts = read_parts(Reading(text, USAGE, tokens=tokens, weighed=True), SHEET)
+        parts = read_parts(reply(text, tokens=tokens, weighed=True), SHEET)
         assert {part.note for part in parts} == {note}
         assert {part.method for part in parts} == {"verbalized"}
     # Who was not asked for them owes no reason.
-    assert {part.note for part in read_parts(Reading(text, USAGE), SHEET)} == {""}
+    assert {part.note for part in read_parts(reply(text), SHEET)} == {""}
 
 
 def test_a_fence_around_the_text_is_taken_off() -> None:
     parts = read(*FINE)
     text = json.dumps({"answers": FINE})
     for content in (f"```json\n{text}\n```", f"\n```\n{text}```\n", f"<think>{{</think>{text}"):
-        assert read_parts(Reading(content, USAGE), SHEET) == parts
+        assert read_parts(reply(content), SHEET) == parts
 
 
 def test_tokens_of_another_text_are_left_alone() -> None:
     text = json.dumps({"answers": FINE})
     said = Token(text.encode(), 0.0)
     for tokens in ((Token(b"x", 0.0),), (said, said), (Token(b"\xff", 0.0),)):
-        parts = read_parts(Reading(text, USAGE, tokens=tokens), SHEET)
+        parts = read_parts(reply(text, tokens=tokens), SHEET)
         assert {part.method for part in parts} == {"verbalized"}
     twice = text.replace('"a": "yes"', '"a": "no", "a": "yes"')
-    parts = read_parts(Reading(twice, USAGE, tokens=(Token(twice.encode(), 0.0),)), SHEET)
+    parts = read_parts(reply(twice, tokens=(Token(twice.encode(), 0.0),)), SHEET)
     assert {part.method for part in parts} == {"verbalized"}

@@ -79,11 +79,12 @@ async def test_answers_by_question_by_id_and_by_option(tmp_path: Path) -> None:
         dog(answer=" YES ", probability=0.75, fact_id=""),
         {"image": HASH.upper(), "fact_id": SIDE.id, "answer": "right of"},
     ]
-    judge = ReplayJudge(record(tmp_path / "a.csv", rows), name="a")
+    path = record(tmp_path / "a.csv", rows)
+    judge = ReplayJudge(path)
     first, second = await judge.answer(picture(), (DOG, SIDE))
     assert (first.state, first.choice, first.probability) == ("yes", "yes", 0.75)
     assert (second.state, second.choice, second.probability) == ("no", "right of", None)
-    assert judge.id == first.judge_id == "replay:a"
+    assert judge.id == first.judge_id == f"replay:{path}"
     assert (judge.caps.probability, first.method, second.method) == ("verbalized",) * 2 + (None,)
     assert len(judge) == 2
 
@@ -215,9 +216,8 @@ async def test_a_parquet_record_answers_as_the_same_csv_record(tmp_path: Path) -
         {"image": HASH.upper(), "fact_id": SIDE.id, "answer": "right of", "judge": "mild"},
         dog(answer="no", judge="strict"),
     ]
-    named = {"judge": "mild", "name": "a"}
-    first = ReplayJudge(record(tmp_path / "a.csv", rows), **named)  # type: ignore[arg-type]
-    second = ReplayJudge(parquet(tmp_path / "a.parquet", rows), **named)  # type: ignore[arg-type]
+    first = ReplayJudge(record(tmp_path / "a.csv", rows), judge="mild")
+    second = ReplayJudge(parquet(tmp_path / "a.parquet", rows), judge="mild")
     said, again = [
         [(a.state, a.choice, a.probability) for a in await judge.answer(picture(), (DOG, SIDE))]
         for judge in (first, second)

@@ -12,7 +12,7 @@ import torch
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.vlm import VisionLanguageModel
 from scenewright.config.profiles import LocalJudgeSpec
-from tests.agents.judges.conformance import picture
+from tests.agents.judges.conformance import picture, scores_of
 from tests.agents.judges.test_local import object_fact
 from tests.agents.judges.tiny_families import GLM_THINKS, chatml, save_tiny
 
@@ -22,25 +22,18 @@ SWITCHED = ("qwen3.5", "gemma4", "glm-4.1v", "glm-4.6v", "minicpm-v-4.7")
 
 
 class Script:
-    """Makes a model write given replies, one a row; after them it is free, but for yes and no.
+    """Makes a model write given replies, one a row; after them it is free, but for yes and no."""
 
-    ``late``: the rows that are there once the others have answered.
-    """
-
-    def __init__(
-        self, model: VisionLanguageModel, replies: Sequence[str], late: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, model: VisionLanguageModel, replies: Sequence[str]) -> None:
         self.passes, self._step = 0, 0
         self._tokens = [model.tokenizer.encode(r, add_special_tokens=False) for r in replies]
-        self._late = [self._tokens[at] for at in late]
         self._labels = model.tokenizer.convert_tokens_to_ids(["yes", "no"])
         self.handle = model.model.register_forward_hook(self, with_kwargs=True)
 
     def __call__(self, module: Any, args: Any, given: Any, out: Any) -> None:
         # More than one token is a prompt: the reply begins anew.
         self._step = 0 if given["input_ids"].shape[1] > 1 else self._step + 1
-        rows = self._tokens if len(out.logits) == len(self._tokens) else self._late
-        for row, tokens in zip(out.logits, rows, strict=True):
+        for row, tokens in zip(out.logits, self._tokens, strict=True):
             if self._step < len(tokens):
                 row[-1, tokens[self._step]] += 1e4
             else:
@@ -81,7 +74,7 @@ def test_thinking_is_switched_off_where_the_template_can(name: str, tmp_path: Pa
     assert model.family.closes in framed
     assert not model.replies.opened(framed)
     script = Script(model, ["", ""])
-    scores = model.score(picture(), QUESTIONS, YES_NO)
+    scores = scores_of(model, picture(), QUESTIONS, YES_NO)
     assert script.passes == 1
     assert [score.generated for score in scores] == [0, 0]
     assert all(score.probabilities for score in scores)
@@ -96,7 +89,7 @@ def test_template_that_knows_no_switch_is_passed_none(tmp_path: Path) -> None:
 def test_answer_is_read_behind_each_questions_own_thinking(thinker: VisionLanguageModel) -> None:
     replies = ["dogs?</think>\n\n", "a long thought <|im_start|></think>\n\n"]
     script = Script(thinker, replies)
-    scores = thinker.score(picture(), QUESTIONS, YES_NO)
+    scores = scores_of(thinker, picture(), QUESTIONS, YES_NO)
     script.handle.remove()
     for question, reply, score in zip(QUESTIONS, replies, scores, strict=True):
         assert score.probabilities[0] == pytest.approx(after(thinker, question, reply), abs=1e-4)
@@ -107,20 +100,20 @@ def test_answer_is_read_behind_each_questions_own_thinking(thinker: VisionLangua
 def test_model_that_begins_to_think_by_itself_is_followed(opener: VisionLanguageModel) -> None:
     replies = ["\n<think>a dog</think>\n<answer><|begin_of_box|>", "<answer>\n"]
     script = Script(opener, replies)
-    scores = opener.score(picture(), QUESTIONS, YES_NO)
+    scores = scores_of(opener, picture(), QUESTIONS, YES_NO)
     script.handle.remove()
     for question, reply, score in zip(QUESTIONS, replies, scores, strict=True):
         assert score.probabilities[0] == pytest.approx(after(opener, question, reply), abs=1e-4)
         assert score.generated == len(opener.tokenizer.encode(reply))
 
 
-def test_only_what_did_not_answer_at_once_is_written_on(opener: VisionLanguageModel) -> None:
+def test_an_answer_at_once_is_read_beside_one_behind_marks(opener: VisionLanguageModel) -> None:
     replies = ["", "\n<answer>"]
-    script = Script(opener, replies, late=[1])
-    scores = opener.score(picture(), QUESTIONS, YES_NO)
+    script = Script(opener, replies)
+    scores = scores_of(opener, picture(), QUESTIONS, YES_NO)
     script.handle.remove()
-    # Once both, then the second one alone: its two tokens and the answer's place.
-    assert script.passes == 1 + 3
+    # The two tokens of the second one and its answer's place.
+    assert script.passes == 3
     assert [score.generated for score in scores] == [0, 2]
     for question, reply, score in zip(QUESTIONS, replies, scores, strict=True):
         assert score.probabilities[0] == pytest.approx(after(opener, question, reply), abs=1e-4)
@@ -128,7 +121,7 @@ def test_only_what_did_not_answer_at_once_is_written_on(opener: VisionLanguageMo
 
 def test_thinking_beyond_the_bound_is_unscored(thinker: VisionLanguageModel) -> None:
     script = Script(thinker, ["x" * 80, "</think>"])
-    endless, brief = thinker.score(picture(), QUESTIONS, YES_NO)
+    endless, brief = scores_of(thinker, picture(), QUESTIONS, YES_NO)
     script.handle.remove()
     assert endless.probabilities == ()
     assert "no answer after 39 tokens of thinking" in endless.reason
@@ -138,7 +131,7 @@ def test_thinking_beyond_the_bound_is_unscored(thinker: VisionLanguageModel) -> 
 
 def test_reply_that_ends_without_an_answer_is_unscored(thinker: VisionLanguageModel) -> None:
     script = Script(thinker, ["so<|im_end|>"] * 2)
-    for score in thinker.score(picture(), QUESTIONS, YES_NO):
+    for score in scores_of(thinker, picture(), QUESTIONS, YES_NO):
         assert "no answer after 2 tokens" in score.reason
     script.handle.remove()
 
@@ -147,7 +140,7 @@ def test_stopping_ends_the_thinking_and_leaves_its_questions_out(
     thinker: VisionLanguageModel,
 ) -> None:
     script = Script(thinker, ["x" * 80] * 2)
-    scores = thinker.score(picture(), QUESTIONS, YES_NO, stopped=lambda: script.passes >= 3)
+    scores = scores_of(thinker, picture(), QUESTIONS, YES_NO, stopped=lambda: script.passes >= 3)
     script.handle.remove()
     assert scores == []
     assert script.passes == 3
@@ -187,4 +180,3 @@ def test_places_in_a_reply(opener: VisionLanguageModel, reply: str, token: str, 
 def test_families_without_marks_never_write(tmp_path: Path) -> None:
     model = VisionLanguageModel(save_tiny("qwen2.5-vl", tmp_path), device="cpu")
     assert not model.replies.thinks
-    assert model.replies.begins(model.tokenizer.encode("\n")[0])

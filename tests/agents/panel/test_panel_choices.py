@@ -8,8 +8,9 @@ import pytest
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.cascade import unsure_facts
 from scenewright.agents.panel.intervals import card_correction, score_intervals
-from scenewright.agents.panel.panel import AGGREGATIONS, UNNAMED, Panel, ballots, lead_of, shares_of
+from scenewright.agents.panel.panel import AGGREGATIONS, Panel, ballots, lead_of
 from scenewright.config.profiles import CascadeSpec
+from scenewright.core.answers import UNNAMED, shares_of
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 
 OPTIONS = ("on", "under", "holding", "no visible relationship")

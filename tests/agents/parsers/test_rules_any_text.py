@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.agents.parsers.rules import MAX_CHARACTERS, CaptionError, parse_caption
+from scenewright.agents.parsers.rules import MAX_CHARACTERS, CaptionError, parse_caption, read_text
 from scenewright.agents.parsers.tagging import PREPOSITIONS
-from scenewright.core.formats import dump_scene, load_scene
+from scenewright.core.formats import FormatError, dump_scene, load_scene
+from scenewright.core.intent import Doubt, Passage
 from scenewright.core.scene import MAX_OBJECTS, SceneGraph
 from tests.isomorphism import isomorphic
 
-pytestmark = pytest.mark.filterwarnings("ignore::scenewright.agents.parsers.unread.CaptionWarning")
 _PLAIN = """a the two another his it they who there is are has and with of on holding
 red wooden standing striped dog man's dogs table left in-the 12 1,000 photo by"""
 _WORDS = st.sampled_from(
@@ -49,12 +49,33 @@ def test_any_words_parse_and_the_scene_can_be_kept(text: str) -> None:
         assert parse_caption(text) == scene
 
 
+_SPACE = st.text(" \n\t\u3000", max_size=3)
+
+
+@settings(deadline=None, max_examples=200)
+@given(_SPACE, st.lists(_WORDS, max_size=30).map(" ".join), _SPACE)
+def test_passages_and_doubts_count_in_the_sentence_that_is_kept(
+    before: str, text: str, after: str
+) -> None:
+    for read in (parse_caption, read_text):
+        try:
+            said = read(f"{before}{text} not red{after}").intent
+        except (CaptionError, FormatError):
+            continue
+        assert said.sentence == f"{before}{text} not red{after}"
+        places: list[Passage | Doubt] = [*said.unread, *said.doubts]
+        for place in places:
+            assert said.sentence[place.start : place.end] == place.text
+
+
 @settings(deadline=None, max_examples=100)
 @given(st.lists(_WORDS, max_size=20).map(" ".join))
 def test_every_label_stands_in_the_caption(text: str) -> None:
     scene = scene_or_none(text)
     said = text.casefold()
     for item in scene.objects if scene else ():
+        if "text" in item.attributes:
+            continue
         for word in re.findall(r"\w+", item.name.casefold()):
             assert word[:3] in said
 

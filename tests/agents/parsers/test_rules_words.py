@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from scenewright.agents.parsers.mentions import attributes_of
-from scenewright.agents.parsers.rules import without_style
+from scenewright.agents.parsers.naming import attributes_of
+from scenewright.agents.parsers.settling import tag
+from scenewright.agents.parsers.splitting import sentences, without_frames
 from scenewright.agents.parsers.tagging import (
     ADJECTIVES,
     IGNORED,
     PREPOSITIONS,
     key_of,
     rough,
-    sentences,
-    tag,
-    without_frames,
 )
+from scenewright.agents.parsers.wishes import without_style
 from scenewright.core.inflection import VERBS, WEAK_VERBS, ing_form, verb_base
 
 
@@ -100,7 +99,7 @@ def test_adjectives_keep_shades_and_lists_together() -> None:
 
 def test_style_is_taken_out_by_fragment() -> None:
     words = ["a", "photo", "of", "a", "dog", ",", "8k", ",", "a", "cat", ",", "concept", "art"]
-    assert without_style(words) == ["a", "dog", ",", "a", "cat"]
+    assert without_style(words) == ["a", "dog", ";", "a", "cat"]
 
 
 def test_the_lists_agree() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import networkx as nx
 import pytest
@@ -19,9 +20,14 @@ from scenewright.core.formats import (
     loads_scene,
     loads_scenes,
 )
+from scenewright.core.formats.base import FormatError, FormatWarning
+from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from tests.isomorphism import isomorphic
-from tests.strategies import PLAIN_NAMES, scenes
+from tests.strategies import PLAIN_NAMES, intended, scenes
+
+KEEPING = tuple(name for name in FORMATS if name != "triplets")
+"""Formats that hold more than a graph."""
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
@@ -106,3 +112,64 @@ def test_networkx_reads_its_own_node_link_form() -> None:
     scene = load_scene("red ball on table; dog left of table; dog near ball")
     graph = nx.node_link_graph(json.loads(dump_scene(scene, "networkx")), edges="edges")
     assert from_networkx(graph) == from_networkx(scene.to_networkx())
+
+
+@pytest.mark.parametrize("name", KEEPING)
+@given(scene=intended())
+@settings(max_examples=30, deadline=None)
+def test_what_was_said_beside_the_graph_comes_back(name: str, scene: SceneGraph) -> None:
+    again = loads_scene(dump_scene(scene, name))
+    assert isomorphic(again, scene)
+    place = {item.id: at for at, item in enumerate(scene.objects)}
+    places = {item.id: at for at, item in enumerate(again.objects)}
+    before, after = scene.intent, again.intent
+    same = ("sentence", "globals", "texts", "unread", "doubts")
+    assert [getattr(after, one) for one in same] == [getattr(before, one) for one in same]
+    assert [
+        (one.kind, one.number, [places[id_] for id_ in one.objects]) for one in after.counts
+    ] == [(one.kind, one.number, [place[id_] for id_ in one.objects]) for one in before.counts]
+    assert [(one.name, one.text, places.get(one.of or "")) for one in after.exclusions] == [
+        (one.name, one.text, place.get(one.of or "")) for one in before.exclusions
+    ]
+    assert again.sentence == scene.sentence
+    assert len(facts_of(again)) == len(facts_of(scene))
+
+
+@given(scene=intended())
+@settings(max_examples=15, deadline=None)
+def test_own_json_and_networkx_keep_it_exactly(scene: SceneGraph) -> None:
+    assert loads_scene(dump_scene(scene, "json")) == scene
+    again = from_networkx(scene.to_networkx())
+    assert again.sentence == scene.sentence
+    assert again.intent.model_copy(update={"read_as": ""}) == scene.intent.model_copy(
+        update={"read_as": ""}
+    )
+
+
+@given(many=st.lists(intended(), min_size=2, max_size=3))
+@settings(max_examples=15, deadline=None)
+def test_triplets_tell_once_what_they_do_not_hold(many: list[SceneGraph]) -> None:
+    lost = [
+        name
+        for name in ("exclusions", "globals", "counts", "texts")
+        if any(getattr(scene.intent, name) for scene in many)
+    ]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        text = dump_scenes(many, "triplets")
+    assert [one.category for one in told] == [FormatWarning] * bool(lost)
+    assert all(name in str(told[0].message) for name in lost)
+    assert not any(scene.intent for scene in loads_scenes(text, "triplets"))
+
+
+@pytest.mark.parametrize("name", [name for name in KEEPING if name != "json"])
+def test_an_intent_that_cannot_be_is_told_with_its_place(name: str) -> None:
+    entry = json.loads(dump_scene(load_scene("dog on rug"), name))
+    one = entry[0] if isinstance(entry, list) else entry
+    holder = one["graph"] if name == "networkx" else one
+    holder["intent"] = {"globals": [{"kind": "smell", "text": "sweet"}]}
+    with pytest.raises(FormatError, match=r"intent\.globals\[0\]\.kind"):
+        loads_scene(json.dumps(entry))
+    holder["intent"] = {"counts": [{"objects": ["cat.9"], "kind": "exact", "number": 1}]}
+    with pytest.raises(FormatError, match=r"intent: \"cat\.9\" is not an object"):
+        loads_scene(json.dumps(entry))

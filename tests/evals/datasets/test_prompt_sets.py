@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from scenewright.core.questions import facts_of
 from scenewright.evals.datasets import dsg, prompt_sets
 from scenewright.evals.datasets.base import DatasetError, StreamedSet
 from tests.evals.datasets.published import check_set, write_json
@@ -49,6 +50,56 @@ class TestDsg:
         ]
         assert (item.group, item.category) == ("Relations", "vrd")
         assert cat.id == "whoops_2"
+
+    def test_what_is_said_of_the_whole_picture_is_a_wish(self, tmp_path: Path) -> None:
+        rows = (
+            *(ROWS[0], ROWS[1], ROWS[7]),
+            "vrd_1,two dogs,9,0,global,global - style (in the style of Hokusai),Is it his style?",
+            "vrd_1,two dogs,10,0,global,global - view (from above),Is it seen from above?",
+            "vrd_1,two dogs,11,0,global,global - - (at night),Is it night?",
+            'vrd_1,two dogs,12,1,attribute,"attribute - resolution (dogs, 8k)",Is it in 8k?',
+            'vrd_1,two dogs,13,1,attribute,"attribute - mood (dogs, sad)",Are the dogs sad?',
+            'vrd_1,two dogs,14,0,other,"other - aspect ratio (dogs, 16:9)",Is it 16:9?',
+        )
+        (item,) = dsg.load(dsg_file(tmp_path / "a.csv", *rows))
+        assert item.scene is not None
+        wished = {(one.kind, one.text) for one in item.scene.intent.globals}
+        assert wished == {
+            ("medium", "photo"),
+            ("style", "in the style of Hokusai"),
+            ("view", "from above"),
+            ("time", "at night"),
+            ("quality", "8k"),
+            ("aspect", "16:9"),
+        }
+        assert item.scene.object("dog.1").attributes == {"mood": "sad"}
+        # The set's own questions are all asked as before.
+        assert {fact.kind for fact in item.facts if fact.id in ("8", "9", "10")} == {"attribute"}
+
+    @pytest.mark.parametrize(
+        ("said", "kind", "number", "objects"),
+        [
+            ("==3", "exact", 3, 3),
+            ("== three", "exact", 3, 3),
+            ("==1", "exact", 1, 1),
+            (">1", "least", 2, 2),
+            (">=4", "least", 4, 4),
+            ("==few", "open", None, 2),
+            ("a lot", "open", None, 2),
+            ("==1945", "exact", 1945, 1),
+        ],
+    )
+    def test_counts_say_how_they_are_meant(
+        self, tmp_path: Path, said: str, kind: str, number: int | None, objects: int
+    ) -> None:
+        row = f'vrd_1,dogs,2,1,other,"other - count (dogs, {said})",Are there so many dogs?'
+        (item,) = dsg.load(dsg_file(tmp_path / "a.csv", ROWS[0], row))
+        assert item.scene is not None
+        (count,) = item.scene.intent.counts
+        assert (count.kind, count.number, len(count.objects)) == (kind, number, objects)
+        assert count.objects == tuple(one.id for one in item.scene.objects)
+        asked = [fact for fact in facts_of(item.scene) if fact.kind == "count"]
+        assert len(asked) == (kind == "exact" and number == objects)
 
     def test_facts_name_objects_of_the_scene_and_keep_their_parents(self, tmp_path: Path) -> None:
         item = next(iter(dsg.load(dsg_file(tmp_path / "a.csv", *ROWS))))

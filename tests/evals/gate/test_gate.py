@@ -10,15 +10,24 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from scenewright.core.facts import Answer
 from scenewright.evals.errors import EvalError
-from scenewright.evals.gate.result import Change, FactChange, GateOptions, losses_beside
-from scenewright.evals.gate.running import expected_usd, plan_gate, read_result, run_gate
+from scenewright.evals.gate.result import (
+    Change,
+    Comparison,
+    FactChange,
+    GateOptions,
+    losses_beside,
+)
+from scenewright.evals.gate.running import expected_cost, plan_gate, read_result, run_gate
 from scenewright.evals.gate.subjects import Drawn, Finished, RandomOrder, change_of, subject_of
 from scenewright.evals.reporting.pages import ChoiceError
+from scenewright.evals.reporting.score_matrix import Column
 from scenewright.evals.runner.runner import run_eval
+from scenewright.evals.statistics.sequential import Decided, Decision
 from scenewright.evals.store.results import Results
 from tests.doubles import CallBook
 from tests.evals.eval_sets import ListedSet, config, scene_items
@@ -303,19 +312,38 @@ def changed(kind: str, lost: int, gained: int) -> list[FactChange]:
     ]
 
 
+def scored(decision: Decision, fell: int = 0, by: float = -0.01) -> Comparison:
+    """Thirty scenes, the score of the first ``fell`` of which fell ``by``."""
+    differences = np.array([by] * fell + [0.0] * (30 - fell))
+    blank, items = np.zeros(30), tuple(map(str, range(30)))
+    decided = Decided(decision, 30, 1.0, 1.0)
+    return Comparison(
+        *(Column("sgscore", "", "p"), items, differences, blank, blank + differences, decided),
+        *({}, ()),
+    )
+
+
 def test_a_loss_that_the_score_does_not_show_is_noted() -> None:
     facts = [*changed("attribute", 12, 1), *changed("object", 6, 5)]
-    (note,) = losses_beside(facts, "not worse")
+    (note,) = losses_beside(facts, scored("not worse"))
     assert note.startswith("attribute facts: 12 scenes lost some and 1 gained some")
-    assert losses_beside(facts, "worse") == ()
-    assert losses_beside(changed("relation", 0, 20), "not worse") == ()
+    assert "The score does not show it" in note
+    assert losses_beside(facts, scored("worse")) == ()
+    assert losses_beside(changed("relation", 0, 20), scored("not worse")) == ()
     # Eight facts of one scene are one scene.
     one = [fact.model_copy(update={"item": "0"}) for fact in changed("attribute", 8, 0)]
-    assert losses_beside(one, "undecided") == ()
+    assert losses_beside(one, scored("undecided")) == ()
+
+
+@pytest.mark.parametrize(("fell", "is_shown"), [(0, False), (6, False), (7, True), (12, True)])
+def test_the_note_says_where_the_score_shows_the_loss(fell: int, is_shown: bool) -> None:
+    (note,) = losses_beside(changed("relation", 12, 1), scored("not worse", fell))
+    assert ("does not show it" in note) is not is_shown
+    assert (f"The score fell in {fell} of these 12, too little" in note) is is_shown
 
 
 async def test_the_cost_is_that_of_both_sides(tmp_path: Path) -> None:
-    assert await expected_usd(planned(tmp_path, models())) == 0.0
+    assert await expected_cost(planned(tmp_path, models())) == (0.0, [])
 
 
 def test_a_damaged_result_is_told(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from PIL import Image, ImageDraw
 
 from scenewright.core.images import ImageStore
-from scenewright.core.questions import facts_of
+from scenewright.core.questions import Protocol, facts_of
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.human_ratings.making import RatingStudySpec, make_study
 from scenewright.evals.human_ratings.sources import read_source
@@ -56,16 +56,18 @@ def evaluation(
     same: tuple[int, ...] = (),
     failed: tuple[tuple[int, int], ...] = (),
     verdicts: Callable[[int, int, int], str] | None = None,
+    scene: SceneGraph = SCENE,
+    protocol: Protocol = "grounded",
 ) -> Path:
     """A finished evaluation of ``items`` items by :data:`ARMS`.
 
     ``same``: items of which the first two arms give one picture; ``failed``: (item, arm) without a
-    picture; ``verdicts``: from (item, arm, fact) to the panel's state.
+    picture; ``verdicts``: from (item, arm, fact) to the panel's state; ``protocol``: of its facts.
     """
     folder.mkdir(parents=True)
     (folder / MANIFEST).write_text("{}", encoding="utf-8")
     store = ImageStore(folder / IMAGES)
-    facts = facts_of(SCENE)
+    facts = facts_of(scene, protocol)
     tables: dict[Table, list[dict[str, Any]]] = {"items": [], "rounds": [], "scores": []}
     tables["verdicts"] = []
     for i in range(items):
@@ -81,7 +83,7 @@ def evaluation(
                 "item": item,
                 "prompt": "" if i % 2 else f"a red dog left of a ball, number {i}",
                 "original": original,
-                "scene": SCENE.model_dump_json(),
+                "scene": scene.model_dump_json(),
                 "facts": json.dumps([fact.model_dump(mode="json") for fact in facts]),
             }
         )

@@ -11,13 +11,32 @@ from typer.testing import CliRunner
 
 from scenewright.agents.panel.rates import load_calibration
 from scenewright.cli.main import app
+from scenewright.core.questions import PROTOCOLS, Protocol, facts_of
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.human_ratings.labels import write_labels
 from scenewright.evals.human_ratings.store import RatingStore
-from scenewright.evals.human_ratings.study import RatingError, StudyFolder, is_done, next_asked
+from scenewright.evals.human_ratings.study import (
+    STUDY,
+    RatingError,
+    StudyFolder,
+    is_done,
+    next_asked,
+    void_facts,
+)
 from scenewright.evals.human_ratings.table import ratings_of
 from scenewright.evals.judge_reports.labelled_facts import read_labels
 from tests.evals.human_ratings.rated import evaluation, study_in
 
+TWINS = SceneGraph(
+    objects=(
+        SceneObject(id="dog.1", name="dog", attributes=Attributes({"color": "red"})),
+        SceneObject(id="dog.2", name="dog", attributes=Attributes({"color": "red"})),
+        SceneObject(id="ball.1", name="ball"),
+    ),
+    relations=tuple(
+        Relation(source=f"dog.{number}", predicate="left of", target="ball.1") for number in (1, 2)
+    ),
+)
 DOG, BALL, RED, LEFT = "o:dog.1", "o:ball.1", "a:dog.1:color", "r:dog.1|left of|ball.1"
 
 
@@ -75,6 +94,73 @@ def test_what_is_about_an_absent_thing_is_no_label(one: StudyFolder, tmp_path: P
     say(one, "Carlo", 1, DOG="yes", BALL="yes", RED="yes", LEFT="yes")
     count = write_labels(one, ratings_of(one), tmp_path / "labels.csv")
     assert (count.labels, count.absent) == (2, 2)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_a_rater_denied_is_asked_no_further(tmp_path: Path, protocol: Protocol) -> None:
+    """Under every protocol; and an answer to it that came all the same is no vote."""
+    source = evaluation(tmp_path / "e", 1, protocol=protocol)
+    folder = study_in(tmp_path / "s", source, kind="facts", arms=("triplets",))
+    (task,) = folder.study.tasks
+    assert void_facts(task.facts, {DOG: "no"}) == {RED, LEFT}
+    assert void_facts(task.facts, {BALL: "no"}) == {LEFT}
+    assert is_done("facts", task, {DOG: "no", BALL: "yes"})
+    say(folder, "Ann", 1, RED="yes", LEFT="yes", DOG="no", BALL="yes")
+    write_labels(folder, ratings_of(folder), tmp_path / "labels.csv")
+    questions = {known.fact.question for known in read_labels(tmp_path / "labels.csv")}
+    assert questions == {fact.question for fact in task.facts if fact.id in (DOG, BALL)}
+
+
+def test_a_study_of_before_knows_what_its_facts_depend_on(tmp_path: Path) -> None:
+    """Its sheet has no parents, and asks some questions twice."""
+    source = evaluation(tmp_path / "e", 1, scene=TWINS, protocol="scene-bench")
+    folder = study_in(tmp_path / "s", source, kind="facts", arms=("triplets",))
+    facts = facts_of(TWINS, "scene-bench")
+    assert not any(fact.parents for fact in facts)
+    old = json.loads((folder.folder / STUDY).read_text("utf-8"))
+    old["tasks"][0]["facts"] = [fact.model_dump(mode="json") for fact in facts]
+    (folder.folder / STUDY).write_text(json.dumps(old), "utf-8")
+    folder = StudyFolder(folder.folder)
+    store = RatingStore(folder)
+    who = store.rater("Ann")
+    for fact in facts:
+        said = "no" if fact.kind == "object" and fact.classes == ("ball",) else "yes"
+        store.keep(who, 1, fact.id, said, lambda values: True)
+    store.close()
+    count = write_labels(folder, ratings_of(folder), tmp_path / "labels.csv")
+    found = {(k.fact.question, k.holds) for k in read_labels(tmp_path / "labels.csv")}
+    assert found == {
+        ("Is there a dog in the image?", True), ("Is the dog red?", True),
+        ("Is there a ball in the image?", False),
+    }  # fmt: skip
+    assert count.labels == 3
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_alike_objects_give_each_question_once(tmp_path: Path, protocol: Protocol) -> None:
+    source = evaluation(tmp_path / "e", 1, scene=TWINS, protocol=protocol)
+    (task,) = study_in(tmp_path / "s", source, kind="facts", arms=("triplets",)).study.tasks
+    statements = [fact.statement for fact in task.facts]
+    assert len(set(statements)) == len(statements)
+    assert {"There is a dog.", "There is a ball."} <= set(statements)
+    counted = {"There are at least two dogs.", "There are at least two red dogs."}
+    assert counted <= set(statements) or protocol == "scene-bench"
+    ids = {fact.id for fact in task.facts}
+    relations = [fact for fact in task.facts if fact.kind == "relation"]
+    assert len(relations) == 1
+    assert all(fact.parents and ids.issuperset(fact.parents) for fact in relations)
+    dogs = [fact for fact in task.facts if fact.kind == "object" and fact.classes == ("dog",)]
+    denied = {fact.id: "no" for fact in dogs}
+    about = {fact.id for fact in task.facts if fact.kind != "object"}
+    assert void_facts(task.facts, denied) >= about
+
+
+def test_alike_objects_alone_are_counted(tmp_path: Path) -> None:
+    """Nothing depends on them, which says nothing about the protocol."""
+    two = SceneGraph(objects=tuple(SceneObject(id=f"dog.{n}", name="dog") for n in (1, 2)))
+    source = evaluation(tmp_path / "e", 1, scene=two)
+    (task,) = study_in(tmp_path / "s", source, kind="facts", arms=("triplets",)).study.tasks
+    assert [f.statement for f in task.facts] == ["There is a dog.", "There are at least two dogs."]
 
 
 def test_a_label_can_need_several_votes(one: StudyFolder, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> StudyFolder:
 
 async def test_two_raters_rate_at_once_and_do_not_meet(folder: StudyFolder) -> None:
     async def rates(url: str, name: str, value: str) -> None:
-        async with httpx2.AsyncClient(base_url=url, follow_redirects=True) as browser:
+        async with httpx2.AsyncClient(base_url=url, follow_redirects=True, timeout=60) as browser:
             page = await begin(browser, name)
             for n in range(5):
                 assert f"{n} of 5 rated" in page.text
@@ -43,7 +43,7 @@ async def test_two_raters_rate_at_once_and_do_not_meet(folder: StudyFolder) -> N
 
 async def test_one_name_in_two_windows_keeps_one_answer_a_task(folder: StudyFolder) -> None:
     async def rates(url: str) -> None:
-        async with httpx2.AsyncClient(base_url=url, follow_redirects=True) as browser:
+        async with httpx2.AsyncClient(base_url=url, follow_redirects=True, timeout=60) as browser:
             page = await begin(browser)
             while 'name="value"' in page.text:
                 page = await press(browser, page, "2")
@@ -80,7 +80,7 @@ def started(folder: StudyFolder) -> tuple[subprocess.Popen[str], str]:
 async def test_a_killed_server_lost_nothing_and_goes_on(folder: StudyFolder) -> None:
     process, url = await asyncio.to_thread(started, folder)
     try:
-        async with httpx2.AsyncClient(base_url=url, follow_redirects=True) as browser:
+        async with httpx2.AsyncClient(base_url=url, follow_redirects=True, timeout=60) as browser:
             page = await begin(browser)
             for _ in range(3):
                 page = await press(browser, page, "2")
@@ -89,7 +89,7 @@ async def test_a_killed_server_lost_nothing_and_goes_on(folder: StudyFolder) -> 
             process.wait()
         assert [row.value for row in ratings_of(folder)] == ["2"] * 3
         process, url = await asyncio.to_thread(started, folder)
-        async with httpx2.AsyncClient(base_url=url, follow_redirects=True) as browser:
+        async with httpx2.AsyncClient(base_url=url, follow_redirects=True, timeout=60) as browser:
             page = await begin(browser)
             assert "Task 4 of 5" in page.text
             assert "3 of 5 rated" in page.text

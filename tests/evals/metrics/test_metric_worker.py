@@ -39,13 +39,13 @@ async def test_cancelling_waits_for_the_batch_at_work_and_begins_no_other() -> N
 
     def slow(model: int, part: Sequence[int]) -> Any:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
         done.extend(part)
         return np.zeros((len(part), 1), np.float32)
 
     worker = Worker("test", "cpu", lambda device: 1)
     task = asyncio.create_task(worker.rows(range(6), 2, slow))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(begun.wait, 60)
     task.cancel()
     await asyncio.sleep(0.02)
     assert not task.done()

@@ -14,6 +14,7 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting.comparison import Comparison, Difference, compare, corrected
 from scenewright.evals.reporting.evaluations import open_sides, pairs_of
 from scenewright.evals.reporting.pages import ChoiceError
+from scenewright.evals.statistics.answers import difference_answer
 from scenewright.evals.statistics.estimates import Paired, holm, paired
 from scenewright.evals.store.results import SCHEMAS, Results, Table
 from tests.evals.reporting.made import Made, write_evaluation
@@ -62,11 +63,49 @@ def test_the_numbers_are_those_of_the_tables(one: Path) -> None:
     assert found.better == "after"
 
 
-def test_all_differences_of_the_table_are_one_family(one: Path) -> None:
+def test_the_main_difference_is_tested_alone_and_all_others_after_it(one: Path) -> None:
     found = compared(one, parts=True)
-    p = [d.result.p for d in found.differences if d.result.p is not None]
-    assert len(p) > 10
-    assert [d.p_holm for d in found.differences if d.result.p is not None] == pytest.approx(holm(p))
+    (main,) = found.leading
+    assert main.p_holm == main.result.p
+    rest = [d for d in found.differences if d != main and d.result.p is not None]
+    whole = {d.column: d.p_holm for d in found.differences if not d.scope}
+    own = holm([d.result.p for d in rest]).tolist()
+    assert len(rest) > 10
+    assert [d.p_holm for d in rest] == pytest.approx(
+        [max(p, whole[d.column] or 0.0) if d.scope else p for d, p in zip(rest, own, strict=True)]
+    )
+
+
+def difference(scope: str, p: float, mean: float = 0.346, n: int = 24) -> Difference:
+    result = Paired(n=n, mean=mean, low=0.193, high=0.498, p=p)
+    return Difference(before="a", after="b", metric="sgscore", scope=scope, result=result)
+
+
+def test_classes_that_are_looked_at_besides_take_nothing_from_the_main_result() -> None:
+    classes = [difference(f"level={at}", 0.2) for at in range(8)]
+    found = Comparison(differences=tuple(corrected([difference("", 0.008), *classes])))
+    assert found.differences[0].p_holm == 0.008
+    assert found.answer.verdict == "better"
+    assert found.correction.startswith("Holm corrects for the main difference alone, then for")
+    # Tested together, as one family of nine, it would be lost.
+    assert holm([0.008, *[0.2] * 8])[0] > 0.05
+
+
+def test_a_class_counts_only_where_the_whole_does() -> None:
+    found = Comparison(
+        differences=tuple(corrected([difference("", 0.07), difference("level=hard", 0.001)]))
+    )
+    whole, hard = found.differences
+    assert hard.p_holm == whole.p_holm == 0.07
+    assert not hard.significant
+    assert "is not significant in the test of sign flips" in found.answer.sentence
+    assert (
+        "counts only where the difference over all items"
+        in difference_answer(found.contrast(hard)).sentence
+    )
+    clear = corrected([difference("", 0.01), difference("level=hard", 0.001)])
+    assert [d.p_holm for d in clear] == [0.01, 0.01]
+    assert all(d.significant for d in clear)
 
 
 def test_every_class_of_items_has_its_line(one: Path) -> None:

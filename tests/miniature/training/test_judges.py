@@ -41,6 +41,7 @@ from scenewright.miniature.training.judges import (
     train_judge,
 )
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
+from tests.agents.judges.conformance import scores_of
 
 SMALL = JudgeShape(
     stem=8,
@@ -127,7 +128,9 @@ def test_packed_questions_are_scored_as_single_ones(tmp_path: Path) -> None:
         scores = model.lm_head(out.last_hidden_state[0, batch.answers[:, 1]]).softmax(-1)
     judge = VisionLanguageModel(tmp_path, device="cpu")
     wordings = [word(known.fact) for known in asked]
-    single = judge.score(painting.image, [w.text for w in wordings], [w.labels for w in wordings])
+    single = scores_of(
+        judge, painting.image, [w.text for w in wordings], [w.labels for w in wordings]
+    )
     assert len(asked) == len(scores) > 2
     for row, wording, expected in zip(scores, wordings, single, strict=True):
         masses = row[asker.answer_ids(wording.labels)]

@@ -9,6 +9,7 @@ from pathlib import Path
 import huggingface_hub.constants as constants
 import pytest
 
+from scenewright.providers.hub import pull as module
 from scenewright.providers.hub.cache import snapshot_folder, survey
 from scenewright.providers.hub.needs import PARTIAL, Need, folder_patterns
 from scenewright.providers.hub.pull import (
@@ -60,9 +61,9 @@ def test_everything_needed_comes_and_nothing_else(hub: Hub, cache: Path) -> None
         assert present.complete
         assert present.folder == snapshot_folder(need.repository)
         for file in plan.files:
-            content = hub.repositories[need.repository][file.name]
-            assert (present.folder / file.name).read_bytes() == content
-        names = {file.name for file in plan.files}
+            content = hub.repositories[need.repository][file.path]
+            assert (present.folder / file.path).read_bytes() == content
+        names = {file.path for file in plan.files}
         assert "README.md" in names
         assert not any(name.endswith(".bin") or name.startswith("onnx") for name in names)
     assert not hub.asked("pytorch_model.bin")
@@ -108,10 +109,10 @@ def test_an_interrupted_file_goes_on_where_it_stopped(
 
 def test_what_an_earlier_failure_left_wrong_is_thrown_away(hub: Hub, cache: Path) -> None:
     (plan,) = plan_of([PIPELINE])
-    file = next(file for file in plan.files if file.name == UNET)
+    file = next(file for file in plan.files if file.path == UNET)
     blobs = cache / "models--acme--painter" / "blobs"
     blobs.mkdir(parents=True, exist_ok=True)
-    (blobs / f"{file.sha256}{PARTIAL}").write_bytes(b"?" * (file.size // 2))
+    (blobs / f"{file.lfs.sha256}{PARTIAL}").write_bytes(b"?" * (file.size // 2))
     told: list[str] = []
     pull([plan], PullCallbacks(told=told.append))
     assert told == [f"{PAINTER}/{UNET} arrived damaged: it comes again"]
@@ -155,6 +156,20 @@ def test_a_file_that_arrives_damaged_comes_again_once(hub: Hub) -> None:
     assert survey(PIPELINE).complete
 
 
+def test_a_file_that_plain_http_does_not_serve_is_verified_too(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_is_huge", lambda file: file.path == UNET)
+    hub.wrong[UNET] = 1
+    told: list[str] = []
+    pulled(PIPELINE, watch=PullCallbacks(told=told.append))
+    assert told == [f"{PAINTER}/{UNET} arrived damaged: it comes again"]
+    present = survey(PIPELINE)
+    assert present.complete
+    assert present.folder is not None
+    assert (present.folder / UNET).read_bytes() == hub.repositories[PAINTER][UNET]
+
+
 @pytest.mark.parametrize("name", [UNET, "unet/config.json"])
 def test_a_file_that_is_always_damaged_is_an_error_and_not_kept(hub: Hub, name: str) -> None:
     hub.wrong[name] = 100
@@ -170,7 +185,7 @@ def test_a_gated_repository_is_planned_but_not_fetched(
     (plan,) = plan_of([PIPELINE])
     assert plan.gated
     assert plan.refusal is not None
-    assert UNET in {file.name for file in plan.files}
+    assert UNET in {file.path for file in plan.files}
     said = rf"open {hub.url}/{PAINTER}, accept its licence .*`hf auth login`.*HF_TOKEN"
     with pytest.raises(HubError, match=said):
         pull([plan])
@@ -186,8 +201,8 @@ async def test_a_pipeline_of_blocks_comes_without_its_upsampler(hub: Hub, tmp_pa
     hub.add("acme/blocks", model, license="other")
     need = Need("acme/blocks", ("backend",), "pipeline")
     (plan,) = plan_of([need])
-    assert not any(file.name.startswith("prompt_upsampler/") for file in plan.files)
-    assert "modular_model_index.json" in {file.name for file in plan.files}
+    assert not any(file.path.startswith("prompt_upsampler/") for file in plan.files)
+    assert "modular_model_index.json" in {file.path for file in plan.files}
     pulled(need)
     assert survey(need).complete
     backend = DiffusersBackend("acme/blocks")

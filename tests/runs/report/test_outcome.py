@@ -141,7 +141,7 @@ def test_a_repeated_fact_is_named_once_with_its_number(view: RunView) -> None:
     scene = crowd(63)
     assert scene_words(scene) == "ball left of ball (62 times)"
     shown = replace(view, scenes=(replace(view.scenes[-1], scene=scene),))
-    assert title_parts(shown) == (("ball left of ball (62 times)", ""),)
+    assert title_parts(shown, shown.best) == (("ball left of ball (62 times)", ""),)
     facts = facts_of(scene)
     none = ScoreCard.of(
         facts, [Verdict(fact_id=fact.id, state="no", probability=0.1) for fact in facts]

@@ -14,9 +14,9 @@ from markupsafe import escape
 from PIL import Image
 from rich.console import Console
 
-from scenewright.agents.parsers.unread import Passage
 from scenewright.cli.run_display import Lines
 from scenewright.core.facts import missing_graph
+from scenewright.core.intent import Intent, Passage
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Generated, Resumed, ToolCalled
@@ -436,25 +436,32 @@ def test_a_sentence_is_the_title_and_what_was_not_read_is_underlined(run: Path) 
     said = "A ball & a table,\n furtively lit. Ein Hund."
     log = run / "events.jsonl"
     first, *rest = log.read_text(encoding="utf-8").splitlines(keepends=True)
-    told = json.loads(first) | {"sentence": said}
-    log.write_text(json.dumps(told) + "\n" + "".join(rest), encoding="utf-8")
-    view = read_run(run)
-    unread = [
-        Passage(start, start + len(words), words, reason)
+    started = json.loads(first)
+    unread = tuple(
+        Passage(start=start, end=start + len(words), text=words, reason=reason)
         for words, reason in (("furtively", "not understood"), ("Ein Hund", "not English"))
         if (start := said.index(words)) > 0
-    ]
-    page = render_run(view, unread)
+    )
+    scene = SceneGraph.model_validate(started["scene"]).said_as(
+        Intent(sentence=said, unread=unread)
+    )
+    told = started | {"scene": scene.model_dump(mode="json")}
+    log.write_text(json.dumps(told) + "\n" + "".join(rest), encoding="utf-8")
+    page = render_run(read_run(run))
     assert "<title>A ball &amp; a table, furtively lit. Ein Hund. · scenewright</title>" in page
     heading = page.partition("<h1")[2].partition(">")[2].partition("</h1>")[0]
     assert heading == (
         'A ball &amp; a table,\n <u class="unread" title="not understood">furtively</u> lit. '
         '<u class="unread" title="not English">Ein Hund</u>.'
     )
-    assert "not part of the scene: not understood, not English." in page
+    assert "Underlined: “furtively” (not understood), “Ein Hund” (not English)." in page
     assert 'data-download="a-ball-a-table-furtively-lit-ein-hund"' in page
     # What is cut off is not underlined.
-    assert marked("abcdef", [Passage(1, 3, "bc", "x"), Passage(4, 6, "ef", "y")], 4) == (
+    passages = [
+        Passage(start=1, end=3, text="bc", reason="x"),
+        Passage(start=4, end=6, text="ef", reason="y"),
+    ]
+    assert marked("abcdef", passages, 4) == (
         ("a", ""),
         ("bc", "x"),
         ("…", ""),

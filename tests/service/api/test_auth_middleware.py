@@ -65,7 +65,7 @@ async def placed(folder: Path, **settings: Any) -> AsyncIterator[Place]:
     async def broken(request: Request) -> None:
         raise LookupError("something unforeseen")
 
-    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=20) as client:
+    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as client:
         yield Place(client, app.state.service, url)
 
 

@@ -16,7 +16,7 @@ UNKNOWN = f"run_{'0' * 32}"
 
 
 async def test_head_is_get_without_the_body(url: str) -> None:
-    async with httpx2.AsyncClient(base_url=url, timeout=20) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         run = await ended(client, (await begin(client, rounds=1))["id"])
         at, image = f"/v1/refinements/{run['id']}", run["rounds"][0]["image"]
         paths = [
@@ -26,7 +26,7 @@ async def test_head_is_get_without_the_body(url: str) -> None:
         ]  # fmt: skip
         statuses = set()
         for path in paths:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 got, head = await client.get(path), await client.head(path)
             assert (head.status_code, head.content) == (got.status_code, b""), path
             for name in ("content-type", "cache-control", "etag", "location"):
@@ -41,10 +41,10 @@ async def test_head_does_not_wait_for_the_events_of_a_run(settings: ServiceSetti
     gate = Gate()
     async with (
         serving(create_app(settings, models=gated(gate))) as url,
-        httpx2.AsyncClient(base_url=url, timeout=20) as client,
+        httpx2.AsyncClient(base_url=url, timeout=60) as client,
     ):
         run = (await begin(client, rounds=1))["id"]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             head = await client.head(f"/v1/refinements/{run}/events")
         assert head.headers["content-type"].startswith("text/event-stream")
         assert (await client.get(f"/v1/refinements/{run}")).json()["status"] != "finished"

@@ -135,7 +135,7 @@ async def test_the_model_switches_the_profile_and_stays(
     # A service that starts again knows it still.
     async with (
         serving(create_app(settings)) as url,
-        httpx2.AsyncClient(base_url=url) as http,
+        httpx2.AsyncClient(base_url=url, timeout=60) as http,
     ):
         assert (await Plugin(http).get("options"))["sd_model_checkpoint"] == "sd15"
 
@@ -151,7 +151,7 @@ async def until(plugin: Plugin, run: str, kind: str) -> None:
 
 async def job_of(plugin: Plugin) -> str:
     """The run at work, once there is one."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             found = (await plugin.get("progress", skip_current_image=True))["state"]["job"]
             if found:

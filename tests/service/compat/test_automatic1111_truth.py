@@ -250,7 +250,7 @@ async def test_skip_ends_one_picture_and_the_others_go_on(settings: ServiceSetti
         body = {"prompt": SCENE, "batch_size": 2, "seed": 1, "scenewright": {"rounds": 2}}
         drawing = asyncio.create_task(plugin.post("txt2img", body))
         await job_of(plugin)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await plugin.get("progress"))["state"]["sampling_step"] == 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         run = await job_of(plugin)

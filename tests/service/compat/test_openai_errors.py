@@ -88,7 +88,7 @@ async def test_the_client_raises_its_typed_error(
     status: int,
     code: str,
 ) -> None:
-    async with httpx2.AsyncClient(base_url=f"{url}/v1") as http:
+    async with httpx2.AsyncClient(base_url=f"{url}/v1", timeout=60) as http:
         reply = await http.request(method, path, **sent)
     assert reply.status_code == status, reply.text
     assert set(reply.json()) == {"error"}

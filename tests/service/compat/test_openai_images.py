@@ -42,7 +42,7 @@ def notes_of(reply: Any) -> dict[str, Any]:
 
 
 async def runs_of(url: str) -> list[dict[str, Any]]:
-    async with httpx2.AsyncClient(base_url=url) as http:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
         found: list[dict[str, Any]] = (await http.get("/v1/refinements")).json()["items"]
         return found
 
@@ -117,7 +117,7 @@ async def test_the_extension_says_what_openai_has_no_words_for(
     assert run["rounds"] == 1
     assert run["seed"] == 7
     assert [item["name"] for item in run["scene"]["objects"]] == ["ball", "table"]
-    async with httpx2.AsyncClient(base_url=url) as http:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
         events = (await http.get(f"/v1/refinements/{run['id']}/events")).text
     assert '"negative_prompt":"fog"' in events
     assert '"steps":3' in events
@@ -150,7 +150,7 @@ async def test_addresses_lead_to_the_pictures(
     assert address is not None
     assert address.startswith(url)
     assert reply.data[0].b64_json is None
-    async with httpx2.AsyncClient() as http:
+    async with httpx2.AsyncClient(timeout=60) as http:
         found = await http.get(address)
     assert found.headers["content-type"] == f"image/{form}"
     assert found.content == base64.b64decode(again.data[0].b64_json or "")
@@ -307,7 +307,7 @@ async def test_a_run_outlives_its_client_unless_the_stream_asks_otherwise(
         if not cancels:
             gate.set()
         (run,) = await runs_of(url)
-        async with httpx2.AsyncClient(base_url=url, timeout=20) as http:
+        async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
             # The events end when the run stands still.
             await http.get(f"/v1/refinements/{run['id']}/events")
             found = (await http.get(f"/v1/refinements/{run['id']}")).json()

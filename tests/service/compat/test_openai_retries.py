@@ -40,7 +40,7 @@ async def test_a_lost_reply_is_not_drawn_and_paid_again(url: str, edits: bool) -
         base_url=f"{url}/v1",
         api_key="none",
         max_retries=1,
-        http_client=httpx2.AsyncClient(transport=transport, timeout=30),
+        http_client=httpx2.AsyncClient(transport=transport, timeout=60),
     ) as client:
         if edits:
             reply = await client.images.edit(image=png(255), prompt=SENTENCE, n=2)
@@ -79,14 +79,14 @@ async def test_a_retry_joins_the_first_while_it_runs(settings: ServiceSettings) 
     body = {"prompt": SENTENCE, "scenewright": {"rounds": 2}}
     async with (
         serving(create_app(settings, models=held(gate))) as url,
-        httpx2.AsyncClient(base_url=url, timeout=30) as http,
+        httpx2.AsyncClient(base_url=url, timeout=60) as http,
     ):
         # The retries may be there before the first is taken in.
         out = asyncio.Event()
         asked = [asyncio.create_task(posted(http, body, 0, out))]
         await out.wait()
         asked += [asyncio.create_task(posted(http, body, count)) for count in (1, 2)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await runs_of(url):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         gate.set()
@@ -97,7 +97,7 @@ async def test_a_retry_joins_the_first_while_it_runs(settings: ServiceSettings) 
 async def test_only_the_same_request_sent_again_joins(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with httpx2.AsyncClient(base_url=url, timeout=30) as http:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
         first = await posted(http, BODY, 0)
         second = await posted(http, BODY, 0)
         assert first != second
@@ -111,7 +111,7 @@ async def test_only_the_same_request_sent_again_joins(
 
 
 async def test_the_runs_of_a_refused_request_are_not_joined(url: str) -> None:
-    async with httpx2.AsyncClient(base_url=url, timeout=30) as http:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
         first = await posted(http, BODY, 0)
         await http.delete(f"/v1/refinements/{first}")
         assert await posted(http, BODY, 1) != first
@@ -119,7 +119,7 @@ async def test_the_runs_of_a_refused_request_are_not_joined(url: str) -> None:
 
 async def test_no_other_caller_joins(settings: ServiceSettings) -> None:
     app = create_app(settings.model_copy(update={"keys": True}), models=scripted())
-    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=30) as http:
+    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
         keys = app.state.service.keys
         (_, mine), (_, twin), (_, other) = [
             await keys.create(tenant) for tenant in ("studio", "studio", "other")
@@ -134,7 +134,7 @@ async def test_no_other_caller_joins(settings: ServiceSettings) -> None:
 
 @pytest.mark.parametrize("door", ["/v1/images/generations", "/sdapi/v1/txt2img"])
 async def test_a_key_that_was_used_is_named_as_it_was_sent(url: str, door: str) -> None:
-    async with httpx2.AsyncClient(base_url=url, timeout=30) as http:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
         headers = {"Idempotency-Key": "order 66"}
         body = {"prompt": SENTENCE, "scenewright": {"rounds": 1}}
         (await http.post(door, json=body, headers=headers)).raise_for_status()
@@ -151,7 +151,7 @@ async def test_a_key_that_was_used_is_named_as_it_was_sent(url: str, door: str) 
 async def test_a_key_with_another_number_of_pictures_begins_nothing(
     url: str, door: str, count: str
 ) -> None:
-    async with httpx2.AsyncClient(base_url=url, timeout=30) as http:
+    async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
         headers = {"Idempotency-Key": "order 66", "x-stainless-retry-count": "1"}
         body = {"prompt": SENTENCE, "scenewright": {"rounds": 1}, count: 2}
         first = (await http.post(door, json=body, headers=headers)).raise_for_status()

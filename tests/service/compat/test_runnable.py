@@ -29,7 +29,7 @@ async def test_models_that_cannot_run_are_no_models(settings: ServiceSettings) -
     async with (
         serving(create_app(settings)) as url,
         openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client,
-        httpx2.AsyncClient(base_url=url) as http,
+        httpx2.AsyncClient(base_url=url, timeout=60) as http,
     ):
         names = [model.id async for model in client.models.list()]
         assert "miniature" in names

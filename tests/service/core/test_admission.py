@@ -45,7 +45,7 @@ def models(request: Any) -> dict[str, Any]:
 async def client(settings: ServiceSettings) -> AsyncIterator[httpx2.AsyncClient]:
     async with (
         serving(create_app(settings, models=models)) as url,
-        httpx2.AsyncClient(base_url=url, timeout=30) as made,
+        httpx2.AsyncClient(base_url=url, timeout=60) as made,
     ):
         yield made
 
@@ -137,7 +137,7 @@ async def test_a_size_that_the_backend_does_not_draw_is_refused(settings: Servic
 
     async with (
         serving(create_app(settings, models=fixed)) as url,
-        httpx2.AsyncClient(base_url=url, timeout=30) as client,
+        httpx2.AsyncClient(base_url=url, timeout=60) as client,
     ):
         asked = {"triplets": "red ball on table", "rounds": 1}
         wrong = await client.post("/v1/refinements", json={**asked, "width": 128, "height": 64})

@@ -25,7 +25,7 @@ from scenewright.service.core.store import Run
 from tests.service.databases import kept
 from tests.service.working import Studio, begin, stands, still, twice, until
 
-_SECONDS = 20.0
+_SECONDS = 60.0
 
 
 @pytest.fixture

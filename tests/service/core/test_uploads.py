@@ -68,10 +68,10 @@ def test_a_file_over_the_limit_is_refused() -> None:
 
 @pytest.mark.parametrize("size", [(513, 512), (2**20, 1), (2**31 - 1, 2**31 - 1), (65_500, 65_500)])
 def test_a_picture_that_claims_many_pixels_is_refused_by_its_header(size: tuple[int, int]) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises((TooLarge, Unprocessable)) as caught:
         decoded(png_claiming(*size), SETTINGS)
-    assert time.monotonic() - began < 1
+    assert time.thread_time() - began < 1
     assert "pixels" in str(caught.value) or "damaged" in str(caught.value)
 
 
@@ -88,10 +88,10 @@ def test_the_pixels_are_never_decoded_for_that(monkeypatch: pytest.MonkeyPatch) 
 def test_a_bomb_of_zeros_is_refused_for_what_it_unpacks_to() -> None:
     # 100 MB of zeros in 100 KB, behind a header that claims little.
     packed = zlib.compress(bytes(100_000_000), 9)
-    began = time.monotonic()
+    began = time.thread_time()
     small = decoded(png_claiming(16, 16, packed), SETTINGS)
     assert small.size == (16, 16)
-    assert time.monotonic() - began < 2
+    assert time.thread_time() - began < 2
     with pytest.raises(TooLarge):
         decoded(png_claiming(8000, 4000, packed), SETTINGS)
 
@@ -144,9 +144,9 @@ def test_of_a_film_the_first_picture_counts(form: str) -> None:
 def test_a_film_of_very_many_pictures_takes_no_time() -> None:
     frame = bytes.fromhex("2c0000000001000100000002024401003b")[:-1]
     data = b"GIF89a\x01\x00\x01\x00\x80\x00\x00" + bytes(6) + frame * 60_000 + b";"
-    began = time.monotonic()
+    began = time.thread_time()
     assert decoded(data, SETTINGS).size == (1, 1)
-    assert time.monotonic() - began < 1
+    assert time.thread_time() - began < 1
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ async def test_what_is_no_picture_of_ours_is_refused(data: bytes) -> None:
 
 
 def attempt(data: bytes) -> None:
-    """Read a file: a picture within the limits, or an error with a remedy, soon."""
-    began = time.monotonic()
+    """Read a file: a picture within the limits, or an error with a remedy, in little time."""
+    began = time.thread_time()
     found: Image.Image | ServiceError
     try:
         found = decoded(data, SETTINGS)
@@ -174,7 +174,7 @@ def attempt(data: bytes) -> None:
     else:
         assert found.mode == "RGB"
         assert found.width * found.height <= SETTINGS.upload_pixels
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 @FUZZ

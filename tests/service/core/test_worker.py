@@ -122,7 +122,7 @@ async def test_a_drain_that_takes_too_long_loses_nothing(
     async with studio.service(settings) as service:
         run = await begin(service)
         await until(lambda: studio.backend.waiting == 1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await service.worker.drain(0.05)
         assert (await service.store.get(run.id)).status == "queued"
         assert studio.backend.waiting == 0
@@ -431,7 +431,7 @@ async def test_a_run_whose_folder_another_process_holds_waits_for_it(
         monkeypatch.setattr(service.store, "end", noted)
         with RunFolder(service.folder(run.id)).locked():
             await service.resume(LOCAL, run.id)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await ended.wait()
             assert stood[0] == ("queued", False)
         assert (await still(service, run)).status == "finished"

@@ -89,7 +89,7 @@ async def test_a_picture_that_cannot_be_shown_is_unscored(judge: ServedJudge) ->
 async def test_other_weights_than_those_looked_up_are_refused(url: str, folder: Path) -> None:
     caller = swift()
     judge = ServedJudge(ModelServer(NAME, url), caller, account="cluster")
-    judge._fingerprint = "f" * 64
+    judge.fingerprint = "f" * 64
     answers = await judge.answer(picture(), facts_of(scene())[:1])
     assert answers[0].state == "unscored"
     assert "has the fingerprint" in answers[0].reason
@@ -110,7 +110,8 @@ def test_a_server_that_is_not_there_says_how_to_start_one() -> None:
 
 
 async def test_a_batch_is_answered_as_each_picture_alone(folder: Path) -> None:
-    judge = LocalJudge(folder, name="tiny", device="cpu", batch=5)
+    judge = LocalJudge(folder, name="tiny", device="cpu")
+    judge.batch = 5
     facts = facts_of(scene())
     asked = [
         (picture((200, 60, 50)), facts),

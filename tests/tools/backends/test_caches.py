@@ -14,7 +14,7 @@ from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from tests.tools.backends import tiny_families, tiny_modern
-from tests.tools.backends.conformance import RED, drawn
+from tests.tools.backends.conformance import RED, check_seconds, drawn
 
 MANY = RED.model_copy(update={"steps": 8})
 
@@ -68,6 +68,13 @@ async def test_a_cache_that_computes_every_step_changes_nothing(
     assert await drawn(plain, RED, store) == await drawn(strict, RED, store)
     for backend in (plain, strict):
         await backend.aclose()
+
+
+@pytest.mark.parametrize("kind", ["first-block", "taylor-seer", "mag"])
+async def test_a_cached_picture_took_no_more_seconds_than_passed(flux: Path, kind: Any) -> None:
+    backend = DiffusersBackend(str(flux), cache=CacheSpec(kind=kind))
+    await check_seconds(backend)
+    await backend.aclose()
 
 
 def test_a_cache_that_the_model_lacks_is_told_before_weights_are_read(tmp_path: Path) -> None:

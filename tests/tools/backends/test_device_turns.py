@@ -68,7 +68,8 @@ def gate(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Dev
 @pytest.fixture
 async def models(gate: DeviceGate, tiny_model: Path, tmp_path: Path) -> AsyncIterator[Models]:
     backend = DiffusersBackend(str(tiny_model), device="cpu")
-    judge = LocalJudge(save_tiny_llava(tmp_path / "judge"), device="cpu", batch=1)
+    judge = LocalJudge(save_tiny_llava(tmp_path / "judge"), device="cpu")
+    judge.batch = 1
     await asyncio.gather(backend.load(), judge.load())
     yield backend, judge
     await asyncio.gather(backend.aclose(), judge.aclose())
@@ -111,7 +112,7 @@ async def drawn(backend: DiffusersBackend, seed: int = 1) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
@@ -166,6 +167,6 @@ async def test_what_waits_for_the_device_can_be_cancelled(
         await until(lambda: gate.waiting == 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 20)
+            await asyncio.wait_for(task, 60)
         await until(lambda: gate.waiting == 0)
-    await asyncio.wait_for(work(), 20)
+    await asyncio.wait_for(work(), 60)

@@ -27,6 +27,7 @@ SIDES = st.integers(8, 4096)
         ("gemini:gemini-2.5-flash-image", (1920, 1080), (1344, 768)),
         ("gemini:gemini-3-pro-image-preview", (1920, 1080), (2688, 1536)),
         ("gemini:gemini-3-pro-image-preview", (4096, 4096), (4096, 4096)),
+        ("gemini:gemini-nano-banana-2.1", (2000, 500), (2048, 512)),
     ],
 )
 def test_the_nearest_size_is_asked_for(
@@ -66,6 +67,9 @@ def test_what_is_not_named_gets_careful_values_that_overrides_change() -> None:
 
 
 def test_snapshots_and_families_are_rows() -> None:
+    assert image_caps_of("gemini", "gemini-nano-banana-2.1").pictures == 14
+    assert image_caps_of("openai", "gpt-image-2.5-flare").markup
+    assert not image_caps_of("openai", "gpt-image-2").markup
     for model in ("gpt-image-1.5", "gpt-image-2.5-sunburst-2026-09-08", "chatgpt-image-latest"):
         assert image_caps_of("openai", model).pictures == 16
     flare = image_caps_of("openai", "gpt-image-2.5-flare")
@@ -83,7 +87,6 @@ def test_values_that_contradict_each_other_are_told() -> None:
     ("model", "tokens"),
     [
         ("openai:gpt-image-2", 8000),
-        ("openai:dall-e-3", 1000),
         ("openai:some-model", None),
         ("gemini:gemini-2.5-flash-image", 32768),
     ],
@@ -117,7 +120,7 @@ def test_words_and_partial_images_of_todays_models(
         ("openai:gpt-image-2.6-flare", 5 + 8 + 30),
         ("openai:gpt-image-2.6-sunburst", 5 + 8 + 30),
         ("gemini:gemini-3.1-flash-lite-image", 0.25 + 0.25 + 30),
-        ("gemini:gemini-3.1-flash-image", 0.5 + 0.5 + 60),
+        ("gemini:gemini-nano-banana-2.1", 1.5 + 1.5 + 30),
         ("gemini:gemini-3-pro-image", 2 + 2 + 120),
     ],
 )
@@ -132,3 +135,19 @@ def test_a_backend_tells_what_is_not_for_it() -> None:
         BackendSpec(model="miniature", complexity="low")
     # What says nothing is no part of a manifest that was written before.
     assert not {"complexity", "partial_images"} & BackendSpec(model="miniature").model_dump().keys()
+
+
+def test_a_profile_may_say_what_a_model_takes_over_what_its_account_says() -> None:
+    spec = BackendSpec(
+        kind="mine",
+        model="new",
+        max_references=13,
+        limits={"instructions": True, "sizes": [[64, 64]]},
+    )
+    limits = spec.limits_over({"pictures": 2, "masks": True})
+    features = image_caps_of("openai", "new", limits).features(None)
+    assert (features.references, features.instructions) == (13, True)
+    assert image_caps_of("openai", "new", limits).served((512, 512)).width == 64
+    assert BackendSpec(model="miniature").limits_over({"pictures": 2}) == {"pictures": 2}
+    with pytest.raises(ValueError, match="limits: only for image APIs"):
+        BackendSpec(model="miniature", limits={"pictures": 3})

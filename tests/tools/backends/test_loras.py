@@ -16,6 +16,7 @@ from diffusers import (
     DiffusionPipeline,
     Flux2KleinPipeline,
     QwenImagePipeline,
+    StableDiffusionPipeline,
     StableDiffusionXLPipeline,
     ZImagePipeline,
 )
@@ -52,6 +53,11 @@ def build_lora(
         layers = get_peft_model_state_dict(denoiser)
     kind.save_lora_weights(folder, **{f"{part}_lora_layers": layers})
     return folder
+
+
+def layers(folder: Path) -> int:
+    """How many layers the LoRA in ``folder`` changes."""
+    return sum("lora_A" in name for name in load_file(folder / FILE))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +117,11 @@ async def test_a_lora_changes_pictures_by_its_weight_and_is_told(
     assert plain == nothing
     assert len({plain, half, whole}) == 3
     assert len({backend.fingerprint for backend in backends}) == 4
-    assert (backends[0].loading, backends[2].loading) == ("", f"LoRA {Path(FILE).stem} × 0.5")
+    count = layers(lora)
+    assert (backends[0].loading, backends[2].loading) == (
+        "",
+        f"LoRA {Path(FILE).stem} × 0.5 ({count} layers)",
+    )
     told = await backends[2].generate(RED, store.get)
     assert told.details["loras"] == backends[2].loading
     for backend in backends:
@@ -128,7 +138,7 @@ async def test_the_manifest_and_so_the_page_tell_how_a_profile_loads(
     profile = BUILT_IN["miniature"].model_copy(update={"backend": spec})
     run_models = await build_run_models(profile, settings=Settings())
     found = models_of(run_models, Panel.of(profile, run_models.loop_judges), realism=False)
-    told = f"unet in float8 (layerwise), LoRA {Path(FILE).stem} × 1"
+    told = f"unet in float8 (layerwise), LoRA {Path(FILE).stem} × 1 ({layers(xl[1])} layers)"
     assert found["backend"]["loading"] == told
 
 
@@ -209,6 +219,69 @@ def test_a_lora_of_another_width_is_refused(tmp_path: Path, xl: tuple[Path, Path
     save_file(weights | wide, tmp_path / FILE)
     with pytest.raises(BackendError, match=r"channels in the model and \d+ in the LoRA"):
         _ = backend_of((xl[0], tmp_path)).features
+
+
+OUTSIDE = Path(__file__).parents[4] / "shared/data/outside/lora-half-foreign/half.safetensors"
+
+
+async def half_taken(lora: Path, model: Path, store: ImageStore) -> None:
+    """Asserts that half of the four layers of ``lora`` fit ``model``, and what is told of it."""
+    with pytest.raises(BackendError, match=r"2 of the 4 layers of the LoRA .*, such as text_enc"):
+        _ = backend_of((model, lora)).features
+    backend, plain = backend_of((model, lora), partial=True), DiffusersBackend(str(model))
+    assert backend.loading == f"LoRA {lora.stem} × 1 (2 of 4 layers)"
+    told = await backend.generate(RED, store.get)
+    assert told.details["loras"] == backend.loading
+    assert told.image.tobytes() != (await plain.generate(RED, store.get)).image.tobytes()
+    for one in (backend, plain):
+        await one.aclose()
+
+
+async def test_a_lora_of_which_half_belongs_to_the_model_is_refused_unless_told(
+    tmp_path: Path, xl: tuple[Path, Path], store: ImageStore
+) -> None:
+    weights = list(load_file(xl[1] / FILE).items())[:4]
+    foreign = {name.replace("unet.", "text_encoder_3."): one.clone() for name, one in weights}
+    file = tmp_path / "half.safetensors"
+    save_file(dict(weights) | foreign, file)
+    await half_taken(file, xl[0], store)
+
+
+@pytest.mark.skipif(not OUTSIDE.is_file(), reason="the file from outside is not here")
+async def test_the_half_lora_from_outside(tmp_path: Path, store: ImageStore) -> None:
+    wide = tiny.unet(block_out_channels=(48, 48))
+    model = tiny.build_model(tmp_path / "model")
+    wide.save_pretrained(model / "unet")
+    await half_taken(OUTSIDE, model, store)
+
+
+async def test_layers_of_the_text_encoder_count(tmp_path: Path, tiny_model: Path) -> None:
+    """As kohya names them; the count is that of the layers that compute with the LoRA."""
+    stems = [
+        "lora_te_text_model_encoder_layers_0_self_attn_q_proj",
+        "lora_te_text_model_encoder_layers_0_self_attn_out_proj",
+        "lora_te_text_model_encoder_layers_1_mlp_fc1",
+        "lora_unet_down_blocks_0_attentions_0_transformer_blocks_0_attn1_to_q",
+    ]
+    widths = [(tiny.TEXT_WIDTH, tiny.TEXT_WIDTH)] * 2 + [(tiny.TEXT_WIDTH, 32), (16, 16)]
+    weights = {}
+    for stem, (into, out) in zip(stems, widths, strict=True):
+        weights[f"{stem}.lora_down.weight"] = torch.ones(2, into)
+        weights[f"{stem}.lora_up.weight"] = torch.ones(out, 2)
+        weights[f"{stem}.alpha"] = torch.tensor(2.0)
+    file = tmp_path / "kohya.safetensors"
+    save_file(weights, file)
+    backend = backend_of((tiny_model, file))
+    assert backend.loading == "LoRA kohya × 1 (4 layers)"
+    pipe = StableDiffusionPipeline.from_pretrained(tiny_model)
+    pipe.load_lora_weights(str(tmp_path), weight_name=file.name)
+    found = [
+        name
+        for part in (pipe.unet, pipe.text_encoder)
+        for name, module in part.named_modules()
+        if hasattr(module, "lora_A")
+    ]
+    assert len(found) == 4
 
 
 @pytest.mark.slow

@@ -97,7 +97,10 @@ async def test_a_lora_is_added_before_weights_are_narrowed(
     lora = build_lora(tmp_path / "lora", klein, Flux2KleinPipeline, "transformer")
     loras = [LoraSpec(repository=str(lora))]
     both = DiffusersBackend(str(klein), loras=loras, quantization=LAYERWISE)
-    assert both.loading == "transformer in float8 (layerwise), LoRA pytorch_lora_weights × 1"
+    assert (
+        both.loading
+        == "transformer in float8 (layerwise), LoRA pytorch_lora_weights × 1 (2 layers)"
+    )
     assert both.features.references
     wide = DiffusersBackend(str(klein), loras=loras)
     name, stored = "transformer_blocks.0.attn.to_q", []
@@ -231,11 +234,26 @@ def test_a_gguf_file_of_another_model_is_refused_before_weights_are_read(
         spec = QuantizationSpec(method="gguf", repository=str(place))
         with pytest.raises(BackendError, match=message):
             _ = DiffusersBackend(str(z_image), quantization=spec).features
-    damaged = tmp_path / "damaged.gguf"
-    damaged.write_bytes(b"not a file of this kind, but long enough to be read as one")
-    spec = QuantizationSpec(method="gguf", repository=str(damaged))
-    with pytest.raises(BackendError, match="is damaged, or not a GGUF file"):
-        _ = DiffusersBackend(str(z_image), quantization=spec).features
+
+
+def test_a_bad_gguf_file_is_named_as_one(tmp_path: Path, z_image: Path) -> None:
+    whole = gguf_file(tmp_path / "whole.gguf", published_z_image(z_image)).read_bytes()
+    language = {"token_embd.weight": torch.ones(32, 32), "blk.0.attn_q.weight": torch.ones(32, 32)}
+    words = gguf_file(tmp_path / "words.gguf", language).read_bytes()
+    for name, content, message in (
+        ("other", b"not a file of this kind", "other.gguf is not a GGUF file: it begins with"),
+        ("empty", b"", "empty.gguf is not a GGUF file"),
+        ("short", whole[:10], "short.gguf is damaged or was not copied whole"),
+        ("header", whole[: len(whole) // 20], "header.gguf is damaged or was not copied whole"),
+        ("end", whole[:-4000], "end.gguf is damaged or was not copied whole"),
+        ("version", b"GGUF" + b"\xff" * 60, "version.gguf is damaged"),
+        ("language", words, "language.gguf is a language model or a text encoder, not a denoiser"),
+    ):
+        file = tmp_path / f"{name}.gguf"
+        file.write_bytes(content)
+        spec = QuantizationSpec(method="gguf", repository=str(file))
+        with pytest.raises(BackendError, match=message):
+            _ = DiffusersBackend(str(z_image), quantization=spec).features
 
 
 def test_a_class_without_gguf_files_is_told(tmp_path: Path, tiny_model: Path) -> None:

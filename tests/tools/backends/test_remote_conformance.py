@@ -44,7 +44,7 @@ def requests_under_way(lab: ThreadedMockProviders) -> int:
 
 
 async def under_way(lab: ThreadedMockProviders, count: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while requests_under_way(lab) < count:  # noqa: ASYNC110 - a server in another thread
             await asyncio.sleep(0.01)
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal, TypeVar
+from typing import Literal
 
 from scenewright.agents.judges.sheet import MAX_OPTION, clean
 from scenewright.core.facts import Fact
@@ -25,25 +25,15 @@ from scenewright.prompts import load_prompt
 Wording = Literal["short", "full"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """One kind of question, with ``{}`` for its subject."""
-
-    full: str
-    """Form in :mod:`scenewright.core.questions`, which for one object or one relation is the
-    paper's own wording.
-    """
-    short: str
-    """Short question."""
-    statement: str = ""
-    """Its yes as a statement; empty for other kinds of questions."""
-
-
 _FORMS = (
-    _Form("Is there {} in the image?", "Is there {}?", "There is {}."),
-    _Form("Are there {} in the image?", "Are there {}?", "There are {}."),
-    _Form("What is the relationship between {} in the image?", "How are {} related?"),
+    ("Is there {} in the image?", "Is there {}?", "There is {}."),
+    ("Are there {} in the image?", "Are there {}?", "There are {}."),
+    ("What is the relationship between {} in the image?", "How are {} related?", ""),
 )
+"""Questions of :mod:`scenewright.core.questions`, which for one object or one relation are the
+paper's own; each with a short question, and its yes as a statement where it has one. ``{}`` is the
+subject.
+"""
 
 
 def shortened(question: str) -> tuple[str, str]:
@@ -51,22 +41,22 @@ def shortened(question: str) -> tuple[str, str]:
 
     Other forms of questions are returned unchanged.
     """
-    for form in _FORMS:
-        about = _filled(form.full, question)
+    for full, short, statement in _FORMS:
+        about = _filled(full, question)
         if about is not None:
-            return form.short.format(about), form.statement.format(about)
+            return short.format(about), statement.format(about)
     return question, ""
 
 
 def restored(text: str) -> str:
     """Return the full question of a ``text`` by :func:`shortened`; others unchanged."""
-    if any(_filled(form.full, text) for form in _FORMS):
+    if any(_filled(full, text) for full, _, _ in _FORMS):
         return text
-    for form in _FORMS:
-        for put in (form.short, form.statement):
-            about = _filled(put, text) if put else None
+    for full, *puts in _FORMS:
+        for put in filter(None, puts):
+            about = _filled(put, text)
             if about is not None:
-                return form.full.format(about)
+                return full.format(about)
     return text
 
 
@@ -77,7 +67,6 @@ def _filled(form: str, text: str) -> str | None:
     return None if found is None else found[1]
 
 
-T = TypeVar("T", str, tuple[str, str])
 Kind = Literal["yes_no", "choice", "score"]
 Orders = Literal[1, 2]
 
@@ -144,20 +133,17 @@ def sheet_of(
     tells one.
     """
     first = [_question(f"f{at}", fact, wording) for at, fact in enumerate(facts, start=1)]
-    questions, of = list(first), list(range(len(facts)))
-    for at, question in enumerate(first):
-        if copies(facts[at], orders, turns=turns) > 1:
-            questions.append(replace(question, name=f"g{at + 1}", options=turned(question.options)))
-            of.append(at)
-    return DecisionSheet(tuple(facts), tuple(questions), tuple(of))
+    twice = [at for at, fact in enumerate(facts) if copies(fact, orders, turns=turns) > 1]
+    again = [
+        replace(first[at], name=f"g{at + 1}", options=turned(first[at].options)) for at in twice
+    ]
+    return DecisionSheet(tuple(facts), (*first, *again), (*range(len(facts)), *twice))
 
 
-def turned(options: Sequence[T]) -> tuple[T, ...]:
+def turned(options: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Return ``options`` in reverse order, "no visible relationship" last as in the paper."""
-    found = list(options[::-1])
-    if (found[0][0] if isinstance(found[0], tuple) else found[0]) == NO_RELATION:
-        found.append(found.pop(0))
-    return tuple(found)
+    # Sorting keeps the order of equals.
+    return tuple(sorted(reversed(options), key=lambda option: option[0] == NO_RELATION))
 
 
 def kind_of(fact: Fact) -> Kind:

@@ -1,22 +1,18 @@
-"""Judges over decision models: one image, typed questions, a probability per option."""
+"""Judges over decision models: one image, typed questions, a probability per option.
+
+Also their wire formats: OpenAI's, Gemini's and System One's, which many servers speak. A body has
+the picture first, so that prefixes are alike. OpenAI lists questions and answers; Gemini and System
+One send maps of them.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from functools import cached_property
+from dataclasses import dataclass
+from typing import Any
 
-from scenewright.agents.judges.calling import (
-    Attempt,
-    CallingJudge,
-    Numbered,
-    Pictures,
-    Sizes,
-    chunks,
-    place_of,
-)
 from scenewright.agents.judges.decisions.asking import (
     ASKING,
     DECISION_PROMPT,
@@ -27,45 +23,282 @@ from scenewright.agents.judges.decisions.asking import (
     problem_of,
     sheet_of,
 )
-from scenewright.agents.judges.decisions.models import DecisionCaps, caps_of, host_of
-from scenewright.agents.judges.decisions.reading import READING, DecisionWire, parts_of
-from scenewright.agents.judges.pictures import image_tokens, prepare, text_tokens
-from scenewright.agents.judges.reading import FactReading
+from scenewright.agents.judges.decisions.models import DecisionCaps, Host, caps_of, host_of
+from scenewright.agents.judges.decisions.reading import (
+    READING,
+    Decided,
+    DecisionReading,
+    JsonObject,
+    parse_json,
+    parts_of,
+    read_listed,
+    read_named,
+    weighed,
+)
+from scenewright.agents.judges.pictures import PreparedImage, image_tokens, prepare, text_tokens
+from scenewright.agents.judges.reading import FactReading, shown
+from scenewright.agents.judges.remote import (
+    Attempt,
+    CallingJudge,
+    Numbered,
+    Pictures,
+    Sizes,
+    chunks,
+)
 from scenewright.config.accounts import DECISION_KIND, NO_KEY, OWN_HOSTS, missing_key
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
+from scenewright.providers.clients.base import MalformedReply, RawReply
+from scenewright.providers.clients.client import ModelClient, ProviderClient
+from scenewright.providers.clients.errors import StatusError, error_codes
+from scenewright.providers.clients.factory import make_client
+from scenewright.providers.clients.reading import count_of
+from scenewright.providers.clients.systemone import SystemOneClient
+from scenewright.providers.error_bodies import error_message
+from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Reply, Usage
+
+_NAME_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIDecisions:
+    """Wire format of OpenAI's ``/v1/decisions``."""
+
+    model: str
+    caps: DecisionCaps
+
+    def build(self, picture: PreparedImage, questions: Sequence[Question]) -> dict[str, Any]:
+        """Return the body: one user message with the image, and the list of questions."""
+        image = {"type": "input_image", "image_url": picture.data_url}
+        if self.caps.detail:
+            image["detail"] = self.caps.detail
+        return {
+            "model": self.model,
+            "input": [{"role": "user", "content": [image]}],
+            "questions": [self._put(question) for question in questions],
+        }
+
+    def read(self, reply: RawReply, questions: Sequence[Question]) -> DecisionReading:
+        """Return the answers by position and name, and the usage."""
+        body = parse_json(reply.text)
+        answers = _at(body, "answers")
+        if not isinstance(answers, list):
+            raise MalformedReply(f"no list of answers: {shown(reply.text)}")
+        details = ("usage", "input_tokens_details")
+        usage = Usage(
+            _count(body, "usage", "input_tokens"),
+            _count(body, "usage", "output_tokens"),
+            _count(body, *details, "cached_tokens"),
+            tokens_written=_count(body, *details, "cache_write_tokens"),
+        )
+        return _reading(body, read_listed(questions, answers), usage, reply)
+
+    @staticmethod
+    def _put(question: Question) -> dict[str, Any]:
+        put = {"type": question.kind, "name": question.name, "instructions": question.text}
+        if question.kind == "yes_no":
+            # A predicate is a statement: its first option is its claim.
+            return {**put, "type": "predicate", "instructions": question.statement}
+        if question.kind == "score":
+            return {**put, "levels": [{"label": label} for _, label in question.options]}
+        return {**put, "choices": [{"value": value} for value in question.values]}
+
+
+@dataclass(frozen=True, slots=True)
+class GeminiDecisions:
+    """Wire format of Gemini's ``/v1beta/decisions``."""
+
+    model: str
+    caps: DecisionCaps
+
+    def build(self, picture: PreparedImage, questions: Sequence[Question]) -> dict[str, Any]:
+        """Return the body: image and map of questions."""
+        image = {"type": "image", "mime_type": picture.media_type, "data": picture.base64}
+        if self.caps.detail:
+            image["resolution"] = self.caps.detail
+        asked = {
+            question.name: put(
+                question, true="true_description", false="false_description", blank=""
+            )
+            for question in questions
+        }
+        return {"model": self.model, "input": [image], "questions": asked}
+
+    def read(self, reply: RawReply, questions: Sequence[Question]) -> DecisionReading:
+        """Return the answers by their names, and the usage; the wire names no served model."""
+        body = parse_json(reply.text)
+        usage = Usage(
+            _count(body, "usage", "total_input_tokens"),
+            _count(body, "usage", "total_output_tokens")
+            + _count(body, "usage", "total_thought_tokens"),
+            _count(body, "usage", "total_cached_tokens"),
+        )
+        blocked = _at(body, "prompt_feedback", "block_reason")
+        if blocked:
+            raise UnusableReply(f"refused: {shown(blocked)}", usage, retry=False)
+        return _reading(body, read_named(questions, _answers_of(body, reply)), usage, reply)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemOneDecisions:
+    """Wire format of System One, for all hosts of ``hosts.toml``."""
+
+    model: str
+    host: Host
+
+    def build(self, picture: PreparedImage, questions: Sequence[Question]) -> dict[str, Any]:
+        """Return the body: the state with the picture, then a map of questions."""
+        asked = {question.name: put(question) for question in questions}
+        return {"model": self.model, **self._pictured(picture, asked), "questions": asked}
+
+    def read(self, reply: RawReply, questions: Sequence[Question]) -> DecisionReading:
+        """Return the answers by their names, and the usage.
+
+        An answer whose labels held next to nothing of the probability is none.
+        """
+        whole = parse_json(reply.text)
+        if _at(whole, "success") is False:
+            raise StatusError(200, error_message(whole), reply.headers, error_codes(whole))
+        host = self.host
+        body = _at(whole, *host.reply)
+        found = read_named(questions, _answers_of(body, reply))
+        answers = []
+        for one, question in zip(found, questions, strict=True):
+            path = [step.replace("{name}", question.name) for step in host.label_mass]
+            answers.append(weighed(one, _at(body, *path) if path else None))
+        usage = Usage(
+            _count(body, *host.input_tokens),
+            _count(body, "usage", "output_tokens"),
+            _count(body, *host.cached_tokens),
+        )
+        return _reading(body, answers, usage, reply, host.request_id)
+
+    def _pictured(self, picture: PreparedImage, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the state, and the image in the host's place for it."""
+        match self.host.pictures:
+            case "assets":
+                digest = hashlib.sha256(picture.data).hexdigest()
+                name = picture_name(digest, json.dumps(asked, ensure_ascii=False))
+                form = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
+                asset = {"type": "image", "format": form, "data_base64": picture.base64}
+                return {"state": name, "assets": {name: asset}}
+            case "images":
+                as_url = self.host.encoding == "data_url"
+                image = picture.data_url if as_url else picture.base64
+                return {"state": self.host.state, "images": [image]}
+            case "parts":
+                return {"state": [{"type": "image_url", "image_url": {"url": picture.data_url}}]}
+
+
+DecisionFormat = OpenAIDecisions | GeminiDecisions | SystemOneDecisions
+"""A wire format: ``build`` makes a request's body, ``read`` the answers of a reply; both are pure.
+
+``read`` raises ``UnusableReply`` where the whole request was refused, ``MalformedReply`` for what
+is no reply of the provider, ``StatusError`` where it reports a failure.
+"""
+
+
+def put(
+    question: Question, *, true: str = "true", false: str = "false", blank: str | None = None
+) -> dict[str, Any]:
+    """Return ``question`` as a value of a map of questions.
+
+    ``true``, ``false``: the keys of the criteria of a yes/no question, which has some only where it
+    is turned round. ``blank``: what stands for an option's description.
+    """
+    asked: dict[str, Any] = {"instructions": question.text, "type": question.kind}
+    if question.kind == "choice":
+        return {**asked, "criteria": dict.fromkeys(question.values, blank)}
+    if question.kind == "score":
+        return {**asked, "criteria": [label for _, label in question.options]}
+    first, second = question.values
+    # Reversed: its "true" means no.
+    criteria = {} if first == "yes" else {"criteria": {true: first, false: second}}
+    return {**asked, "type": "noul", **criteria}
+
+
+def picture_name(digest: str, text: str) -> str:
+    """Return a name for the image of that ``digest`` (hex) that does not occur in ``text``.
+
+    It is replaced by the picture wherever it stands, inside words too. The same picture has the
+    same name, so that prefixes are alike.
+    """
+    digits = _NAME_DIGITS
+    while f"<img-{digest[:digits]}>" in text and digits < len(digest):
+        digits += 1
+    return f"<img-{digest[:digits]}>"
+
+
+def _answers_of(body: object, reply: RawReply) -> Sequence[tuple[str, object]]:
+    """Return the answers of a map; a repeated name stands for several answers."""
+    answers = _at(body, "answers")
+    if not isinstance(answers, JsonObject):
+        raise MalformedReply(f"no answers: {shown(reply.text)}")
+    return answers.pairs
+
+
+def _reading(
+    body: object,
+    answers: Sequence[Decided],
+    usage: Usage,
+    reply: RawReply,
+    header: str = "x-request-id",
+) -> DecisionReading:
+    served = _at(body, "model")
+    model = served if isinstance(served, str) else ""
+    return DecisionReading(tuple(answers), usage, model, reply.headers.get(header, ""))
+
+
+def _count(body: object, *path: str) -> int:
+    return count_of(_at(body, *path))
+
+
+def _at(value: object, *path: str) -> Any:
+    """Return the value at ``path`` in nested objects, or None."""
+    found: Any = value
+    for step in path:
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found
+
 
 _BYTES_AROUND = 64
 """Bytes of a question besides its words, in the largest wire format."""
 
 
-class DecisionJudge(CallingJudge[DecisionWire, DecisionCaps]):
-    """Implements :class:`~scenewright.core.ports.judge.Judge` over a :class:`DecisionWire`.
+class DecisionJudge(CallingJudge[ProviderClient[Any], DecisionCaps]):
+    """Implements :class:`~scenewright.core.ports.judge.Judge` over a decision model's client.
 
     All facts of a picture go in one request, unless they are more than the model's caps allow.
     """
 
     prompt = DECISION_PROMPT
 
-    @property
-    def id(self) -> str:
+    def __init__(
+        self,
+        client: ModelClient[Any] | SystemOneClient,
+        form: DecisionFormat,
+        caller: Caller,
+        caps: DecisionCaps,
+        *,
+        account: str = "",
+        priced_as: str = "",
+    ) -> None:
+        """Initialise as :class:`CallingJudge`; ``form``: the wire format of ``client``."""
+        super().__init__(client, caller, caps, account=account, priced_as=priced_as)
+        self._decide, self._form = client.decide, form
+        self.id = f"{DECISION_KIND}:{self._account}/{client.model}"
         """``decision:account/model``."""
-        return f"{DECISION_KIND}:{self._account}/{self._wire.model}"
+        # A model that also chats costs another price there.
+        self._priced = DECISION_KIND, "/".join(self._priced)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of model, place, wire, prompts, image preparation and orders."""
+    def _settings(self) -> Mapping[str, object]:
         caps = self._model_caps
-        parts = {
-            "provider": self._wire.provider,
-            "model": self._wire.model,
-            "place": place_of(self._wire.base_url),
+        return {
             "wire": caps.wire,
             "prompts": [load_prompt(name).hash for name in (DECISION_PROMPT, STATEMENT_PROMPT)],
-            "preparation": asdict(caps.preparation),
             "orders": [caps.orders, caps.turns],
             "wording": caps.wording,
             "detail": caps.detail,
@@ -74,12 +307,6 @@ class DecisionJudge(CallingJudge[DecisionWire, DecisionCaps]):
             "asking": ASKING,
             "reading": READING,
         }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def _priced(self) -> tuple[str, str]:
-        # A model that also chats costs another price there.
-        return DECISION_KIND, f"{self._priced_as}/{self._wire.model}"
 
     def _unaskable(self, fact: Fact) -> str:
         caps = self._model_caps
@@ -104,13 +331,12 @@ class DecisionJudge(CallingJudge[DecisionWire, DecisionCaps]):
         asked = sum(copies(fact, caps.orders, turns=caps.turns) for fact in facts)
         if asked > caps.questions_per_call:
             return False
-        if not caps.request_bytes and not caps.request_tokens:
-            return True
         questions = self._sheet(facts).questions
         size = caps.picture_bytes + sum(map(_bytes, questions))
-        if caps.request_bytes and size > caps.request_bytes:
-            return False
-        return not caps.request_tokens or self._question_tokens(questions) <= caps.request_tokens
+        # A limit of 0 is unknown.
+        return (not caps.request_bytes or size <= caps.request_bytes) and (
+            not caps.request_tokens or self._question_tokens(questions) <= caps.request_tokens
+        )
 
     def _sheet(self, facts: Sequence[Fact]) -> DecisionSheet:
         caps = self._model_caps
@@ -136,8 +362,8 @@ class DecisionJudge(CallingJudge[DecisionWire, DecisionCaps]):
         async def attempt() -> Reply[tuple[list[FactReading], str]]:
             # Encode only now: thousands of queued calls need no encoded image.
             picture = await prepare(image, caps.preparation)
-            request = self._wire.build(picture, sheet.questions)
-            reading = self._wire.read(await self._wire.send(request), sheet.questions)
+            body = self._form.build(picture, sheet.questions)
+            reading = self._form.read(await self._decide(body), sheet.questions)
             parts = parts_of(reading, sheet)
             return Reply((parts, reading.model), reading.usage, reading.request_id)
 
@@ -159,7 +385,7 @@ def decision_judge(
 
     ``base_url``: a server that speaks the provider's protocol, instead of the provider's own.
     ``name``: the account, in place of the provider in the judge's id. ``overrides``: keys of
-    :class:`~.models.DecisionCaps`, in place of what ``models.toml`` says. The provider's library is
+    :class:`~.models.DecisionCaps`, in place of what the table of facts says. The library is
     imported here. Raises ``JudgeError`` for a missing key, a provider without decision models or a
     setting that cannot be.
     """
@@ -167,29 +393,28 @@ def decision_judge(
     key = (api_key or "").strip() or (NO_KEY if provider in OWN_HOSTS else "")
     if not key:
         raise JudgeError(missing_key(provider, name))
-    wire: DecisionWire
-    if caps.wire == "openai":
-        from scenewright.agents.judges.decisions.openai import OpenAIDecisions
-
-        wire = OpenAIDecisions(model, caps, api_key=key, base_url=base_url)
-    elif caps.wire == "gemini":
-        from scenewright.agents.judges.decisions.gemini import GeminiDecisions
-
-        wire = GeminiDecisions(model, caps, api_key=key, base_url=base_url)
+    client: ModelClient[Any] | SystemOneClient
+    form: DecisionFormat
+    if caps.wire in ("openai", "gemini"):
+        client = make_client(caps.wire, model, api_key=key, base_url=base_url)
+        form = (OpenAIDecisions if caps.wire == "openai" else GeminiDecisions)(model, caps)
     else:
-        from scenewright.agents.judges.decisions.systemone import SystemOneWire
-
-        wire = SystemOneWire(
+        served = host_of(caps.wire, host)
+        address = base_url or served.base_url
+        form = SystemOneDecisions(model, served)
+        client = SystemOneClient(
             model,
-            caps,
-            host_of(caps.wire, host),
             provider=caps.wire,
+            title=served.title,
+            url=served.url(address, model),
             api_key=key,
-            base_url=base_url,
+            base_url=address,
+            headers=served.headers,
+            lasting_codes=served.lasting_codes,
         )
     # Another server's models are not the provider's, whatever they are called.
     priced_as = provider if base_url is None else ""
-    return DecisionJudge(wire, caller, caps, account=name or "", priced_as=priced_as)
+    return DecisionJudge(client, form, caller, caps, account=name or "", priced_as=priced_as)
 
 
 def _words(question: Question) -> str:

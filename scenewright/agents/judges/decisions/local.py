@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
@@ -26,38 +26,33 @@ from transformers.decision import DecisionConfig
 from transformers.decision.modeling_utils import DecisionMixin
 from transformers.pipelines.decision import DecisionPipeline
 
-from scenewright.agents.judges.calling import spread
 from scenewright.agents.judges.decisions.asking import (
     ASKING,
     DECISION_PROMPT,
-    Orders,
     Question,
     problem_of,
     sheet_of,
 )
+from scenewright.agents.judges.decisions.judge import picture_name, put
 from scenewright.agents.judges.decisions.reading import (
     READING,
     Decided,
     decide,
     fact_parts,
     parse_json,
-    picture_name,
-    put,
-    raws_of,
     weighed,
 )
 from scenewright.agents.judges.loading import load_model, on_device
-from scenewright.agents.judges.local import AskedFact, LocalJudge
-from scenewright.agents.judges.pictures import shrink
+from scenewright.agents.judges.local import LocalJudge, LocalReading
 from scenewright.agents.judges.reading import FactReading
 from scenewright.agents.judges.vlm import PictureFeatures, device_of, digest_folder
 from scenewright.config.accounts import DECISION_KIND
 from scenewright.config.profiles import LocalJudgeSpec
-from scenewright.core.error_text import error_text
-from scenewright.core.facts import Answer, Fact
-from scenewright.core.ports.judge import JudgeError, unscored
+from scenewright.core.facts import Fact
+from scenewright.core.ports.judge import JudgeError
 from scenewright.prompts import load_prompt
 from scenewright.providers.device_gate import Stop
+from scenewright.providers.judge_calls import spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +67,14 @@ class LocalAnswer:
     """Tokens of its prompt, those of the picture included."""
     mass: float | None = None
     """Joint probability of all labels; None: a decision head, which has no other answers."""
+
+    def decided(self, question: Question) -> Decided:
+        """Return the probabilities of the options of ``question``."""
+        if self.answer is None:
+            return Decided(reason=self.reason)
+        # Converted to a server's reply text, so that both are read the same way.
+        answer = parse_json(json.dumps(self.answer))
+        return weighed(decide(question, answer), self.mass)
 
 
 class DecisionModel:
@@ -96,40 +99,31 @@ class DecisionModel:
         """
         how = how or LocalJudgeSpec()
         loaded = load_model(folder, device, how, decides=True)
+        self.model = loaded.model
+        """The network itself."""
         self._waits = how.offload
         # A model that was put in place while it was loaded cannot be given a place again.
-        placed = getattr(loaded.model, "hf_device_map", None) is not None
-        self._head = isinstance(loaded.model, DecisionMixin)
-        self._features = PictureFeatures(loaded.model, images_kept)
+        placed = getattr(self.model, "hf_device_map", None) is not None
+        self._head = isinstance(self.model, DecisionMixin)
+        self.features = PictureFeatures(self.model, images_kept)
         try:
             if config is not None:
                 settings = DecisionConfig.from_file(config)
             elif self._head:
-                settings = loaded.model.decision_config
+                settings = self.model.decision_config
             else:
                 settings = DecisionConfig.from_pretrained(folder, local_files_only=True)
             self._pipeline: Any = DecisionPipeline(
-                model=loaded.model,
+                model=self.model,
                 tokenizer=loaded.tokenizer,
                 processor=loaded.processor,
-                device=None if placed else loaded.model.device,
+                device=None if placed else self.model.device,
                 decision_config=settings,
             )
             # Where it computes, though its weights may wait elsewhere.
             self._pipeline.device = device
         except Exception as error:
             raise JudgeError(f"{folder} cannot be asked typed questions: {error}") from error
-
-    @property
-    def images_encoded(self) -> int:
-        """Number of runs of the vision tower for shared features."""
-        return self._features.encoded
-
-    @property
-    def network(self) -> torch.nn.Module:
-        """The model itself."""
-        found: torch.nn.Module = self._pipeline.model
-        return found
 
     def ask(
         self,
@@ -159,7 +153,7 @@ class DecisionModel:
         for inputs, group in self._pipeline.preprocess(request)["prompts"]:
             if stopped():
                 break
-            with turn(), on_device(self._pipeline.model, self._pipeline.device, self._waits):
+            with turn(), on_device(self.model, self._pipeline.device, self._waits):
                 found |= self._answers(image, inputs, group)
         return found
 
@@ -184,50 +178,35 @@ class DecisionModel:
     ) -> dict[str, LocalAnswer]:
         """Return the answers to the questions of one prompt."""
         tokens = spread(int(inputs["input_ids"].shape[-1]), len(group))
-        with self._logits() as logits:
-            scored = self._pipeline.forward({"prompts": [(self._shared(image, inputs), group)]})
-        answers = self._pipeline.postprocess(scored)
-        return {
-            one.name: LocalAnswer(
-                answers[one.name], tokens=tokens[at], mass=self._mass(logits, at, one.labels)
-            )
-            for at, one in enumerate(group)
-        }
-
-    @torch.inference_mode()
-    def _shared(self, image: Image.Image, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Return ``inputs`` with picture features in place of pixels, where the model allows it."""
-        if self._head:
-            return inputs
-        device = self._pipeline.device
-        features = self._features.of(
-            [image], lambda _: {k: v.to(device) for k, v in inputs.items() if hasattr(v, "to")}
-        )
-        if features is None:
-            return inputs
-        rest = {k: v for k, v in inputs.items() if not k.startswith("pixel_")}
-        return {**rest, "mm_encoder_outputs": {"image": features}}
-
-    @contextmanager
-    def _logits(self) -> Iterator[list[torch.Tensor]]:
-        """Collect the next-token logits of a forward pass, one row a question."""
-        seen: list[torch.Tensor] = []
+        if not self._head:
+            device, given = self._pipeline.device, inputs
+            with torch.inference_mode():
+                inputs = self.features.put_in(
+                    given,
+                    [image],
+                    lambda _: {k: v.to(device) for k, v in given.items() if hasattr(v, "to")},
+                )
+        # The next-token logits, one row a question.
+        logits: list[torch.Tensor] = []
 
         def see(_module: Any, _args: Any, output: Any) -> None:
             if not self._head:
-                seen.extend(output.logits[0])
+                logits.extend(output.logits[0])
 
-        handle = self._pipeline.model.register_forward_hook(see)
+        handle = self.model.register_forward_hook(see)
         try:
-            yield seen
+            scored = self._pipeline.forward({"prompts": [(inputs, group)]})
         finally:
             handle.remove()
-
-    def _mass(self, logits: Sequence[torch.Tensor], at: int, labels: Sequence[str]) -> float | None:
-        if self._head:
-            return None
-        ids = self._pipeline.label_token_ids(tuple(labels))
-        return float(logits[at].float().softmax(-1)[ids].sum())
+        answers = self._pipeline.postprocess(scored)
+        found = {}
+        for at, one in enumerate(group):
+            mass = None
+            if not self._head:
+                ids = self._pipeline.label_token_ids(tuple(one.labels))
+                mass = float(logits[at].float().softmax(-1)[ids].sum())
+            found[one.name] = LocalAnswer(answers[one.name], tokens=tokens[at], mass=mass)
+        return found
 
 
 LOCAL = "local"
@@ -238,7 +217,7 @@ class LocalDecisionJudge(LocalJudge):
     """Implements :class:`~scenewright.core.ports.judge.Judge`.
 
     Its probabilities are those that ``transformers serve`` gives of the same model. Every question
-    is a forward pass of its own (see :class:`~.pipeline.DecisionModel`).
+    is a forward pass of its own (see :class:`DecisionModel`).
     """
 
     def __init__(
@@ -247,28 +226,18 @@ class LocalDecisionJudge(LocalJudge):
         *,
         name: str | None = None,
         config: Path | None = None,
-        orders: Orders = 1,
         device: str = "auto",
-        max_side: int = 1024,
-        images_kept: int = 8,
         how: LocalJudgeSpec | None = None,
     ) -> None:
         """Initialise as :class:`LocalJudge`.
 
         ``config``: a file with a decision config, in place of that in the model's folder.
-        ``orders``: with 2 a choice is asked in both orders of its options.
         """
-        super().__init__(
-            model, name=name, device=device, max_side=max_side, images_kept=images_kept, how=how
-        )
+        super().__init__(model, name=name, device=device, how=how)
         self._config = config
-        self._orders = orders
-        self._caps = replace(self._caps, probability="decision")
-
-    @property
-    def id(self) -> str:
+        self.caps = replace(self.caps, probability="decision")
+        self.id = f"{DECISION_KIND}:{LOCAL}/{self._name}"
         """``decision:local/`` and the name."""
-        return f"{DECISION_KIND}:{LOCAL}/{self._name}"
 
     @cached_property
     def fingerprint(self) -> str:
@@ -281,84 +250,50 @@ class LocalDecisionJudge(LocalJudge):
             transformers.__version__,
             torch.__version__,
             self._device,
-            self._caps.max_side,
-            self._orders,
+            self.caps.max_side,
+            # One order of the options.
+            1,
             ASKING,
             READING,
             *([self.loading] if self.loading else []),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
-    def _modules(self) -> list[torch.nn.Module]:
-        return [self._model.network]
-
     def _make(self) -> DecisionModel:
         device = device_of(self._device)
-        return DecisionModel(self._folder, device, self._config, self._images_kept, self._how)
+        return DecisionModel(self._folder, device, self._config, self.images_kept, self._how)
 
-    def _answer(self, image: Image.Image, facts: tuple[Fact, ...], stop: Stop) -> list[Answer]:
-        """Run in the worker thread."""
-        started = time.perf_counter()
-        puts = [self._put(fact) for fact in facts]
-        problems = [problem_of(put.asked, len(put.asked.options)) for put in puts]
-        asked = [put.asked for put, problem in zip(puts, problems, strict=True) if not problem]
-        sheet = sheet_of(asked, self._orders)
-        try:
-            model: DecisionModel = self._loaded(stop)
-            gate = self._gate
-            found = model.ask(
-                shrink(image, self._caps.max_side),
-                sheet.questions,
-                stop.is_set,
-                lambda: gate.turn(stop),
-            )
-        except Exception as error:
-            # A failing judge must not stop the others: its failure is recorded.
-            return unscored(self.id, facts, error_text(error))
-        seconds = (time.perf_counter() - started) / len(facts)
-        given = [found.get(question.name, _CANCELLED) for question in sheet.questions]
-        decided = [_decided(*pair) for pair in zip(sheet.questions, given, strict=True)]
-        tokens = [0] * len(asked)
-        for one, at in zip(given, sheet.of, strict=True):
-            tokens[at] += one.tokens
-        read = iter(zip(fact_parts(decided, sheet), tokens, strict=True))
-        return [
-            self._written(
-                put, *((FactReading(reason=problem), 0) if problem else next(read)), seconds
-            )
-            for put, problem in zip(puts, problems, strict=True)
-        ]
+    def _readings(
+        self, model: DecisionModel, pairs: Sequence[tuple[Image.Image, Fact]], stop: Stop
+    ) -> list[LocalReading]:
+        found: list[LocalReading] = []
+        for _, group in groupby(pairs, lambda pair: id(pair[0])):
+            same = list(group)
+            found += self._about(model, same[0][0], [fact for _, fact in same], stop)
+        return found
 
-    def _answer_many(
-        self, asked: Sequence[tuple[Image.Image, tuple[Fact, ...]]], stop: Stop
-    ) -> list[list[Answer]]:
-        """Run in the worker thread."""
-        return [self._answer(image, facts, stop) if facts else [] for image, facts in asked]
-
-    def _written(self, put: AskedFact, part: FactReading, tokens: int, seconds: float) -> Answer:
-        shares = part.distribution
-        return Answer(
-            fact_id=put.fact.id,
-            judge_id=self.id,
-            state=part.state(put.asked),
-            choice=None if part.choice is None else put.choice(part.choice),
-            probability=part.probability,
-            distribution=shares and {put.named(option): p for option, p in shares.items()},
-            method=part.method,
-            reason=part.reason,
-            tokens_in=tokens,
-            seconds=seconds,
-            model=f"{self._name}:{self.fingerprint[:12]}",
-            prompt_id=load_prompt(DECISION_PROMPT).ref,
+    def _about(
+        self, model: DecisionModel, image: Image.Image, facts: Sequence[Fact], stop: Stop
+    ) -> list[LocalReading]:
+        """Return the readings of facts about one image."""
+        prompt = load_prompt(DECISION_PROMPT).ref
+        problems = [problem_of(fact, len(fact.options)) for fact in facts]
+        sheet = sheet_of(
+            [fact for fact, problem in zip(facts, problems, strict=True) if not problem],
+            # One order of the options.
+            1,
         )
+        told = model.ask(image, sheet.questions, stop.is_set, lambda: self._gate.turn(stop))
+        given = [told.get(question.name, _CANCELLED) for question in sheet.questions]
+        decided = [
+            one.decided(question) for one, question in zip(given, sheet.questions, strict=True)
+        ]
+        read = iter(zip(fact_parts(decided, sheet), given, strict=True))
+        found = []
+        for problem in problems:
+            part, one = (FactReading(reason=problem), LocalAnswer()) if problem else next(read)
+            found.append((part, {"tokens_in": one.tokens, "prompt_id": prompt}))
+        return found
 
 
 _CANCELLED = LocalAnswer(reason="cancelled")
-
-
-def _decided(question: Question, given: LocalAnswer) -> Decided:
-    if given.answer is None:
-        return Decided(reason=given.reason)
-    # Converted to a server's reply text, so that both are read the same way.
-    (raw,) = raws_of(parse_json(json.dumps({question.name: given.answer})))
-    return weighed(decide(question, raw), given.mass)

@@ -1,7 +1,7 @@
 """Decision models and the servers of System One, as data.
 
-``models.toml`` has the abilities of models, which an account may override, and ``hosts.toml`` the
-differences between servers.
+The table of facts (:mod:`scenewright.providers.model_facts`) has the abilities of models, which an
+account may override, and ``hosts.toml`` the differences between servers.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from urllib.parse import quote
 from pydantic import Field, model_validator
 
 from scenewright.agents.judges.decisions.asking import Orders, Wording, levels
+from scenewright.agents.judges.models import checked_row
 from scenewright.agents.judges.pictures import PictureCaps
 from scenewright.config.accounts import DECISION_HOSTS
 from scenewright.core.ports.judge import JudgeCaps, JudgeError
 from scenewright.core.validation import FrozenModel
-from scenewright.providers.known_models import ModelTableError, checked, row_of, rows_of
+from scenewright.providers.model_facts import model_facts, row_of, rows_of
 
 PLAIN = "systemone"
 """Name of the host with the plain form of everything."""
@@ -88,27 +89,15 @@ class Host(FrozenModel):
         return f"{base}{path}"
 
 
-def host_names() -> tuple[str, ...]:
-    """Return the names in ``hosts.toml``, the plain form first."""
-    return tuple(_host_rows())
-
-
 def host_of(name: str, settings: Mapping[str, object] | None = None) -> Host:
     """Return the host ``name``; ``settings`` replace single keys.
 
     Raises ``JudgeError`` for an unknown host, an unknown key or a value that cannot be.
     """
-    rows = _host_rows()
+    rows = rows_of("scenewright.agents.judges.decisions", "hosts.toml")
     if name not in rows:
         raise JudgeError(f"no host {name!r} of decision models: use one of {', '.join(rows)}")
-    try:
-        return checked(Host, {**rows[PLAIN], **rows[name], **(settings or {})}, f"host {name}")
-    except ModelTableError as error:
-        raise JudgeError(str(error)) from error
-
-
-def _host_rows() -> Mapping[str, Mapping[str, object]]:
-    return rows_of("scenewright.agents.judges.decisions", "hosts.toml")
+    return checked_row(Host, {**rows[PLAIN], **rows[name], **(settings or {})}, f"host {name}")
 
 
 class DecisionCaps(PictureCaps):
@@ -166,12 +155,13 @@ class DecisionCaps(PictureCaps):
             images_per_call=self.images_per_call,
             bounds_calls=True,
             at_once=True,
+            counts=True,
         )
 
 
 def deciding() -> tuple[str, ...]:
     """Return the providers and hosts that have decision models."""
-    return tuple(dict.fromkeys(name.partition(":")[0] for name in _model_rows()))
+    return tuple(dict.fromkeys(name.partition(":")[0] for name in model_facts().rows("decision")))
 
 
 def caps_of(
@@ -182,7 +172,7 @@ def caps_of(
     Raises ``JudgeError`` for a provider without decision models, an unknown key or a value that
     cannot be.
     """
-    rows, providers = _model_rows(), deciding()
+    rows, providers = model_facts().rows("decision"), deciding()
     if provider not in providers:
         raise JudgeError(
             f"no decision models at {provider!r}: use an account of {', '.join(providers)}"
@@ -191,11 +181,4 @@ def caps_of(
     row = row_of(rows, f"{PLAIN}:{model}") if provider in DECISION_HOSTS else {}
     row.update(row_of(rows, name))
     row.update(overrides or {})
-    try:
-        return checked(DecisionCaps, row, name)
-    except ModelTableError as error:
-        raise JudgeError(str(error)) from error
-
-
-def _model_rows() -> Mapping[str, Mapping[str, object]]:
-    return rows_of("scenewright.agents.judges.decisions", "models.toml")
+    return checked_row(DecisionCaps, row, name)

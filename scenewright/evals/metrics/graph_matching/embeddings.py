@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenewright.config.settings import user_cache
+from scenewright.core.sqlite_file import SqliteFile
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.encoders import digest_file, quiet
 from scenewright.evals.metrics.graph_matching.text_similarity import (
@@ -32,7 +33,6 @@ from scenewright.evals.metrics.graph_matching.text_similarity import (
     TextSimilarity,
     folded,
 )
-from scenewright.evals.store.files import SqliteFile
 from scenewright.providers.hub.cache import PULL, survey
 from scenewright.providers.hub.needs import HUB_ID, Need
 

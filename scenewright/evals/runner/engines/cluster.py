@@ -182,7 +182,7 @@ async def stream_events(
 class NumberedTicket(Ticket):
     """A ticket of the rate limit actor."""
 
-    number: int
+    number: int = 0
     """Number of the worker's call."""
 
 
@@ -265,6 +265,10 @@ class RateLimitActor:
         """Call :meth:`AccountLimits.refused`."""
         self._accounts[account].refused(ticket, retry_after)
 
+    async def failed(self, account: tuple[str, Limits], ticket: Ticket, reason: str) -> None:
+        """Call :meth:`AccountLimits.failed`."""
+        self._accounts[account].failed(ticket, reason)
+
     async def forget(self, worker: str) -> None:
         """Free all places of the dead ``worker``."""
         self._gone.add(worker)
@@ -313,7 +317,7 @@ class RateLimitClient:
             self._actor.withdraw.remote(call)
             raise
         if isinstance(found, Ticket):
-            return NumberedTicket(found.tokens, found.refusals, call.number)
+            return NumberedTicket(found.tokens, found.refusals, found.test, number=call.number)
         if found is None:
             raise asyncio.CancelledError("this worker was given up")
         raise AccountPaused(*found)
@@ -333,6 +337,10 @@ class RateLimitClient:
             self._resumes = max(self._resumes, time.monotonic() + retry_after)
         self._actor.refused.remote(self._account, _plain(ticket), retry_after)
 
+    def failed(self, ticket: Ticket, reason: str) -> None:
+        """Call :meth:`AccountLimits.failed` in the actor."""
+        self._actor.failed.remote(self._account, _plain(ticket), reason)
+
 
 def _plain(ticket: Ticket) -> Ticket:
-    return Ticket(ticket.tokens, ticket.refusals)
+    return Ticket(ticket.tokens, ticket.refusals, ticket.test)

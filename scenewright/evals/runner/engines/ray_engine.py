@@ -55,6 +55,7 @@ from scenewright.evals.runner.served_versions import VersionGate
 from scenewright.evals.store.journal import Journal, Unit
 from scenewright.evals.store.results import ANSWERS, IMAGES, JOURNAL
 from scenewright.providers import Answers, open_answers
+from scenewright.providers.sdk_clients import paying
 
 
 def engine_of(name: str, workers: int | None = None, address: str = "") -> Engine:
@@ -236,7 +237,7 @@ class Worker(RayWorker[EvalWorkerSpec]):
         return eval_models.manifest()
 
     async def _done(self, item: Item, tell: Callable[[Event], None]) -> Event:
-        with ExitStack() as scratch:
+        with paying(self._spec.nonce), ExitStack() as scratch:
             work = ItemWork(
                 self._spec.config,
                 self._eval_models,

@@ -7,20 +7,17 @@ what it has paid for is kept before it goes on.
 
 from __future__ import annotations
 
-import asyncio
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from scenewright.core.facts import Answer
 from scenewright.core.flushing import Flusher
 from scenewright.core.images import ImageStore, file_bytes
 from scenewright.evals.store.journal import Journal, Unit
 from scenewright.evals.store.results import IMAGES, JOURNAL
-from scenewright.providers import AnswerStore, StoreBusy
+from scenewright.providers import Answers, AnswerStore
 
 
 class StoreActor:
@@ -139,59 +136,27 @@ class RemoteImages(ImageStore):
         return name
 
 
-class RemoteAnswers:
-    """Answers of the driver; implements :class:`~scenewright.providers.Answers`.
+class RemoteAnswers(Answers):
+    """Answers of the driver.
 
     Turns are taken within this worker alone: if two workers ask the same, the first answer stays.
     """
 
     def __init__(self, stores: Any) -> None:
         """Use the actor whose handle is ``stores``."""
+        super().__init__()
         self._actor = stores
-        self._turns = weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock]()
 
-    def _call(self, method: str, *args: Any, wait: bool = True) -> Any:
-        if not wait:
-            raise StoreBusy("the answers are at the driver's")
-        return call_actor(self._actor.call, "answers", method, *args)
-
-    def get(
-        self, judge: str, image: str, digests: Sequence[str], *, wait: bool = True
-    ) -> dict[str, tuple[Answer, str]]:
-        """Call :meth:`AnswerStore.get`."""
-        found: dict[str, tuple[Answer, str]] = self._call(
-            "get", judge, image, list(digests), wait=wait
+    def read(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Call :meth:`AnswerStore.read`."""
+        found: list[tuple[Any, ...]] = call_actor(
+            self._actor.call, "answers", "read", statement, values
         )
         return found
 
-    def put(
-        self,
-        judge: str,
-        image: str,
-        answers: Sequence[tuple[str, Answer]],
-        origin: str,
-        *,
-        wait: bool = True,
-    ) -> None:
-        """Call :meth:`AnswerStore.put`."""
-        self._call("put", judge, image, list(answers), origin, wait=wait)
-
-    def noted_versions(self, judge: str, *, wait: bool = True) -> tuple[str, str]:
-        """Call :meth:`AnswerStore.noted_versions`."""
-        found: tuple[str, str] = self._call("noted_versions", judge, wait=wait)
-        return found
-
-    def note_version(self, judge: str, version: str, *, wait: bool = True) -> None:
-        """Call :meth:`AnswerStore.note_version`."""
-        self._call("note_version", judge, version, wait=wait)
-
-    def __len__(self) -> int:
-        """Return how many answers the driver has."""
-        return int(self._call("__len__"))
-
-    def turn(self, judge: str, image: str) -> asyncio.Lock:
-        """Return the lock that serialises this worker's tasks."""
-        return self._turns.setdefault((judge, image), asyncio.Lock())
+    def write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Call :meth:`AnswerStore.write`."""
+        call_actor(self._actor.call, "answers", "write", statement, rows)
 
     def close(self) -> None:
         """Do nothing: no file is open here."""

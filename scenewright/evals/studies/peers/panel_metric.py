@@ -34,10 +34,10 @@ from scenewright.evals.metrics.base import (
     store_in,
     text,
 )
-from scenewright.evals.runner.forecast import expected_of
 from scenewright.evals.runner.judging import JudgePanel, judge_picture
 from scenewright.evals.studies.panel.aggregators.registry import combined_by
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
+from scenewright.graphs.limits import expected_of
 from scenewright.providers import AnswerStore
 from scenewright.providers.usage import ExpectedUsage
 from scenewright.runs.model_factory.profiles import judge_of

@@ -43,7 +43,7 @@ from scenewright.agents.chat.language_replies import as_data
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import THRESHOLD
 from scenewright.config.settings import Settings, load_settings, user_cache
-from scenewright.core.facts import FACT_KINDS, Answer, Fact
+from scenewright.core.facts import Answer, Fact, reported_kinds
 from scenewright.evals.annotation.panel_queries import TextModel
 from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample, text
 from scenewright.evals.store.ledger import Ledger
@@ -226,12 +226,13 @@ class Dsg(QuestionMetric):
     ) -> dict[str, float | None]:
         """Return the aggregator's means by kind of fact, and how many facts are void.
 
-        Parts: ``kind:object``, ``kind:attribute``, ``kind:relation`` and ``void``.
+        Parts: ``kind:object``, ``kind:attribute``, ``kind:relation``, other kinds that are asked,
+        and ``void``.
         """
         kept = voided(facts, likely)
         kinds = np.array([fact.kind for fact in facts])
         parts: dict[str, float | None] = {}
-        for kind in FACT_KINDS:
+        for kind in reported_kinds(fact.kind for fact in facts):
             mine = kept[(kinds == kind) & ~np.isnan(kept)]
             parts[f"kind:{kind}"] = float(mine.mean()) if len(mine) else None
         return {**parts, "void": float(len(void_rows(facts, likely)))}

@@ -51,7 +51,6 @@ from scenewright.evals.metrics.base import (
     store_in,
     text,
 )
-from scenewright.evals.runner.forecast import expected_of
 from scenewright.evals.runner.judging import JudgePanel, PanelJudgement, judge_picture
 from scenewright.evals.runner.progress import side_by_side
 from scenewright.evals.store.files import drafted
@@ -75,7 +74,9 @@ from scenewright.evals.studies.real.scoring import (
     score_of,
 )
 from scenewright.evals.studies.real.style import StyleScorer
+from scenewright.graphs.limits import expected_of
 from scenewright.providers import AnswerStore
+from scenewright.providers.sdk_clients import paid_by
 from scenewright.providers.usage import ExpectedUsage
 from scenewright.runs.model_factory.profiles import judge_of
 
@@ -338,6 +339,11 @@ class RealScorer:
         self._seed = seed
 
     @property
+    def store(self) -> AnswerStore:
+        """The store of their answers."""
+        return self._store
+
+    @property
     def judges(self) -> tuple[Judge, ...]:
         """The judges that are asked."""
         return self._panel.judges
@@ -408,9 +414,8 @@ class RealScorer:
         """Score the picture with content hash ``image``; ``load`` gives its pixels, in a thread.
 
         ``again`` distinguishes this call from an earlier one that left something unscored: what
-        that one paid for costs nothing now, and a gateway that honours idempotency keys is asked
-        again. Raises ``ImageError`` and ``StoreError``; what a judge does wrong is an unscored
-        answer.
+        that one paid for costs nothing now. Raises ``ImageError`` and ``StoreError``; what a judge
+        does wrong is an unscored answer.
         """
         questions = self.questions(schema)
         started = time.perf_counter()
@@ -513,7 +518,8 @@ async def score_pictures(
         found[at] = row
         on_row(row, row == there)
 
-    await side_by_side(enumerate(todo), work, min(at_once, len(todo)))
+    with paid_by(scorer.store):
+        await side_by_side(enumerate(todo), work, min(at_once, len(todo)))
     rows = [found[at] for at in range(len(todo))]
     if file is not None:
         await asyncio.to_thread(write_rows, file, list((before | latest(rows)).values()))

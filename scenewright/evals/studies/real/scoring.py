@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
 
+from scenewright.core.english import article
 from scenewright.core.facts import Fact, State
 from scenewright.core.inflection import is_plural
 from scenewright.core.predicate_statistics import PredicateStatistics, load_predicates
-from scenewright.core.questions import article, option_text, relation_options
+from scenewright.core.questions import option_text, relation_options
 from scenewright.evals.studies.real.schema import (
     EXISTENCE,
     AttributeSchema,

@@ -27,6 +27,7 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.core.images import ImageError, hash_of_image, load_image
+from scenewright.core.sqlite_file import SqliteFile
 from scenewright.core.validation import FrozenModel, first_problem
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.reading import json_lines
@@ -40,7 +41,6 @@ from scenewright.evals.metrics.encoders import (
     quiet,
     shared,
 )
-from scenewright.evals.store.files import SqliteFile
 from scenewright.evals.store.journal import Features
 
 _SCHEMA = """
@@ -66,7 +66,7 @@ class StyleStore(SqliteFile):
         except OSError as error:
             raise EvalError(f"{path.parent} cannot be made: {error.strerror or error}") from error
         # What a power cut takes back is computed again.
-        super().__init__(path, _SCHEMA, synchronous="NORMAL", kept="every score")
+        super().__init__(path, _SCHEMA, synchronous="NORMAL", kept="every score", wrong=EvalError)
 
     def known(self, scorer: str, pictures: Sequence[str]) -> dict[str, float]:
         """Return the kept scores of ``pictures``."""

@@ -82,6 +82,8 @@ class Reply(BaseModel):
     """Its answer, in its words; None if it gave nothing usable."""
     reason: str = ""
     """Why there is none."""
+    final: bool = False
+    """Whether no other try could give one: the model has no words for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +220,5 @@ class FactScore(BaseModel):
     """The right answer."""
     reason: str = ""
     """Why a side is unscored."""
+    final: bool = False
+    """Whether no other try could score it: a model has no words for it."""

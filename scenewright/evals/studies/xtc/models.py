@@ -35,13 +35,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scenewright.agents.chat.language_replies import as_data, ask_for, digest_of, name_of, tool_of
 from scenewright.agents.judges.pictures import ImagePreparation, image_tokens, prepare, text_tokens
 from scenewright.agents.judges.sheet import clean
+from scenewright.core.english import article
 from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.backend import BackendError, GenerationRequest, ImageBackend
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import Judge
 from scenewright.core.predicate_statistics import DEFAULT, PredicateStatistics, load_predicates
-from scenewright.core.questions import article, option_text, relation_options
+from scenewright.core.questions import option_text, relation_options
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.runner.config import digest
 from scenewright.evals.runner.dataset_predicates import Predicates, mark_of
@@ -404,7 +405,9 @@ class JudgeUnderstander:
             note_served(self.judge.id, self.judge.fingerprint, found)
             answers |= {answer.fact_id: answer for answer in found}
         return [
-            Reply(text=None, reason=outside) if outside else _likeliest(question, choices, answers)
+            Reply(text=None, reason=outside, final=True)
+            if outside
+            else _likeliest(question, choices, answers)
             for question, (choices, outside) in zip(questions, asked, strict=True)
         ]
 

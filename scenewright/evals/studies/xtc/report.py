@@ -57,7 +57,8 @@ SUMMARY = "summary.json"
 
 XTC_SCHEMAS: dict[str, pa.Schema] = {
     # One row a question, model and seed. ``u`` and ``v`` are null for what could not be scored,
-    # with ``reason``; ``note`` says why the drawn picture gives no answer, or where it was found.
+    # with ``reason``, and ``final`` where no other try could; ``note`` says why the drawn picture
+    # gives no answer, or where it was found.
     "facts": pa.schema(
         [
             *fields("text", "item model"),
@@ -66,6 +67,7 @@ XTC_SCHEMAS: dict[str, pa.Schema] = {
             *fields("truth", "matched"),
             *fields("real", "u v"),
             *fields("text", "drawn said note reason"),
+            *fields("truth", "final"),
         ]
     ),
     # One row an item, model and seed: the drawn picture (empty and ``reason`` if it failed), and
@@ -157,7 +159,9 @@ def fact_score(row: dict[str, Any]) -> FactScore:
     """Return a row of ``facts`` as a score."""
     return FactScore(
         scene=row["item"],
-        **{name: row[name] for name in FactScore.model_fields if name != "scene"},
+        # Tables that were written before it was known have no column ``final``.
+        final=bool(row.get("final")),
+        **{name: row[name] for name in FactScore.model_fields if name not in ("scene", "final")},
     )
 
 

@@ -73,6 +73,7 @@ from scenewright.evals.studies.xtc.report import (
     write_tables,
 )
 from scenewright.evals.studies.xtc.units import UnitRunner
+from scenewright.providers.sdk_clients import paying
 from scenewright.providers.usage import ExpectedUsage
 from scenewright.providers.versions import SERVED_FILE, FollowedVersions, following
 from scenewright.runs.folder import RunFolder
@@ -120,9 +121,10 @@ async def run_xtc(
         mark = {"benchmark": BENCHMARK, MARK: None if own is None else own.manifest()}
         if own is not None:
             await asyncio.to_thread(keep, own, place)
-        write_manifest(place, config, found, models, plan, mark=mark)
+        nonce = write_manifest(place, config, found, models, plan, mark=mark)
         stops = config.on_model_change == "stop"
         with (
+            paying(nonce),
             closing(Flusher()) as flusher,
             Journal(place / JOURNAL) as journal,
             following(place / SERVED_FILE, stops=stops) as served,
@@ -302,7 +304,10 @@ class _Runner(UnitWork):
         if unit is None:
             before = self._units.get(key)
             try:
-                unit = await make(None if before is None or before.state == "failed" else before)
+                with self._step(key):
+                    unit = await make(
+                        None if before is None or before.state == "failed" else before
+                    )
             except TimeoutError as error:
                 late = f"not done within {self._config.timeout:g} s"
                 unit = Unit(key, kind, "failed", str(error).strip() or late)
@@ -340,7 +345,7 @@ class _Runner(UnitWork):
         silent = {"v": None, "said": "", "reason": understood.reason}
         for question in work.questions_in(sheet):
             u, v = ours.get(question.id, failed), theirs.get(question.id, silent)
-            reasons = [r["reason"] for r, s in ((u, u["u"]), (v, v["v"])) if s is None]
+            lost = [side for side, score in ((u, u["u"]), (v, v["v"])) if score is None]
             rows.facts.append(
                 {
                     **mine,
@@ -352,7 +357,8 @@ class _Runner(UnitWork):
                     **{name: u[name] for name in ("u", "matched", "drawn", "note")},
                     "v": v["v"],
                     "said": v["said"],
-                    "reason": "; ".join(reasons),
+                    "reason": "; ".join(side["reason"] for side in lost),
+                    work.FINAL: bool(lost) and all(side.get(work.FINAL) for side in lost),
                 }
             )
         counts = ("nodes", "matched", "edges", "edges_matched")

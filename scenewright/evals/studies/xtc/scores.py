@@ -122,6 +122,8 @@ class XtcScores(BaseModel):
     """What of the prompts of its pictures was not read; None where that is not known."""
     reasons: dict[str, int] = Field(default_factory=dict)
     """Why sides are unscored → how often, the commonest first."""
+    retryable: int = Field(default=0, ge=0)
+    """Questions without a score of a side that another try could give one."""
 
 
 def quadrant_of(u: float, v: float, threshold: float = THRESHOLD) -> Quadrant:
@@ -199,7 +201,8 @@ def xtc_scores(
     read = [fact for fact in facts if fact.u is not None]
     matched = [fact for fact in read if is_matched(fact)]
     unmatched = [fact for fact in read if not is_matched(fact)]
-    reasons = Counter(fact.reason for fact in facts if fact.u is None or fact.v is None)
+    unscored = [fact for fact in facts if fact.u is None or fact.v is None]
+    reasons = Counter(fact.reason for fact in unscored)
 
     def by_kind(chosen: Sequence[FactScore]) -> dict[QuestionKind, Scores]:
         return {
@@ -226,6 +229,7 @@ def xtc_scores(
         unasked=unasked,
         prompts=prompts,
         reasons=dict(reasons.most_common()),
+        retryable=sum(not fact.final for fact in unscored),
     )
 
 

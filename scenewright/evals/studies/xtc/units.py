@@ -57,7 +57,6 @@ from scenewright.evals.studies.xtc.config import XtcModels
 from scenewright.evals.studies.xtc.lookup import Unknown, answer_of, outside_of, with_converses
 from scenewright.evals.studies.xtc.models import drawing_mark, understanding_mark
 from scenewright.evals.studies.xtc.questions import QUESTIONS_VERSION, questions_of
-from scenewright.providers.sdk_clients import identified
 from scenewright.providers.usage import Meter, metered
 from scenewright.tools.vision.extraction.views import detail_crop
 
@@ -176,6 +175,8 @@ SHEET, DRAWING, GENERATION = "sheet", "drawing", "generation"
 ANSWERS, UNDERSTANDING = "answers", "understanding"
 READ = ("prompt_tokens", "tokens_dropped", "facts_dropped")
 """How much of the prompt a drawing read, where that is known."""
+FINAL = "final"
+"""Whether a row without a score stays without one however often it is tried."""
 _VERSION = 1
 _GENERATION_VERSION = 3
 """Raised when the same graph would give other answers."""
@@ -239,7 +240,7 @@ class UnitRunner:
             views = await asyncio.to_thread(
                 lambda: views_of(item, to_rgb(self.images.get(reference)))
             )
-        with metered() as spent, identified(f"{key}:prompt"):
+        with metered() as spent:
             made, reason = XtcPrompt("", "", ()), ""
             try:
                 made = await prompt_of(item.scene, self.xtc_models.composer, views)
@@ -271,7 +272,7 @@ class UnitRunner:
         """
         found = await asyncio.to_thread(self.images.recall, key)
         if found is None:
-            with metered() as spent, identified(f"{key}:draw"):
+            with metered() as spent:
                 async with asyncio.timeout(self.timeout):
                     drawn = picture_of(await model.draw(scene, prompt, seed))
             # A task cancelled meanwhile still keeps what was paid for.
@@ -329,7 +330,7 @@ class UnitRunner:
         """
         scene = SceneGraph.model_validate_json(sheet.facts["scene"])
         questions, outside = questions_in(sheet), self._outside(sheet)
-        with metered() as spent, identified(f"{key}:read"):
+        with metered() as spent:
             async with asyncio.timeout(self.timeout):
                 picture = await asyncio.to_thread(self.images.get, image)
                 extraction = await self.extractions.of(picture, image)
@@ -382,7 +383,7 @@ class UnitRunner:
             "dropped": [f"{d.what}: {d.reason}" for d in extraction.dropped],
             "unread": list(map(str, extraction.unread)),
         }
-        state, reason = _state([row["reason"] for row in rows if row["u"] is None])
+        state, reason = _state(_lost(rows, "u"))
         return Unit(key, GENERATION, state, reason, facts=facts | _spent(spent))
 
     def answers_key(self, model: UnifiedModel, sheet: Unit) -> str:
@@ -402,8 +403,12 @@ class UnitRunner:
         replies: list[Reply | None] = [None] * len(questions)
         if before is not None:
             replies = list(replies_in(before))
-        open_ = [at for at, reply in enumerate(replies) if reply is None or reply.text is None]
-        with metered() as spent, identified(f"{key}:answer"):
+        open_ = [
+            at
+            for at, reply in enumerate(replies)
+            if reply is None or (reply.text is None and not reply.final)
+        ]
+        with metered() as spent:
             async with asyncio.timeout(self.timeout):
                 picture = await asyncio.to_thread(self.images.get, sheet.facts["reference"])
                 found = await model.answer(picture, [questions[at] for at in open_])
@@ -412,7 +417,7 @@ class UnitRunner:
         for at, reply in zip(open_, found, strict=True):
             replies[at] = reply
         given = [reply for reply in replies if reply is not None]
-        lost = [reply.reason or "no answer" for reply in given if reply.text is None]
+        lost = [one.reason or "no answer" for one in given if one.text is None and not one.final]
         state, reason = _state(lost)
         facts = {"replies": [reply.model_dump(mode="json") for reply in given]}
         return Unit(key, ANSWERS, state, reason, facts=facts | _spent(spent))
@@ -429,7 +434,7 @@ class UnitRunner:
         """Return the grades of a model's answers."""
         questions, replies = questions_in(sheet), replies_in(answers)
         texts = [(at, reply.text) for at, reply in enumerate(replies) if reply.text is not None]
-        with metered() as spent, identified(f"{key}:grade"):
+        with metered() as spent:
             grades = await graded(
                 self.xtc_models.grader, [(questions[at], text) for at, text in texts]
             )
@@ -443,9 +448,10 @@ class UnitRunner:
                     "v": share_of(grade),
                     "said": reply.text or "",
                     "reason": grade.reason if grade.score is None else "",
+                    FINAL: reply.final,
                 }
             )
-        state, reason = _state([row["reason"] for row in rows if row["v"] is None])
+        state, reason = _state(_lost(rows, "v"))
         return Unit(key, UNDERSTANDING, state, reason, facts={"rows": rows} | _spent(spent))
 
 
@@ -461,7 +467,12 @@ def _read_of(scene: SceneGraph, prompt: str, count: PromptCount | None) -> dict[
 def _unscored_row(question: str, reason: str) -> dict[str, Any]:
     """Return a question that no graph of a picture could answer."""
     row = {"question": question, "u": None, "drawn": "", "matched": False, "note": ""}
-    return {**row, "reason": reason}
+    return {**row, "reason": reason, FINAL: True}
+
+
+def _lost(rows: Sequence[Mapping[str, Any]], side: str) -> list[str]:
+    """Return why ``side`` is missing in rows that another try could score."""
+    return [row["reason"] for row in rows if row[side] is None and not row.get(FINAL)]
 
 
 def _place(one: Detection) -> list[Any]:

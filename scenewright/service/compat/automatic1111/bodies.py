@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenewright.core.validation import is_given
 from scenewright.runs.folder import write_json
 from scenewright.service.api.common import Extension
 from scenewright.service.compat.runnable import check_runnable
@@ -87,15 +88,15 @@ class TextToImage(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_nulls(cls, given: Any) -> Any:
-        """Take null for a field that is not there, as AUTOMATIC1111 does."""
+    def _drop_not_given(cls, given: Any) -> Any:
+        """Take null and "" for a field that is not there, also of fields without effect."""
         if not isinstance(given, dict):
             return given
         # Some languages write an empty object as a list.
         return {
             name: value
             for name, value in given.items()
-            if value is not None and not (name in _OBJECTS and value == [])
+            if is_given(value) and not (name in _OBJECTS and value == [])
         }
 
     @model_validator(mode="after")
@@ -278,7 +279,7 @@ def choose(service: Service, identity: Identity, given: dict[str, Any]) -> None:
     Raises ``Unprocessable`` for a profile that may not be asked for, or that cannot run here.
     """
     named = given.get(CHECKPOINT)
-    if named is None:
+    if not is_given(named):
         return
     profile = known_profile(service, named)
     problem = check_runnable(service, profile)

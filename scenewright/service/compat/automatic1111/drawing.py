@@ -18,6 +18,7 @@ from pathlib import Path
 from scenewright.config.profiles import Profile
 from scenewright.core.images import ImageError, ImageStore
 from scenewright.core.ports.backend import BackendFeatures
+from scenewright.core.validation import is_given
 from scenewright.core.version import VERSION
 from scenewright.graphs.eventlog import LogError, read_events
 from scenewright.graphs.events import Generated
@@ -243,14 +244,17 @@ def _infotext(
 def _request(service: Service, identity: Identity, body: TextToImage) -> RefinementRequest:
     own = body.scenewright
     named = own.profile or body.override_settings.get(CHECKPOINT)
-    if named is not None:
+    if is_given(named):
         profile = known_profile(service, named)
     else:
         profile = chosen_profile(service, identity)
     problem = check_runnable(service, profile)
     if problem is not None:
         raise Unprocessable(problem)
+    if not body.prompt.strip():
+        raise Unprocessable("the text of the prompt is empty: say what is to be seen")
     return own.request(
+        service,
         plain_words(body.prompt),
         steps=body.steps,
         guidance=body.cfg_scale,

@@ -89,7 +89,7 @@ async def ask(
             "response_format", "a stream sends its pictures itself: leave response_format out"
         )
     model = await asyncio.to_thread(_model, service, body)
-    request = await asyncio.to_thread(_request, body, model)
+    request = await asyncio.to_thread(_request, service, body, model)
     size = body.wanted
     if uploaded is not None:
         # What is not asked for otherwise comes back as it was sent.
@@ -148,14 +148,14 @@ def _model(service: Service, body: GenerationBody) -> ModelNote:
     return ModelNote(asked=body.model, profile=chosen, known=named is not None)
 
 
-def _request(body: GenerationBody, model: ModelNote) -> RefinementRequest:
+def _request(service: Service, body: GenerationBody, model: ModelNote) -> RefinementRequest:
     own = body.scenewright
     if not own.has_scene and len(body.prompt) > MAX_TEXT:
         raise WrongParameter(
             "prompt", f"the prompt has over {MAX_TEXT} characters: describe one picture"
         )
     try:
-        return own.request(body.prompt, profile=model.profile)
+        return own.request(service, body.prompt, profile=model.profile)
     except Unprocessable as error:
         param = "scenewright" if own.has_scene else "prompt"
         raise WrongParameter(param, error.detail, "invalid_scene") from error

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
+from scenewright.core.validation import RequestModel
 from scenewright.service.api.common import Extension
 from scenewright.service.core.outcomes import Outcome, SizeWords
 from scenewright.service.core.pictures import FileFormat
@@ -49,7 +50,7 @@ class OpenAIExtension(Extension):
     """Whether the runs of a stream are cancelled when its client leaves."""
 
 
-class GenerationBody(BaseModel):
+class GenerationBody(RequestModel):
     """A request for pictures. What has no meaning here is taken and has no effect."""
 
     model_config = ConfigDict(extra="forbid")

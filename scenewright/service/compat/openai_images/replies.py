@@ -88,11 +88,13 @@ async def sent_file(
 ) -> tuple[str, SizeNote]:
     """Return the file of a run's picture as it is sent, in base64, and how its size came about."""
     path = await service.artifacts.image(run, image)
+    # All pictures of a request go on from one.
+    kept = await service.kept_of(asked.runs[0])
 
     def made() -> tuple[str, SizeNote]:
         body = asked.body
         data, size, own = picture_file(
-            path, body.file_format, compression=body.compression, size=asked.size
+            path, body.file_format, compression=body.compression, size=asked.size, kept=kept
         )
         note = SizeNote(sent=_words(size), drawn=_words(own), scaled=size != own)
         return base64.b64encode(data).decode(), note

@@ -131,8 +131,9 @@ async def file(
     except ValueError as error:
         raise Unprocessable(f"size: {error}") from error
     path = await service.image(identity, run_id, image)
+    kept = await service.kept_of(await service.run(identity, run_id))
     data, *_ = await asyncio.to_thread(
-        picture_file, path, form, compression=compression, size=wanted
+        picture_file, path, form, compression=compression, size=wanted, kept=kept
     )
     headers = {"Cache-Control": "private, max-age=31536000, immutable"}
     return Response(data, media_type=f"image/{form}", headers=headers)

@@ -30,8 +30,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from scenewright.core.sqlite_file import BUSY_SECONDS
 from scenewright.graphs.errors import RunError, RunInterrupted
-from scenewright.providers.answer_store import BUSY_SECONDS, AnswerStore, StoreError
+from scenewright.providers.answer_store import AnswerStore, StoreError
 from scenewright.runs.folder import (
     ANSWERS,
     CHECKPOINTS,

@@ -223,13 +223,16 @@ class Panel {
 }
 
 function asked(scene, fact) {
+  if (fact.kind === "text" || fact.kind === "wish") return true;
+  // How many there are to be is another fact once objects come or go.
+  if (fact.kind === "count") return false;
   const object = scene.objects.find((one) => one.id === fact.subject);
   if (fact.kind === "relation") {
     return scene.relations.some((one) => one.source === fact.subject
       && one.predicate === fact.predicate && one.target === fact.target);
   }
   if (!object) return false;
-  return fact.kind === "object" || object.attributes?.[fact.key] === fact.value;
+  return ["object", "realism"].includes(fact.kind) || object.attributes?.[fact.key] === fact.value;
 }
 
 export async function openPanel(place, run, base, told) {

@@ -9,6 +9,7 @@ const form = $("start");
 const text = $("text");
 const key = form.elements.key.value;
 let detached = false;
+let intent = null;
 let waiting = null;
 let asking = null;
 let sent = { body: "", times: 0 };
@@ -26,6 +27,7 @@ function parsed(value) {
 // What the browser's Back brings back: the entry's own state is this page's draft.
 const draft = history.state?.draft ?? null;
 const first = draft?.scene ?? parsed($("editor").dataset.scene) ?? { objects: [], relations: [] };
+intent = first.intent ?? null;
 const editor = createGraphEditor($("editor"), first, {
   onChange: changedByHand,
   empty: "Nothing here yet. Write a sentence above, or name an object to begin.",
@@ -56,6 +58,18 @@ async function asked(url, body, signal) {
   return found;
 }
 
+/** The graph as it was changed by hand, with what the sentence says of the whole picture. */
+function byHand() {
+  const scene = editor.scene;
+  if (!intent) return scene;
+  const ids = new Set(scene.objects.map((item) => item.id));
+  const exclusions = (intent.exclusions ?? []).filter((one) => !one.of || ids.has(one.of));
+  const counts = (intent.counts ?? [])
+    .map((one) => ({ ...one, objects: one.objects.filter((id) => ids.has(id)) }))
+    .filter((one) => one.objects.length);
+  return { ...scene, intent: { ...intent, exclusions, counts } };
+}
+
 /** Have the service read ``input``; none where a newer reading has begun. */
 async function read(input) {
   asking?.abort();
@@ -68,7 +82,6 @@ async function read(input) {
   }
 }
 
-const NOT_ENGLISH = "not English";
 const MOST_QUOTED = 6;
 
 /** Passages as they are quoted, by the reason for which they were not read. */
@@ -116,28 +129,57 @@ function warn(words, refusal = false) {
   settle();
 }
 
-/** The button is off while the run is asked for, and for a sentence of which nothing is drawn. */
+/** The button is off while the run is asked for, and where nothing can be drawn. */
 function settle() {
   $("draw").disabled = leaving || refused;
 }
 
-/** Say before anything is drawn what no scene can hold. */
+/** Say before anything is drawn what is in another language. */
 function refuse(passages) {
   underline(passages);
   $("read").textContent = "Nothing is drawn of this sentence as it stands.";
-  warn(byReason(passages).map(([reason, said]) => (reason === NOT_ENGLISH
-    ? `${said} is not English: write the sentence in English.`
-    : `${said} says what is not there, and a picture shows what is: leave it out, or say what is there instead.`)).join(" "), true);
+  warn(byReason(passages).map(([reason, said]) => `${said} is ${reason}: write the sentence in English.`).join(" "), true);
+}
+
+/** Offer what a sentence could mean: a choice takes its place. */
+function askBack(doubts) {
+  $("doubts").replaceChildren(...doubts.map(({ text: passage, question, choices }) => {
+    const asked = document.createElement("p");
+    asked.className = "small";
+    asked.textContent = `“${passage}”: ${question}`;
+    const part = document.createElement("div");
+    part.className = "doubt";
+    part.append(asked, ...choices.map(({ label, sentence }) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "example";
+      button.textContent = label;
+      button.addEventListener("click", () => take(sentence));
+      return button;
+    }));
+    return part;
+  }));
+  $("doubts").hidden = !doubts.length;
+}
+
+function take(sentence) {
+  text.value = sentence;
+  attach(false);
+  clearTimeout(waiting);
+  readSentence();
+  text.focus();
 }
 
 function show(found) {
   const facts = found?.facts ?? [];
   const passages = found?.unread ?? [];
-  // The first warning names the passages by their places, which are underlined here.
-  const warnings = (found?.warnings ?? []).slice(passages.length ? 1 : 0);
-  const left = byReason(passages).map(([reason, said]) => `Not part of the scene, ${reason}: ${said}.`);
-  warn([...left, ...warnings.map(sentenceCase)].join(" "));
+  const doubts = found?.doubts ?? [];
+  // The first warnings are of the passages, which are underlined here, and of the doubts.
+  const warnings = (found?.warnings ?? []).slice((passages.length ? 1 : 0) + doubts.length);
+  const left = byReason(passages).map(([reason, said]) => `Not checked, ${reason}: ${said}.`);
+  warn([...left, ...warnings.map(sentenceCase)].join(" "), found?.drawable === false);
   underline(passages);
+  askBack(doubts);
   $("facts").replaceChildren(...facts.map((fact) => {
     const line = document.createElement("li");
     line.textContent = fact.statement;
@@ -151,7 +193,7 @@ function show(found) {
 }
 
 function remember() {
-  history.replaceState({ draft: { scene: editor.scene, text: text.value, detached } }, "");
+  history.replaceState({ draft: { scene: byHand(), text: text.value, detached } }, "");
 }
 
 function attach(value) {
@@ -159,7 +201,7 @@ function attach(value) {
   const link = $("link");
   link.classList.toggle("detached", detached);
   link.textContent = detached
-    ? "Changed by hand: this graph is drawn, whatever the sentence says."
+    ? "Changed by hand: this graph is drawn, with the style, light and time that the sentence says."
     : "Follows the sentence.";
   $("reread").hidden = !detached || !text.value.trim();
   form.classList.toggle("by-hand", detached);
@@ -169,6 +211,7 @@ async function readSentence() {
   const now = text.value;
   if (!now.trim()) {
     asking?.abort();
+    intent = null;
     editor.load({ objects: [], relations: [] });
     $("read").textContent = "The things, their attributes and how they stand to each other are recognised as you write.";
     show(null);
@@ -179,11 +222,14 @@ async function readSentence() {
     const found = await read({ text: now });
     if (found === null || detached) return;
     editor.load(found.scene);
+    intent = found.scene.intent;
     const { objects, relations } = found.scene;
-    $("read").textContent = `Recognised: ${counted(objects.length, "object")}, ${counted(relations.length, "relation")}; ${counted(found.facts.length, "fact")} will be checked (a ${found.level} scene).`;
+    const awaited = found.awaits ? ` ${found.awaits} reads the sentence anew as the run begins.` : "";
+    $("read").textContent = !objects.length ? `${found.awaits} reads the sentence as the run begins.` : `Recognised: ${counted(objects.length, "object")}, ${counted(relations.length, "relation")}; ${counted(found.facts.length, "fact")} will be checked (a ${found.level} scene).${awaited}`;
     show(found);
   } catch (error) {
     if (error.status === 422) {
+      intent = null;
       editor.load({ objects: [], relations: [] });
       show(null);
     }
@@ -191,7 +237,8 @@ async function readSentence() {
     if (passages.length) {
       refuse(passages);
     } else {
-      warn("");
+      // A sentence that names nothing cannot be drawn; a service that is away may be back.
+      warn("", error.status === 422);
       underline([]);
       $("read").textContent = sentenceCase(error.message);
     }
@@ -213,11 +260,12 @@ async function changedByHand(scene) {
   if (!scene.objects.length) {
     asking?.abort();
     show(null);
+    warn("", true);
     $("read").textContent = "The graph is empty: add an object, or read the sentence again.";
     return;
   }
   try {
-    const found = await read({ scene });
+    const found = await read({ scene: byHand() });
     if (found === null) return;
     show(found);
     $("read").textContent = `The graph below is drawn: ${counted(found.facts.length, "fact")} will be checked (a ${found.level} scene).`;
@@ -238,6 +286,7 @@ text.addEventListener("input", () => {
   // What was underlined has moved; the next reading underlines it anew.
   $("underlay").hidden = true;
   if (detached) {
+    if (!text.value.trim()) intent = null;
     $("reread").hidden = !text.value.trim();
     remember();
     return;
@@ -253,15 +302,11 @@ $("reread").addEventListener("click", () => {
   readSentence();
   text.focus();
 });
-for (const link of document.querySelectorAll(".example")) {
+for (const link of document.querySelectorAll(".examples .example")) {
   link.addEventListener("click", (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    text.value = link.textContent;
-    attach(false);
-    clearTimeout(waiting);
-    readSentence();
-    text.focus();
+    take(link.textContent);
   });
 }
 $("json").addEventListener("change", () => {
@@ -308,7 +353,7 @@ function request() {
   if ($("images").value) body.budget.images = Number($("images").value);
   // The sentence goes as it was written: the service reads it as it did here.
   if (!detached) body.text = text.value;
-  else body.scene = editor.scene;
+  else body.scene = byHand();
   return body;
 }
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from scenewright.agents.judges.decisions.judge import DecisionJudge
+from scenewright.agents.judges.decisions.judge import DecisionJudge, SystemOneDecisions
 from scenewright.agents.judges.decisions.local import LocalDecisionJudge
 from scenewright.agents.judges.models import caps_of
 from scenewright.cli.doctor import check
@@ -25,6 +25,7 @@ from scenewright.config.accounts import (
 from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings, find_profile, load_settings
 from scenewright.core.ports.judge import JudgeError
+from scenewright.providers.clients.systemone import SystemOneClient
 from scenewright.providers.hub.needs import needs_of_spec
 from scenewright.providers.usage import PriceTable, Usage
 from scenewright.runs.coverage import _of_judge
@@ -77,9 +78,11 @@ def test_a_server_that_serves_both_is_one_account() -> None:
     judge = judge_of("decision:box/m", Settings(accounts={"box": both}))
     assert isinstance(judge, DecisionJudge)
     assert judge.caps.max_side == 512
-    assert judge._wire._url == "http://127.0.0.1:1/v1/systemone"  # type: ignore[attr-defined]
-    assert judge._wire._host.encoding == "base64"  # type: ignore[attr-defined]
-    assert judge._wire._host.pictures == "images"  # type: ignore[attr-defined]
+    client, form = judge._client, judge._form
+    assert isinstance(client, SystemOneClient)
+    assert client._url == "http://127.0.0.1:1/v1/systemone"
+    assert isinstance(form, SystemOneDecisions)
+    assert (form.host.encoding, form.host.pictures) == ("base64", "images")
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,24 @@ import base64
 import json
 from typing import Any
 
+import httpx2
 import pytest
 
 from scenewright.agents.judges.decisions.asking import Question
-from scenewright.agents.judges.decisions.models import caps_of, host_names, host_of
-from scenewright.agents.judges.decisions.reading import MISSING, REFUSED, DecisionReading, WireReply
-from scenewright.agents.judges.decisions.systemone import HostError, SystemOneWire, said_in
+from scenewright.agents.judges.decisions.judge import SystemOneDecisions, decision_judge
+from scenewright.agents.judges.decisions.models import caps_of, host_of
+from scenewright.agents.judges.decisions.reading import MISSING, REFUSED, DecisionReading
 from scenewright.agents.judges.pictures import PreparedImage
-from scenewright.agents.judges.reading import MalformedReply
 from scenewright.config.accounts import DECISION_HOSTS
 from scenewright.core.ports.judge import JudgeError
+from scenewright.providers.caller import Caller
+from scenewright.providers.clients.base import MalformedReply, RawReply
+from scenewright.providers.clients.errors import StatusError, status_error
+from scenewright.providers.clients.systemone import SystemOneClient
+from scenewright.providers.model_facts import rows_of
 from scenewright.providers.retry import PermanentError, RateLimited, Transient
 
-HOSTS = host_names()
+HOSTS = tuple(rows_of("scenewright.agents.judges.decisions", "hosts.toml"))
 PICTURE = PreparedImage(b"a file", "image/jpeg", 64, 48)
 DATA = base64.b64encode(b"a file").decode()
 URL = f"data:image/jpeg;base64,{DATA}"
@@ -87,15 +92,18 @@ ADDRESSES = {
 }
 
 
-def wire(host: str, model: str = "m", **settings: Any) -> SystemOneWire:
+def wire(host: str, model: str = "m", **settings: Any) -> SystemOneDecisions:
+    return SystemOneDecisions(model, host_of(host, settings))
+
+
+def client(host: str) -> SystemOneClient:
     base = "http://here" if host == "systemone" else None
-    made = host_of(host, settings)
-    return SystemOneWire(
-        model, caps_of(host, model), made, provider=host, api_key="secret-key", base_url=base
-    )
+    judge = decision_judge(host, "m", Caller("test"), api_key="secret-key", base_url=base)
+    assert isinstance(judge._client, SystemOneClient)
+    return judge._client
 
 
-def reply(host: str, answers: Any = None, **more: Any) -> WireReply:
+def reply(host: str, answers: Any = None, **more: Any) -> RawReply:
     body: dict[str, Any] = {
         "model": "m-1.2",
         "answers": ANSWERS if answers is None else answers,
@@ -105,7 +113,7 @@ def reply(host: str, answers: Any = None, **more: Any) -> WireReply:
     header = "cf-ray" if host == "cloudflare" else host_of(host).request_id
     if host == "cloudflare":
         body = {"result": body, "success": True, "errors": [], "messages": []}
-    return WireReply(json.dumps(body), {header: "r-7"})
+    return RawReply(json.dumps(body), {header: "r-7"})
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +141,7 @@ def test_the_request_is_the_host_s(host: str) -> None:
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_the_address_is_the_host_s(host: str) -> None:
-    assert wire(host)._url == ADDRESSES[host]
+    assert client(host)._url == ADDRESSES[host]
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -157,7 +165,7 @@ def test_a_model_s_name_is_quoted_in_the_address() -> None:
 def test_an_address_that_lacks_something_says_what(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLOUDFLARE_ACCOUNT_ID")
     with pytest.raises(JudgeError, match="no account for Cloudflare: set CLOUDFLARE_ACCOUNT_ID"):
-        wire("cloudflare")
+        client("cloudflare")
 
 
 @pytest.mark.parametrize(
@@ -239,10 +247,10 @@ def test_what_is_no_answer_has_a_reason(answer: Any, reason: str) -> None:
 def test_names_given_twice_are_no_answer() -> None:
     body = json.dumps({"answers": ANSWERS})
     twice = body.replace('"f1":', '"f1": {"type": "noul", "noul": 0.1}, "f1":')
-    answers = wire("vllm").read(WireReply(twice), QUESTIONS).answers
+    answers = wire("vllm").read(RawReply(twice), QUESTIONS).answers
     assert answers[0].reason == "was answered 2 times"
     options = body.replace('"on": 0.75', '"on": 0.75, "on": 0.2')
-    answers = wire("vllm").read(WireReply(options), QUESTIONS).answers
+    answers = wire("vllm").read(RawReply(options), QUESTIONS).answers
     assert "two probabilities to 'on'" in answers[1].reason
 
 
@@ -266,7 +274,7 @@ def test_a_model_that_does_not_answer_in_the_asked_form_is_no_judge() -> None:
 @pytest.mark.parametrize("host", ["vllm", "cloudflare"])
 def test_what_is_no_reply_is_malformed(host: str, text: str) -> None:
     with pytest.raises(MalformedReply):
-        wire(host).read(WireReply(text), QUESTIONS)
+        wire(host).read(RawReply(text), QUESTIONS)
 
 
 LONG = "x" * 400
@@ -295,11 +303,13 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("status", "body", "kind", "begins", "holds"), ERRORS)
-def test_an_error_names_the_server_and_what_itsaid_in(
+def test_an_error_names_the_server_and_what_it_said(
     status: int, body: Any, kind: type[Any], begins: str, holds: str
 ) -> None:
-    message, codes = said_in(body if isinstance(body, str) else json.dumps(body))
-    decision = wire("vllm").classify(HostError(status, message, codes, {"retry-after": "3"}))
+    text = body if isinstance(body, str) else json.dumps(body)
+    error = status_error(httpx2.Response(400, text=text))
+    message, codes = error.message, error.codes
+    decision = client("vllm").classify(StatusError(status, message, {"retry-after": "3"}, codes))
     assert isinstance(decision, kind)
     place = "vLLM at http://127.0.0.1:8000/v1/systemone"
     assert decision.reason.startswith(f"{begins}: {place}: ")
@@ -311,17 +321,17 @@ def test_an_error_names_the_server_and_what_itsaid_in(
 def test_a_used_up_allocation_is_not_tried_again() -> None:
     used = {"success": False, "errors": [{"code": 3036, "message": "daily allocation used"}]}
     busy = {"success": False, "errors": [{"code": 3040, "message": "out of capacity"}]}
-    judge = wire("cloudflare")
+    form, asked = wire("cloudflare"), client("cloudflare")
     for body, kind in ((used, PermanentError), (busy, Transient)):
-        with pytest.raises(HostError) as error:
-            judge.read(WireReply(json.dumps(body)), QUESTIONS)
-        decision = judge.classify(error.value)
+        with pytest.raises(StatusError) as error:
+            form.read(RawReply(json.dumps(body)), QUESTIONS)
+        decision = asked.classify(error.value)
         assert isinstance(decision, kind)
         assert "Cloudflare at https://api.cloudflare.com/" in decision.reason
-    limited = HostError(429, "daily allocation used", (3036,), {})
-    assert isinstance(judge.classify(limited), PermanentError)
+    limited = StatusError(429, "daily allocation used", codes=(3036,))
+    assert isinstance(asked.classify(limited), PermanentError)
 
 
 def test_no_reason_tells_the_key() -> None:
-    decision = wire("openrouter").classify(HostError(401, "wrong key secret-key", (), {}))
+    decision = client("openrouter").classify(StatusError(401, "wrong key secret-key"))
     assert "secret-key" not in decision.reason

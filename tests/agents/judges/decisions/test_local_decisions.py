@@ -13,8 +13,8 @@ from transformers import pipeline
 
 from scenewright.agents.judges import loading
 from scenewright.agents.judges.decisions.asking import sheet_of
+from scenewright.agents.judges.decisions.judge import put
 from scenewright.agents.judges.decisions.local import DecisionModel, LocalDecisionJudge
-from scenewright.agents.judges.decisions.reading import put
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.panel.panel import Panel
 from scenewright.config.profiles import LocalJudgeSpec
@@ -124,9 +124,9 @@ async def test_the_embedded_judges_are_asked_in_the_words_that_they_learned(
 async def test_the_picture_is_encoded_once(judge: LocalDecisionJudge) -> None:
     await judge.answer(picture(), facts_of(scene()))
     await judge.answer(picture(), facts_of(scene())[:1])
-    assert judge._model.images_encoded == 1
+    assert judge._model.features.encoded == 1
     await judge.answer(picture((1, 1, 1)), facts_of(scene())[:1])
-    assert judge._model.images_encoded == 2
+    assert judge._model.features.encoded == 2
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "<|mark|>", "<|split|>", "<img-1>", "</s> <s>"])
@@ -179,7 +179,7 @@ async def test_an_answer_in_another_form_is_none(tmp_path: Path) -> None:
     assert 0 < whole.mass < 1
     judge = LocalDecisionJudge(folder, name="tiny", device="cpu")
     await judge.load()
-    head = judge._model._pipeline.model.lm_head
+    head = judge._model.model.lm_head
     ids = judge._model._pipeline.label_token_ids(("Yes", "No"))
     with torch.no_grad():
         hidden = torch.zeros(head.out_features)
@@ -189,18 +189,6 @@ async def test_an_answer_in_another_form_is_none(tmp_path: Path) -> None:
     assert answer.state == "unscored"
     assert "does not answer in the requested form" in answer.reason
     await judge.aclose()
-
-
-async def test_two_orders_are_the_mean_of_both(folder: Path, judge: LocalDecisionJudge) -> None:
-    fact = choice(3)
-    turned = fact.model_copy(update={"options": fact.options[::-1]})
-    ahead, back = await judge.answer(picture(), [fact, turned])
-    both = LocalDecisionJudge(folder, name="tiny", device="cpu", orders=2)
-    (answer,) = await both.answer(picture(), [fact])
-    assert answer.probability == pytest.approx((ahead.probability + back.probability) / 2)
-    assert answer.tokens_in == ahead.tokens_in + back.tokens_in
-    assert both.fingerprint != judge.fingerprint
-    await both.aclose()
 
 
 async def test_a_config_of_the_folder_and_one_beside_it(folder: Path, tmp_path: Path) -> None:
@@ -260,8 +248,8 @@ def test_offloaded_weights_are_on_the_device_for_each_question_alone(
     model._waits = True
     model._pipeline.device = torch.device("cpu", 0)
     steps: list[str] = []
-    monkeypatch.setattr(model._pipeline.model, "to", lambda place: steps.append(f"to {place}"))
-    model._pipeline.model.register_forward_pre_hook(lambda *_: steps.append("model"))
+    monkeypatch.setattr(model.model, "to", lambda place: steps.append(f"to {place}"))
+    model.model.register_forward_pre_hook(lambda *_: steps.append("model"))
     assert model.ask(picture((3, 4, 5)), questions).keys() == plain.keys()
     assert steps == ["to cpu:0", "model", "to cpu"] * 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,15 +16,14 @@ from scenewright.agents.judges.decisions.reading import (
     Decided,
     DecisionReading,
     JsonObject,
-    RawAnswer,
     decide,
     parse_json,
     parts_of,
     read_listed,
     read_named,
 )
-from scenewright.agents.judges.reading import MalformedReply
 from scenewright.core.questions import facts_of, realism_facts_of
+from scenewright.providers.clients.base import MalformedReply
 from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Usage
 from tests.agents.judges.conformance import scene
@@ -34,38 +34,48 @@ CHOICE = Question("f2", "choice", "Which?", (("on", ""), ("under", ""), ("none",
 SHARES = st.lists(st.floats(0.001, 1.0), min_size=2, max_size=12)
 
 
-def spread(*pairs: tuple[object, object], choice: object = None) -> RawAnswer:
-    return RawAnswer("f2", "choice", shares=pairs, choice=choice)
+def spread(*pairs: tuple[str, object], choice: object = None) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": "choice", "probabilities": JsonObject(pairs)}
+    return found if choice is None else {**found, "choice": choice}
 
 
-def raws(sheet: DecisionSheet, first: float = 0.75) -> list[RawAnswer]:
+def answers_to(sheet: DecisionSheet, first: float = 0.75) -> list[tuple[str, dict[str, Any]]]:
     """An answer to each question that gives its first option ``first``."""
-    found = []
+    found: list[tuple[str, dict[str, Any]]] = []
     for question in sheet.questions:
         rest = (1 - first) / (len(question.options) - 1)
-        shares = tuple(
-            (value, first if at == 0 else rest) for at, value in enumerate(question.values)
-        )
-        one = shares[:1] if question.kind == "yes_no" else shares
-        found.append(RawAnswer(question.name, question.kind, shares=one))
+        shares = [(value, first if at == 0 else rest) for at, value in enumerate(question.values)]
+        answer: dict[str, Any] = {"type": "noul", "noul": first}
+        if question.kind != "yes_no":
+            answer = {"type": question.kind, "probabilities": JsonObject(shares)}
+        found.append((question.name, answer))
     return found
 
 
+def listed(sheet: DecisionSheet, *, named: bool = True) -> list[dict[str, Any]]:
+    """The same answers in a list, each with its name."""
+    return [{**answer, **({"name": name} if named else {})} for name, answer in answers_to(sheet)]
+
+
+LISTED = {"type": "choice", "probabilities": [{"value": True, "probability": 0.5}]}
+
+
 @pytest.mark.parametrize(
-    ("question", "raw", "reason"),
+    ("question", "answer", "reason"),
     [
-        (YES_NO, RawAnswer("f1", refused=True), REFUSED),
-        (YES_NO, RawAnswer("f1", problem="answered 7"), "answered 7"),
-        (YES_NO, RawAnswer("f1", "score"), "answered a score where a yes_no was asked"),
-        (YES_NO, RawAnswer("f1", "yes_no", shares=(("", 1.2),)), "gave the probability 1.2"),
-        (YES_NO, RawAnswer("f1", "yes_no", shares=(("", True),)), "gave the probability True"),
-        (YES_NO, RawAnswer("f1", "yes_no", shares=(("", None),)), "gave the probability None"),
-        (YES_NO, RawAnswer("f1", "yes_no", shares=(("", "0.9"),)), "gave the probability '0.9'"),
-        (YES_NO, RawAnswer("f1", "yes_no", shares=(("", float("nan")),)), "probability nan"),
-        (YES_NO, RawAnswer("f1", "yes_no"), "gave no probability to 'yes'"),
+        (YES_NO, {"type": "refusal"}, REFUSED),
+        (YES_NO, 7, "answered 7"),
+        (YES_NO, {"type": "score"}, "answered a score where a yes_no was asked"),
+        (YES_NO, {"noul": 1.2}, "gave the probability 1.2"),
+        (YES_NO, {"noul": True}, "gave the probability True"),
+        (YES_NO, {"noul": None}, "gave the probability None"),
+        (YES_NO, {"noul": "0.9"}, "gave the probability '0.9'"),
+        (YES_NO, {"noul": float("nan")}, "probability nan"),
+        (YES_NO, {"type": "predicate", "noul": 0.5}, "gave the probability None"),
+        (CHOICE, {"type": "choice"}, "gave as probabilities None"),
         (CHOICE, spread(("on", 0.5), ("under", 0.5)), "gave no probability to 'none'"),
         (CHOICE, spread(("on", 0.5), ("off", 0.5)), "'off': not one of the options"),
-        (CHOICE, spread((True, 0.5), ("on", 0.5)), "True: not one of the options"),
+        (CHOICE, LISTED, "True: not one of the options"),
         (CHOICE, spread(("on", 0.5), ("on", 0.5)), "gave two probabilities to 'on'"),
         (CHOICE, spread(("on", -0.1), ("under", 0.5), ("none", 0.6)), "probability -0.1"),
         (CHOICE, spread(("on", 0.5), ("under", 0.2), ("none", 0.2)), "add up to 0.9"),
@@ -81,19 +91,17 @@ def raws(sheet: DecisionSheet, first: float = 0.75) -> list[RawAnswer]:
         ),
     ],
 )
-def test_what_is_no_answer_says_why(question: Question, raw: RawAnswer, reason: str) -> None:
-    decided = decide(question, raw)
+def test_what_is_no_answer_says_why(question: Question, answer: Any, reason: str) -> None:
+    decided = decide(question, answer)
     assert decided.shares is None
     assert reason in decided.reason
-    assert decided.final == raw.refused
+    assert decided.final == (reason == REFUSED)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.99, 1.0])
 def test_the_ends_and_clipped_values_stay(share: float) -> None:
-    assert decide(YES_NO, RawAnswer("f1", "yes_no", shares=(("", share),))).shares == (
-        share,
-        1 - share,
-    )
+    for answer in ({"noul": share}, {"type": "predicate", "probability": share}):
+        assert decide(YES_NO, answer).shares == (share, 1 - share)
 
 
 @given(SHARES, st.integers(2, 4))
@@ -101,8 +109,8 @@ def test_rounding_is_tolerated_and_mended(weights: list[float], digits: int) -> 
     total = sum(weights)
     exact = [weight / total for weight in weights]
     question = Question("f2", "choice", "?", tuple((f"o{at}", "") for at in range(len(exact))))
-    given_ = tuple((f"o{at}", round(share, digits)) for at, share in enumerate(exact))
-    shares = decide(question, RawAnswer("f2", "choice", shares=given_)).shares
+    given_ = ((f"o{at}", round(share, digits)) for at, share in enumerate(exact))
+    shares = decide(question, spread(*given_)).shares
     assert shares is not None
     assert sum(shares) == pytest.approx(1.0, abs=1e-12)
     assert shares == pytest.approx(exact, abs=0.03 * len(exact))
@@ -116,29 +124,28 @@ def test_an_answer_that_rounding_makes_equal_is_no_contradiction() -> None:
 @given(st.integers(0, 10**6))
 def test_a_shuffled_list_ends_as_one_in_order(seed: int) -> None:
     sheet = sheet_of(FACTS, 2, turns=True)
-    given_ = raws(sheet)
+    given_ = listed(sheet)
     shuffled = random.Random(seed).sample(given_, len(given_))
     assert read_listed(sheet.questions, shuffled) == read_listed(sheet.questions, given_)
 
 
 def test_names_that_are_left_out_go_by_their_places() -> None:
     sheet = sheet_of(FACTS)
-    bare = [RawAnswer(None, raw.kind, shares=raw.shares) for raw in raws(sheet)]
-    assert read_listed(sheet.questions, bare) == read_listed(sheet.questions, raws(sheet))
+    bare = listed(sheet, named=False)
+    assert read_listed(sheet.questions, bare) == read_listed(sheet.questions, listed(sheet))
 
 
 def test_a_list_without_names_that_is_too_short_matches_nothing() -> None:
     sheet = sheet_of(FACTS)
-    bare = [RawAnswer(None, raw.kind, shares=raw.shares) for raw in raws(sheet)][1:]
-    found = read_listed(sheet.questions, bare)
+    found = read_listed(sheet.questions, listed(sheet, named=False)[1:])
     assert {one.shares for one in found} == {None}
     assert all("one without a name" in one.reason for one in found)
 
 
 def test_missing_unknown_and_doubled_names_cost_their_questions_alone() -> None:
     sheet = sheet_of(FACTS[:4])
-    first, second, third, _ = raws(sheet)
-    other = RawAnswer("f9", "yes_no", shares=(("", 0.1),))
+    first, second, third, _ = answers_to(sheet)
+    other = ("f9", {"noul": 0.1})
     found = read_named(sheet.questions, [first, second, second, third, other])
     assert [one.shares is None for one in found] == [False, True, False, True]
     assert found[1].reason == "was answered 2 times"
@@ -147,7 +154,7 @@ def test_missing_unknown_and_doubled_names_cost_their_questions_alone() -> None:
 
 def test_parts_hold_the_probability_of_the_expected_option() -> None:
     sheet = sheet_of(FACTS)
-    reading = DecisionReading(read_listed(sheet.questions, raws(sheet)), Usage())
+    reading = DecisionReading(read_listed(sheet.questions, listed(sheet)), Usage())
     for fact, question, part in zip(FACTS, sheet.questions, parts_of(reading, sheet), strict=True):
         assert part.method == "decision"
         assert part.probability is not None
@@ -167,7 +174,7 @@ def test_parts_hold_the_probability_of_the_expected_option() -> None:
 def test_two_orders_take_out_what_the_first_place_gets() -> None:
     sheet = sheet_of(FACTS, 2, turns=True)
     # Whoever stands first gets 0.75: an answer of the order alone.
-    reading = DecisionReading(read_listed(sheet.questions, raws(sheet)), Usage())
+    reading = DecisionReading(read_listed(sheet.questions, listed(sheet)), Usage())
     for fact, part in zip(FACTS, parts_of(reading, sheet), strict=True):
         if fact.kind in ("object", "attribute"):
             assert part.probability == pytest.approx(0.5)
@@ -204,7 +211,8 @@ def test_a_reply_of_refusals_alone_is_read_and_one_without_use_is_not() -> None:
 def test_keys_that_stand_twice_are_seen() -> None:
     found = parse_json('{"a": {"b": 1, "b": 2}, "c": 3}')
     assert isinstance(found, JsonObject)
-    assert found["a"].repeated == {"b"}
-    assert not found.repeated
+    assert found["a"].pairs == (("b", 1), ("b", 2))
+    assert found["a"] == {"b": 2}
+    assert [key for key, _ in found.pairs] == ["a", "c"]
     with pytest.raises(MalformedReply, match="no JSON"):
         parse_json("{")

@@ -10,7 +10,7 @@ import pytest
 
 from scenewright.evals.runner.engines.cluster import RateLimitActor, RateLimitClient
 from scenewright.providers.caller import Caller
-from scenewright.providers.limits import AccountLimits, Limits, share_gates
+from scenewright.providers.limits import OPEN_AFTER, AccountLimits, Limits, share_gates
 from scenewright.providers.retry import AccountPaused, Backoff
 
 STEADY = Backoff(jitter=0.0)
@@ -137,6 +137,26 @@ async def test_one_workers_refusal_pauses_all() -> None:
         await two.enter(10, ahead=False, max_wait=5.0)
     assert 29 < paused.value.seconds <= 30
     assert await actor.rate_limits.under_way() == 0
+
+
+async def test_failures_of_all_workers_open_one_circuit() -> None:
+    actor = Actor()
+    one, two = (gate(actor, name, Limits(concurrent=32)) for name in "ab")
+    for at, task in enumerate(await entered([one, two], OPEN_AFTER)):
+        client = (one, two)[at % 2]
+        client.leave(task.result())
+        client.failed(task.result(), "connection refused")
+    await settle()
+    waiting = await entered([one, two], 4)
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    await settle()
+    (testing,) = [task for task in waiting if task.done()]
+    assert testing.result().test
+    client = (one, two)[waiting.index(testing) % 2]
+    client.leave(testing.result())
+    client.answered(testing.result(), 0)
+    await asyncio.wait(waiting)
+    assert sum(task.result().test for task in waiting) == 1
 
 
 @pytest.fixture

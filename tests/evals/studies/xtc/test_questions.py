@@ -378,7 +378,7 @@ def test_questions_of_real_scene_graphs() -> None:
         sheet = questions_of(scene)
         met = [fact for question in sheet.questions for fact in question.facts]
         assert Counter([*met, *(item.fact for item in sheet.unasked)]) == Counter(
-            fact.id for fact in facts_of(scene)
+            fact.id for fact in facts_of(scene.graph)
         )
         kinds.update(question.kind for question in sheet.questions)
         left += len(sheet.unasked)

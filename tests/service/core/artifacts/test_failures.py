@@ -22,10 +22,12 @@ AWAY = StoreAway("the store of artifacts memory cannot be used: gone for lunch")
 
 @pytest.fixture
 def objects(monkeypatch: pytest.MonkeyPatch) -> Held:
-    """The store of every service, and no pause before what is interrupted is tried again."""
+    """The store of every service; what is interrupted is tried again at once, and a few times."""
     found = Held()
     monkeypatch.setattr("scenewright.service.core.artifacts.stored.objects_at", lambda url: found)
     monkeypatch.setattr("scenewright.service.core.worker._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("scenewright.service.core.worker.MOST_TRIES", 6)
+    monkeypatch.setattr("scenewright.service.core.storage._RETRY_SECONDS", 0.01)
     return found
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.config.settings import Settings
-from scenewright.core.facts import Answer, Fact, is_realism
+from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import ImageStore
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
 from scenewright.evals.runner.served_versions import version_notes
@@ -241,9 +241,9 @@ _Cell = dict[str, Answer]
 def load_runs(folder: Path) -> Loaded:
     """Return the run in ``folder``, or all runs in folders directly below it, finished or not.
 
-    Items are scenes: runs of one scene share its questions. Facts of realism are left out, and so
-    are rounds of a scene that was edited away. Raises ``PanelStudyError`` where there is no run,
-    one cannot be read, or no judge answered.
+    Items are scenes: runs of one scene share its questions. Facts that no scene graph states are
+    left out, and so are rounds of a scene that was edited away. Raises ``PanelStudyError`` where
+    there is no run, one cannot be read, or no judge answered.
     """
     runs = [_read(place) for place in _folders(folder)]
     judges: dict[str, str] = {}
@@ -264,7 +264,7 @@ def load_runs(folder: Path) -> Loaded:
                 continue
             loop |= {said.judge_id: None for said in record.answers if said.role == "loop"}
             said = _by_fact(record)
-            facts = [fact for fact in run.facts if not is_realism(fact.id)]
+            facts = [fact for fact in run.facts if fact.of_graph]
             number, first = len(images), len(rows)
             at = {fact.id: first + place for place, fact in enumerate(facts)}
             name = f"{run.run_id}/{record.round}"

@@ -1,0 +1,99 @@
+"""What a person said beside the graph, on the terminal: told in lines, or asked back.
+
+A doubt of a sentence is a numbered choice for who runs ``refine --ask``; without it each is a line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from scenewright.cli.console import fail, note
+from scenewright.core.inflection import plural
+from scenewright.core.intent import Choice, Count, Doubt
+from scenewright.core.scene import SceneGraph
+
+if TYPE_CHECKING:
+    from scenewright.runs.reading import ReadScene
+
+
+def intent_lines(scene: SceneGraph) -> list[tuple[str, str]]:
+    """Return the labels and texts of what was said beside the graph; plain numbers are left out."""
+    said = scene.intent
+    lines: list[tuple[str, str]] = [(one.kind, one.text) for one in said.globals]
+    lines += [("without", one.text) for one in said.exclusions]
+    lines += [("number", told) for count in said.counts if (told := _number(scene, count))]
+    lines += [("text", f'"{text}"') for text in said.texts]
+    lines += [("not asked", f"{one.text}: {one.reason}") for one in said.unread]
+    return lines + [("doubt", str(doubt)) for doubt in scene.doubts]
+
+
+def _number(scene: SceneGraph, count: Count) -> str:
+    """Return how a number is meant; empty if it is that of the objects."""
+    names = plural(scene.object(count.objects[0]).name)
+    if count.kind == "open":
+        return f"{names}: more than one, no number was said"
+    if count.kind == "least":
+        return f"{names}: at least {count.number or len(count.objects)}"
+    if count.number in (None, len(count.objects)):
+        return ""
+    return f"{names}: {count.number}, of which the graph has {len(count.objects)}"
+
+
+def tell_intent(scene: SceneGraph, hint: str = "") -> None:
+    """Warn of what of its sentence ``scene`` does not hold, and of each doubt, with ``hint``."""
+    for told in scene.warnings:
+        note(f"warning: {told}", "yellow")
+    if hint and any(doubt.choices for doubt in scene.doubts):
+        note(hint)
+
+
+def tell_read(read: ReadScene) -> None:
+    """Warn of what was not read, of each doubt, and of a language model that did not read."""
+    for told in read.warnings:
+        note(f"warning: {told}", "yellow")
+    tell_intent(read.scene)
+
+
+def ask_back(scene: SceneGraph, read: Callable[[str], SceneGraph]) -> SceneGraph:
+    """Return the scene as the person at the terminal means it.
+
+    Each doubt that has choices is asked once. The first choice keeps the sentence; another one
+    takes its place, and ``read`` makes a scene of it. Without a terminal a doubt ends the command.
+    """
+    settled: set[tuple[str, str]] = set()
+    while doubts := [
+        one for one in scene.doubts if one.choices and (one.text, one.question) not in settled
+    ]:
+        if not sys.stdin.isatty():
+            raise fail(_unasked(doubts))
+        settled.add((doubts[0].text, doubts[0].question))
+        chosen = _asked(doubts[0])
+        if chosen is not doubts[0].choices[0]:
+            scene = read(chosen.sentence)
+    left = tuple(one for one in scene.doubts if (one.text, one.question) not in settled)
+    return scene.model_copy(update={"intent": scene.intent.model_copy(update={"doubts": left})})
+
+
+def _asked(doubt: Doubt) -> Choice:
+    """Return the choice of the person; Enter takes the first."""
+    note(f"'{doubt.text}': {doubt.question}")
+    for number, choice in enumerate(doubt.choices, 1):
+        note(f"  {number}  {choice.label}")
+    while True:
+        number = int(typer.prompt("choice", type=int, default=1, err=True))
+        if 1 <= number <= len(doubt.choices):
+            return doubt.choices[number - 1]
+        note(f"{number} is not a choice: write a number from 1 to {len(doubt.choices)}")
+
+
+def _unasked(doubts: Sequence[Doubt]) -> str:
+    """Return the error of ``--ask`` without a terminal, with the sentences to choose from."""
+    lines = ["--ask needs a terminal: leave it out, or give one of these sentences as the scene"]
+    for doubt in doubts:
+        lines.append(f"'{doubt.text}': {doubt.question}")
+        lines += [f"  {choice.label}: {choice.sentence}" for choice in doubt.choices]
+    return "\n".join(lines)

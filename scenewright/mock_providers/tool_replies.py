@@ -1,0 +1,340 @@
+"""Replies to the package's own tools: of a text by small rules, of pictures by a judge's answers.
+
+A tool that looks at pictures is filled by its schema. A number is a judge's probability of a yes
+to the field's name, an enumerated value what it chooses; a list has a row for each entry that the
+prompt shows. Tools that read a text alone have each a rule that makes a valid reply of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from scenewright.agents.composers.rules import SAID, word
+from scenewright.agents.parsers.classes import CHALLENGES, classify, diversity
+from scenewright.agents.parsers.rules import parse_caption
+from scenewright.core.formats import loads_scene
+from scenewright.core.formats.base import split_id
+from scenewright.core.formats.megasg import read
+from scenewright.core.formats.published_questions import read_tuple
+from scenewright.core.layout import canonical_predicate
+from scenewright.core.questions import QuestionForm
+from scenewright.core.scene import Relation, SceneError, SceneGraph, SceneObject
+from scenewright.mock_providers.box_relations import (
+    COLORS,
+    GRAPH_TOOL,
+    RELATIONS_TOOL,
+    describe,
+    graph_data,
+    is_describing,
+)
+from scenewright.mock_providers.models import is_script, judge
+from scenewright.mock_providers.pictures import Picture
+from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.scripts import ANNOTATOR, next_line
+from scenewright.mock_providers.sheets import YES_NO, Judged, Question
+from scenewright.mock_providers.turns import entries, listed, variables_of
+from scenewright.mock_providers.wire import ModelRequest, ScriptedReply, Turns
+from scenewright.prompts import load_prompt
+from scenewright.tools.vision.realism.vlm import PROMPTS
+
+Ask = Callable[[str, Mapping[str, str]], Awaitable[Judged]]
+"""Asks a question with options."""
+UNKNOWN = "unknown"
+_ASKED = QuestionForm(predicates="miniature")
+"""The mock's judges are the miniature's."""
+_HIGHEST_SCORE = 5
+_QUALITIES = ("red", "small", "wooden", "large", "blue", "old", "white", "shiny", "striped")
+_HAS = re.compile(r"\b(?:has|have|with)\s+(?:an?\s+)?(?P<description>[a-z-]+)\s+(?P<part>[a-z]+)\b")
+
+
+def _rows(
+    given: Mapping[str, str],
+    name: str,
+    reply: Callable[[Mapping[str, Any]], dict[str, Any]],
+    key: str = "number",
+) -> list[dict[str, Any]]:
+    """Return a reply to each row of a list in the prompt, with the row's number."""
+    rows = entries(given[name])
+    return [{key: row[key], **reply(row)} for row in rows if isinstance(row.get(key), int)]
+
+
+def _text(given: Mapping[str, str]) -> str:
+    return " ".join(listed(given["text"]))
+
+
+def _caption(given: Mapping[str, str]) -> dict[str, Any]:
+    """What the rules read in a sentence, beside its graph, too."""
+    try:
+        scene = parse_caption(json.loads(f'"{given["input_sentence"]}"'))
+    except (SceneError, ValueError) as error:
+        raise Problem.invalid(f"the sentence cannot be read: {error}") from error
+    intent = scene.intent
+    return {
+        **graph_data(scene),
+        "language": "en",
+        "english": "",
+        "globals": [one.model_dump() for one in intent.globals],
+        "exclusions": [{**one.model_dump(), "of": one.of or ""} for one in intent.exclusions],
+        "counts": [{**one.model_dump(), "number": one.number or 0} for one in intent.counts],
+        "texts": list(intent.texts),
+        "unread": [one.text for one in intent.unread],
+        "doubts": [
+            one.model_dump(include={"kind", "text", "question", "choices"})
+            for one in intent.doubts
+            if len(one.choices) > 1
+        ],
+    }
+
+
+def _synonyms(given: Mapping[str, str]) -> dict[str, Any]:
+    """Predicates of one meaning by the planner's table."""
+    means = {word: canonical_predicate(word) for word in listed(given["predicates"])}
+    merged = [
+        {"predicate": word, "means": meant}
+        for word, meant in means.items()
+        if meant != word and meant in means
+    ]
+    return {"synonyms": merged}
+
+
+def _classes(given: Mapping[str, str]) -> dict[str, Any]:
+    """Classes of scenes by the rules of :mod:`scenewright.agents.parsers.classes`."""
+    found = []
+    for entry in entries(next(iter(given.values()))):
+        try:
+            graph = {k: v for k, v in entry.items() if k in ("objects", "relationships")}
+            first, second = diversity(read(graph, ""))
+        except SceneError:
+            first, second = "Non-People-Centric", "Objects"
+        named = {key: str(entry.get(key, "")) for key in ("image_id", "file_name")}
+        found.append({**named, "level 1": first, "level 2": second})
+    return {"images": found}
+
+
+def _instances(given: Mapping[str, str]) -> dict[str, Any]:
+    def words(category: str) -> list[str]:
+        start = hashlib.sha256(category.encode()).digest()[0]
+        return [f"{_QUALITIES[(start + step) % len(_QUALITIES)]} {category}" for step in range(3)]
+
+    names = listed(given["categories"])
+    return {"instances": [{"category": name, "instances": words(name)} for name in names]}
+
+
+def _score(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Full marks for the same words, else a part of them for shared ones."""
+    pair = (str(row.get(name, "")) for name in ("gt_answer", "pred_answer"))
+    one, other = (set(text.casefold().split()) for text in pair)
+    return {"score": int(_HIGHEST_SCORE * len(one & other) / max(1, len(one | other)))}
+
+
+def _prompt(given: Mapping[str, str]) -> dict[str, Any]:
+    """All facts of the scene graph in words, and what the challenge asks for."""
+    try:
+        scene = loads_scene(given["template"])
+        challenge = next((name for name in CHALLENGES if name in given["challenge"]), "NONE")
+        return {"prompt": word(scene, SAID.get(challenge, [""])[0])}
+    except (SceneError, ValueError) as error:
+        raise Problem.invalid(f"the scene graph of the prompt cannot be read: {error}") from error
+
+
+def _challenge(row: Mapping[str, Any]) -> dict[str, Any]:
+    found = classify(str(row.get("prompt", "")))
+    return {"category": found.category, "challenge": found.challenge}
+
+
+def _parts(given: Mapping[str, str]) -> dict[str, Any]:
+    """Parts that a text has, as in "has a long bill"."""
+    found = _HAS.finditer(_text(given))
+    return {"attributes": [{**match.groupdict(), "quote": match[0]} for match in found]}
+
+
+def _things(given: Mapping[str, str]) -> list[str]:
+    try:
+        return list(dict.fromkeys(item.name for item in parse_caption(_text(given)).objects))
+    except SceneError:
+        return []
+
+
+def _element(name: str) -> dict[str, Any]:
+    asked = {"question": f"Is there a {name}?", "choices": ["yes", "no"], "answer": "yes"}
+    return {"element": name, "type": "object", **asked}
+
+
+def _chosen(given: Mapping[str, str], field: str) -> dict[str, Any]:
+    """Of a question's choices the first that the text holds."""
+    text = _text(given).casefold()
+
+    def choice(row: Mapping[str, Any]) -> dict[str, Any]:
+        choices = row.get("choices") or ["yes", "no"]
+        held = next((one for one in choices if str(one).casefold() in text), UNKNOWN)
+        return {field: "yes" if "yes" in choices else held}
+
+    return {"answers": _rows(given, "questions", choice)}
+
+
+def _tuples(given: Mapping[str, str]) -> dict[str, Any]:
+    whole = {"category": "entity", "kind": "whole"}
+    named = enumerate(_things(given), start=1)
+    return {"tuples": [{"id": at, **whole, "arguments": [name]} for at, name in named]}
+
+
+def _tuple_question(row: Mapping[str, Any]) -> dict[str, Any]:
+    said = read_tuple(str(row.get("tuple", "")))
+    if said is None:
+        raise Problem.invalid(f"the tuple {dict(row)} cannot be read")
+    return {"question": f"Is there a {said.parts[0]}?"}
+
+
+_RULES: Mapping[str, Callable[[Mapping[str, str]], dict[str, Any]]] = {
+    "parse_caption": _caption,
+    "merge_synonyms": _synonyms,
+    "classify_diversity": _classes,
+    "augment_attributes": _instances,
+    "score_answers": lambda given: {"scores": _rows(given, "pairs", _score)},
+    "synthesize_prompt": _prompt,
+    "classify_challenges": lambda given: {"classes": _rows(given, "prompts", _challenge)},
+    "real_schema": _parts,
+    "tifa_questions": lambda given: {"questions": [_element(name) for name in _things(given)]},
+    "tifa_filter": lambda given: _chosen(given, "choice"),
+    "tifa_open": lambda given: _chosen(given, "answer"),
+    "dsg_tuples": _tuples,
+    "dsg_dependencies": lambda given: {
+        "dependencies": _rows(given, "tuples", lambda _: {"parents": []}, "id")
+    },
+    "dsg_questions": lambda given: {"questions": _rows(given, "tuples", _tuple_question, "id")},
+}
+"""Prompt → what answers its tool."""
+TEXT_TOOLS: Mapping[str, str] = {load_prompt(prompt).tool: prompt for prompt in _RULES}
+"""Tool → its prompt."""
+_LOOKING = (
+    *("extract_attributes", "verify_relation", "answer_questions"),
+    *("rate_consistency", "rate_quality", *PROMPTS.values()),
+)
+PICTURE_TOOLS = frozenset(
+    (GRAPH_TOOL, RELATIONS_TOOL, *(load_prompt(prompt).tool for prompt in _LOOKING))
+)
+
+
+def is_annotating(asked: ModelRequest) -> bool:
+    """Whether a request wants a tool that reads a text alone."""
+    return asked.form == "tool" and asked.tool in TEXT_TOOLS and not asked.images
+
+
+def is_seeing(asked: ModelRequest) -> bool:
+    """Whether a request wants one of the tools that are filled by a look at pictures."""
+    return asked.form == "tool" and asked.tool in PICTURE_TOOLS
+
+
+def annotate(turns: Turns) -> ScriptedReply | None:
+    """Return the call of the text tool that is offered; none if there is none.
+
+    Raises ``Problem`` for a text that is not its prompt.
+    """
+    offered = (str(function["name"]) for function in turns.tools.functions)
+    tool = next((name for name in offered if name in TEXT_TOOLS), None)
+    if tool is None:
+        return None
+    prompt = TEXT_TOOLS[tool]
+    return ScriptedReply(calls=((tool, _RULES[prompt](variables_of(prompt, turns))),))
+
+
+async def line_of(name: str, pictures: Sequence[Picture], asked: ModelRequest) -> ScriptedReply:
+    """Return what the model ``name`` says or calls, where it fills in no sheet."""
+    turns = asked.turns
+    if name == ANNOTATOR and turns.tools.choice != "none":
+        return annotate(turns) or await next_line(name, turns)
+    if is_script(name):
+        return await next_line(name, turns)
+    if is_describing(asked):
+        return await describe(name, pictures[-1], turns, asked)
+    return await see(name, pictures, turns, asked)
+
+
+async def see(
+    name: str, pictures: Sequence[Picture], turns: Turns, asked: ModelRequest
+) -> ScriptedReply:
+    """Return the call of the tool with what the model ``name`` sees.
+
+    Raises ``Problem`` if it fails, or for a text that is not the tool's prompt.
+    """
+    given = _given(turns, asked.tool)
+    (schema,) = (f["parameters"] for f in turns.tools.functions if f["name"] == asked.tool)
+
+    async def ask(text: str, options: Mapping[str, str]) -> Judged:
+        (found,) = await judge(name, pictures[-1], [Question(1, text, options)])
+        return found
+
+    return ScriptedReply(calls=((asked.tool, await _seen(schema, "", given, ask)),))
+
+
+def _given(turns: Turns, tool: str) -> Mapping[str, str]:
+    """Return the variables of the last message that is a prompt of ``tool``."""
+    refused = Problem.invalid(f"no prompt asks for {tool}")
+    for prompt in _LOOKING:
+        if load_prompt(prompt).tool == tool:
+            try:
+                return variables_of(prompt, turns, last=True)
+            except Problem as problem:
+                refused = problem
+    raise refused
+
+
+async def _seen(schema: Mapping[str, Any], field: str, given: Mapping[str, str], ask: Ask) -> Any:
+    """Return a value of ``schema`` by what is asked; ``field``: the name it stands under."""
+    if "predicate" in given and "enum" in schema:
+        return "Yes" if await _holds(given, ask) else "No"
+    match schema.get("type"):
+        case "object":
+            return {
+                key: await _seen(schema["properties"][key], key, given, ask)
+                for key in schema["required"]
+            }
+        case "array" if "key_set" in given:
+            keys = listed(given["key_set"])
+            return [{"key": key, "value": await _value(key, given["label"], ask)} for key in keys]
+        case "array":
+            rows = _rows(given, "questions", lambda row: {"answer": str(row.get("question", ""))})
+            return [row | {"answer": await _answer(row["answer"], ask)} for row in rows]
+        case "integer" | "number" as kind:
+            words = " ".join(listed(given.get("text") or given.get("category") or ""))
+            said = await ask(f"Does the picture have realistic {field} of {words}?", YES_NO)
+            share = dict(said.chances)["yes"]
+            value = schema["minimum"] + share * (schema["maximum"] - schema["minimum"])
+            return int(value + 0.5) if kind == "integer" else round(value, 2)
+    return "none"
+
+
+async def _answer(question: str, ask: Ask) -> str:
+    """Return a colour where a question asks for one; others are taken for yes/no questions."""
+    words = question.rstrip("?. ").split()
+    if "color" in words:
+        return await _value("color", words[-1], ask)
+    return (await ask(question, YES_NO)).answer
+
+
+async def _value(key: str, label: str, ask: Ask) -> str:
+    """Return the likeliest colour of a thing; the judges see no other attribute."""
+    if "color" not in key.casefold():
+        return UNKNOWN
+    said = {color: await ask(f"Is the {_plain(label)} {color}?", YES_NO) for color in COLORS}
+    best = max(COLORS, key=lambda color: dict(said[color].chances)["yes"])
+    return best if said[best].answer == "yes" else UNKNOWN
+
+
+async def _holds(given: Mapping[str, str], ask: Ask) -> bool:
+    """Whether a relation holds, by a choice among all that the judges know."""
+    ends = tuple(SceneObject(id=at, name=_plain(given[at])) for at in ("subject", "object"))
+    said = canonical_predicate(" ".join(listed(given["predicate"])).casefold())
+    relation = Relation(source="subject", predicate=said, target="object")
+    facts = _ASKED.facts(SceneGraph(objects=ends, relations=(relation,)))
+    (fact,) = (fact for fact in facts if fact.kind == "relation")
+    return (await ask(fact.question, {one: one for one in fact.options})).answer == said
+
+
+def _plain(text: str) -> str:
+    """Return a name as it is said: without the quotes of JSON and the number of an id."""
+    return split_id(" ".join(listed(text)).rstrip("."))[0]

@@ -1,0 +1,1 @@
+"""Clients of providers: one a provider, for judges, chat models, decision models and images."""

@@ -1,0 +1,209 @@
+"""Read the bodies of errors: message, remedy, time to wait, overflowing contexts, content filters.
+
+Servers, gateways and proxies each have a form of their own; these functions know them, so that
+people read the words of the server that failed and not of the gateway before it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from scenewright.core.validation import cut_short
+
+_SHOWN = 300
+_UNNAMED = "unnamed"
+"""Category of a filter that names none."""
+_GENERIC = re.compile(
+    r"(?i:provider returned error|error|internal server error)|[A-Z]\w*(?:Error|Exception)|"
+)
+"""Messages that say less than the detail beside them."""
+_REMEDIES = (
+    (r"unexpected endpoint or method", "base_url should end in /v1"),
+    # FastAPI's, llama.cpp's, LocalAI's and Go's words for an address that they do not have.
+    (
+        r"^(?:file |resource |404 page )?not found$",
+        "the server has no such address: base_url should end in /v1",
+    ),
+    (r"no models? loaded", "load a model in the server, or name one that it can load"),
+    (
+        r"model ['\"]?(?P<name>[\w./:-]+?)['\"]? not found, try pulling it first",
+        "run `ollama pull {name}` on the server, or name a model that `ollama list` shows",
+    ),
+)
+
+
+def error_message(body: object) -> str:
+    """Return the message of an error's ``body``, with the upstream's own words and the remedy.
+
+    Reads OpenAI's form, errors that are strings, FastAPI's ``detail``, AUTOMATIC1111's ``errors``
+    and the ``metadata.raw`` of gateways, which may be JSON again.
+    """
+    message = cut_short(" ".join(_message(body).split()), _SHOWN)
+    filtered = content_filter_of(body)
+    notes = [remedy(message), "" if filtered == _UNNAMED else filtered]
+    notes = [note for note in notes if note and note not in message]
+    return f"{message} ({'; '.join(notes)})" if notes else message
+
+
+def _message(value: object, depth: int = 0) -> str:
+    if isinstance(value, str):
+        nested = decoded(value) if depth < 4 and value.lstrip()[:1] in ("{", "[") else None
+        return _message(nested, depth + 1) if nested is not None else value
+    if isinstance(value, list) and value and depth < 8:
+        return "; ".join(said for item in value[:3] if (said := _message(item, depth + 1)))
+    if not isinstance(value, Mapping) or depth >= 8:
+        return ""
+    place = value.get("loc")
+    if isinstance(place, list) and isinstance(value.get("msg"), str):
+        return f"{'.'.join(map(str, place))}: {value['msg']}"
+    keys = ("error", "message", "msg", "detail", "errors", "status_msg", "title")
+    found = [said for key in keys if (said := _message(value.get(key), depth + 1))]
+    told = next((said for said in found if not _GENERIC.fullmatch(said)), "".join(found[:1]))
+    wanted, limit = value.get("n_prompt_tokens"), value.get("n_ctx")
+    if isinstance(wanted, int) and isinstance(limit, int):
+        # llama.cpp: the words alone have no figures.
+        told = f"{told.rstrip('.')}: {wanted} prompt tokens, context of {limit}"
+    metadata = value.get("metadata")
+    if isinstance(metadata, Mapping):
+        raw = _message(metadata.get("raw"), depth + 1)
+        if raw and raw not in told:
+            told = raw if _GENERIC.fullmatch(told) else f"{told}: {raw}"
+        provider = metadata.get("provider_name")
+        if isinstance(provider, str) and provider and provider not in told:
+            told = f"{told} (provider {provider})"
+    return told
+
+
+def remedy(message: str) -> str:
+    """Return what to do about a server's error ``message``, where its words tell; else ""."""
+    for words, advice in _REMEDIES:
+        match = re.search(words, message, re.IGNORECASE)
+        if match is not None:
+            return advice.format(**match.groupdict())
+    return ""
+
+
+def retry_delay(body: Any) -> str | None:
+    """Return the seconds to wait by the ``RetryInfo`` in the body of a Google error, or None."""
+    try:
+        for detail in body["error"]["details"]:
+            if str(detail.get("@type", "")).endswith("google.rpc.RetryInfo"):
+                return str(detail["retryDelay"]).removesuffix("s")
+    except (TypeError, KeyError, AttributeError):
+        pass
+    return None
+
+
+def decoded(text: str) -> Any:
+    """Return ``text`` as JSON, or None."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+_NUMBER = r"(\d[\d,]*)"
+_OVERFLOWS = tuple(
+    (re.compile(words, re.IGNORECASE), order)
+    for words, order in (
+        # The texts of OpenAI, vLLM, SGLang, OpenRouter and DeepSeek, then llama.cpp, TGI,
+        # Anthropic, Gemini, LM Studio and llama-cpp-python.
+        (rf"maximum context length (?:is|of) {_NUMBER} tokens\D*?{_NUMBER}", "limit first"),
+        (rf"{_NUMBER} tokens\) exceeds the available context size \({_NUMBER}", "limit last"),
+        (rf"{_NUMBER} prompt tokens, context of {_NUMBER}", "limit last"),
+        (rf"exceeds the available context size(?: \({_NUMBER} tokens\))?", "limit first"),
+        (rf"tokens must be <= {_NUMBER}\. Given: {_NUMBER}", "limit first"),
+        (rf"prompt is too long: {_NUMBER} tokens > {_NUMBER}", "limit last"),
+        (rf"exceed context limit: {_NUMBER} \+ \d+ > {_NUMBER}", "limit last"),
+        (rf"token count \({_NUMBER}\) exceeds the maximum[^(]*\({_NUMBER}\)", "limit last"),
+        (rf"input length \({_NUMBER} tokens\) exceeds the maximum[^(]*\({_NUMBER}", "limit last"),
+        (
+            rf"\(length {_NUMBER}\) is longer than the maximum model length of {_NUMBER}",
+            "limit last",
+        ),
+        (rf"configured limit of {_NUMBER} tokens\D*?{_NUMBER} tokens", "limit first"),
+        (rf"n_keep: {_NUMBER}\s*>= n_ctx: {_NUMBER}", "limit last"),
+        (rf"first {_NUMBER} tokens .*context length of only {_NUMBER}", "limit last"),
+        (rf"requested tokens \({_NUMBER}\) exceed context window of {_NUMBER}", "limit last"),
+        (r"context_length_exceeded|exceeds the context (?:length|size|window)", "limit first"),
+        (rf"maximum context length (?:is|of) {_NUMBER}", "limit first"),
+    )
+)
+
+
+def context_overflow(status: int, message: str) -> tuple[int | None, int | None] | None:
+    """Return the context's size and the tokens wanted, where an error says that they do not fit.
+
+    None for other errors; a figure is None where the server does not tell it.
+    """
+    for words, order in _OVERFLOWS:
+        match = words.search(message)
+        if match is not None:
+            found = [int(group.replace(",", "")) if group else None for group in match.groups()]
+            limit, wanted = (*found, None, None)[:2]
+            return (wanted, limit) if order == "limit last" else (limit, wanted)
+    return (None, None) if status == 413 and "rate" not in message.casefold() else None
+
+
+def overflow_text(limit: int | None, wanted: int | None) -> str:
+    """Return what a request that is too long says of itself, with the remedy."""
+    size = "the request" if wanted is None else f"the request of {wanted} tokens"
+    context = "the model's context" if limit is None else f"the model's context of {limit} tokens"
+    return (
+        f"{size} does not fit into {context}: start the server with a larger context, lower the "
+        "longest image side, or ask fewer facts a call"
+    )
+
+
+def silently_cut(tokens_in: int | None, characters: int) -> str:
+    """Return the problem where a server cut a prompt of text without an error, or "".
+
+    Ollama then counts its context's size, or half of it and two more, however long the prompt
+    was. ``characters``: length of the prompt's text.
+    """
+    if tokens_in is None or tokens_in * 6 >= characters:
+        return ""
+    if not any((tokens_in - more) % 1024 == 0 for more in range(4)):
+        return ""
+    return (
+        f"the server read {tokens_in} tokens of a prompt of {characters} characters: it cut the "
+        "beginning off; give it a larger context (OLLAMA_CONTEXT_LENGTH or num_ctx)"
+    )
+
+
+def content_filter_of(body: object) -> str:
+    """Return the categories for which a provider filtered a request or reply, or "".
+
+    Reads Azure's ``innererror`` and ``content_filter_results`` (also inside LiteLLM's error) and
+    the reasons of OpenRouter's moderation.
+    """
+    found: dict[str, None] = {}
+    is_filtered = _filtered(body, found, 0)
+    return ", ".join(found) or (_UNNAMED if is_filtered else "")
+
+
+def _filtered(value: object, found: dict[str, None], depth: int) -> bool:
+    if isinstance(value, list) and depth < 8:
+        return any([_filtered(item, found, depth + 1) for item in value])
+    if not isinstance(value, Mapping) or depth >= 8:
+        return False
+    is_filtered = value.get("code") in ("content_filter", "ResponsibleAIPolicyViolation")
+    is_filtered |= value.get("finish_reason") == "content_filter"
+    for key, item in value.items():
+        if key in ("content_filter_result", "content_filter_results") and isinstance(item, Mapping):
+            for category, verdict in item.items():
+                if isinstance(verdict, Mapping) and verdict.get("filtered") is True:
+                    severity = verdict.get("severity")
+                    found[f"{category} ({severity})" if severity else str(category)] = None
+        elif (
+            key == "metadata"
+            and isinstance(item, Mapping)
+            and isinstance(item.get("reasons"), list)
+        ):
+            found.update(dict.fromkeys(map(str, item["reasons"])))
+        else:
+            is_filtered |= _filtered(item, found, depth + 1)
+    return is_filtered or bool(found)

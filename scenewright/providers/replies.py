@@ -1,0 +1,388 @@
+"""Read replies as servers really send them: errors inside a 200, pages, thoughts, JSON, pictures.
+
+Pure functions over text and decoded JSON, without a provider's SDK: every client and every role
+reads through them. A reply is data; nothing in it is followed.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from jsonschema import Draft202012Validator
+
+from scenewright.core.validation import cut_short
+from scenewright.providers.error_bodies import decoded, error_message
+
+_TITLE = 80
+_PAGE_BYTES = 65_536
+"""Part of a page that is read."""
+_CODES = {
+    400: "bad_request content_filter context_length_exceeded invalid_argument "
+    "invalid_request_error",
+    401: "authentication_error invalid_api_key invalidapikey unauthenticated",
+    402: "billing_error insufficient_quota insufficient_credits",
+    403: "permission_error permission_denied",
+    404: "not_found_error not_found model_not_found",
+    413: "request_too_large",
+    429: "rate_limit_error rate_limit_exceeded resource_exhausted throttling",
+    500: "internal server_error",
+    502: "provider_unavailable",
+    503: "unavailable",
+    504: "timeout_error deadline_exceeded",
+    529: "overloaded_error",
+}
+_STATUS_BY_CODE = {code: status for status, codes in _CODES.items() for code in codes.split()}
+_STATUS_BY_WORDS = (
+    (402, r"insufficient (?:credit|quota|balance|funds)|requires more credits|payment required"),
+    (429, r"rate.?limit|too many requests|throttl|error code: 1015|resource.?exhausted"),
+    (
+        401,
+        r"unauthori[sz]ed|authentication|login fail|"
+        r"(?:invalid|missing).{0,12}\bkey\b|incorrect api key",
+    ),
+    (404, r"unexpected endpoint|not found|no such model|does not exist|no models? loaded"),
+    (403, r"forbidden|permission|access denied"),
+    (400, r"context (?:length|size|window)|content.?(?:filter|management|policy)"),
+    (503, r"overloaded|unavailable|at capacity|server is busy|no healthy upstream|still loading"),
+    (504, r"timed? ?out"),
+    (502, r"bad gateway|upstream"),
+)
+_TAG = r"(?:\w+:)?(?:think|thinking|thoughts?)"
+_OPEN = rf"<{_TAG}>|\[THINK\]|◁think▷|<\|START_THINKING\|>|<\|channel>thought"
+_CLOSE = rf"</{_TAG}>|\[/THINK\]|◁/think▷|<\|END_THINKING\|>|<channel\|>"
+_MARK = re.compile(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})", re.IGNORECASE)
+_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)([^<]*)(?:<\|constrain\|>\w*)?\s*<\|message\|>")
+_CHANNEL_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
+_BARE_CHANNELS = re.compile(r"\Aanalysis.*assistantfinal", re.DOTALL)
+"""gpt-oss behind a server that drops its special tokens."""
+_FENCED = re.compile(r"^[ \t]*```[^\n`]*\n(?:(?![ \t]*```)[^\n]*\n)*[ \t]*```[ \t]*$", re.MULTILINE)
+_BRACKET = re.compile(r"[{\[]")
+_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+_FAILURES = 256
+"""Most brackets tried in vain, so that a long reply of brackets costs no time."""
+_SPENT = "the thoughts may have used up the output tokens: allow more of them"
+_CUTS = 16
+"""Thoughts beyond which quoted tags are cut too, so that a reply of tags costs no time."""
+_CALLS = ("arguments", "parameters", "args", "input")
+_ANSWER_KEYS = (
+    "choices",
+    "output",
+    "candidates",
+    "content",
+    "data",
+    "images",
+    "answers",
+    "artifacts",
+)
+
+_MIN_REPEATED, _MIN_OFTEN_REPEATED, _OFTEN = 600, 300, 16
+_MAX_PERIOD = 400
+_MIN_REPEATS = 4
+
+
+def status_inside(body: Mapping[str, Any]) -> tuple[int, str] | None:
+    """Return the status and message of an error that a 200 carries, or None.
+
+    A body with something usable is no error, whatever else it holds, unless its choice ended in
+    an error. An error without a status that can be told is a 500.
+    """
+    choices = body.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if isinstance(first, Mapping):
+        broken = first.get("finish_reason") == "error"
+        if first.get("error"):
+            return _status_of(first, first["error"])
+        if broken:
+            error = body.get("error")
+            return _status_of(body, error) if error else (502, "the provider failed midway")
+    if any(_holds(body.get(key)) for key in _ANSWER_KEYS):
+        return None
+    base = body.get("base_resp")
+    if isinstance(base, Mapping) and base.get("status_code"):
+        return _status_of(base, base.get("status_msg"))
+    errors = body.get("errors")
+    error = body.get("error") or (errors[0] if isinstance(errors, list) and errors else errors)
+    if error:
+        return _status_of(body, error)
+    said = body.get("detail") or body.get("message") or body.get("msg")
+    if not said or (choices is not None and choices != []):
+        return None
+    return _status_of(body, said)
+
+
+def _holds(value: object) -> bool:
+    """Return whether ``value`` holds an answer: something other than roles and empty fields."""
+    if isinstance(value, Mapping):
+        labels = ("role", "index", "finish_reason", "native_finish_reason", "type", "id", "object")
+        return any(_holds(item) for key, item in value.items() if key not in labels)
+    if isinstance(value, list | tuple):
+        return any(_holds(item) for item in value)
+    return value not in (None, "", False)
+
+
+def _status_of(body: Mapping[str, Any], error: object) -> tuple[int, str]:
+    inner = error if isinstance(error, Mapping) else {}
+    message = error_message(
+        {"error": error, **{key: body.get(key) for key in ("detail", "errors")}}
+    )
+    codes = [
+        holder.get(key)
+        for holder in (inner, body)
+        for key in ("code", "status", "status_code", "type")
+    ]
+    for code in codes:
+        number = int(code) if isinstance(code, str) and code.isdecimal() else code
+        if isinstance(number, int) and 400 <= number <= 599:
+            return number, message
+    for code in codes:
+        named = _STATUS_BY_CODE.get(code.casefold()) if isinstance(code, str) else None
+        if named is not None:
+            return named, message
+    if isinstance(body.get("detail"), list):
+        return 422, message
+    for status, words in _STATUS_BY_WORDS:
+        if re.search(words, message, re.IGNORECASE):
+            return status, message
+    return 500, message
+
+
+def page_problem(content_type: str, body: bytes | str, base_url: str) -> str:
+    """Return what is wrong with a page or plain text where JSON was expected; "" if it is neither.
+
+    The text names the page's title, whether it looks like a sign-in page, an error of a proxy or
+    an address without ``/v1``, and ``base_url``.
+    """
+    text = body if isinstance(body, str) else body[:_PAGE_BYTES].decode("utf-8", errors="replace")
+    text = text[:_PAGE_BYTES].lstrip("\ufeff \t\r\n")
+    kind = content_type.partition(";")[0].strip().casefold()
+    is_page = re.match(r"(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+)?html\b", text, re.I)
+    if is_page is None and (
+        not text or text[0] in '{["' or kind not in ("text/html", "text/plain")
+    ):
+        return ""
+    if kind == "text/plain" and is_page is None:
+        said = cut_short(" ".join(text.split()), _TITLE)
+        return (
+            f"base_url {base_url} answers with text and not JSON: {said!r}{_without_v1(base_url)}"
+        )
+    heading = re.search(r"<(title|h1)\b[^>]*>(.*?)</\1>", text, re.I | re.DOTALL)
+    inner = re.sub(r"<[^>]*>", " ", heading[2]) if heading is not None else ""
+    title = cut_short(" ".join(html.unescape(inner).split()), _TITLE)
+    page = f"a page ({title!r})" if title else "a page without a title"
+    start = f"base_url {base_url} answers with {page} and not JSON"
+    signs_in = r"\b(?:sign|log)(?:ging)?[ -]?(?:in|on)\b|single sign-on|\bsso\b|captive portal"
+    blocked = (
+        r"cloudflare|bad gateway|gateway time-?out|service unavailable|access denied|"
+        r"attention required|just a moment|\b5[02]\d\b|squid|zscaler|proxy|blocked"
+    )
+    if re.search(signs_in, title, re.I) or re.search(r"type=[\"']?password", text, re.I):
+        return f"{start}: it asks to sign in; use an address that takes the API key"
+    if re.search(blocked, title, re.I) or (not title and re.search("cloudflare", text, re.I)):
+        return f"{start}: it comes from a proxy or gateway before the server"
+    return f"{start}{_without_v1(base_url) or ': check base_url'}"
+
+
+def _without_v1(base_url: str) -> str:
+    path = urlsplit(base_url).path
+    return "" if re.search(r"/v\d", path) else ": base_url should end in /v1"
+
+
+def without_thoughts(text: str) -> str:
+    """Return ``text`` without a model's thoughts, which may hold discarded answers.
+
+    Reads tags as ``<think>``, ``[THINK]`` and ``◁think▷``, an end tag alone (the chat template
+    began the thought) and gpt-oss's channels. An opening tag without an end leaves what stands
+    before it. Tags quoted in a JSON string, a code fence or backticks of the answer stay.
+    """
+    while (shorter := _without_thoughts(text)) != text:
+        text = shorter
+    return text
+
+
+def _without_thoughts(text: str) -> str:
+    channels = [(found[1], found[2], found.end()) for found in _CHANNEL.finditer(text)]
+    if channels:
+        final = [end for name, to, end in channels if name == "final" or "to=" in to]
+        rest = text[final[-1] :] if final else ""
+        stop = _CHANNEL_END.search(rest)
+        return (rest[: stop.start()] if stop else rest).strip()
+    bare = _BARE_CHANNELS.match(text)
+    if bare is not None:
+        return text[bare.end() :].strip()
+    kept: list[str] = []
+    at, cuts = 0, 0
+    while (mark := _first_mark(text, at, quotes=cuts < _CUTS)) is not None:
+        if mark.lastgroup == "close":
+            kept.clear()
+        else:
+            kept.append(text[at : mark.start()])
+            ends = (found for found in _marks(text, mark.end()) if found.lastgroup == "close")
+            mark = next(ends, None)
+        at, cuts = mark.end() if mark is not None else len(text), cuts + 1
+    if not cuts:
+        return text
+    # A separator, so that what stands around a thought does not join into a tag.
+    return "\n".join(part for piece in (*kept, text[at:]) if (part := piece.strip()))
+
+
+def _marks(text: str, start: int) -> Iterator[re.Match[str]]:
+    """Yield the tags of thoughts from ``start`` on that stand in no backticks."""
+    for found in _MARK.finditer(text, start):
+        if text[found.start() - 1 : found.start()] + text[found.end() : found.end() + 1] != "``":
+            yield found
+
+
+def _first_mark(text: str, start: int, *, quotes: bool) -> re.Match[str] | None:
+    """Return the first tag from ``start`` on.
+
+    ``quotes``: only one outside the JSON values and code fences that begin there.
+    """
+    first = next(_marks(text, start), None)
+    if first is None or not quotes:
+        return first
+    quoted = [block.span() for block in _FENCED.finditer(text, start)]
+    quoted += [(begin, end) for begin, end, _ in _json_spans(text, start)]
+    for found in _marks(text, first.start()):
+        if not any(begin < found.start() < end for begin, end in quoted):
+            return found
+    return None
+
+
+def _json_spans(text: str, start: int = 0) -> Iterator[tuple[int, int, Any]]:
+    """Yield start, end and value of every outermost JSON object and array of ``text``.
+
+    Values with NaN or infinite numbers are passed over. Nothing follows a value that is cut off
+    at the end of the text: its parts are no answers.
+    """
+    at, failures, end_of_text = _bracket(text, start), 0, len(text.rstrip())
+    while at >= 0 and failures < _FAILURES:
+        try:
+            value, end, finite = _value_at(text, at)
+        except json.JSONDecodeError as error:
+            unterminated = error.pos >= end_of_text or error.msg.startswith("Unterminated")
+            if unterminated and text[at + 1 :].lstrip()[:1] in ('"', "{", "["):
+                return
+            failures, end = failures + 1, at + 1
+        except (ValueError, RecursionError):
+            failures, end = failures + 1, at + 1
+        else:
+            if finite:
+                yield at, end, value
+        at = _bracket(text, end)
+
+
+def _bracket(text: str, start: int) -> int:
+    found = _BRACKET.search(text, start)
+    return -1 if found is None else found.start()
+
+
+def _value_at(text: str, at: int) -> tuple[Any, int, bool]:
+    """Return the JSON value at ``at``, its end, and whether all its numbers are finite."""
+    strange: list[str] = []
+
+    def number(digits: str) -> float:
+        if not math.isfinite(value := float(digits)):
+            strange.append(digits)
+        return value
+
+    decoder = json.JSONDecoder(parse_constant=number, parse_float=number)
+    try:
+        value, end = decoder.raw_decode(text, at)
+    except json.JSONDecodeError as error:
+        if not text[at : error.pos + 1].rstrip("}] \t\r\n").endswith(","):
+            raise
+        # Trailing commas become blanks, so that positions stay.
+        value, end = decoder.raw_decode(_TRAILING.sub(lambda found: found[1] or " ", text[at:]))
+        end += at
+    return value, end, not strange
+
+
+def json_values(text: str) -> list[Any]:
+    """Return every outermost JSON object and array of ``text``, in order.
+
+    Reads them in fences, between prose, with trailing commas, and as JSON inside a JSON string.
+    """
+    values = [value for _, _, value in _json_spans(text)]
+    if not values and text.lstrip("\ufeff \n")[:1] == '"':
+        inner = decoded(text.strip("\ufeff \n"))
+        values = [value for _, _, value in _json_spans(inner)] if isinstance(inner, str) else []
+    return values
+
+
+def best_object(text: str, schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the JSON object of ``text`` that answers to ``schema``; None if there is none.
+
+    Of several it is the last that validates, else the last with the schema's required keys, else
+    the last. The arguments of a tool call that was written as text count too.
+    """
+    objects = list(_objects(json_values(text)))
+    if schema is None or not objects:
+        return next((found for found, is_inner in reversed(objects) if not is_inner), None)
+    validator = Draft202012Validator(schema)
+    required = set(schema.get("required", ()))
+    valid = [found for found, _ in objects if validator.is_valid(found)]
+    whole = [found for found, _ in objects if required and required <= found.keys()]
+    return [*(found for found, is_inner in objects if not is_inner), *whole, *valid][-1]
+
+
+def _objects(values: Sequence[Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
+    """Yield the objects of ``values``, each after the arguments inside it (True)."""
+    for value in values:
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, Mapping):
+                for key in _CALLS:
+                    inner = item.get(key)
+                    inner = decoded(inner) if isinstance(inner, str) else inner
+                    if isinstance(inner, Mapping):
+                        yield inner, True
+                yield item, False
+
+
+def answer_of(said: str, thought: str, schema: Mapping[str, Any] | None) -> tuple[str, str]:
+    """Return the text of an answer without its thoughts, and the problem if there is no text.
+
+    An empty answer is replaced by what the field of ``thought`` ends with, if that validates
+    against ``schema``: a reasoning parser takes a guided answer for thoughts.
+    """
+    text = without_thoughts(said)
+    if text.strip():
+        return text, ""
+    if not thought.strip():
+        if said.strip():
+            return "", f"the reply holds thoughts and no answer: {_SPENT}"
+        return "", "the reply is empty"
+    *_, (_, end, value) = [(0, -1, None), *_json_spans(thought)]
+    is_last = isinstance(value, Mapping) and not thought[end:].strip("` \r\n")
+    if is_last and schema is not None and Draft202012Validator(schema).is_valid(value):
+        return json.dumps(value, ensure_ascii=False), ""
+    return "", (
+        f"the reply is empty and its reasoning field has {len(thought)} characters: start the "
+        f"server without its reasoning parser, or with enable_thinking=false; or {_SPENT}"
+    )
+
+
+def repeats(text: str) -> str:
+    """Return how the end of a growing ``text`` repeats itself, or "".
+
+    Looks for a period of 1 to 400 characters that fills the last 600 characters and occurs at
+    least four times, or fills the last 300 and occurs at least 16 times. Rows that count differ,
+    so lists and tables do not match.
+    """
+    tail = text[-_MIN_REPEATS * _MAX_PERIOD - 1 :]
+    size = len(tail)
+    end = tail[-32:]
+    at = tail.rfind(end, 0, size - 1) if size >= _MIN_OFTEN_REPEATED else -1
+    while at >= 0 and (period := size - len(end) - at) <= _MAX_PERIOD:
+        often = max(_MIN_OFTEN_REPEATED, _OFTEN * period)
+        span = min(often, max(_MIN_REPEATED, _MIN_REPEATS * period))
+        if size >= span and tail[size - span : size - period] == tail[size - span + period :]:
+            unit = cut_short(tail[-period:], 60)
+            return f"the last {span} characters repeat {unit!r}"
+        at = tail.rfind(end, 0, at + len(end) - 1)
+    return ""
