@@ -102,7 +102,7 @@ class Account:
         self._last: float | None = None
 
     def arrive(self, now: float) -> None:
-        """Count a request that has arrived; every arrival ends with :meth:`finish`."""
+        """Count a request that has arrived; :meth:`finish` and :meth:`leave` end every one."""
         self._counts["arrivals"] += 1
         self._last = time.time()
         self._first = self._first or self._last
@@ -168,11 +168,14 @@ class Account:
 
     def finish(self, outcome: str, fault: str | None = None) -> None:
         """Count a request that is done by its ``fault``, or else by one of :data:`OUTCOMES`."""
-        self._under_way -= 1
         if fault is None:
             self._counts[outcome] += 1
         else:
             self._faults[fault] += 1
+
+    def leave(self) -> None:
+        """End a request: its reply was sent, the last event of a stream included."""
+        self._under_way -= 1
 
     @property
     def idle(self) -> bool:

@@ -76,14 +76,22 @@ class EventStream(StreamingResponse):
         stream: Events | None = None,
         transport: asyncio.Transport | None = None,
         closing: asyncio.Event | None = None,
+        under_way: contextlib.ExitStack | None = None,
     ) -> None:
         """``pause``: seconds before each event; ``stream``: with its fault.
 
-        ``transport``: of the connection, to be cut; ``closing`` ends what hangs.
+        ``transport``: of the connection, to be cut; ``closing`` ends what hangs; ``under_way`` is
+        closed before the last event is sent, and at the latest with the response.
         """
         ends = closing or asyncio.Event()
-        sent = _paced(parts, pause, stream or Events(()), transport, ends)
+        self._under_way = under_way or contextlib.ExitStack()
+        sent = _paced(parts, pause, stream or Events(()), transport, ends, self._under_way)
         super().__init__(sent, headers=dict(headers))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events; a client that leaves ends the request too."""
+        with self._under_way:
+            await super().__call__(scope, receive, send)
 
 
 async def _paced(
@@ -92,6 +100,7 @@ async def _paced(
     stream: Events,
     transport: asyncio.Transport | None,
     closing: asyncio.Event,
+    under_way: contextlib.ExitStack,
 ) -> AsyncIterator[bytes]:
     """Yield event by event; the response stops this once the client has left."""
     if stream.fault is Fault.KEEP_ALIVE:
@@ -107,6 +116,9 @@ async def _paced(
             if stream.fault is Fault.STREAM_STALL:
                 await closing.wait()
             await _cut(transport)
+        if at == len(parts) - 1:
+            # Whoever has the last event may send the next request.
+            under_way.close()
         yield part
 
 

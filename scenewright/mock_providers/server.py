@@ -210,6 +210,8 @@ class MockProviders:
         chance = Chance(self.settings.seed, self._number)
         account = self.account(api_key(request))
         account.arrive(received)
+        under_way = contextlib.ExitStack()
+        under_way.callback(account.leave)
         outcome, met, claimed = "failed", None, False
         key = request.headers.get(HEADER, "")
         try:
@@ -280,7 +282,8 @@ class MockProviders:
             else:
                 pause = self._left(received, chance) / len(parts)
             connection = transport_of(request)
-            return EventStream(parts, headers, pause, stream, connection, self.closing)
+            streamed = under_way.pop_all()
+            return EventStream(parts, headers, pause, stream, connection, self.closing, streamed)
         except Problem as problem:
             outcome = "failed" if problem.status >= 500 else "rejected"
             outcome = "rate_limited" if problem.kind == "rate_limited" else outcome
@@ -296,6 +299,7 @@ class MockProviders:
         finally:
             if claimed:
                 self.replays.release(account.name, key)
+            under_way.close()
             account.finish(outcome, None if met is None else met.value)
 
     def _note(self, visit: Visit, key: str, *, executed: bool) -> None:

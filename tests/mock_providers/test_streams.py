@@ -262,6 +262,27 @@ async def test_a_stream_may_say_nothing_until_its_client_leaves(
     assert (b"data:" in data) is (fault is Fault.STREAM_STALL)
 
 
+async def test_a_stream_is_under_way_until_its_last_event() -> None:
+    made = request("chat", [user(SAID)], tools=(), model="script:echo") | {"stream": True}
+    async with (
+        serving(MockSettings(concurrent=1)) as mock,
+        httpx2.AsyncClient(base_url=mock.url, trust_env=False, timeout=20) as client,
+    ):
+        mock.faults.order(Fault.STREAM_STALL, 1)
+        async with client.stream("POST", "/v1/chat/completions", json=made) as stalled:
+            events = stalled.aiter_raw()
+            await anext(events)
+            refused = await client.post("/v1/chat/completions", json=made)
+            assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
+        async with asyncio.timeout(20):
+            # The server learns a little later that its client has left.
+            while (await client.post("/v1/chat/completions", json=made)).status_code == 429:
+                pass
+        # Whoever has the last event may ask at once.
+        for _ in range(3):
+            assert (await client.post("/v1/chat/completions", json=made)).status_code == 200
+
+
 async def test_a_repeated_stream_is_the_same_and_costs_nothing(mock: MockProviders) -> None:
     made = request("chat", [user(SAID)], tools=(), model="script:echo") | {"stream": True}
     async with httpx2.AsyncClient(trust_env=False, timeout=20) as client:
