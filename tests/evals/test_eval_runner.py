@@ -309,6 +309,22 @@ async def test_strict_and_house_scores_stand_side_by_side(tmp_path: Path) -> Non
     assert not any(paid["report:grounded", item, fact] for item, fact in shared)
 
 
+async def test_an_evaluation_that_began_with_both_protocols_goes_on_with_both(
+    tmp_path: Path,
+) -> None:
+    items = scene_items(2)
+    await run_eval(
+        config(side_by_side=True), tmp_path, given=scripted(), dataset=ListedSet(items[:1])
+    )
+    found = await run_eval(config(), tmp_path, given=scripted(), dataset=ListedSet(items))
+    scored = Counter(row["panel"] for row in found.rows("scores") if not row["part"])
+    assert scored == {"report": 2, "report:grounded": 2}
+    only = await run_eval(
+        config(side_by_side=False), tmp_path, given=scripted(), dataset=ListedSet(items)
+    )
+    assert {row["panel"] for row in only.rows("scores")} == {"report"}, "unless told otherwise"
+
+
 async def test_the_plan_counts_both_protocols(tmp_path: Path) -> None:
     items = ListedSet(scene_items())
 

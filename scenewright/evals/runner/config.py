@@ -24,7 +24,8 @@ from scenewright.core.validation import first_problem
 from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.evals.errors import EvalError
 from scenewright.evals.store.files import read_toml
-from scenewright.evals.store.results import arm_name
+from scenewright.evals.store.manifest import read_manifest
+from scenewright.evals.store.results import MANIFEST, arm_name
 
 PACKAGE = "package"
 """Value of ``predicates``: wrong options without the counts of the evaluation's own set."""
@@ -225,6 +226,20 @@ class EvalConfig(DrawingConfig):
     def condition_of(self, name: str) -> Condition:
         """Return the condition of that name."""
         return self.condition.get(name) or CONDITIONS[name]
+
+
+def as_begun(config: EvalConfig, folder: str | Path | None) -> EvalConfig:
+    """Return ``config`` with the protocols that the evaluation in ``folder`` began with.
+
+    Only where ``config`` is silent: the default was to score by both once, and an evaluation that
+    goes on must not lose the rows of one.
+    """
+    if folder is None or "side_by_side" in config.model_fields_set:
+        return config
+    if not (Path(folder) / MANIFEST).exists():
+        return config
+    both = read_manifest(Path(folder))["config"].get("side_by_side", False)
+    return config.model_copy(update={"side_by_side": both})
 
 
 def load_config(path: str | Path) -> EvalConfig:

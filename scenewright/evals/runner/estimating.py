@@ -30,7 +30,7 @@ from scenewright.core.ports.judge import Judge
 from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.datasets.registry import open_dataset, reservoir
 from scenewright.evals.metrics.base import PricedMetric, Sample
-from scenewright.evals.runner.config import Arm, EvalConfig
+from scenewright.evals.runner.config import Arm, EvalConfig, as_begun
 from scenewright.evals.runner.dataset_predicates import (
     DatasetPredicates,
     Predicates,
@@ -180,6 +180,7 @@ async def estimate(
     """
     settings = settings or load_settings()
     base = Path(root) if root is not None else Path()
+    config = await asyncio.to_thread(as_begun, config, folder)
     items = dataset if dataset is not None else open_dataset(config.dataset, base)
     eval_models = await build_eval_models(config, settings, given or EvalModelOverrides(), base)
     count, sample = await asyncio.to_thread(reservoir, items, SAMPLE, random.Random("estimate"))

@@ -28,7 +28,7 @@ from scenewright.core.images import ImageStore, load_image
 from scenewright.evals.datasets.base import Dataset
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.metrics.base import FeatureExtractor, MetricError, MetricScore, SetMetric
-from scenewright.evals.runner.config import Arm, EvalConfig, digest, file_mark
+from scenewright.evals.runner.config import Arm, EvalConfig, as_begun, digest, file_mark
 from scenewright.evals.runner.dataset_predicates import MARK, dataset_predicates, keep
 from scenewright.evals.runner.drawing import GenerationContext
 from scenewright.evals.runner.engines.base import Engine, EvalSession, LocalEngine
@@ -327,6 +327,7 @@ async def run_eval(
     settings = settings or load_settings()
     place = Path(folder)
     base = Path(root) if root is not None else Path()
+    config = await asyncio.to_thread(as_begun, config, place)
     items = dataset if dataset is not None else open_dataset(config.dataset, base)
     models = await asyncio.to_thread(engine.models, given, base)
     eval_models = await build_eval_models(config, settings, models, base)
