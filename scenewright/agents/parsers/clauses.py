@@ -14,10 +14,12 @@ from scenewright.agents.parsers.links import (
     GIVES,
     NO_STATES,
     SAYS,
+    SEES,
     TURNED,
     WALLS,
     WRITES,
     Link,
+    has_piece,
     is_depiction,
     is_far,
     is_piece,
@@ -127,6 +129,10 @@ class Clause(Standing):
                 self._mention(doer, items, at + 2)
                 self._echo(self._subject, done)
                 self._read_to = at + 3
+            case "adverb" if is_degree(token.lower) and is_token(items, at + 1, "adjective", None):
+                self._adjective(items, at)
+            case "adverb" if token.lower == "half" and is_token(items, at + 1, "participle", None):
+                self._prefix = token.lower
             case "adverb":
                 self._adverb(token)
             case "clause":
@@ -436,7 +442,7 @@ class Clause(Standing):
         quoted = isinstance(self._last_item, Token) and self._last_item.tag == "quote"
         if quoted and token.tag == "participle" and base in WRITES:
             return
-        if token.tag == "participle":
+        if token.tag == "participle" and self._prefix != "half":
             said = word
         elif token.tag == "verb":
             said = ing_form(base)
@@ -503,6 +509,10 @@ class Clause(Standing):
             # "Giving an apple to a bird" is done to the bird.
             self._start(Link(list(link.sources), [link.words[0], "to"]))
             return
+        if link is not None and word == "at" and link.base in SEES and link.words[1:] != ["at"]:
+            # "Looking out of a window at a mountain".
+            self._start(Link(list(link.sources), [link.words[0], "at"]))
+            return
         if word == "with" and isinstance(after, Token) and after.tag == "quote":
             self._start(Link(self._lettered(link), [word]))
             return
@@ -516,6 +526,9 @@ class Clause(Standing):
             # "A woman close to the camera with her mouth open".
             sources = [thing for thing in self._subject if thing.animate] or self._last
         elif word == "with" and link is not None and link.has and self._of_whole(link, after):
+            sources = link.sources
+        elif word == "with" and link is not None and link.fills and not has_piece(after):
+            # "A shelf full of books with a cat on it".
             sources = link.sources
         elif link is not None and (
             self._joined or (is_far(link, word) and not back and not _is_near(word, after))

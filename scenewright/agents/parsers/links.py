@@ -37,7 +37,7 @@ _MATERIAL_LINKS = frozenset({"made of", "made from", "made out of", "made up of"
 _SHAPE_LINKS = frozenset({"in the shape of", "in shape of", "shaped like", "in the form of"})
 _FILLED = frozenset({"filled with", "full of", "covered with", "covered in", "topped with"})
 """A place after "a plate filled with food" is the plate's."""
-_SEES = words("verbs", "sees")
+SEES = words("verbs", "sees")
 _OF_DOERS = words("verbs", "of_doers")
 TURNED = words("verbs", "turned")
 _POSTURES = words("verbs", "manners")
@@ -104,6 +104,11 @@ class Link:
     def has(self) -> bool:
         """Whether its objects are what its sources have with them."""
         return self.predicate in ("with", "has")
+
+    @property
+    def fills(self) -> bool:
+        """Whether its objects are what its sources hold: "full of"."""
+        return self.predicate in _FILLED and bool(self.targets)
 
     @property
     def clothes(self) -> bool:
@@ -175,7 +180,7 @@ def is_far(link: Link, word: str) -> bool:
     """Return whether a preposition after "man riding a bike" refers to the man."""
     if link.base == "wear" and word not in ("of", "with"):
         return True
-    if link.base in _SEES and link.verb is not None:
+    if link.base in SEES and link.verb is not None:
         # Who looks from a window is there, what is looked at on a wall is on it.
         return word.startswith("from")
     if link.words == ["in"] and all(map(_is_clothes, [thing.name for thing in link.targets])):

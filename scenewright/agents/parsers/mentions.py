@@ -626,6 +626,11 @@ def _headless(
             mention.part = tokens[at - 1].lower
             mention.attributes = attributes_of(words)
             return mention, after
+        if tokens[at - 1].tag == "number" and mention.number and not mention.known:
+            # "Four apples, two red and two green".
+            mention.part = f"{mention.number} of"
+            mention.attributes = attributes_of(words)
+            return mention, after
         if words[-1] in ORDINALS and mention.known:
             mention.part = ORDINALS[words[-1]]
             return mention, after + says(tokens, after, "one")
@@ -669,6 +674,10 @@ def _name(
     tokens: Sequence[Token], nouns: Sequence[int], words: Sequence[str], mention: Mention
 ) -> None:
     texts = [cased(tokens, at) for at in nouns]
+    if mention.known and [text.lower() for text in texts] == ["others"]:
+        # "The others with blue hats".
+        mention.part = "others"
+        return
     colored = [
         t
         for t in texts[:-1]

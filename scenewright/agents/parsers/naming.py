@@ -166,7 +166,7 @@ def _is_unknown(word: str) -> bool:
 
 def is_degree(word: str) -> bool:
     """Return whether an adverb belongs to the adjective after it: "slightly bent"."""
-    return word.endswith("ly") and rough(word) == "adverb"
+    return word == "half" or (word.endswith("ly") and rough(word) == "adverb")
 
 
 def attributes_of(words: Sequence[str]) -> list[tuple[str, str]]:

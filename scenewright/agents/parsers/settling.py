@@ -287,11 +287,16 @@ def _settle(
     if kind == "ing":
         if before == "adjective" and len(tokens) > 1 and verb_base(tokens[-2].lower) == "wear":
             return "ing"
+        if _tells_apart(pieces, at, tokens):
+            return "ing"
         if _is_among_adjectives(pieces, at, before, tokens):
             return "adjective"
         return _settle_ing(word, before, follows, tokens[-1].lower if tokens else "")
     if kind == "participle":
         return _settle_participle(word, before, follows)
+    if word == "half" and follows in ("participle", "adjective"):
+        # "One of them half eaten", "a half empty glass".
+        return "adverb"
     if word == "leaves" and before == "noun" and tokens[-1].lower in PLANTS:
         return "noun"
     if kind in ("verb", "weak"):
@@ -556,6 +561,21 @@ def _is_among_adjectives(
         joined = kinds[1:2] in (["adjective"], ["participle"], ["ing"])
         return joined and kinds[2:3] in (["noun"], ["weak"], ["either"])
     return False
+
+
+def _tells_apart(
+    pieces: Sequence[tuple[str, Tag | None]], at: int, tokens: Sequence[Token]
+) -> bool:
+    """Return whether the word before stands for one of several: "two cats, one eating fish …"."""
+    before = tokens[-1].lower if tokens else ""
+    said = [word.lower() for word, _ in pieces]
+    if before not in ("one", "other", "another") or "one" not in said[:at]:
+        return False
+    if before == "one" and "other" not in said[at:] and "another" not in said[at:]:
+        return False
+    first = said.index("one")
+    set_off = first > 0 and tokens[first - 1].tag in ("comma", "clause")
+    return set_off and any(t.tag == "noun" and not _is_one(t) for t in tokens[:first])
 
 
 def _settle_ing(word: str, before: Tag | None, follows: str, all_of: str) -> Tag:

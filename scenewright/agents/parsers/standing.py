@@ -139,6 +139,10 @@ class Standing:
         if self._joined == "comma" and not is_list(items, at):
             return False
         after = tag_after(items, at)
+        told = after in _PREDICATES or after == "adjective" or mention.attributes
+        if mention.part and not mention.name and told:
+            # "One holding a balloon and the other …", "three black, two white".
+            return False
         if self._coordinate == "subject" and self._told and is_part(mention.name):
             # "And the right arm straight back".
             return after not in _PREDICATES and not _is_posed(items, at)

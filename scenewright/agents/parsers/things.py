@@ -180,7 +180,8 @@ class Things:
         if mention.part in ("other", "others", "rest", "another"):
             several = [t for t in several if t.members] or several
         if not several and mention.part == "all" and not mention.name:
-            return self.together
+            # "A cube on a cylinder, both in a box".
+            return self.together or (self.all[:] if len(self.all) == 2 else [])
         if not several:
             return self._new_one(mention)
         group = several[0]

@@ -110,3 +110,56 @@ def test_both_items_are_no_object() -> None:
     scene = parse_caption("A man holds both items in his hands.")
     assert {item.name for item in scene.objects} == {"man", "hand"}
     assert "items" in {passage.text for passage in scene.intent.unread}
+
+
+def told(caption: str) -> set[str]:
+    """Return attributes and relations as "ID value" and "SOURCE predicate TARGET"."""
+    scene = parse_caption(caption)
+    values = {f"{one.id} {value}" for one in scene.objects for value in one.attributes.values()}
+    return values | {str(relation) for relation in scene.relations}
+
+
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [
+        (
+            "two children, one eating ice cream and the other holding a balloon",
+            {"child.1 eating ice cream.1", "child.2 holding balloon.1"},
+        ),
+        (
+            "three cats, one sleeping on a mat, another drinking milk",
+            {"cat.1 sleeping", "cat.1 sleeping on mat.1", "cat.2 drinking milk.1"},
+        ),
+        ("two dogs and one barking fox", {"fox.1 barking"}),
+        (
+            "three cups, one red and the others blue",
+            {"cup.1 red", "cup.2 blue", "cup.3 blue"},
+        ),
+        (
+            "five apples, two red, two green and one yellow",
+            {"apple.1 red", "apple.2 red", "apple.3 green", "apple.4 green", "apple.5 yellow"},
+        ),
+        (
+            "a red cube on top of a blue cylinder, both inside a box",
+            {
+                *("cube.1 red", "cylinder.1 blue", "cube.1 on top of cylinder.1"),
+                *("cube.1 inside box.1", "cylinder.1 inside box.1"),
+            },
+        ),
+    ],
+)
+def test_several_are_told_one_by_one(caption: str, expected: set[str]) -> None:
+    assert told(caption) == expected
+
+
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [
+        ("a shelf full of books with a cat on the floor", "shelf.1 with cat.1"),
+        ("a bowl full of dogs with long ears", "dog.1 with ear.1"),
+        ("a woman looking out of a window at a mountain", "woman.1 looking at mountain.1"),
+        ("a glass that is half empty", "glass.1 half empty"),
+    ],
+)
+def test_what_follows_is_said_of_whom_it_is_meant(caption: str, expected: str) -> None:
+    assert expected in told(caption)
