@@ -208,6 +208,12 @@ class Clause(Standing):
         if link is not None and waiting:
             if self._as_attribute(link, mention):
                 return
+            if mention.pronoun.endswith(("self", "selves")):
+                # "Looks at himself in a mirror".
+                for source in link.sources:
+                    source.add("state", f"{link.predicate} {mention.pronoun}")
+                self._link, self._last = None, link.sources
+                return
             if link.base == "wear" and mention.owner is not None and mention.owner.new:
                 # "A dog wearing a man's hat": nobody else is there.
                 owner = mention.owner.name
@@ -541,6 +547,10 @@ class Clause(Standing):
             sources = self._subject
         else:
             sources = self._last or self._subject
+            named = self._last_item
+            if word == "with" and self._coordinate == "target" and isinstance(named, Mention):
+                # "A table with a lamp and a vase with flowers".
+                sources = sources[-1:] if named.new and len(sources) > 1 else sources
         self._start(Link(list(sources), [word]))
 
     def _place(self, word: str, items: Sequence[Item], at: int) -> None:

@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scenewright.agents.parsers.mentions import Item, Mention, is_part
-from scenewright.agents.parsers.tagging import CLOTHES, SCENERY, THING_PARTS, key_of, words
+from scenewright.agents.parsers.tagging import (
+    CLOTHES,
+    POSTURES,
+    SCENERY,
+    THING_PARTS,
+    key_of,
+    words,
+)
 from scenewright.agents.parsers.things import Thing
 
 OF_THINGS = words("verbs", "of_things")
@@ -106,9 +113,18 @@ class Link:
         return self.predicate in ("with", "has")
 
     @property
+    def stands(self) -> bool:
+        """Whether its objects are limbs on which its sources stand or sit."""
+        return (
+            self.base in POSTURES
+            and bool(self.targets)
+            and all(is_part(thing.name) for thing in self.targets)
+        )
+
+    @property
     def fills(self) -> bool:
-        """Whether its objects are what its sources hold: "full of"."""
-        return self.predicate in _FILLED and bool(self.targets)
+        """Whether its objects are what its sources hold or are made of: "full of"."""
+        return self.predicate in (*_FILLED, *_MATERIAL_LINKS) and bool(self.targets)
 
     @property
     def clothes(self) -> bool:
@@ -128,7 +144,8 @@ def has_piece(item: Item | None) -> bool:
     return isinstance(item, Mention) and is_piece(item.name)
 
 
-def _is_clothes(name: str) -> bool:
+def is_clothes(name: str) -> bool:
+    """Return whether a label's head names what is worn."""
     return name.rpartition(" ")[2].lower() in CLOTHES
 
 
@@ -148,7 +165,7 @@ def is_of_sources(link: Link, base: str) -> bool:
         return True
     if link.predicate in _LIKE:
         return base in _LOOKS
-    if link.words == ["in"] and all(_is_clothes(thing.name) for thing in link.targets):
+    if link.words == ["in"] and all(is_clothes(thing.name) for thing in link.targets):
         return base not in OF_THINGS
     if link.predicate == "of":
         return base == "make" and all(is_depiction(thing.name) for thing in link.sources)
@@ -183,14 +200,17 @@ def is_far(link: Link, word: str) -> bool:
     if link.base in SEES and link.verb is not None:
         # Who looks from a window is there, what is looked at on a wall is on it.
         return word.startswith("from")
-    if link.words == ["in"] and all(map(_is_clothes, [thing.name for thing in link.targets])):
+    if link.words == ["in"] and all(map(is_clothes, [thing.name for thing in link.targets])):
         return word not in ("of", "with") and all(thing.animate for thing in link.sources)
     if link.predicate == "of":
         return word not in ("of", "with") and is_of_whole(link)
     if link.predicate in _FILLED or (
-        link.parts and not any(thing.animate for thing in link.sources)
+        link.parts and not any(t.animate or is_scenery(t.name) for t in link.sources)
     ):
         return word in _FAR or word in _BESIDE
+    if link.stands and word not in ("of", "with"):
+        # "Standing on one leg in the water".
+        return True
     if link.verb is not None and len(link.words) > 1 and not link.parts:
         # "Milk pouring from a glass into a bowl", "moved on water by oars".
         passive = not link.words[0].endswith("ing")
@@ -201,6 +221,9 @@ def is_far(link: Link, word: str) -> bool:
     if link.predicate in _LIKE and word in ("with", "in"):
         return True
     doer = link.verb is not None and all(thing.animate for thing in link.sources)
+    if doer and link.words[1:] == ["with"] and word != "of":
+        # "Fighting with swords in front of a castle".
+        return word != "with"
     if doer and word == "in" and link.base in _OF_DOERS:
         return not any(thing.animate or is_part(thing.name) for thing in link.targets)
     if doer and word in _BESIDE and all(is_scenery(thing.name) for thing in link.targets):

@@ -13,13 +13,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
-from scenewright.agents.parsers.links import GIVES, SAYS, WRITES, is_piece, is_scenery
+from scenewright.agents.parsers.links import (
+    GIVES,
+    SAYS,
+    WRITES,
+    is_clothes,
+    is_piece,
+    is_scenery,
+)
 from scenewright.agents.parsers.mentions import Item, Mention, is_part
 from scenewright.agents.parsers.spelling import parts_of_speech
 from scenewright.agents.parsers.splitting import FRAME_NOUNS, Word
 from scenewright.agents.parsers.tagging import (
     ADJECTIVES,
-    CLOTHES,
     GROUPS,
     NO_RELATION,
     PARTICLES,
@@ -361,7 +367,7 @@ class SecondLook(SaidSentence):
             far is None
             or (far.name == place.name and not place.new)
             or is_piece(near.name)
-            or _is_clothes(near.name)
+            or is_clothes(near.name)
             or is_part(place.name)
         ):
             return
@@ -601,7 +607,3 @@ def is_thing(mention: Mention) -> bool:
     """Return whether a mention names a thing that is no scenery."""
     named = bool(mention.name) and not mention.pronoun and not mention.ignored
     return named and mention.name.rpartition(" ")[2].lower() not in SCENERY
-
-
-def _is_clothes(name: str) -> bool:
-    return name.rpartition(" ")[2].lower() in CLOTHES

@@ -17,6 +17,7 @@ from scenewright.agents.parsers.links import (
     WRITES,
     Link,
     has_piece,
+    is_clothes,
     is_depiction,
     is_of_sources,
     is_piece,
@@ -171,10 +172,27 @@ class Standing:
             if self._finite and mention.new and is_told(items, at):
                 # "A man is wearing a coat and a woman with a dog is …".
                 return False
+            if word == "with" and self._is_beside(mention):
+                return False
             alike = any(thing.animate for thing in self._last) == mention.animate
             other = mention.new or not (mention.known or mention.bare)
             return word in ("of", "with") or not (other or (mention.animate and not alike))
         return True
+
+    def _is_beside(self, mention: Mention) -> bool:
+        """Return whether a thing with parts is none of what was told of another one.
+
+        "A man with a beard and a woman with long hair".
+        """
+        link = self._link
+        if link is None or not link.has or not link.targets or not mention.new:
+            return False
+        if is_piece(mention.name) or is_clothes(mention.name):
+            return False
+        if all(is_piece(thing.name) or is_clothes(thing.name) for thing in link.targets):
+            return True
+        doers = mention.animate and all(thing.animate for thing in link.sources)
+        return doers and not any(thing.animate for thing in link.targets)
 
     def _is_worn(self, mention: Mention) -> bool:
         """Whether it is what the subject has with it, no doer: "with a hat and a cane waves"."""

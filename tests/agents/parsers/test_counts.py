@@ -159,7 +159,27 @@ def test_several_are_told_one_by_one(caption: str, expected: set[str]) -> None:
         ("a bowl full of dogs with long ears", "dog.1 with ear.1"),
         ("a woman looking out of a window at a mountain", "woman.1 looking at mountain.1"),
         ("a glass that is half empty", "glass.1 half empty"),
+        ("a man with a beard and a woman with long hair", "woman.1 with hair.1"),
+        ("a house with a red roof and a tree with flowers", "tree.1 with flower.1"),
+        ("a table with a lamp and a vase with flowers", "table.1 with vase.1"),
+        ("a tower made of books with an apple on top", "tower.1 with apple.1"),
+        ("two knights fighting with swords in front of a castle", "knight.2 in front of castle.1"),
+        ("a kitchen with a window above the sink", "window.1 above sink.1"),
+        ("a flamingo standing on one leg in the sea", "flamingo.1 in sea.1"),
+        ("a man looks at himself in a mirror", "man.1 looking at himself"),
     ],
 )
 def test_what_follows_is_said_of_whom_it_is_meant(caption: str, expected: str) -> None:
     assert expected in told(caption)
+
+
+@pytest.mark.parametrize(
+    ("caption", "other"),
+    [
+        ("a man with a beard and a woman with long hair", "man.1 with woman.1"),
+        ("a man with a beard and a woman with long hair", "beard.1 with hair.1"),
+        ("a table with a lamp and a vase with flowers", "lamp.1 with flower.1"),
+    ],
+)
+def test_what_one_has_is_not_said_of_another(caption: str, other: str) -> None:
+    assert other not in told(caption)
