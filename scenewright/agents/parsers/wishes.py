@@ -178,6 +178,8 @@ def style_of(text: str, start: int, end: int) -> Global | None:
         return Global(kind="time", text=said)
     if low[-1] in _HUES:
         return Global(kind="style", text=said)
+    if _is_painted(low):
+        return Global(kind="medium", text=said)
     of_style = " style of " in f" {' '.join(low)} "
     for word in reversed(low):
         for kind, group in _WORDS.items():
@@ -283,7 +285,7 @@ def _is_look(words: Sequence[str]) -> bool:
     return len(lower) < 4 and hues
 
 
-_HUES = frozenset({"color", "colors", "colour", "colours", "tones", "hues", "shades"})
+_HUES = frozenset({"color", "colors", "colour", "colours", "tones", "hues", "shades", "palette"})
 _OF = frozenset({"of", "showing", "shows", "depicting", "from", "featuring"})
 _LONGEST_LEAD = 9
 
@@ -391,6 +393,8 @@ def _ends_in_medium(lower: Sequence[str]) -> bool:
     return rough(lower[at]) == "number" and lower[at] not in ("one", "single")
 
 
+_PAINTS = words("style", "paints")
+_SUPPORTS = words("style", "supports")
 _SHOT = frozenset({"shot", "taken", "filmed", "photographed", "captured", "rendered"})
 _SMALL = frozenset({"adverb", "preposition", "and", "number", "adjective"})
 _NO_STYLE = frozenset({"article", "possessive", "be", "ing", "verb", "have", "relative"})
@@ -404,6 +408,8 @@ def _is_style(words: Sequence[str], first: bool) -> bool:
         return True
     if not first and lower[0] in _SHOT and len(lower) > 2 and rough(lower[1]) == "preposition":
         # "Shot on Kodak Portra 400".
+        return True
+    if not first and _is_painted(lower):
         return True
     if not first and lower[-1] in ("style", "aesthetic") and rough(lower[0]) != "article":
         return not any(rough(word) in ("be", "have", "ing", "relative") for word in lower)
@@ -419,6 +425,16 @@ def _is_style(words: Sequence[str], first: bool) -> bool:
     return (
         (style[-1] and not placed) or lower[0] in _MAKING or any(word in _SITES for word in lower)
     )
+
+
+def _is_painted(lower: Sequence[str]) -> bool:
+    """Return whether words say what a picture is painted with and on: "oil on canvas"."""
+    if "on" not in lower or lower[-1] not in _SUPPORTS:
+        return False
+    paints = [
+        word for word in lower[: lower.index("on")] if rough(word) not in ("and", "adjective")
+    ]
+    return bool(paints) and all(singular(word) in _PAINTS for word in paints)
 
 
 def _is_alone(words: Sequence[str]) -> bool:
