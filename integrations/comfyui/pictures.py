@@ -26,12 +26,18 @@ def tensor_of(data: bytes) -> Any:
 
 
 def pngs_of(images: Any) -> list[bytes]:
-    """A PNG file for each picture of an IMAGE."""
+    """A PNG file for each picture of an IMAGE; ``ValueError`` for values that are no numbers."""
     import numpy
     from PIL import Image
 
     files = []
     for image in images:
+        if not image.isfinite().all():
+            # As bytes they would be black, and judged as if they had been drawn.
+            raise ValueError(
+                "the picture holds values that are not numbers: draw it with another VAE, or in "
+                "float32 (--fp32-vae)"
+            )
         pixels = image.detach().cpu().float().clamp(0.0, 1.0).numpy()
         if pixels.shape[-1] == 1:
             pixels = pixels.repeat(3, axis=-1)

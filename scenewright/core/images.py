@@ -174,6 +174,8 @@ def to_rgb(image: Image.Image, name: str = "the image") -> Image.Image:
 EVEN = 2
 """Most that the values of a channel (0 to 255) differ in a picture of one even colour: files of
 lossy formats round."""
+_FEW = (16, 16)
+"""Pixels that are looked at first: they tell nearly every picture of something at once."""
 
 
 def nothing_drawn(image: Image.Image) -> str:
@@ -182,9 +184,14 @@ def nothing_drawn(image: Image.Image) -> str:
     A picture of one even colour is what models give that computed no numbers, that filtered their
     output or that were cut off; judges that look for nothing in it may find everything.
     """
-    shades: Any = image.convert("RGB").getextrema()
-    if any(high - low > EVEN for low, high in shades):
-        return ""
+    shades: Any = ()
+    try:
+        for some in (image.resize(_FEW, Image.Resampling.NEAREST), image):
+            shades = to_rgb(some, "the picture").getextrema()
+            if any(high - low > EVEN for low, high in shades):
+                return ""
+    except ImageError as error:
+        return str(error)
     colour = "#" + "".join(f"{low:02x}" for low, _ in shades)
     return f"nothing is drawn on the picture: all of it is {NAMED.get(colour, colour)}"
 

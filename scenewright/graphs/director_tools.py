@@ -214,7 +214,7 @@ class DirectorToolset(DirectorRecord):
         if given.box:
             told["box"] = list(given.box)
         if given.question.strip():
-            told |= await self._ask(view, given)
+            told |= await self._ask(picture, view, given)
         small = await asyncio.to_thread(preview_of, picture, given)
         return self._reply(told, small)
 
@@ -295,7 +295,7 @@ class DirectorToolset(DirectorRecord):
         except BackendError as error:
             raise ToolError(f"the backend did not draw it: {error}") from error
 
-    async def _ask(self, view: Image.Image, given: Look) -> dict[str, Any]:
+    async def _ask(self, picture: Image.Image, view: Image.Image, given: Look) -> dict[str, Any]:
         judge = self.context.loop_judges[0]
         name = await asyncio.to_thread(hash_of_image, view)
         with paying(self.context.nonce, self.origin):
@@ -307,6 +307,7 @@ class DirectorToolset(DirectorRecord):
                 store=self.context.answers,
                 limit=self.context.judge_timeout,
                 origin=self.origin,
+                part_of=picture,
             )
         (answer,) = asked.answers
         self.asked = self.asked + Usage(answer.tokens_in, answer.tokens_out)

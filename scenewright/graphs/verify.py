@@ -40,7 +40,6 @@ from scenewright.core.facts import (
     Verdict,
     is_of_graph,
 )
-from scenewright.core.images import nothing_drawn
 from scenewright.graphs.events import Answered, Judged, Role, Stage
 from scenewright.graphs.large_scenes import size_of_data, worked_out
 from scenewright.graphs.state import CheckContext, ContextT, emit, read_scene, retries_told
@@ -183,7 +182,6 @@ async def glance(
     asked = [fact for fact in facts if fact.id not in carried]
     tasks = router.tasks(asked, "first" if cascade else None)
     picture = await asyncio.to_thread(context.images.get, image)
-    empty = await asyncio.to_thread(nothing_drawn, picture)
 
     async def answered(judge_id: str, ids: list[str]) -> JudgeReply:
         judge = next(one for one in context.judges("loop") if one.id == judge_id)
@@ -198,7 +196,6 @@ async def glance(
                 store=context.answers,
                 limit=context.judge_timeout,
                 origin=payer,
-                empty=empty,
             )
 
     replies = await asyncio.gather(*(answered(*task) for task in tasks.items()))
@@ -395,7 +392,6 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
                 limit=context.judge_timeout,
                 origin=key,
                 ahead=ahead,
-                empty=await asyncio.to_thread(nothing_drawn, image),
             )
         event = Answered(
             key=key,

@@ -18,6 +18,7 @@ from scenewright.config.model_identity import SINCE
 from scenewright.core.answers import by_number
 from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
+from scenewright.core.images import nothing_drawn
 from scenewright.core.ports.judge import Judge, by_vocabulary, merged, unscored
 from scenewright.core.questions import NO_RELATION
 from scenewright.providers.answer_store import Answers
@@ -67,6 +68,8 @@ class JudgeReply:
     """Wall time of the judge's call; 0 if it was not called."""
     cached: bool
     """Whether this origin paid nothing: every answer was stored already."""
+    empty: str = ""
+    """Why the judge was not asked: nothing is drawn on the picture."""
 
 
 async def ask(
@@ -79,7 +82,7 @@ async def ask(
     limit: float | None = None,
     origin: str = "",
     ahead: Sequence[Fact] = (),
-    empty: str = "",
+    part_of: Image.Image | None = None,
 ) -> JudgeReply:
     """Return one answer a fact, from the store or from the judge, which is called at most twice.
 
@@ -91,7 +94,8 @@ async def ask(
     the costs of both.
 
     Facts outside of the judge's vocabulary, and all facts of a picture on which nothing is drawn
-    (``empty`` says so), are unscored at once, whatever the store holds.
+    (:func:`~scenewright.core.images.nothing_drawn`), are unscored at once, whatever the store
+    holds. ``part_of`` is the whole picture where ``image`` is a part of one: a part may be even.
     A judge that raises, takes longer than ``limit`` seconds (unless its caps say that it bounds
     its calls itself) or returns rubbish gives unscored answers with the reason;
     ``CancelledError`` goes through. Facts that put the same question are asked once. Answers
@@ -104,10 +108,11 @@ async def ask(
     ``at_once`` is called, they go along: what it says of them is in the store for later, and what
     they cost counts now.
     """
-    vocabulary = judge.caps.vocabulary
+    empty = await asyncio.to_thread(nothing_drawn, image if part_of is None else part_of)
     if empty:
-        answers = unscored(judge.id, facts, empty)
-        return JudgeReply(answers=tuple(answers), seconds=0.0, cached=True)
+        silent = tuple(unscored(judge.id, facts, empty))
+        return JudgeReply(answers=silent, seconds=0.0, cached=True, empty=empty)
+    vocabulary = judge.caps.vocabulary
     refused, rest = by_vocabulary(judge.id, vocabulary, facts)
     if not rest:
         return JudgeReply(answers=tuple(refused.values()), seconds=0.0, cached=True)

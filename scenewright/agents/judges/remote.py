@@ -46,7 +46,7 @@ from scenewright.agents.judges.sheet import (
 from scenewright.config.accounts import missing_key
 from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
-from scenewright.core.images import ImageError
+from scenewright.core.images import ImageError, nothing_drawn
 from scenewright.core.ports.judge import JudgeError, unscored
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
@@ -307,10 +307,13 @@ async def compare(
     """Compare two images by each of ``facts``, in both orders at once.
 
     One comparison per fact, in order. A fact that one of the two calls does not answer is unscored
-    with its reason.
+    with its reason, and so are all facts where nothing is drawn on one of the images.
     """
     if not facts:
         return []
+    for image in (first, second):
+        if empty := await asyncio.to_thread(nothing_drawn, image):
+            return [Comparison(fact.id, judge.id, "unscored", None, None, empty) for fact in facts]
     given, exchanged = await asyncio.gather(
         judge.answer_pair(first, second, facts), judge.answer_pair(second, first, facts)
     )

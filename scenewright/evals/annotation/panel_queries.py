@@ -19,6 +19,7 @@ from PIL import Image
 from scenewright.agents.chat.language_replies import ask_for, digest_of, name_of, tool_of
 from scenewright.agents.judges.pictures import character_tokens, image_tokens
 from scenewright.core.error_text import error_text
+from scenewright.core.images import nothing_drawn
 from scenewright.core.ports.vision import Detection
 from scenewright.evals.errors import AnnotationError
 from scenewright.evals.runner.progress import StartupFailureLimit
@@ -333,7 +334,7 @@ async def ask_about(
     photo = sheet.photo
     try:
         image: Image.Image | None = await asyncio.to_thread(load)
-        problem = ""
+        problem = "" if image is None else await asyncio.to_thread(nothing_drawn, image)
     except (ValueError, OSError) as error:
         image, problem = None, error_text(error)
     if image is not None and image.size != photo.size:

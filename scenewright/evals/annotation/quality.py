@@ -33,7 +33,7 @@ from typing import Any
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.core.images import ImageError, load_image
+from scenewright.core.images import ImageError, load_image, nothing_drawn
 from scenewright.core.sentences import relation_parts
 from scenewright.evals.annotation.graph_sets import BuiltGraph, unwritable
 from scenewright.evals.annotation.panel_queries import Triple, plain
@@ -269,6 +269,9 @@ def write_page(graphs: Sequence[BuiltGraph], folder: Path, name: str) -> Page:
             image = load_image(Path(graph.photo))
         except (ImageError, OSError) as error:
             lost.append(f"{graph.id}: {error}")
+            continue
+        if empty := nothing_drawn(image):
+            lost.append(f"{graph.id}: {empty}")
             continue
         size = image.size
         digest = hashlib.sha256(graph.id.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -18,7 +18,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from scenewright.core.facts import Fact
-from scenewright.core.images import ImageError, load_image, png_bytes
+from scenewright.core.images import ImageError, load_image, nothing_drawn, png_bytes
 from scenewright.core.ports.vision import Box, Detection
 from scenewright.core.sentences import scene_sentences, worded_facts
 from scenewright.core.validation import first_problem
@@ -76,11 +76,13 @@ class Pictures:
         """Copy the picture of ``file`` into the folder and return its content hash.
 
         Raises ``ImageError`` for a file that is not a valid picture, ``RatingError`` if it cannot
-        be written.
+        be written, and ``_Unfit`` for a picture on which nothing is drawn.
         """
         if file not in self._known:
             # Drawn anew: what a generator wrote into the file beside the pixels stays behind.
             image = load_image(file)
+            if nothing_drawn(image):
+                raise _Unfit("nothing is drawn on a picture of it")
             if self._side is not None and max(image.size) != self._side:
                 image = fit(image, self._side)
             self._known[file] = self.put_image(image)
@@ -305,6 +307,8 @@ def make_object_study(
             tasks.append(_task(drawn, pictures, f"t{done}", wish.side))
         except ImageError:
             left_out["the picture cannot be read"] += 1
+        except _Unfit as unfit:
+            left_out[str(unfit)] += 1
         if tick is not None:
             tick(done, len(found))
     if not tasks:

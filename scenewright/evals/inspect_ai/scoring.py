@@ -17,7 +17,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 
 from scenewright.core.facts import Fact, State, Verdict
-from scenewright.core.images import ImageError, load_image
+from scenewright.core.images import ImageError, load_image, nothing_drawn
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
 from scenewright.evals.inspect_ai.context import (
@@ -311,6 +311,9 @@ def _scorer(wanted: _Wanted) -> Scorer:
                 wanted.scene_from,
             )
             image = await _kept(named, drawing, context)
+            picture = await asyncio.to_thread(context.generation.images.get, image)
+            if empty := await asyncio.to_thread(nothing_drawn, picture):
+                return Score.unscored(reason="no_response", explanation=empty)
             return await _Looking(wanted, context, item, image, drawing).score()
         except (EvalError, ImageError) as error:
             return Score.unscored(reason="scoring_failed", explanation=str(error))

@@ -58,6 +58,9 @@ class Sample:
     """Verdicts and scores of the panel; None without judges."""
     answers: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
     """Judge id → its answers."""
+    empty: str | None = None
+    """Why nothing can be scored: nothing is drawn on the picture; empty: something is; None: nobody
+    has looked."""
 
 
 class MetricScore(BaseModel):

@@ -25,6 +25,7 @@ from scenewright.evals.runner.drawing import (
     kept_of,
 )
 from scenewright.evals.runner.judging import (
+    EMPTY,
     JUDGE,
     SCORE,
     JudgePanel,
@@ -34,6 +35,7 @@ from scenewright.evals.runner.judging import (
     is_drawn,
     judge_key,
     judged,
+    looked_at,
     predicates_for,
     protocol_of,
     rests_on_reading,
@@ -296,6 +298,7 @@ class ItemWork(UnitWork):
                 looks.append(await self._judged(key, item, arm, judge_panel, picture, asked, lost))
                 panels[key], by_look[key] = self._panel(item, judge_panel), asked
                 keys.append(key)
+        empty = next((look.facts[EMPTY] for look in looks if EMPTY in look.facts), None)
         # Cards and answers are read back from rows: once, however many metrics need them.
         samples: dict[str, Sample] = {}
         for metric in metrics:
@@ -306,15 +309,19 @@ class ItemWork(UnitWork):
                 unit = self._known(key)
                 if unit is None:
                     if based not in samples:
-                        samples[based] = sample_of(
-                            item,
-                            image,
-                            self._generation.images,
-                            by_look.get(of, facts),
-                            look,
-                            self._config.alpha,
-                            known,
+                        samples[based] = await looked_at(
+                            sample_of(
+                                item,
+                                image,
+                                self._generation.images,
+                                by_look.get(of, facts),
+                                look,
+                                self._config.alpha,
+                                known,
+                                empty,
+                            )
                         )
+                        empty = samples[based].empty
                     failed = look is not None and look.state == "failed"
                     with self._step(key):
                         unit = await scored(

@@ -21,7 +21,7 @@ from scenewright.config import OnModelChange
 from scenewright.config.profiles import Asking
 from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict, is_wish
-from scenewright.core.images import ImageStore, load_image
+from scenewright.core.images import ImageError, ImageStore, load_image, nothing_drawn
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.predicate_statistics import BUILT_IN, DEFAULT
 from scenewright.core.questions import Protocol, QuestionForm
@@ -76,6 +76,8 @@ class PanelJudgement:
     card: ScoreCard
     answers: dict[str, list[Answer]]
     """Judge id → its answers, in the order of the facts."""
+    empty: str = ""
+    """Why no judge was asked: nothing is drawn on the picture."""
 
 
 async def judge_picture(
@@ -158,6 +160,7 @@ async def _look(
     answers: dict[str, list[Answer]] = {judge.id: [] for judge in judge_panel.judges}
     known: dict[str, Verdict] = {}
     pixels: Image.Image | None = None
+    empty = ""
     while True:
         for verdict in void_verdicts(facts, known):
             known[verdict.fact_id] = verdict
@@ -177,38 +180,31 @@ async def _look(
             judge_panel.judges,
             await asyncio.gather(
                 *(
-                    _ask(judge, image, pixels, asked, store, limit, origin, later)
+                    ask(
+                        *(judge, image, pixels, asked),
+                        store=store,
+                        limit=limit,
+                        origin=origin,
+                        ahead=later,
+                    )
                     for judge in judge_panel.judges
                 )
             ),
             strict=True,
         ):
-            answers[judge.id] += given
+            answers[judge.id] += given.answers
+            empty = given.empty
         for verdict in judge_panel.panel.verdicts(asked, answers, known):
             known[verdict.fact_id] = verdict
     order = {fact.id: at for at, fact in enumerate(facts)}
     for said in answers.values():
         said.sort(key=lambda answer: order[answer.fact_id])
-    return PanelJudgement(ScoreCard.of(facts, known.values(), alpha), answers)
-
-
-async def _ask(
-    judge: Judge,
-    image: str,
-    pixels: Image.Image,
-    facts: Sequence[Fact],
-    store: Answers,
-    limit: float | None,
-    origin: str,
-    ahead: Sequence[Fact],
-) -> tuple[Answer, ...]:
-    asked = await ask(
-        judge, image, pixels, facts, store=store, limit=limit, origin=origin, ahead=ahead
-    )
-    return asked.answers
+    return PanelJudgement(ScoreCard.of(facts, known.values(), alpha), answers, empty)
 
 
 JUDGE, SCORE = "judge", "score"
+EMPTY = "empty"
+"""Fact of a judging: why no judge was asked, where nothing is drawn on the picture; else empty."""
 _DECIDING = 2
 """Increased when the same answers could become other verdicts."""
 
@@ -347,12 +343,13 @@ async def judged(
     )
     told: list[Answer | Verdict] = [*found.card.verdicts]
     told += [answer for given in found.answers.values() for answer in given]
-    # Wishes are judged where a judge can: the others are told, and never tried again.
+    # Wishes are judged where a judge can, and pictures where something is drawn: the others are
+    # told, and never tried again.
     lost = [one for one in told if one.state == "unscored" and not is_wish(one.fact_id)]
     return Unit(
         key,
         JUDGE,
-        "unscored" if lost else "done",
+        "unscored" if lost and not found.empty else "done",
         lost[0].reason if lost else "",
         _rows(
             item,
@@ -364,7 +361,7 @@ async def judged(
             found,
             dropped,
         ),
-        {SERVED: served_by(found.answers)},
+        {SERVED: served_by(found.answers), EMPTY: found.empty},
     )
 
 
@@ -445,8 +442,12 @@ def sample_of(
     judged: Unit | None,
     alpha: float,
     predicates: Predicates,
+    empty: str | None,
 ) -> Sample:
-    """Return a metric's input of a picture; ``predicates``: of :func:`predicates_for`."""
+    """Return a metric's input of a picture; ``predicates``: of :func:`predicates_for`.
+
+    ``empty``: what :data:`EMPTY` says of the picture; None where nobody has looked.
+    """
     photo = None if item.image is None else Path(item.image)
     original: Callable[[], Image.Image] | None = (
         partial(load_image, photo) if photo is not None and photo.is_file() else None
@@ -461,6 +462,7 @@ def sample_of(
         predicates=predicates,
         card=None if judged is None or judged.state == "failed" else card_of(judged, facts, alpha),
         answers={} if judged is None or judged.state == "failed" else _answers_of(judged),
+        empty=empty,
     )
 
 
@@ -502,12 +504,14 @@ async def scored(
 ) -> Unit:
     """Return the unit of one score; an error of the metric makes it unscored with the reason.
 
+    A picture on which nothing is drawn has no score, whatever the metric, and is not tried again.
     ``base`` holds the first columns of its rows, up to ``image``; ``lacking`` is the reason why a
     metric that needs judges has none; ``look`` is the key of the judging that it is made of.
     """
     lacking = (lacking if "judges" in metric.needs else "") or _lacking(metric.needs, sample)
-    if lacking:
-        found = MetricScore(value=None, reason=lacking)
+    sample = sample if lacking else await looked_at(sample)
+    if lacking or sample.empty:
+        found = MetricScore(value=None, reason=lacking or str(sample.empty))
     else:
         try:
             found = await metric.score(sample)
@@ -517,7 +521,18 @@ async def scored(
             found = MetricScore(value=None, reason=error_text(error))
     rows = score_rows(found, metric.name, metric.version, base)
     facts = {"look": look} if look else {}
-    return Unit(key, SCORE, state_of(found), found.reason, rows, facts)
+    return Unit(key, SCORE, "done" if sample.empty else state_of(found), found.reason, rows, facts)
+
+
+async def looked_at(sample: Sample) -> Sample:
+    """Return ``sample`` with what is known after a look at its picture."""
+    if sample.empty is not None:
+        return sample
+    try:
+        return replace(sample, empty=await asyncio.to_thread(lambda: nothing_drawn(sample.load())))
+    except ImageError:
+        # The metric says so, if it needs the picture.
+        return replace(sample, empty="")
 
 
 def state_of(found: MetricScore) -> UnitState:

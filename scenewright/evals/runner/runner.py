@@ -24,7 +24,7 @@ from scenewright.config.accounts import AccountSpec
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.error_text import error_text
 from scenewright.core.flushing import Flusher
-from scenewright.core.images import ImageStore, load_image
+from scenewright.core.images import ImageStore, load_image, nothing_drawn
 from scenewright.evals.datasets.base import Dataset
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.metrics.base import FeatureExtractor, MetricError, MetricScore, SetMetric
@@ -213,11 +213,11 @@ async def make_vectors(
         for start in range(0, len(lacking), BATCH):
             batch = lacking[start : start + BATCH]
             try:
-                await _kept(journal, extractor, batch, load)
+                lost |= await _kept(journal, extractor, batch, load)
             except Exception:
                 for name in batch:
                     try:
-                        await _kept(journal, extractor, [name], load)
+                        lost |= await _kept(journal, extractor, [name], load)
                     except Exception as error:
                         lost[name] = error_text(error)
             tell()
@@ -229,17 +229,24 @@ async def _kept(
     extractor: FeatureExtractor,
     batch: Sequence[str],
     load: Callable[[str], Image.Image],
-) -> None:
-    images = await asyncio.to_thread(lambda: [load(name) for name in batch])
-    vectors = np.asarray(await extractor.features(images))
-    if vectors.shape != (len(batch), extractor.dimensions):
+) -> dict[str, str]:
+    """Keep the vectors of a batch; name → reason of pictures on which nothing is drawn."""
+    images = await asyncio.to_thread(lambda: {name: load(name) for name in batch})
+    told = await asyncio.to_thread(lambda: {name: nothing_drawn(images[name]) for name in batch})
+    empty = {name: reason for name, reason in told.items() if reason}
+    drawn = [name for name in batch if name not in empty]
+    if not drawn:
+        return empty
+    vectors = np.asarray(await extractor.features([images[name] for name in drawn]))
+    if vectors.shape != (len(drawn), extractor.dimensions):
         raise MetricError(
-            f"{extractor.id} gave vectors of shape {vectors.shape} for {len(batch)} pictures"
+            f"{extractor.id} gave vectors of shape {vectors.shape} for {len(drawn)} pictures"
         )
     # Kept, they would be taken for the picture's for good.
     if not np.isfinite(vectors).all():
         raise MetricError(f"{extractor.id} gave a vector that is not finite")
-    journal.put_vectors(extractor.fingerprint, batch, vectors)
+    journal.put_vectors(extractor.fingerprint, drawn, vectors)
+    return empty
 
 
 async def set_score(

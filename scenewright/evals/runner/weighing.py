@@ -31,6 +31,7 @@ from scenewright.evals.runner.config import EvalConfig, PanelSpec, digest, panel
 from scenewright.evals.runner.drawing import GenerationContext
 from scenewright.evals.runner.engines.base import numbered
 from scenewright.evals.runner.judging import (
+    EMPTY,
     JUDGE,
     SCORE,
     JudgePanel,
@@ -169,7 +170,10 @@ class Weighing:
         known = predicates_for(item, self.config, self.generation.own)
         key = score_key(answers_digest(look), metric, str(row["image"]), known)
         images = self.generation.images
-        sample = sample_of(item, str(row["image"]), images, facts, look, self.config.alpha, known)
+        sample = sample_of(
+            *(item, str(row["image"]), images, facts, look, self.config.alpha, known),
+            empty=look.facts.get(EMPTY, ""),
+        )
         own = {"metric", "version", "part", "scope", "value", "reason", "unscored", "n"}
         own |= {"tokens_in", "tokens_out", "usd"}
         base = {name: value for name, value in row.items() if name not in own}

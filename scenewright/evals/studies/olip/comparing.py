@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scenewright.config.settings import Settings
-from scenewright.core.images import ImageError, load_image
+from scenewright.core.images import ImageError, load_image, nothing_drawn
 from scenewright.core.ports.vision import ObjectRealism, RealismError, RealismScorer
 from scenewright.evals.human_ratings.rated_objects import RatedObject
 from scenewright.evals.metrics.ocr import CachedScorer
@@ -101,6 +101,8 @@ async def compare(
             image, members = picture
             try:
                 shown = await asyncio.to_thread(load_image, Path(folder) / image)
+                if empty := await asyncio.to_thread(nothing_drawn, shown):
+                    raise ImageError(f"{image}: {empty}")
                 said = await cached.score(shown, [objects[at].detection for at in members])
             except ImageError as error:
                 said = [ObjectRealism(None, None, reason=str(error)) for _ in members]

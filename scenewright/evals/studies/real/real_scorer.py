@@ -37,7 +37,7 @@ from scenewright.config.settings import (
     user_cache,
 )
 from scenewright.core.error_text import error_text
-from scenewright.core.images import ImageError, hash_of_image, load_image
+from scenewright.core.images import ImageError, hash_of_image, load_image, nothing_drawn
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.validation import first_problem
 from scenewright.evals.errors import EvalError
@@ -546,7 +546,10 @@ async def _row(
     digest = await asyncio.to_thread(hash_of_image, pixels)
     grade = None if there is None or there.digest != digest else there.s_style
     unstyled = ""
-    if style is not None:
+    empty = await asyncio.to_thread(nothing_drawn, pixels)
+    if empty:
+        grade = None
+    elif style is not None:
         try:
             grade = await style(pixels)
         except Exception as error:
@@ -555,7 +558,7 @@ async def _row(
     if there is None or (there.plan, there.digest) != (plan, digest):
         looked = await scorer.look(digest, lambda: pixels, schema)
         return _with_reason(row_of(picture, digest, plan, schema, looked, grade), unstyled)
-    if not there.unscored:
+    if not there.unscored and not empty:
         kept = there if there.s_style == grade else there.with_style(grade)
         return _with_reason(kept.model_copy(update={"reason": ""}), unstyled)
     turn = hashlib.sha256(there.model_dump_json().encode()).hexdigest()[:12]

@@ -26,7 +26,7 @@ import numpy as np
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.core.images import ImageError, hash_of_image, load_image
+from scenewright.core.images import ImageError, hash_of_image, load_image, nothing_drawn
 from scenewright.core.sqlite_file import SqliteFile
 from scenewright.core.validation import FrozenModel, first_problem
 from scenewright.evals.datasets.base import DatasetError
@@ -485,4 +485,5 @@ def _read(file: Path) -> tuple[str, Image.Image] | ImageError:
         image = load_image(file)
     except ImageError as error:
         return error
-    return hash_of_image(image), image
+    empty = nothing_drawn(image)
+    return ImageError(f"{file}: {empty}") if empty else (hash_of_image(image), image)

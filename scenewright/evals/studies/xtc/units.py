@@ -28,7 +28,7 @@ from scenewright.agents.composers.check import dropped_facts, lost_facts
 from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.core.error_text import error_text
-from scenewright.core.images import ImageStore, to_rgb
+from scenewright.core.images import ImageStore, nothing_drawn, to_rgb
 from scenewright.core.layout import Region, canonical_predicate
 from scenewright.core.ports.backend import PromptCount
 from scenewright.core.ports.composer import Composer, LostFact, compose_with_origin
@@ -330,9 +330,13 @@ class UnitRunner:
         """
         scene = SceneGraph.model_validate_json(sheet.facts["scene"])
         questions, outside = questions_in(sheet), self._outside(sheet)
+        rows: list[dict[str, Any]]
         with metered() as spent:
             async with asyncio.timeout(self.timeout):
                 picture = await asyncio.to_thread(self.images.get, image)
+                if empty := await asyncio.to_thread(nothing_drawn, picture):
+                    rows = [_unscored_row(question.id, empty) for question in questions]
+                    return Unit(key, GENERATION, reason=empty, facts={"rows": rows, "image": image})
                 extraction = await self.extractions.of(picture, image)
                 seen = extraction.scene
             match = await asyncio.to_thread(
@@ -350,7 +354,7 @@ class UnitRunner:
             )
         by_place = dict(zip(asked, grades, strict=True))
         unknown = Unknown(match, scene, extraction, self.converses)
-        rows: list[dict[str, Any]] = []
+        rows = []
         for at, question in enumerate(questions):
             if question.id in outside:
                 rows.append(_unscored_row(question.id, outside[question.id]))
@@ -411,7 +415,10 @@ class UnitRunner:
         with metered() as spent:
             async with asyncio.timeout(self.timeout):
                 picture = await asyncio.to_thread(self.images.get, sheet.facts["reference"])
-                found = await model.answer(picture, [questions[at] for at in open_])
+                if empty := await asyncio.to_thread(nothing_drawn, picture):
+                    found = [Reply(text=None, reason=empty, final=True) for _ in open_]
+                else:
+                    found = await model.answer(picture, [questions[at] for at in open_])
         if len(found) != len(open_):
             raise EvalError(f"{model.id} gave {len(found)} replies to {len(open_)} questions")
         for at, reply in zip(open_, found, strict=True):

@@ -151,7 +151,12 @@ class JudgeScorer:
         image_hash = await asyncio.to_thread(hash_of_image, view)
 
         async def asked(judge: Judge) -> list[Answer]:
-            got = await ask(judge, image_hash, view, facts, store=self._store, origin=ORIGIN)
+            got = await ask(
+                *(judge, image_hash, view, facts),
+                store=self._store,
+                origin=ORIGIN,
+                part_of=image,
+            )
             return list(got.answers)
 
         async with asyncio.TaskGroup() as group:

@@ -24,8 +24,15 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from scipy.optimize import linear_sum_assignment
 
-from scenewright.core.images import to_rgb
-from scenewright.core.ports.vision import Box, Detection, Detector, ObjectRealism, RealismScorer
+from scenewright.core.images import nothing_drawn, to_rgb
+from scenewright.core.ports.vision import (
+    Box,
+    Detection,
+    Detector,
+    ObjectRealism,
+    RealismError,
+    RealismScorer,
+)
 from scenewright.tools.vision.detection.boxes import normalized_label
 from scenewright.tools.vision.extraction.views import RED, line_width
 
@@ -314,8 +321,11 @@ async def picture_realism(
 
     Each object that counts is scored (:func:`scored_objects`). ``labels``: classes that are looked
     for, all that the detector knows if there are none. Raises ``DetectionError``,
-    ``RealismError`` and ``ImageError`` as the two ports say.
+    ``RealismError`` and ``ImageError`` as the two ports say, and ``RealismError`` for a picture on
+    which nothing is drawn.
     """
+    if empty := nothing_drawn(image):
+        raise RealismError(empty)
     found = await detector.detect(image, labels)
     objects = scored_objects(found, image.size)
     scores = await scorer.score(image, objects) if objects else []
