@@ -142,7 +142,7 @@ class ScriptedBackend:
         return
 
 
-def painted(size: tuple[int, int], colour: tuple[int, int, int]) -> Image.Image:
+def painted(size: tuple[int, int], colour: tuple[int, ...] = (0, 0, 0)) -> Image.Image:
     """A picture of one colour with a spot at its end, so that something is drawn on it."""
     image = Image.new("RGB", size, colour)
     image.putpixel((size[0] - 1, size[1] - 1), tuple(255 - shade for shade in colour))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 from typer.testing import CliRunner, Result
 
 from scenewright.cli.main import app
@@ -16,6 +15,7 @@ from scenewright.config.profiles import BUILT_IN
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.evals.studies.xtc.base import UnifiedModel
 from scenewright.evals.studies.xtc.config import load_xtc_config
+from tests.doubles import painted
 from tests.evals.studies.xtc.unified_doubles import (
     SCENES,
     KnowingExtractor,
@@ -63,7 +63,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     rows: list[dict[str, Any]] = []
     for at, scene in enumerate(SCENES[:2]):
-        Image.new("RGB", (12, 12), (at, 50, 90)).save(tmp_path / f"{at}.png")
+        painted((12, 12), (at, 50, 90)).save(tmp_path / f"{at}.png")
         rows.append({"id": f"s{at}", "scene": scene.model_dump(), "image": f"{at}.png"})
     rows.append({"id": "bare", "prompt": "a dog"})
     lines = "".join(json.dumps(row) + "\n" for row in rows)

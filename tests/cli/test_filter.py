@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
 from benchmarks._metrics_models import save_clip
 from scenewright.cli.main import app
 from scenewright.evals.studies.real.real_scorer import RealRow, write_rows
+from tests.doubles import painted
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def scores(tmp_path: Path) -> Path:
     """Four pictures of two classes beside their rows; one is unscored."""
     rows = []
     for at, (label, score) in enumerate((("cat", 0.9), ("cat", 0.4), ("dog", 0.7), ("dog", None))):
-        Image.new("RGB", (32, 32), (50 * at, 9, 9)).save(tmp_path / f"{at}.png")
+        painted((32, 32), (50 * at, 9, 9)).save(tmp_path / f"{at}.png")
         rows.append(
             RealRow(
                 image=f"{at}.png", label=label, s_att=score, attributes=3, plan="p",

@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from PIL import Image
 from typer.testing import CliRunner
 
 from scenewright.agents.panel.rates import load_calibration
 from scenewright.cli.main import app
 from scenewright.evals.judge_reports.judge_card import JudgeReport
 from scenewright.runs.model_factory import profiles
-from tests.doubles import ScriptedJudge
+from tests.doubles import ScriptedJudge, painted
 
 BOTH = "local:x/one,local:x/two"
 
@@ -89,7 +88,7 @@ def test_a_cascade_begins_with_some_of_the_judges() -> None:
 
 @pytest.mark.usefixtures("judges")
 def test_labels_of_ones_own(place: Path) -> None:
-    Image.new("RGB", (16, 16), (200, 0, 0)).save(place / "a.png")
+    painted((16, 16), (200, 0, 0)).save(place / "a.png")
     with (place / "labels.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["image", "question", "holds"])
@@ -194,7 +193,7 @@ SLOW = """
 import asyncio, signal
 from scenewright.runs.model_factory import profiles
 from scenewright.cli.main import app
-from tests.doubles import ScriptedJudge
+from tests.doubles import ScriptedJudge, painted
 
 async def slowly(judge, facts, answers):
     await asyncio.sleep(0.02)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 from typer.testing import CliRunner, Result
 
 from scenewright.cli.app import App
 from scenewright.cli.object_realism import score
 from scenewright.core.ports.vision import Detection, DetectionError, ObjectRealism, RealismError
 from scenewright.runs.model_factory import local_models, realism_scorers
+from tests.doubles import painted
 from tests.tools.vision.realism.scripted import ScriptedDetector, ScriptedScorer
 
 DOG = Detection("dog", (0, 0, 20, 20), 0.9)
@@ -51,7 +51,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
     monkeypatch.setattr(realism_scorers, "scorer_of", found.scorer_of)
     monkeypatch.setattr(local_models, "cached_detector_of", found.cached_detector_of)
     for shade, name in enumerate(("a.png", "b.png")):
-        Image.new("RGB", (80, 60), (shade, 0, 0)).save(name)
+        painted((80, 60), (shade, 0, 0)).save(name)
     return found
 
 

@@ -9,7 +9,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from scenewright.core.answers import by_number, in_lines
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict, missing_graph
@@ -19,7 +18,7 @@ from scenewright.core.ports.judge import JudgeCaps
 from scenewright.core.questions import facts_of, number_fact_id
 from scenewright.core.scene import SceneGraph
 from scenewright.providers import ask, open_answers
-from tests.doubles import ScriptedJudge
+from tests.doubles import ScriptedJudge, painted
 
 
 def balls(number: int, exact: bool) -> SceneGraph:
@@ -61,7 +60,7 @@ class Counter(ScriptedJudge):
         return Answer(fact_id=fact.id, judge_id=self.id, state=state, choice=choice)
 
 
-IMAGE = Image.new("RGB", (8, 8), (128, 0, 0))
+IMAGE = painted((8, 8), (128, 0, 0))
 
 
 @pytest.mark.parametrize("exact", [False, True])

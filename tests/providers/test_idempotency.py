@@ -33,7 +33,7 @@ from scenewright.providers.sdk_clients import (
     request_digest,
 )
 from scenewright.providers.usage import Reply, Usage
-from tests.doubles import ScriptedJudge
+from tests.doubles import ScriptedJudge, painted
 
 BUSY = Transient("HTTP 503")
 BROKEN = Transient("malformed reply", replied=True)
@@ -141,7 +141,7 @@ class Asking(ScriptedJudge):
 
 
 async def test_a_judge_that_is_served_by_another_version_is_asked_anew() -> None:
-    judge, store, image = Asking("a"), AnswerStore(None), Image.new("RGB", (8, 8))
+    judge, store, image = Asking("a"), AnswerStore(None), painted((8, 8))
     judge.provider = Provider()
     facts = facts_of(load_scene("red ball"))[:1]
     for version in ("", "one", "one", "two"):

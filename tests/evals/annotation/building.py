@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import BaseMessage
-from PIL import Image
 
 from scenewright.core.ports.vision import Detection
 from scenewright.evals.annotation.config import AnnotateConfig
@@ -18,6 +17,7 @@ from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.datasets.base import Item
 from scenewright.tools.vision.extraction.one_stage import PictureParser
 from tests.agents.replying import ReplyingChat
+from tests.doubles import painted
 
 Seen = Callable[[list[str]], list[tuple[str, str, str]]]
 """From the ids in a photo to the triples that a model names."""
@@ -36,7 +36,7 @@ class Photos:
         self.folder, self.count, self.people = folder, count, people
         folder.mkdir(parents=True, exist_ok=True)
         for at in range(count):
-            Image.new("RGB", (64, 48), (at % 256, at // 256, 90)).save(folder / f"{at}.png")
+            painted((64, 48), (at % 256, at // 256, 90)).save(folder / f"{at}.png")
 
     def __iter__(self) -> Iterator[Item]:
         for at in range(self.count):

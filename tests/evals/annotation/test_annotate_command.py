@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
 from scenewright.cli.data_annotate import app
 from scenewright.mock_providers import ThreadedMockProviders, serving_thread
+from tests.doubles import painted
 
 BOXES = ((1, "person", (2, 2, 18, 38)), (2, "dog", (22, 20, 18, 20)), (3, "ball", (44, 30, 16, 10)))
 
@@ -33,7 +33,7 @@ def folder(lab: ThreadedMockProviders, tmp_path: Path, monkeypatch: pytest.Monke
     images, marks = [], []
     for at in range(4):
         name = f"{at}.png"
-        Image.new("RGB", (64, 48), (40 * at, 90, 160)).save(tmp_path / "photos" / name)
+        painted((64, 48), (40 * at, 90, 161)).save(tmp_path / "photos" / name)
         images.append({"id": at + 1, "file_name": name, "width": 64, "height": 48})
         for kind, _, (x, y, width, height) in BOXES:
             marks.append(

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
 from scenewright.cli.data_annotate import app
@@ -35,6 +34,7 @@ from scenewright.providers.limits import AccountLimits
 from scenewright.providers.versions import SERVED_FILE
 from scenewright.runs.model_factory.local_models import SHARED
 from scenewright.runs.model_factory.profiles import caller_of
+from tests.doubles import painted
 from tests.evals.annotation.annotation_models import (
     DEADLY,
     NOTED,
@@ -217,7 +217,7 @@ async def test_a_worker_killed_in_the_middle_loses_and_repeats_nothing(tmp_path:
 async def test_a_photo_that_kills_its_workers_ends_it_and_is_named(
     tmp_path: Path, photos: Photos, lab: ThreadedMockProviders
 ) -> None:
-    Image.new("RGB", (64, 48), POISON).save(photos.folder / "3.png")
+    painted((64, 48), POISON).save(photos.folder / "3.png")
     with pytest.raises(EvalError, match=r"3 workers died with the item 'photo 3' at hand"):
         await built(tmp_path / "set", photos, lab, on_ray(given=DEADLY), text=False, concurrency=1)
     photos.count = 3
@@ -249,7 +249,7 @@ async def test_failures_and_lost_photos_are_replies_with_reasons(
     lost = [(model, n) for _, model, reason, n in made.problems if "there is no file" in reason]
     assert sorted(lost) == [("gem:instant", 1), ("lab:instant", 1)]
     lab.clear_faults()
-    Image.new("RGB", (64, 48), (1, 0, 90)).save(photos.folder / "1.png")
+    painted((64, 48), (1, 0, 90)).save(photos.folder / "1.png")
     mended = await built(folder, photos, lab, on_ray(), text=False, retry=True)
     assert (mended.graphs, mended.problems) == (6, [])
 
@@ -299,9 +299,9 @@ class _Elsewhere:
 
 def test_a_photo_that_is_not_here_or_another_comes_from_the_driver(tmp_path: Path) -> None:
     kept = tmp_path / "kept.png"
-    Image.new("RGB", (4, 4), (1, 2, 3)).save(kept)
+    painted((4, 4), (1, 2, 3)).save(kept)
     mine, lost = tmp_path / "mine.png", str(tmp_path / "lost.png")
-    Image.new("RGB", (4, 4), (9, 9, 9)).save(mine)
+    painted((4, 4), (9, 9, 9)).save(mine)
     data = kept.read_bytes()
     desk = ray.remote(_Elsewhere).options(num_cpus=0).remote({str(mine): data, lost: data})
     for file in (lost, str(mine)):

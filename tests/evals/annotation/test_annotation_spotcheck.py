@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from scenewright.evals.annotation.graph_sets import BuiltGraph, graph_of, read_graphs
 from scenewright.evals.annotation.quality import read_answers, sample, spot_check, write_page
 from scenewright.evals.errors import AnnotationError
+from tests.doubles import painted
 from tests.headless import CHROMIUM, OPTIONS
 
 ENTRY = {
@@ -29,7 +29,7 @@ def graphs(folder: Path, n: int = 1) -> list[BuiltGraph]:
     found = []
     for at in range(n):
         photo = folder / f"{at}.png"
-        Image.new("RGB", (100, 80), (200, 180, 40)).save(photo)
+        painted((100, 80), (200, 180, 40)).save(photo)
         entry = {**ENTRY, "image_id": f"{ENTRY['image_id']}{at}", "photo": str(photo)}
         found.append(graph_of(entry, "test"))
     return found

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from scenewright.core.facts import Answer
 from scenewright.evals.errors import EvalError
 from scenewright.evals.gate.judges import JudgeGate, plan_judge_gate, run_judge_gate
 from scenewright.evals.gate.result import GateOptions
 from scenewright.evals.reporting.pages import ChoiceError
-from tests.doubles import CallBook, ScriptedJudge
+from tests.doubles import CallBook, ScriptedJudge, painted
 
 OPTIONS = GateOptions(margin=0.1)
 PICTURES = 40
@@ -24,7 +23,7 @@ def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("labels")
     rows = ["image,subject,holds"]
     for at in range(PICTURES):
-        Image.new("RGB", (8, 8), (at * 6, 200 - at, 90)).save(place / f"{at}.png")
+        painted((8, 8), (at * 6, 200 - at, 90)).save(place / f"{at}.png")
         rows += [f"{at}.png,dog,1", f"{at}.png,cat,0"]
     (place / "labels.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     return place / "labels.csv"

@@ -27,6 +27,7 @@ from scenewright.evals.human_ratings.sources import (
 from scenewright.evals.human_ratings.store import ObjectStore
 from scenewright.evals.human_ratings.study import RatingError, Rule, StudyFolder, Task
 from scenewright.evals.human_ratings.table import ratings_of, read_csv, write_csv
+from tests.doubles import painted
 from tests.evals.human_ratings.rated import ARMS, evaluation
 from tests.evals.human_ratings.rated_objects import (
     SOURCES,
@@ -40,7 +41,7 @@ from tests.evals.human_ratings.rated_objects import (
 def detections(folder: Path, things: Sequence[dict[str, object]], **more: object) -> Path:
     """A file of detections beside one picture of 100 × 100 pixels by sdxl."""
     (folder / "sdxl").mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (100, 100), "red").save(folder / "sdxl/1.png")
+    painted((100, 100), (255, 0, 0)).save(folder / "sdxl/1.png")
     file = folder / "found.json"
     file.write_text(json.dumps({"images": {"sdxl/1.png": things, **more}}), encoding="utf-8")
     return file
@@ -72,7 +73,7 @@ def test_small_and_unsure_objects_are_left_out_and_counted(tmp_path: Path) -> No
 
 
 def test_coco_files_are_read(tmp_path: Path) -> None:
-    Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
+    painted((64, 64)).save(tmp_path / "a.png")
     file = tmp_path / "coco.json"
     file.write_text(
         json.dumps(

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
 
 from scenewright.core.questions import NO_RELATION
 from scenewright.evals.judge_reports.labelled_facts import LabelError, read_labels
+from tests.doubles import painted
 
 Rows = Sequence[dict[str, object]]
 
@@ -38,7 +38,7 @@ def write_parquet(path: Path, rows: Rows) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for name, color in (("a.png", (250, 0, 0)), ("b.png", (0, 0, 250))):
-        Image.new("RGB", (8, 6), color).save(tmp_path / name)
+        painted((8, 6), color).save(tmp_path / name)
     return tmp_path
 
 

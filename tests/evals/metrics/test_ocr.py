@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from scenewright.core.ports.vision import Detection, DetectionError, ObjectRealism, RealismError
 from scenewright.core.scene import SceneGraph, SceneObject
@@ -16,6 +15,7 @@ from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import ItemMetric, MetricError, MetricScore, Sample
 from scenewright.evals.metrics.ocr import CachedScorer, OcrMetric, make
 from scenewright.evals.metrics.registry import metric_of
+from tests.doubles import painted
 from tests.tools.vision.realism.scripted import ScriptedDetector, ScriptedScorer
 
 SIZE = (100, 100)
@@ -29,7 +29,7 @@ def thing(side: float, score: float = 0.9, stuff: bool = False) -> Detection:
 
 def sample(scene: SceneGraph | None = None) -> Sample:
     item = Item(id="a", prompt="dogs", scene=scene)
-    return Sample(item, "dogs", "hash", lambda: Image.new("RGB", SIZE))
+    return Sample(item, "dogs", "hash", lambda: painted(SIZE))
 
 
 def by_side(item: Detection) -> ObjectRealism:

@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
@@ -15,7 +14,7 @@ from scenewright.evals.metrics.registry import metric_of
 from scenewright.evals.studies.real.real_scorer import RealMetric, RealScorer
 from scenewright.evals.studies.real.schema import AttributeSchema, SchemaAttribute, classes_of
 from scenewright.providers import AnswerStore
-from tests.doubles import ScriptedJudge
+from tests.doubles import ScriptedJudge, painted
 
 SCENE = SceneGraph(
     objects=(
@@ -34,7 +33,7 @@ def judge(*no: str) -> ScriptedJudge:
 
 
 def scored(metric: RealMetric, **item: object) -> MetricScore:
-    image = Image.new("RGB", (8, 8))
+    image = painted((8, 8))
     about = Item.model_validate({"id": "x", **item})
     sample = Sample(item=about, prompt="", image="f" * 64, load=lambda: image)
     return asyncio.run(metric.score(sample))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from scenewright.core.ports.vision import ObjectRealism, RealismError
 from scenewright.evals.human_ratings.rated_objects import RatedObject
 from scenewright.evals.studies.olip.comparing import compare, examples_of
+from tests.doubles import painted
 from tests.tools.vision.realism.rated import PixelScorer
 
 
@@ -25,7 +25,7 @@ def asked(scorer: PixelScorer) -> int:
 def objects(tmp_path: Path) -> list[RatedObject]:
     found = []
     for at, (shape, texture) in enumerate([(1, 2), (3, 3), (5, 4)]):
-        Image.new("RGB", (40, 30), (10 * shape, 10 * texture, 0)).save(tmp_path / f"{at}.png")
+        painted((40, 30), (10 * shape, 10 * texture, 0)).save(tmp_path / f"{at}.png")
         found += [
             RatedObject(
                 id=f"{at}.{n}", image=f"{at}.png", category="dog", box=(n, 0, 20, 20),
@@ -64,7 +64,7 @@ async def test_a_second_run_asks_nothing(objects: list[RatedObject], tmp_path: P
     assert asked(other) == 6
     # A box that moved, or a picture that changed, is another object.
     moved = objects[0].model_copy(update={"box": (0.0, 0.0, 9.0, 9.0)})
-    Image.new("RGB", (40, 30), (50, 50, 0)).save(tmp_path / "2.png")
+    painted((40, 30), (50, 50, 0)).save(tmp_path / "2.png")
     third = PixelScorer(exact)
     (found,) = await compare([third], tmp_path, [moved, *objects[1:]], kept=kept)
     assert asked(third) == 3

@@ -16,6 +16,7 @@ from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
 from scenewright.evals.studies.panel.study import LiveJudges, PanelStudyContext
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
 from scenewright.providers import AnswerStore
+from tests.doubles import painted
 
 Likely = Callable[[Image.Image, Fact], float | None]
 """Probability that the fact holds, from the picture and the question alone."""
@@ -99,7 +100,7 @@ def shades(n: int) -> list[LabelledFact]:
     """``n`` grey pictures, each with two facts: that it shows a cat, which holds, and a dog."""
     found = []
     for at in range(n):
-        image = Image.new("RGB", (96, 96), (90 + at, 110, 130))
+        image = painted((96, 96), (90 + at, 110, 130))
         picture = Picture(f"shade {at}", lambda image=image: image)  # type: ignore[misc]
         for thing, holds in (("cat", True), ("dog", False)):
             question = f"Is there a {thing} in the image?"
@@ -114,7 +115,7 @@ def shades(n: int) -> list[LabelledFact]:
 def untouched(image: Image.Image) -> bool:
     """Whether nothing was done to a shade."""
     pixels = np.asarray(image)
-    return bool((pixels == pixels[0, 0]).all() and pixels[0, 0, 1] == 110)
+    return bool((pixels[:-1] == pixels[0, 0]).all() and pixels[0, 0, 1] == 110)
 
 
 def sees(fact: Fact) -> float:

@@ -7,7 +7,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from scenewright.core.facts import Fact
 from scenewright.core.questions import NO_RELATION
@@ -24,6 +23,7 @@ from scenewright.evals.studies.panel.perturbations import (
     rephrased,
     tagged,
 )
+from tests.doubles import painted
 
 FACTS = [labelled.fact for labelled in synthetic_facts(6, seed=2)]
 BINARY = [fact for fact in FACTS if fact.is_binary]
@@ -138,7 +138,7 @@ def test_hints_differ_in_what_they_suggest_alone(fact: Fact) -> None:
 
 
 def labelled(picture: str, *questions: str) -> list[LabelledFact]:
-    image = Picture(picture, lambda: Image.new("RGB", (8, 8)))
+    image = Picture(picture, lambda: painted((8, 8)))
     return [LabelledFact(image, asked(question), True) for question in questions]
 
 

@@ -13,6 +13,7 @@ from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import Sample
 from scenewright.evals.studies.peers.panel_metric import MetricJudges
 from scenewright.providers import AnswerStore
+from tests.doubles import painted
 
 
 @dataclass
@@ -65,5 +66,5 @@ def bench(*judges: Judge, aggregator: str = "mean") -> MetricJudges:
 def sample(**item: object) -> Sample:
     """A grey picture of an item with a text."""
     about = Item.model_validate({"id": "x", "prompt": "a red dog", **item})
-    image = Image.new("RGB", (64, 64), (90, 90, 90))
+    image = painted((64, 64), (90, 90, 90))
     return Sample(item=about, prompt=about.prompt, image="f" * 64, load=lambda: image)

@@ -26,6 +26,7 @@ from scenewright.evals.studies.peers.geneval import (
 )
 from scenewright.evals.studies.peers.geneval_rules import clause_facts, demands_of
 from scenewright.miniature.sampler import sample_painting
+from tests.doubles import painted
 from tests.evals.studies.peers.saying import bench, sample
 from tests.tools.vision.realism.scripted import ScriptedDetector
 
@@ -91,7 +92,7 @@ async def test_detectors_vote_clause_by_clause() -> None:
 
 async def test_the_reason_of_a_no_is_kept_with_the_answer() -> None:
     facts = clause_facts(demands_of(sample(scene=SCENE).item))
-    image = Image.new("RGB", (64, 64))
+    image = painted((64, 64))
     answers = await judge(DOG, BALL, colors=Palette("blue")).answer(image, facts)
     told = {fact.key: answer.rationale for fact, answer in zip(facts, answers, strict=True)}
     assert told["color:0"] == "expected red dog>=1, found blue"
@@ -159,7 +160,7 @@ class Axes3:
 
 
 async def test_an_encoder_names_the_colour_of_the_thing_alone() -> None:
-    image = Image.new("RGB", (64, 64), (0, 0, 255))
+    image = painted((64, 64), (0, 0, 255))
     ImageDraw.Draw(image).rectangle((10, 10, 29, 29), fill=(0, 255, 0))
     mask = np.zeros((64, 64), bool)
     mask[10:20, 10:30] = True

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.questions import facts_of
@@ -38,7 +37,7 @@ from scenewright.evals.studies.peers.questions import (
 from scenewright.providers import AnswerStore
 from scenewright.providers.usage import Usage, count
 from tests.agents.replying import ReplyingChat
-from tests.doubles import ScriptedJudge
+from tests.doubles import ScriptedJudge, painted
 
 NAN = float("nan")
 SCENE = SceneGraph(
@@ -85,7 +84,7 @@ def bench(*judges: ScriptedJudge, aggregator: str = "mean") -> MetricJudges:
 
 
 def sample(**item: object) -> Sample:
-    image = Image.new("RGB", (8, 8))
+    image = painted((8, 8))
     about = Item.model_validate({"id": "x", "image": "x.jpg", **item})
     return Sample(item=about, prompt="", image="f" * 64, load=lambda: image)
 

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from pyarrow import parquet
 from pydantic import ValidationError
 
@@ -24,6 +23,7 @@ from scenewright.evals.studies.real.filtering import (
     write_filtered,
 )
 from scenewright.evals.studies.real.real_scorer import RealRow
+from tests.doubles import painted
 
 
 def row(
@@ -152,7 +152,7 @@ def pictures(folder: Path, n: int = 4) -> list[RealRow]:
     rows = []
     for at in range(n):
         file = folder / "in" / f"{at}.png"
-        Image.new("RGB", (12, 10), (40 * at, 10, 10)).save(file)
+        painted((12, 10), (40 * at, 10, 10)).save(file)
         digest = hash_of_image(load_image(file))
         rows.append(row(str(file), "a/b", (at + 1) / (n + 1), digest=digest, wrong=(f"leg {at}",)))
     return rows
@@ -232,7 +232,7 @@ def test_equal_names_of_a_class_do_not_overwrite_each_other(tmp_path: Path) -> N
     for at in range(2):
         file = tmp_path / str(at) / "x.png"
         file.parent.mkdir()
-        Image.new("RGB", (8, 8), (at * 90, 0, 0)).save(file)
+        painted((8, 8), (at * 90, 0, 0)).save(file)
         rows.append(row(str(file), "../a", 0.5 + at / 10))
     found = written(tmp_path, rows, 2)
     assert len({one.file for one in found}) == 2

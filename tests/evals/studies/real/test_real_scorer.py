@@ -30,7 +30,7 @@ from scenewright.evals.studies.real.schema import (
     classes_of,
 )
 from scenewright.providers import AnswerStore
-from tests.doubles import ScriptedJudge
+from tests.doubles import ScriptedJudge, painted
 
 BIRD = AttributeSchema(
     name="bird",
@@ -72,7 +72,7 @@ class Judge(ScriptedJudge):
 def drawn(folder: Path, *names: str) -> list[Picture]:
     found = []
     for at, name in enumerate(names):
-        Image.new("RGB", (8, 8), (at, 0, 0)).save(folder / name)
+        painted((8, 8), (at, 0, 0)).save(folder / name)
         found.append(Picture(folder / name, "bird"))
     return found
 
@@ -202,7 +202,7 @@ def test_started_again_nothing_is_asked(tmp_path: Path) -> None:
     assert sorted(kept) == [False, True]
     assert len(judge.sheets) == 2
     # Another picture under the same name is another picture.
-    Image.new("RGB", (8, 8), (99, 0, 0)).save(pictures[0].path)
+    painted((8, 8), (99, 0, 0)).save(pictures[0].path)
     assert scored([judge], pictures[:1], file)[0].digest != first[0].digest
     assert [row.image for row in read_rows(file)] == [str(p.path) for p in pictures]
 

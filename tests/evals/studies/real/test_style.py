@@ -58,6 +58,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> StyleSet:
             pixels = np.full((32, 32, 3), rng.integers(60, 200, 3), np.uint8)
             if label == "illustration":
                 pixels[::2] = 255 - pixels[::2] // 2
+            pixels[-1, -1] = 0
             Image.fromarray(pixels).save(folder / label / f"{at}.png")
     return checked(read_labelled(folder), 0.3)
 

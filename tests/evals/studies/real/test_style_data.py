@@ -10,6 +10,7 @@ from PIL import Image
 
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.studies.real.style import StyleError, checked, read_labelled
+from tests.doubles import painted
 
 
 def filled(folder: Path, n: int = 10) -> Path:
@@ -17,7 +18,7 @@ def filled(folder: Path, n: int = 10) -> Path:
     for shade, label in ((40, "photo"), (140, "illustration")):
         (folder / label).mkdir(parents=True)
         for at in range(n):
-            Image.new("RGB", (9, 9), (shade + at, 0, 0)).save(folder / label / f"{at}.png")
+            painted((9, 9), (shade + at, 0, 0)).save(folder / label / f"{at}.png")
     return folder
 
 

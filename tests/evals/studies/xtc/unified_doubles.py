@@ -15,6 +15,7 @@ from scenewright.core.ports.vision import Extraction, ExtractionError
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.studies.xtc.base import Question, Reply
+from tests.doubles import painted
 
 Damage = Callable[[SceneGraph], SceneGraph]
 
@@ -125,7 +126,7 @@ def items(folder: Path, scenes: Sequence[SceneGraph] = SCENES) -> list[Item]:
     for at, scene in enumerate(scenes):
         file = folder / f"photo-{at}.png"
         if not file.exists():
-            Image.new("RGB", (12, 12), (at, 100, 200)).save(file)
+            painted((12, 12), (at, 100, 200)).save(file)
         found.append(Item(id=f"item-{at}", scene=scene, image=str(file)))
     return found
 

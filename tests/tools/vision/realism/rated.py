@@ -9,6 +9,7 @@ from PIL import Image
 
 from scenewright.core.ports.vision import Detection, ObjectRealism
 from scenewright.tools.vision.realism.vlm import Example
+from tests.doubles import painted
 
 BOX = (20.0, 10.0, 60.0, 50.0)
 
@@ -19,7 +20,7 @@ def example(
     """An example whose picture's red channel is ten times its shape, its green that of texture."""
     place = folder / f"{name}.png"
     if not place.exists():
-        Image.new("RGB", (80, 60), (int(10 * shape), int(10 * texture), 0)).save(place)
+        painted((80, 60), (int(10 * shape), int(10 * texture), 0)).save(place)
     return Example(name, place, category, BOX, shape, texture)
 
 

@@ -16,8 +16,9 @@ from scenewright.tools.vision.realism.judged import (
     figure_facts,
     object_facts,
 )
+from tests.doubles import painted
 
-IMAGE = Image.new("RGB", (120, 90), (10, 60, 10))
+IMAGE = painted((120, 90), (10, 60, 10))
 DOG = Detection("dog", (30, 20, 70, 60))
 
 
