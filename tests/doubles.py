@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
@@ -140,6 +140,23 @@ class ScriptedBackend:
 
     async def aclose(self) -> None:
         return
+
+
+EMPTY = Image.new("RGB", (16, 16))
+"""A picture of nothing, as models give it that computed no numbers."""
+
+
+class EmptyAtFirst(ScriptedBackend):
+    """Its first ``empty`` pictures are :data:`EMPTY`."""
+
+    empty = 1
+
+    async def generate(self, request: GenerationRequest, *more: Any) -> GeneratedImage:
+        drawn = await super().generate(request, *more)
+        if self.empty <= 0:
+            return drawn
+        self.empty -= 1
+        return replace(drawn, image=EMPTY)
 
 
 def painted(size: tuple[int, int], colour: tuple[int, ...] = (0, 0, 0)) -> Image.Image:

@@ -10,26 +10,11 @@ from PIL import Image
 
 from scenewright.core.facts import ScoreCard
 from scenewright.core.images import nothing_drawn
-from scenewright.core.ports.backend import GeneratedImage, GenerationRequest
 from scenewright.runs.api import refine
 from scenewright.runs.scoring import score
-from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.doubles import EMPTY, EmptyAtFirst, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"
-BLACK = Image.new("RGB", (16, 16))
-
-
-class Failing(ScriptedBackend):
-    """Its first ``empty`` pictures are black."""
-
-    empty = 1
-
-    async def generate(self, request: GenerationRequest, *more: Any) -> GeneratedImage:
-        drawn = await super().generate(request, *more)
-        if self.empty <= 0:
-            return drawn
-        self.empty -= 1
-        return GeneratedImage(BLACK, drawn.seconds, drawn.usd, count=drawn.count, steps=2)
 
 
 def models(backend: ScriptedBackend | None = None) -> dict[str, Any]:
@@ -42,7 +27,7 @@ def models(backend: ScriptedBackend | None = None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("picture", "told"),
     [
-        (BLACK, "all of it is black"),
+        (EMPTY, "all of it is black"),
         (Image.new("L", (5, 3), 255), "all of it is white"),
         (Image.new("RGB", (4, 4), (16, 32, 48)), "all of it is #102030"),
         (Image.effect_noise((8, 8), 0.0), "nothing is drawn"),
@@ -53,13 +38,13 @@ def test_one_even_colour_is_a_picture_of_nothing(picture: Image.Image, told: str
 
 
 def test_a_spot_is_a_picture_of_something() -> None:
-    picture = BLACK.copy()
+    picture = EMPTY.copy()
     picture.putpixel((3, 3), (0, 9, 0))
     assert nothing_drawn(picture) == ""
 
 
 async def test_a_score_of_an_empty_picture_is_none() -> None:
-    found = await score(BLACK, SCENE, "miniature", **models())
+    found = await score(EMPTY, SCENE, "miniature", **models())
     assert (found.loop.fact_recall, found.loop.sgscore) == (None, None)
     assert {answer.reason for said in found.answers for answer in said.answers} == {
         "nothing is drawn on the picture: all of it is black"
@@ -74,7 +59,7 @@ async def test_the_shipped_judges_hold_nothing_of_it() -> None:
 
 @pytest.mark.parametrize("empty", [1, 2])
 async def test_an_empty_picture_is_drawn_anew_and_never_kept(tmp_path: Path, empty: int) -> None:
-    backend = Failing(lambda asked: 200)
+    backend = EmptyAtFirst(lambda asked: 200)
     backend.empty = empty
     result = await refine(SCENE, out=tmp_path / "run", rounds=4, patience=9, **models(backend))
     cards = [record.loop_card for record in result.rounds]
@@ -83,7 +68,7 @@ async def test_an_empty_picture_is_drawn_anew_and_never_kept(tmp_path: Path, emp
 
 
 async def test_a_run_of_empty_pictures_alone_is_unscored(tmp_path: Path) -> None:
-    backend = Failing(lambda asked: 200)
+    backend = EmptyAtFirst(lambda asked: 200)
     backend.empty = 9
     result = await refine(SCENE, out=tmp_path / "run", rounds=3, patience=9, **models(backend))
     assert (result.stop_reason, len(result.rounds)) == ("rounds", 3)

@@ -350,7 +350,7 @@ async def judged(
         key,
         JUDGE,
         "unscored" if lost and not found.empty else "done",
-        lost[0].reason if lost else "",
+        found.empty or (lost[0].reason if lost else ""),
         _rows(
             item,
             arm,
