@@ -233,7 +233,7 @@ def _show_summary(results: Results, summary: dict[str, Any]) -> None:
         say(
             f"{summary['failed']} drawings failed, {summary['unscored']} scores are unscored, "
             f"{summary['partly']} leave out parts that failed: the tables hold the reasons; "
-            "--retry tries them again"
+            "--retry tries again what another try may score"
         )
     totals = summary["totals"]
     if images := totals.get("images"):
