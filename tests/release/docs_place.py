@@ -1,0 +1,205 @@
+"""A folder with the files that the examples of the pages name, and the servers that they ask."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from PIL import Image, ImageDraw
+from typer.testing import CliRunner
+
+from scenewright.cli.main import app
+from scenewright.config.accounts import ADDRESS_VARIABLES
+from scenewright.mock_providers import MockSettings, ThreadedMockProviders
+
+SCENE = "red ball on table; dog left of table"
+RUN = Path("runs/20260101-0123456789")
+"""The run folder that the pages name."""
+LONGEST = 500.0
+"""Seconds that one example may take, on a machine that does something else too."""
+
+MOCK = MockSettings(
+    models={"qwen3-vl:8b": "instant", "Qwen/Qwen3-VL-8B-Instruct": "instant"}, longest_hang=30.0
+)
+PROFILES = ("mine", "my-profile", "flux", "flux-lora")
+"""Profiles of the reader's own; here they are the miniature."""
+EVALUATION = """
+name = "{name}"
+backends = {backends}
+conditions = {conditions}
+
+[dataset]
+name = "miniature"
+limit = {limit}
+"""
+SCHEMA = """
+[[classes]]
+name = "dog"
+existence = "Is there a dog in the image?"
+[[classes.attributes]]
+part = "dog"
+description = "red"
+[[classes.attributes]]
+part = "ball"
+description = "blue"
+"""
+LABELS = "image,subject,value,predicate,target,holds\n" + "".join(
+    f"picture.png,{row}\n" for row in ("dog,,,,1", "cat,,,,0", "ball,red,,,1", "ball,,on,table,1")
+)
+
+
+class TooLongError(BaseException):
+    """An example that did not end in time."""
+
+
+@contextlib.contextmanager
+def bounded(seconds: float = LONGEST) -> Iterator[None]:
+    """Raise :class:`TooLongError` in this thread unless the block ends in ``seconds``."""
+
+    def ended(number: int, frame: FrameType | None) -> None:
+        raise TooLongError(f"not done after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, ended)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def point_at(mock: ThreadedMockProviders, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Make ``folder`` the reader's, whose accounts are a mock's and whose browser opens nothing."""
+    addresses = {"openai": mock.openai_url}
+    for provider, variable in ADDRESS_VARIABLES.items():
+        patch.setenv(variable, addresses.get(provider, mock.url))
+    for name in ("OPENAI_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY"):
+        patch.setenv(name, "any")
+    patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+    patch.setenv("HOME", str(folder))
+    patch.setattr("webbrowser.open", lambda *_, **__: True)
+    patch.chdir(folder)
+
+
+def call(*words: str) -> str:
+    """Run a command in this folder; its output."""
+    done = CliRunner().invoke(app, list(words))
+    assert done.exit_code == 0, f"{words}: {done.output}"
+    return done.stdout
+
+
+def evaluation(
+    name: str,
+    conditions: tuple[str, ...] = ("triplets",),
+    backends: tuple[str, ...] = ("miniature",),
+    limit: int = 2,
+) -> str:
+    """Return the configuration of a small evaluation."""
+    return EVALUATION.format(
+        name=name, backends=json.dumps(backends), conditions=json.dumps(conditions), limit=limit
+    )
+
+
+def furnish(mock: ThreadedMockProviders) -> None:
+    """Write pictures, scenes, settings and a finished run into this folder."""
+    servers = "".join(
+        f'[accounts.{name}]\nprovider = "openai"\nbase_url = "{mock.openai_url}"\n'
+        'key_variable = ""\n'
+        for name in ("ollama", "vllm")
+    )
+    profiles = "".join(f'[profiles.{name}]\nextends = "miniature"\n' for name in PROFILES)
+    Path("scenewright.toml").write_text(servers + profiles, encoding="utf-8")
+    for name in ("picture", "painted", "photo", "table"):
+        call("miniature", "paint", SCENE, f"{name}.png")
+    Image.open("photo.png").convert("RGB").save("photo.jpg", quality=95)
+    mask = Image.new("RGBA", Image.open("table.png").size, (0, 0, 0, 255))
+    ImageDraw.Draw(mask).rectangle((8, 8, 72, 72), fill=(0, 0, 0, 0))
+    mask.save("mask.png")
+    Path("scene.json").write_text(call("parse", SCENE, "--to", "json"), encoding="utf-8")
+    call("refine", SCENE, "--rounds", "1", "--out", str(RUN))
+    boxes = [("ball", [52, 36, 78, 62]), ("table", [40, 60, 100, 110])]
+    Path("boxes.json").write_text(
+        json.dumps([{"name": name, "box": box} for name, box in boxes]), encoding="utf-8"
+    )
+    Path("labels.csv").write_text(LABELS, encoding="utf-8")
+    for file in ("mine.toml", "study.toml"):
+        Path(file).write_text(evaluation(file[:-5], ("triplets", "feedback")), encoding="utf-8")
+    Path("gate.toml").write_text(evaluation("gate"), encoding="utf-8")
+    _photos(Path("val2017"), Path("instances_val2017.json"))
+    _training_pictures()
+
+
+def _photos(folder: Path, detections: Path) -> None:
+    """Write photos with boxes, as the release of COCO has them."""
+    folder.mkdir()
+    images, marks = [], []
+    for at in range(2):
+        name = f"{at}.png"
+        shutil.copy("photo.png", folder / name)
+        images.append({"id": at + 1, "file_name": name, "width": 128, "height": 128})
+        for kind, box in ((1, [8, 40, 30, 40]), (2, [52, 36, 26, 26]), (3, [40, 60, 60, 50])):
+            marks.append(
+                {"id": len(marks) + 1, "image_id": at + 1, "category_id": kind, "iscrowd": 0,
+                 "bbox": box, "area": box[2] * box[3]}
+            )  # fmt: skip
+    kinds = [{"id": at + 1, "name": name} for at, name in enumerate(("dog", "ball", "table"))]
+    data = {"images": images, "annotations": marks, "categories": kinds}
+    detections.write_text(json.dumps(data), encoding="utf-8")
+
+
+def _training_pictures() -> None:
+    """Write what REAL scores: pictures by class, schemas, texts and a set of annotations."""
+    Path("birds.toml").write_text(SCHEMA, encoding="utf-8")
+    Path("generated/dog").mkdir(parents=True)
+    for name in ("a", "b"):
+        call("miniature", "paint", "red dog left of blue ball", f"generated/dog/{name}.png")
+    Path("texts").mkdir()
+    Path("texts/dog.txt").write_text("A dog has a red coat and a short tail.", encoding="utf-8")
+    cub = Path("CUB_200_2011")
+    cub.mkdir()
+    for name, line in (
+        ("classes", "1 001.Wren"),
+        ("attributes", "1 has_bill_color::red"),
+        ("image_class_labels", "1 1"),
+        ("image_attribute_labels", "1 1 1 4 0.5"),
+    ):
+        (cub / f"{name}.txt").write_text(f"{line}\n", encoding="utf-8")
+
+
+def furnish_evaluations() -> None:
+    """Write finished evaluations into this folder."""
+    config = Path("config.toml")
+    for name, conditions in (
+        ("mine", ("triplets", "composition", "feedback")),
+        ("release-1", ("triplets",)),
+    ):
+        config.write_text(evaluation(name, conditions), encoding="utf-8")
+        call("eval", "run", str(config), "--quiet")
+    for name in ("release-2", "old", "new", "earlier"):
+        shutil.copytree("evals/release-1", Path("evals") / name)
+    config.unlink()
+
+
+def furnish_arms() -> None:
+    """Make ``evals/mine`` one of four models by profiles of the reader's own."""
+    models = ("sdxl", "sd15", "sd21", "ours")
+    with Path("scenewright.toml").open("a", encoding="utf-8") as settings:
+        settings.writelines(f'[profiles.{name}]\nextends = "miniature"\n' for name in models)
+    shutil.rmtree("evals/mine")
+    config = Path("mine.toml")
+    config.write_text(evaluation("mine", ("composition", "feedback"), models), encoding="utf-8")
+    call("eval", "run", str(config), "--quiet")
+
+
+def expanded(word: str) -> list[str]:
+    """Return what a shell makes of a word: variables, and files that a pattern matches."""
+    word = os.path.expandvars(word)
+    found = sorted(str(path) for path in Path().glob(word)) if "*" in word else []
+    return found or [word]

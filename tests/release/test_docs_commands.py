@@ -1,0 +1,374 @@
+"""The shell blocks of the pages: every command is parsed, and run where it can run here."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from scenewright.cli.main import app
+from scenewright.evals.store.results import Results
+from scenewright.mock_providers import ThreadedMockProviders, serving_thread
+from scenewright.service.app import create_app
+from scenewright.service.core.settings import ServiceSettings
+from tests.release.docs_blocks import PAGES, ROOT, Block, Command, all_blocks, commands
+from tests.release.docs_place import (
+    MOCK,
+    bounded,
+    expanded,
+    furnish,
+    furnish_arms,
+    furnish_evaluations,
+    point_at,
+)
+from tests.service.threaded import threaded
+
+BLOCKS = all_blocks("sh")
+OURS = "scenewright"
+
+SERVES = "serves until it is stopped"
+FETCHES = "fetches from the network"
+WEIGHTS = "needs weights of the hub"
+RAY = "needs a Ray cluster"
+SET = "needs a set that is fetched first"
+MINUTES = "works for minutes"
+NOT_RUN: Mapping[str, str] = {
+    "scenewright serve": SERVES,
+    "scenewright serve --running 8 --database postgresql://me@db/scenewright": SERVES,
+    "scenewright serve --no-work --database postgresql://USER:PASSWORD@HOST/NAME": SERVES,
+    "scenewright serve --keys --trusted-host studio.example": SERVES,
+    "scenewright worker --running 4 --database postgresql://USER:PASSWORD@HOST/NAME": SERVES,
+    "scenewright mcp --data ~/scenewright-data": SERVES,
+    "scenewright mock serve --port 8765": SERVES,
+    "scenewright mock serve --requests-per-minute 500 --latency 0.8 --fault 503=0.01 "
+    "--fault timeout=0.002": SERVES,
+    "scenewright rate serve ratings": SERVES,
+    "scenewright rate serve ratings-objects": SERVES,
+    "scenewright rate serve ratings-facts": SERVES,
+    "scenewright models serve local:miniature/judge-a diffusers:miniature --replicas 2": RAY,
+    "scenewright eval run mine.toml --engine ray --workers 2": RAY,
+    "scenewright eval run mine.toml --engine ray --address auto --workers 16": RAY,
+    "scenewright eval run mine.toml --engine ray --address auto --workers 3": RAY,
+    "scenewright data annotate annotate.toml --engine ray --workers 2": RAY,
+    "scenewright data annotate annotate.toml --engine ray --address auto --workers 16": RAY,
+    "scenewright data get visual-genome": FETCHES,
+    "scenewright data get coco --only val2017.zip": FETCHES,
+    "scenewright models pull sdxl": FETCHES,
+    "scenewright models pull sdxl --dry-run": FETCHES,
+    "scenewright models pull local:Qwen/Qwen3-VL-4B-Instruct": FETCHES,
+    "scenewright models pull diffusers:stabilityai/stable-diffusion-xl-base-1.0": FETCHES,
+    "scenewright models pull transformers:facebook/mask2former-swin-large-coco-panoptic": FETCHES,
+    "scenewright models pull diffusers:/models/my-flux.safetensors": FETCHES,
+    "scenewright data show dsg -n 3 --set split=whoops": SET,
+    "scenewright data stats dsg --out plots": SET,
+    "scenewright study run feedback --profile sdxl": SET,
+    "scenewright study run tables23 --profile sdxl --plan": SET,
+    "scenewright study run all --profile sdxl --plan": SET,
+    "scenewright study run all --profile sdxl": SET,
+    "scenewright rate report tifa160-likert-anns.csv --kind score "
+    "--columns rater=worker_id,item=item_id,arm=t2i_model,value=answer": SET,
+    "scenewright refine scene.json --profile sdxl": WEIGHTS,
+    'scenewright refine "a red ball left of a cube" -m diffusers:/models/dreamshaper.safetensors': WEIGHTS,
+    "scenewright extract photo.jpg -e two-stage:openai:gpt-6-luna -d transformers:FOLDER": WEIGHTS,
+    "scenewright real-bench style train set --model openai/clip-vit-base-patch32 --out style": WEIGHTS,
+    "scenewright object-realism train rated/ olip/ --encoder Salesforce/blip-itm-base-coco": WEIGHTS,
+    "scenewright object-realism train rated/ olip/ --widths 128,96,48": WEIGHTS,
+    "scenewright object-realism ablate rated/ ablations/ --widths 128,96,48 --seeds 5": WEIGHTS,
+    "scenewright models rehearse sdxl": MINUTES,
+    "scenewright models rehearse flux2-klein --only images": MINUTES,
+    "scenewright models rehearse local:Qwen/Qwen3-VL-4B-Instruct": MINUTES,
+    "scenewright models rehearse z-image --set text_encoder.num_hidden_layers=4": MINUTES,
+    "scenewright study run feedback": MINUTES,
+    "scenewright study run all --out studies/mine": MINUTES,
+    "scenewright eval run examples/peers.toml --out evals/peers": MINUTES,
+    "scenewright eval run examples/paper-feedback.toml": MINUTES,
+    "TYPESAFE_API_KEY=… scenewright judges report -j decision:typesafe/jev-latest "
+    "--labels labels.csv": "asks a server of others",
+    "scenewright judges report -j decision:transformers/$PWD/scenewright/miniature/weights/judges/"
+    "judge-a --quick": "asks the server of the line before",
+}
+"""Command → why it is parsed and not run."""
+
+OTHER_PROGRAMS: Mapping[str, str] = {
+    "cd": "the shell",
+    "cp": "the shell",
+    "export": "the shell",
+    "sed": "the shell",
+    "docker": "tests/deploy",
+    "kubectl": "tests/deploy",
+    "pip": "its extras are checked here",
+    "inspect": "of the extra inspect, which has an environment of its own",
+    "ray": RAY,
+    "serve": RAY,
+    "transformers": SERVES,
+    ".venv-langgraph/bin/langgraph": "has an environment of its own: tests/test_langgraph_dev.py",
+}
+"""Program of others → why it is not run."""
+
+
+INPUT: Mapping[str, str] = {
+    "scenewright init": "miniature\n",
+    "scenewright keys set openai": "a-key\n",
+    'scenewright refine "two dogs and cats on sofas" --ask': "\n\n\n",
+}
+"""Command → what its reader types."""
+
+
+def without_settings() -> None:
+    Path("scenewright.toml").unlink()
+
+
+BEFORE: Mapping[str, Callable[[], object]] = {"scenewright init": without_settings}
+"""Command → what is done in the folder first."""
+
+PAGE: Mapping[str, Callable[[], object]] = {"docs/reports.md": furnish_arms}
+"""Page → what its commands find in the folder."""
+
+EXIT_CODES: Mapping[str, int] = {}
+"""Command → exit code other than 0 that its page tells of."""
+
+QUICK = {
+    "data list", "data options", "doctor", "extract", "judges list", "keys create", "keys list",
+    "keys revoke", "keys set", "miniature paint", "models list", "open", "parse",
+    "real-bench schema check", "score", "show", "strategies", "study example", "study list",
+    "study parts",
+}  # fmt: skip
+"""Commands that take less than a second; a block of others is slow."""
+
+PLANS = ("plan", "dry_run")
+
+
+def ours(*, runs: bool = True) -> list[Command]:
+    return [
+        command
+        for block in BLOCKS
+        for command in commands(block)
+        if command.program == OURS and not (runs and command.text in NOT_RUN)
+    ]
+
+
+@cache
+def command_line() -> Any:
+    return typer.main.get_command(app)
+
+
+def parsed(words: tuple[str, ...]) -> tuple[str, Mapping[str, Any]]:
+    """Return the path and the parameters of a command line; a usage error for a wrong one."""
+    command = command_line()
+    context = command.make_context(OURS, list(words))
+    path = []
+    while hasattr(command, "resolve_command"):
+        rest = [*context._protected_args, *context.args]
+        name, command, rest = command.resolve_command(context, rest)
+        context = command.make_context(name, rest, parent=context)
+        path.append(name)
+    return " ".join(path), context.params
+
+
+def is_quick(block: Block) -> bool:
+    runs = [command for command in commands(block) if command.text not in NOT_RUN]
+    mine = [command for command in runs if command.program == OURS]
+    return all(
+        any(" ".join(command.words[1:]).startswith(name) for name in QUICK) for command in mine
+    ) and all(command.program != "curl" for command in runs)
+
+
+@pytest.mark.parametrize("command", ours(runs=False), ids=lambda command: command.block.place)
+def test_a_command_is_one_of_the_command_line(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path, params = parsed(command.words[1:])
+    assert path
+    assert params
+
+
+def test_the_tables_name_commands_of_the_pages() -> None:
+    texts = {command.text for block in BLOCKS for command in commands(block)}
+    for table in (NOT_RUN, INPUT, BEFORE, EXIT_CODES):
+        assert sorted(set(table) - texts) == []
+    pages = {block.page for block in BLOCKS}
+    assert sorted(set(PAGE) - pages) == []
+    programs = {command.program for block in BLOCKS for command in commands(block)}
+    assert sorted(set(OTHER_PROGRAMS) - programs) == []
+
+
+def test_every_program_is_checked_or_of_others() -> None:
+    known = {OURS, "curl", "make", "python", *OTHER_PROGRAMS}
+    every = [command for block in BLOCKS for command in commands(block)]
+    assert [one.block.place for one in every if one.program not in known] == []
+
+
+@pytest.mark.parametrize("wrong", ["refine x --rounnds 3", "evaluate x", "eval rum x.toml"])
+def test_a_wrong_command_is_found(wrong: str) -> None:
+    with pytest.raises(Exception, match=r"No such (option|command)") as caught:
+        parsed(tuple(wrong.split()))
+    assert "UsageError" in {kind.__name__ for kind in type(caught.value).__mro__}
+
+
+def test_targets_of_make_modules_and_extras_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    seen = set()
+    for command in (command for block in BLOCKS for command in commands(block)):
+        match command.program, command.words[1:]:
+            case "make", (target, *_):
+                assert re.search(rf"^{target}:.*##", makefile, re.MULTILINE), command
+            case "python", ("-m", module, *_):
+                assert importlib.util.find_spec(module), command
+            case "pip", ("install", what, *_):
+                for extra in re.findall(r"\[(.*)\]", what):
+                    assert set(extra.split(",")) <= set(project["optional-dependencies"]), command
+            case _:
+                continue
+        seen.add(command.program)
+    assert seen == {"make", "python", "pip"}
+
+
+INLINE = [
+    (page.name, code)
+    for page in PAGES
+    for code in re.findall(r"(?<!`)`(scenewright [^`\n]+)`(?!`)", page.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize(("page", "code"), sorted(set(INLINE)))
+def test_a_command_in_a_sentence_exists(page: str, code: str) -> None:
+    command = command_line()
+    words = [word for word in code.split()[1:] if word != "--help"]
+    while words and hasattr(command, "commands"):
+        command = command.commands.get(words.pop(0))
+        assert command is not None, f"{page}: {code}"
+    options = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+    named = {word.strip("[]…") for word in words if word.startswith(("-", "[-"))}
+    assert named <= options, f"{page}: {code}"
+
+
+@pytest.fixture(scope="module")
+def mock() -> Iterator[ThreadedMockProviders]:
+    with serving_thread(MOCK) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def furnished(
+    mock: ThreadedMockProviders, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A folder with inputs, from which each block has a copy."""
+    folder = tmp_path_factory.mktemp("furnished")
+    with pytest.MonkeyPatch.context() as patch:
+        point_at(mock, folder, patch)
+        furnish(mock)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def evaluated(
+    mock: ThreadedMockProviders, furnished: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The same with finished evaluations."""
+    folder = tmp_path_factory.mktemp("evaluated") / "place"
+    shutil.copytree(furnished, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        point_at(mock, folder, patch)
+        furnish_evaluations()
+    return folder
+
+
+def run(command: Command) -> Result:
+    """Run a command as a shell would, in the working folder."""
+    BEFORE.get(command.text, lambda: None)()
+    words = [each for word in command.words[1:] for each in expanded(word)]
+    done = CliRunner().invoke(
+        app, words, input=INPUT.get(command.text), env=dict(command.variables)
+    )
+    if command.stdout is not None:
+        Path(command.stdout).write_text(done.stdout, encoding="utf-8")
+    return done
+
+
+def sgscores(folder: Path) -> list[float | None]:
+    """SGScores of a finished run, by the judges of the loop and of the report."""
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    return [result[f"{role}_card"]["sgscore"] for role in ("loop", "report")]
+
+
+def check(command: Command, done: Result, began: float) -> None:
+    """Assert what a command of the pages does."""
+    where = f"{command.block.place}: {command.text}\n{done.output}"
+    path, params = parsed(tuple(each for word in command.words[1:] for each in expanded(word)))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise AssertionError(where) from done.exception
+    assert not re.search(r"^ *score +–", done.output, re.MULTILINE), where
+    plans = any(params.get(name) for name in PLANS)
+    # Exit code 1 of these tells of a picture that lacks facts.
+    codes = {0, 1} if path in ("refine", "edit") and not plans else {0}
+    assert done.exit_code in {EXIT_CODES.get(command.text, min(codes)), *codes}, where
+    assert done.stdout.strip(), where
+    if plans:
+        return
+    for name in ("out", "html", "csv", "save", "show"):
+        if isinstance(value := params.get(name), (str, Path)):
+            assert Path(value).exists(), where
+    if path in ("refine", "edit"):
+        (folder,) = (
+            file.parent for file in Path("runs").glob("*/result.json")
+            if file.stat().st_mtime >= began
+        )  # fmt: skip
+        assert all(isinstance(score, float) for score in sgscores(folder)), where
+        assert (folder / "index.html").is_file(), where
+    elif path == "score":
+        assert re.search(r"^ *score +[01]\.\d\d", done.stdout, re.MULTILINE), where
+    elif path == "open":
+        assert Path(done.stdout.strip()).is_file(), where
+    elif path == "eval run":
+        folder = Path(params["out"] or f"evals/{params['config'].stem}")
+        scores = Results(folder).rows("scores")
+        assert any(isinstance(row["value"], float) for row in scores), where
+    elif path == "eval report":
+        assert (Path(params["out"] or params["folder"] / "report") / "index.html").is_file(), where
+    elif path == "gate":
+        assert re.search(r"by \S+: \d\.\d+ → \d\.\d+", done.output), where
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(
+            block, marks=[] if is_quick(block) else [pytest.mark.slow], id=block.place
+        )
+        for block in BLOCKS
+        if any(one.program == OURS and one.text not in NOT_RUN for one in commands(block))
+    ],
+)
+def test_commands_of_a_block_do_what_the_page_says(
+    block: Block,
+    mock: ThreadedMockProviders,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = request.getfixturevalue("furnished" if is_quick(block) else "evaluated")
+    folder = tmp_path / "place"
+    shutil.copytree(source, folder)
+    point_at(mock, folder, monkeypatch)
+    with bounded():
+        PAGE.get(block.page, lambda: None)()
+        for command in commands(block):
+            if command.program == OURS and command.text not in NOT_RUN:
+                began = time.time()
+                check(command, run(command), began)
