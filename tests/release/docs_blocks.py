@@ -1,12 +1,17 @@
-"""Fenced blocks of the pages, and the commands of their shell blocks."""
+"""Fenced blocks of the pages, the commands of their shell blocks, and running their Python."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
+
+EntryT = TypeVar("EntryT")
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -26,6 +31,9 @@ class Block:
     """The line of the page on which its text begins."""
     language: str
     text: str
+
+    def __str__(self) -> str:
+        return self.place
 
     @property
     def place(self) -> str:
@@ -106,6 +114,21 @@ def _bare(line: str) -> str:
     return " ".join(lexer)
 
 
-def stale(keys: Sequence[str], present: Sequence[str]) -> list[str]:
-    """Return the keys of a table that are not exactly one of what is present."""
-    return [key for key in keys if key not in present]
+def has_line(block: Block, key: str) -> bool:
+    """Return whether ``key`` is ``PAGE: LINE`` of this block, the line whole but its indentation."""
+    page, _, line = key.partition(": ")
+    return block.page == page and line in map(str.strip, block.text.splitlines())
+
+
+def entry(table: Mapping[str, EntryT], block: Block) -> EntryT | None:
+    """Return the entry of a block in a table whose keys are :func:`has_line`'s."""
+    return next((value for key, value in table.items() if has_line(block, key)), None)
+
+
+def run_source(
+    source: str, place: str, names: dict[str, Any]
+) -> Coroutine[Any, Any, object] | None:
+    """Run Python in ``names``; where it awaits at its top, return the coroutine that runs it."""
+    code = compile(source, place, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    done = eval(code, names)
+    return done if inspect.iscoroutine(done) else None

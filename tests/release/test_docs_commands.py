@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import shutil
 import time
@@ -14,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 import typer
 from click.testing import Result
@@ -23,8 +21,6 @@ from typer.testing import CliRunner
 from scenewright.cli.main import app
 from scenewright.evals.store.results import Results
 from scenewright.mock_providers import ThreadedMockProviders, serving_thread
-from scenewright.service.app import create_app
-from scenewright.service.core.settings import ServiceSettings
 from tests.release.docs_blocks import PAGES, ROOT, Block, Command, all_blocks, commands
 from tests.release.docs_place import (
     MOCK,
@@ -35,7 +31,6 @@ from tests.release.docs_place import (
     furnish_evaluations,
     point_at,
 )
-from tests.service.threaded import threaded
 
 BLOCKS = all_blocks("sh")
 OURS = "scenewright"
@@ -265,9 +260,7 @@ def mock() -> Iterator[ThreadedMockProviders]:
 
 
 @pytest.fixture(scope="module")
-def furnished(
-    mock: ThreadedMockProviders, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def furnished(mock: ThreadedMockProviders, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with inputs, from which each block has a copy."""
     folder = tmp_path_factory.mktemp("furnished")
     with pytest.MonkeyPatch.context() as patch:
@@ -348,9 +341,7 @@ def check(command: Command, done: Result, began: float) -> None:
 @pytest.mark.parametrize(
     "block",
     [
-        pytest.param(
-            block, marks=[] if is_quick(block) else [pytest.mark.slow], id=block.place
-        )
+        pytest.param(block, marks=[] if is_quick(block) else [pytest.mark.slow], id=block.place)
         for block in BLOCKS
         if any(one.program == OURS and one.text not in NOT_RUN for one in commands(block))
     ],

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import inspect
 import json
 import re
 from pathlib import Path
@@ -12,7 +10,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.release.docs_blocks import ROOT, run_source
+
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -26,10 +25,8 @@ async def execute(sources: list[str]) -> dict[str, Any]:
     """Run cells one after the other in one namespace, ``await`` at their top allowed."""
     names: dict[str, Any] = {"__name__": "__main__"}
     for number, source in enumerate(sources):
-        code = compile(source, f"cell {number}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        done = eval(code, names)
-        if inspect.iscoroutine(done):
-            await done
+        if (awaiting := run_source(source, f"cell {number}", names)) is not None:
+            await awaiting
     return names
 
 
