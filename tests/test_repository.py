@@ -416,22 +416,6 @@ def test_the_site_builds_without_a_broken_link(tmp_path: Path) -> None:
     assert (tmp_path / "site" / "assets" / "mermaid.min.js").is_file()
 
 
-@pytest.mark.parametrize(
-    "path", sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")]), ids=lambda path: path.name
-)
-def test_python_examples_of_a_page_import_what_exists(path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
-    for block in blocks:
-        code = compile(block, str(path), "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        for node in ast.walk(code):
-            if not isinstance(node, ast.ImportFrom) or not within(node.module or "", "scenewright"):
-                continue
-            if within(node.module or "", "scenewright.evals.inspect_ai"):
-                continue  # needs the extra `inspect`
-            module = importlib.import_module(node.module or "")
-            assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
-
-
 def test_the_profiles_in_the_docs_can_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,7 +115,7 @@ def _bare(line: str) -> str:
 
 
 def has_line(block: Block, key: str) -> bool:
-    """Return whether ``key`` is ``PAGE: LINE`` of this block, the line whole but its indentation."""
+    """Return whether ``key`` is ``PAGE: LINE`` of this block, the line without indentation."""
     page, _, line = key.partition(": ")
     return block.page == page and line in map(str.strip, block.text.splitlines())
 

@@ -17,7 +17,10 @@ from typer.testing import CliRunner
 
 from scenewright.cli.main import app
 from scenewright.config.accounts import ADDRESS_VARIABLES
+from scenewright.evals.human_ratings.store import ObjectStore, RatingStore
+from scenewright.evals.human_ratings.study import WHOLE, StudyFolder, Task
 from scenewright.mock_providers import MockSettings, ThreadedMockProviders
+from tests.evals.human_ratings.rated_objects import rate_next
 
 SCENE = "red ball on table; dog left of table"
 RUN = Path("runs/20260101-0123456789")
@@ -30,6 +33,16 @@ MOCK = MockSettings(
 )
 PROFILES = ("mine", "my-profile", "flux", "flux-lora")
 """Profiles of the reader's own; here they are the miniature."""
+CONDITIONS = ("triplets", "composition", "feedback")
+PANEL = """
+name = "panel"
+resamples = 100
+
+[source]
+kind = "painted"
+paintings = 3
+judges = ["local:miniature/judge-a", "local:miniature/judge-b"]
+"""
 EVALUATION = """
 name = "{name}"
 backends = {backends}
@@ -129,8 +142,9 @@ def furnish(mock: ThreadedMockProviders) -> None:
         json.dumps([{"name": name, "box": box} for name, box in boxes]), encoding="utf-8"
     )
     Path("labels.csv").write_text(LABELS, encoding="utf-8")
-    for file in ("mine.toml", "study.toml"):
-        Path(file).write_text(evaluation(file[:-5], ("triplets", "feedback")), encoding="utf-8")
+    Path("mine.toml").write_text(evaluation("mine", CONDITIONS), encoding="utf-8")
+    Path("study.toml").write_text(evaluation("study"), encoding="utf-8")
+    Path("panel.toml").write_text(PANEL, encoding="utf-8")
     Path("gate.toml").write_text(evaluation("gate"), encoding="utf-8")
     _photos(Path("val2017"), Path("instances_val2017.json"))
     _training_pictures()
@@ -175,16 +189,12 @@ def _training_pictures() -> None:
 
 def furnish_evaluations() -> None:
     """Write finished evaluations into this folder."""
-    config = Path("config.toml")
-    for name, conditions in (
-        ("mine", ("triplets", "composition", "feedback")),
-        ("release-1", ("triplets",)),
-    ):
-        config.write_text(evaluation(name, conditions), encoding="utf-8")
-        call("eval", "run", str(config), "--quiet")
+    call("eval", "run", "mine.toml", "--quiet")
+    config = Path("release.toml")
+    config.write_text(evaluation("release-1"), encoding="utf-8")
+    call("eval", "run", str(config), "--quiet")
     for name in ("release-2", "old", "new", "earlier"):
         shutil.copytree("evals/release-1", Path("evals") / name)
-    config.unlink()
 
 
 def furnish_arms() -> None:
@@ -196,6 +206,41 @@ def furnish_arms() -> None:
     config = Path("mine.toml")
     config.write_text(evaluation("mine", ("composition", "feedback"), models), encoding="utf-8")
     call("eval", "run", str(config), "--quiet")
+
+
+def give_ratings(folder: str) -> None:
+    """Rate all that a study shows, as two people on its pages."""
+    study = StudyFolder(Path(folder))
+    if study.study.kind == "objects":
+        with contextlib.closing(ObjectStore(study)) as objects:
+            for at, name in enumerate(("ann", "ben")):
+                rater = objects.rater(name)
+                while rate_next(objects, rater, lambda _, at=at: (4 - at, 3 + at)):
+                    pass
+        return
+    with contextlib.closing(RatingStore(study)) as store:
+        for name in ("ann", "ben"):
+            rater = store.rater(name)
+            for number in range(1, store.progress(rater).total + 1):
+                showing = store.showing(rater, number)
+                assert showing is not None
+                for fact, value in _said(study.study.kind, showing.task).items():
+                    store.keep(rater, number, fact, value, lambda values: True, seconds=1.0)
+
+
+def _said(kind: str, task: Task) -> dict[str, str]:
+    return {fact.id: "yes" for fact in task.facts} if kind == "facts" else {WHOLE: "1"}
+
+
+def furnish_set() -> None:
+    """Build ``built/coco``, with a reference and people's answers about it."""
+    panel = "gemini:gemini-3.8-flash,openai:gpt-6-luna,anthropic:claude-haiku-5-5"
+    photos = ("--photos", "val2017", "--detections", "instances_val2017.json")
+    call("data", "annotate", *photos, "--panel", panel, "--rare", "0", "--out", "built/coco", "-q")
+    shutil.copy("built/coco/graphs.jsonl", "reference.jsonl")
+    Path("answers.csv").write_text(
+        "image_id,source,relation,target,answer,rater\n1,dog.1,on,ball.1,yes,me\n", encoding="utf-8"
+    )
 
 
 def expanded(word: str) -> list[str]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import re
 import shutil
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import typer
 from click.testing import Result
@@ -21,80 +24,102 @@ from typer.testing import CliRunner
 from scenewright.cli.main import app
 from scenewright.evals.store.results import Results
 from scenewright.mock_providers import ThreadedMockProviders, serving_thread
+from scenewright.service.app import create_app
+from scenewright.service.core.settings import ServiceSettings
 from tests.release.docs_blocks import PAGES, ROOT, Block, Command, all_blocks, commands
 from tests.release.docs_place import (
+    CONDITIONS,
     MOCK,
     bounded,
+    evaluation,
     expanded,
-    furnish,
     furnish_arms,
-    furnish_evaluations,
+    furnish_set,
+    give_ratings,
     point_at,
 )
+from tests.service.threaded import threaded
 
 BLOCKS = all_blocks("sh")
 OURS = "scenewright"
 
-SERVES = "serves until it is stopped"
-FETCHES = "fetches from the network"
-WEIGHTS = "needs weights of the hub"
 RAY = "needs a Ray cluster"
-SET = "needs a set that is fetched first"
-MINUTES = "works for minutes"
+SERVES = "serves until it is stopped"
 NOT_RUN: Mapping[str, str] = {
-    "scenewright serve": SERVES,
-    "scenewright serve --running 8 --database postgresql://me@db/scenewright": SERVES,
-    "scenewright serve --no-work --database postgresql://USER:PASSWORD@HOST/NAME": SERVES,
-    "scenewright serve --keys --trusted-host studio.example": SERVES,
-    "scenewright worker --running 4 --database postgresql://USER:PASSWORD@HOST/NAME": SERVES,
-    "scenewright mcp --data ~/scenewright-data": SERVES,
-    "scenewright mock serve --port 8765": SERVES,
-    "scenewright mock serve --requests-per-minute 500 --latency 0.8 --fault 503=0.01 "
-    "--fault timeout=0.002": SERVES,
-    "scenewright rate serve ratings": SERVES,
-    "scenewright rate serve ratings-objects": SERVES,
-    "scenewright rate serve ratings-facts": SERVES,
-    "scenewright models serve local:miniature/judge-a diffusers:miniature --replicas 2": RAY,
-    "scenewright eval run mine.toml --engine ray --workers 2": RAY,
-    "scenewright eval run mine.toml --engine ray --address auto --workers 16": RAY,
-    "scenewright eval run mine.toml --engine ray --address auto --workers 3": RAY,
-    "scenewright data annotate annotate.toml --engine ray --workers 2": RAY,
-    "scenewright data annotate annotate.toml --engine ray --address auto --workers 16": RAY,
-    "scenewright data get visual-genome": FETCHES,
-    "scenewright data get coco --only val2017.zip": FETCHES,
-    "scenewright models pull sdxl": FETCHES,
-    "scenewright models pull sdxl --dry-run": FETCHES,
-    "scenewright models pull local:Qwen/Qwen3-VL-4B-Instruct": FETCHES,
-    "scenewright models pull diffusers:stabilityai/stable-diffusion-xl-base-1.0": FETCHES,
-    "scenewright models pull transformers:facebook/mask2former-swin-large-coco-panoptic": FETCHES,
-    "scenewright models pull diffusers:/models/my-flux.safetensors": FETCHES,
-    "scenewright data show dsg -n 3 --set split=whoops": SET,
-    "scenewright data stats dsg --out plots": SET,
-    "scenewright study run feedback --profile sdxl": SET,
-    "scenewright study run tables23 --profile sdxl --plan": SET,
-    "scenewright study run all --profile sdxl --plan": SET,
-    "scenewright study run all --profile sdxl": SET,
-    "scenewright rate report tifa160-likert-anns.csv --kind score "
-    "--columns rater=worker_id,item=item_id,arm=t2i_model,value=answer": SET,
-    "scenewright refine scene.json --profile sdxl": WEIGHTS,
-    'scenewright refine "a red ball left of a cube" -m diffusers:/models/dreamshaper.safetensors': WEIGHTS,
-    "scenewright extract photo.jpg -e two-stage:openai:gpt-6-luna -d transformers:FOLDER": WEIGHTS,
-    "scenewright real-bench style train set --model openai/clip-vit-base-patch32 --out style": WEIGHTS,
-    "scenewright object-realism train rated/ olip/ --encoder Salesforce/blip-itm-base-coco": WEIGHTS,
-    "scenewright object-realism train rated/ olip/ --widths 128,96,48": WEIGHTS,
-    "scenewright object-realism ablate rated/ ablations/ --widths 128,96,48 --seeds 5": WEIGHTS,
-    "scenewright models rehearse sdxl": MINUTES,
-    "scenewright models rehearse flux2-klein --only images": MINUTES,
-    "scenewright models rehearse local:Qwen/Qwen3-VL-4B-Instruct": MINUTES,
-    "scenewright models rehearse z-image --set text_encoder.num_hidden_layers=4": MINUTES,
-    "scenewright study run feedback": MINUTES,
-    "scenewright study run all --out studies/mine": MINUTES,
-    "scenewright eval run examples/peers.toml --out evals/peers": MINUTES,
-    "scenewright eval run examples/paper-feedback.toml": MINUTES,
-    "TYPESAFE_API_KEY=… scenewright judges report -j decision:typesafe/jev-latest "
-    "--labels labels.csv": "asks a server of others",
-    "scenewright judges report -j decision:transformers/$PWD/scenewright/miniature/weights/judges/"
-    "judge-a --quick": "asks the server of the line before",
+    command: reason
+    for reason, them in {
+        SERVES: (
+            "scenewright serve",
+            "scenewright serve --running 8 --database postgresql://me@db/scenewright",
+            "scenewright serve --no-work --database postgresql://USER:PASSWORD@HOST/NAME",
+            "scenewright serve --keys --trusted-host studio.example",
+            "scenewright worker --running 4 --database postgresql://USER:PASSWORD@HOST/NAME",
+            "scenewright mcp --data ~/scenewright-data",
+            "scenewright mock serve --port 8765",
+            "scenewright mock serve --requests-per-minute 500 --latency 0.8 --fault 503=0.01 "
+            "--fault timeout=0.002",
+        ),
+        RAY: (
+            "scenewright models serve local:miniature/judge-a diffusers:miniature --replicas 2",
+            "scenewright eval run mine.toml --engine ray --workers 2",
+            "scenewright eval run mine.toml --engine ray --address auto --workers 16",
+            "scenewright eval run mine.toml --engine ray --address auto --workers 3",
+            "scenewright data annotate annotate.toml --engine ray --workers 2",
+            "scenewright data annotate annotate.toml --engine ray --address auto --workers 16",
+        ),
+        "fetches from the network": (
+            "scenewright data get visual-genome",
+            "scenewright data get coco --only val2017.zip",
+            "scenewright models pull sdxl",
+            "scenewright models pull sdxl --dry-run",
+            "scenewright models pull local:Qwen/Qwen3-VL-4B-Instruct",
+            "scenewright models pull diffusers:stabilityai/stable-diffusion-xl-base-1.0",
+            "scenewright models pull transformers:facebook/mask2former-swin-large-coco-panoptic",
+            "scenewright models pull diffusers:/models/my-flux.safetensors",
+        ),
+        "needs a set that is fetched first": (
+            "scenewright data show dsg -n 3 --set split=whoops",
+            "scenewright data stats dsg --out plots",
+            "scenewright study run feedback --profile sdxl",
+            "scenewright study run tables23 --profile sdxl --plan",
+            "scenewright study run all --profile sdxl --plan",
+            "scenewright study run all --profile sdxl",
+            "scenewright rate report tifa160-likert-anns.csv --kind score "
+            "--columns rater=worker_id,item=item_id,arm=t2i_model,value=answer",
+        ),
+        "needs weights of the hub": (
+            "scenewright refine scene.json --profile sdxl",
+            'scenewright refine "a red ball left of a cube" '
+            "-m diffusers:/models/dreamshaper.safetensors",
+            "scenewright extract photo.jpg -e two-stage:openai:gpt-6-luna -d transformers:FOLDER",
+            "scenewright real-bench style train set --model openai/clip-vit-base-patch32 "
+            "--out style",
+            "scenewright object-realism train rated/ olip/ --encoder Salesforce/blip-itm-base-coco",
+            "scenewright models rehearse sdxl",
+            "scenewright models rehearse flux2-klein --only images",
+            "scenewright models rehearse local:Qwen/Qwen3-VL-4B-Instruct",
+            "scenewright models rehearse z-image --set text_encoder.num_hidden_layers=4",
+        ),
+        "works for minutes": (
+            "scenewright study run feedback",
+            "scenewright study run all --out studies/mine",
+            "scenewright study run mine.toml",
+            "scenewright study run mine.toml --part power --part people",
+            "scenewright eval run examples/paper-feedback.toml",
+            "scenewright eval run examples/peers.toml --out evals/peers",
+            "scenewright eval peers evals/peers",
+            "scenewright eval peers evals/peers --ratings ratings.csv",
+            "scenewright object-realism train rated/ olip/ --widths 128,96,48",
+            "scenewright object-realism ablate rated/ ablations/ --widths 128,96,48 --seeds 5",
+        ),
+        "asks a server of others": (
+            "TYPESAFE_API_KEY=… scenewright judges report -j decision:typesafe/jev-latest "
+            "--labels labels.csv",
+            "scenewright judges report -j decision:transformers/$PWD/scenewright/miniature/"
+            "weights/judges/judge-a --quick",
+        ),
+    }.items()
+    for command in them
 }
 """Command → why it is parsed and not run."""
 
@@ -123,12 +148,25 @@ INPUT: Mapping[str, str] = {
 """Command → what its reader types."""
 
 
-def without_settings() -> None:
-    Path("scenewright.toml").unlink()
+def write(name: str, limit: int = 2) -> None:
+    """Write the configuration of an evaluation of so many items."""
+    Path(f"{name}.toml").write_text(evaluation(name, CONDITIONS, limit=limit), encoding="utf-8")
 
 
-BEFORE: Mapping[str, Callable[[], object]] = {"scenewright init": without_settings}
+BEFORE: Mapping[str, Callable[[], object]] = {
+    "scenewright init": lambda: Path("scenewright.toml").unlink(),
+    "scenewright eval plan mine.toml --pilot 12": lambda: write("mine", 14),
+    "scenewright eval plan mine.toml --pilot 12 --save figures.toml": lambda: write("mine", 14),
+    "scenewright eval run mine.toml": lambda: write("mine"),
+    "scenewright data quality built/coco reference.jsonl": furnish_set,
+}
 """Command → what is done in the folder first."""
+
+INSTEAD: Mapping[str, Callable[[], object]] = {
+    f"scenewright rate serve {folder}": partial(give_ratings, folder)
+    for folder in ("ratings", "ratings-objects", "ratings-facts")
+}
+"""Command that waits for people → what they do."""
 
 PAGE: Mapping[str, Callable[[], object]] = {"docs/reports.md": furnish_arms}
 """Page → what its commands find in the folder."""
@@ -194,7 +232,7 @@ def test_a_command_is_one_of_the_command_line(
 
 def test_the_tables_name_commands_of_the_pages() -> None:
     texts = {command.text for block in BLOCKS for command in commands(block)}
-    for table in (NOT_RUN, INPUT, BEFORE, EXIT_CODES):
+    for table in (NOT_RUN, INPUT, BEFORE, INSTEAD, EXIT_CODES):
         assert sorted(set(table) - texts) == []
     pages = {block.page for block in BLOCKS}
     assert sorted(set(PAGE) - pages) == []
@@ -251,35 +289,6 @@ def test_a_command_in_a_sentence_exists(page: str, code: str) -> None:
     options = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
     named = {word.strip("[]…") for word in words if word.startswith(("-", "[-"))}
     assert named <= options, f"{page}: {code}"
-
-
-@pytest.fixture(scope="module")
-def mock() -> Iterator[ThreadedMockProviders]:
-    with serving_thread(MOCK) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def furnished(mock: ThreadedMockProviders, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with inputs, from which each block has a copy."""
-    folder = tmp_path_factory.mktemp("furnished")
-    with pytest.MonkeyPatch.context() as patch:
-        point_at(mock, folder, patch)
-        furnish(mock)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def evaluated(
-    mock: ThreadedMockProviders, furnished: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """The same with finished evaluations."""
-    folder = tmp_path_factory.mktemp("evaluated") / "place"
-    shutil.copytree(furnished, folder)
-    with pytest.MonkeyPatch.context() as patch:
-        point_at(mock, folder, patch)
-        furnish_evaluations()
-    return folder
 
 
 def run(command: Command) -> Result:
@@ -360,6 +369,71 @@ def test_commands_of_a_block_do_what_the_page_says(
     with bounded():
         PAGE.get(block.page, lambda: None)()
         for command in commands(block):
-            if command.program == OURS and command.text not in NOT_RUN:
+            if (instead := INSTEAD.get(command.text)) is not None:
+                instead()
+            elif command.program == OURS and command.text not in NOT_RUN:
                 began = time.time()
                 check(command, run(command), began)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a line of curl sends."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: str | None
+
+    @classmethod
+    def of(cls, command: Command) -> Request:
+        """Read a line of curl; an option that it does not know is an error."""
+        reader = argparse.ArgumentParser(exit_on_error=False)
+        reader.add_argument("url")
+        reader.add_argument("-H", action="append", default=[])
+        reader.add_argument("-d")
+        reader.add_argument("-X")
+        reader.add_argument("-N", action="store_true")
+        said = reader.parse_args(command.words[1:])
+        headers = dict(re.split(r":\s*", line, maxsplit=1) for line in said.H)
+        return cls(said.X or ("GET" if said.d is None else "POST"), said.url, headers, said.d)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "block",
+    [block for block in BLOCKS if any(one.program == "curl" for one in commands(block))],
+    ids=str,
+)
+def test_curl_sends_what_is_answered(block: Block, tmp_path: Path) -> None:
+    service = create_app(ServiceSettings(data=tmp_path / "data"))
+    with (
+        bounded(),
+        serving_thread(MOCK) as mock,
+        threaded(service) as url,
+        httpx2.Client(timeout=60) as client,
+    ):
+        run_id = ""
+        for command in commands(block):
+            if command.program != "curl":
+                continue
+            request = Request.of(command)
+            address = request.url.replace("http://127.0.0.1:8765", mock.url)
+            address = address.replace("http://127.0.0.1:8642", url).replace("RUN", run_id)
+            assert address != request.url
+            reply = client.request(
+                request.method, address, headers=request.headers, content=request.body
+            )
+            assert reply.is_success, f"{command.block.place}: {reply.text}"
+            if request.url.endswith("/v1/refinements"):
+                run_id = reply.json()["id"]
+                # The events end with the run.
+                client.get(f"{url}/v1/refinements/{run_id}/events")
+                made = client.get(f"{url}/v1/refinements/{run_id}").json()
+                assert (made["status"], made["warnings"]) == ("finished", []), made
+                scores = [made["summary"][f"{role}_score"] for role in ("loop", "report")]
+                assert all(isinstance(score, float) for score in scores), made
+            elif request.url.endswith("/events"):
+                assert "event: finished" in reply.text
+            else:
+                assert reply.json(), reply.text

@@ -386,12 +386,3 @@ def test_questions_of_real_scene_graphs() -> None:
     assert min(kinds.values()) > 100
     assert kinds["relation"] > kinds["retrieval"]
     assert 0.0 < left / facts < 0.6
-
-
-def test_the_example_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).resolve().parents[4] / "docs" / "xtc.md").read_text("utf-8")
-    ((code, printed),) = re.findall(
-        r"```python\n((?:(?!```).)*questions_of\(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL
-    )
-    exec(code, {})
-    assert capsys.readouterr().out == printed
