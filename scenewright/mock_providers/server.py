@@ -83,6 +83,8 @@ NO_ID = "0" * 24
 """The id of what no model answers."""
 _ROUND = "I'm so glad you're here. "
 _MOST_TOKENS = 4096
+_READER = "judge-a"
+"""Looks at pictures for a model that the director stands in for."""
 _NO_PICTURES = (
     "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
 )
@@ -363,8 +365,11 @@ def _answering(asked: ModelRequest, name: str, sheet: bool) -> str:
     """Return the model that answers ``asked`` in place of ``name``.
 
     The same model may judge, direct and compose: of a judge's stand-in a script directs, and
-    composes where there is nothing to look at; of the director's one composes without its tools.
+    composes where there is nothing to look at; of the director's one composes without its tools,
+    and a judge looks where a picture is to be read or judged.
     """
+    if name == DIRECTOR and asked.images and (sheet or is_seeing(asked)):
+        return _READER
     judges = not is_script(name)
     if is_directing(asked):
         return DIRECTOR if judges and not sheet else name

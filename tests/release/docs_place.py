@@ -51,6 +51,7 @@ conditions = {conditions}
 [dataset]
 name = "miniature"
 limit = {limit}
+options = {{ levels = ["hard"] }}
 """
 SCHEMA = """
 [[classes]]
@@ -197,14 +198,16 @@ def furnish_evaluations() -> None:
         shutil.copytree("evals/release-1", Path("evals") / name)
 
 
-def furnish_arms() -> None:
+def furnish_arms(conditions: tuple[str, ...] = ("composition", "feedback")) -> None:
     """Make ``evals/mine`` one of four models by profiles of the reader's own."""
     models = ("sdxl", "sd15", "sd21", "ours")
-    with Path("scenewright.toml").open("a", encoding="utf-8") as settings:
-        settings.writelines(f'[profiles.{name}]\nextends = "miniature"\n' for name in models)
+    settings = Path("scenewright.toml")
+    known = settings.read_text(encoding="utf-8")
+    new = "".join(f'[profiles.{name}]\nextends = "miniature"\n' for name in models)
+    settings.write_text(known.removesuffix(new) + new, encoding="utf-8")
     shutil.rmtree("evals/mine")
     config = Path("mine.toml")
-    config.write_text(evaluation("mine", ("composition", "feedback"), models), encoding="utf-8")
+    config.write_text(evaluation("mine", conditions, models), encoding="utf-8")
     call("eval", "run", str(config), "--quiet")
 
 

@@ -20,6 +20,7 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting.evaluations import Side, open_sides
 from scenewright.evals.reporting.pages import ChoiceError
 from scenewright.evals.runner.config import REPORT_PANEL, EvalConfig, load_config, panels_of
+from scenewright.evals.runner.weighing import default_aggregation
 from scenewright.evals.store.results import MANIFEST
 
 
@@ -176,10 +177,12 @@ def config_of(role: str, drawn: Drawn, config: EvalConfig, settings: Settings) -
             "side_by_side": False,
         }
     )  # fmt: skip
-    # Weights by agreement differ from batch to batch and between the sides.
+    # Weights by agreement differ from batch to batch and between the sides. A finished evaluation
+    # notes its profiles' panels only where they are by agreement: so do the sides.
     panels = {
         panel: spec.model_copy(update={"aggregation": spec.aggregation or "mean"})
         for panel, spec in panels_of(made, settings).items()
+        if panel in made.panels or default_aggregation(len(spec.judges)) != "mean"
     }
     return made.model_copy(update={"panels": panels})
 
