@@ -124,6 +124,7 @@ NOT_RUN: Mapping[str, str] = {
             "--out style.jsonl",
             "scenewright real-bench score generated/ --schema birds.json --style style "
             "--out scores.jsonl",
+            "scenewright real-bench filter scores.jsonl --top 5 --out best",
             "scenewright real-bench filter generated/ --schema birds.json --style style --top 5 "
             "--out best",
             "scenewright object-realism evaluate rated/ olip:olip/ olip:miniature/olip-a "
