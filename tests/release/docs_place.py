@@ -203,7 +203,10 @@ def furnish_arms(conditions: tuple[str, ...] = ("composition", "feedback")) -> N
     models = ("sdxl", "sd15", "sd21", "ours")
     settings = Path("scenewright.toml")
     known = settings.read_text(encoding="utf-8")
-    new = "".join(f'[profiles.{name}]\nextends = "miniature"\n' for name in models)
+    new = "".join(
+        f'[profiles.{name}]\nextends = "miniature"\nsteps = {steps}\n'
+        for name, steps in zip(models, (20, 16, 12, 8), strict=True)
+    )
     settings.write_text(known.removesuffix(new) + new, encoding="utf-8")
     shutil.rmtree("evals/mine")
     config = Path("mine.toml")
