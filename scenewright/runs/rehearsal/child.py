@@ -187,16 +187,14 @@ async def rehearse_judge(job: Job, doing: Callable[[str], None]) -> RehearsedMod
             'quantization = "4bit")'
         )
     facts = facts_of(SCENE)
-    first, second = (_picture(name, job.size) for name in ("picture", "reference"))
+    shown = _picture("picture", job.size)
 
-    async def ask(*asked: tuple[Image.Image, Sequence[Fact]]) -> None:
-        for answers in await judge.answer_many(asked):
-            _check_answers(judge.id, answers)
+    async def ask(asked: Sequence[Fact]) -> None:
+        _check_answers(judge.id, await judge.answer(shown, asked))
 
     shapes = [
-        ("one question", partial(ask, (first, facts[:1]))),
-        ("all questions of a picture", partial(ask, (first, facts))),
-        ("all questions of two pictures", partial(ask, (first, facts), (second, facts))),
+        ("one question", partial(ask, facts[:1])),
+        ("all questions of a picture", partial(ask, facts)),
     ]
     planned = _Plan(kept.dtype, kept.describe(), kept.weights)
     return await _used(job, judge, planned, device, shapes, doing)
