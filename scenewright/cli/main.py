@@ -55,6 +55,7 @@ RENAMED = {
 """Old names of commands and options, and the new ones."""
 REMOVED = {
     "models serve": "serve judges with vLLM, SGLang or `transformers serve` (docs/scaling.md)",
+    "models rehearse": "run `python -m benchmarks.rehearse` in a checkout (docs/local-models.md)",
 }
 """Removed commands, and what replaces each."""
 

@@ -1,4 +1,4 @@
-"""``scenewright models``: list, fetch and rehearse models; update facts about them."""
+"""``scenewright models``: list and fetch models; update facts about them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from scenewright.cli.console import (
     say,
     table_of,
 )
-from scenewright.cli.models_rehearse import rehearse
 from scenewright.cli.models_update import update
 from scenewright.cli.progress import confirm_transfer, show_transfer
 
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
     from scenewright.providers.hub.needs import Need
     from scenewright.providers.hub.pull import Pulled, RepositoryPlan
 
-app = App(help="List, fetch and rehearse models of the hub; update facts about models.")
-app.command()(rehearse)
+app = App(help="List and fetch models of the hub; update facts about models.")
 app.command()(update)
 _AGAIN = "Fetched files stay: the same command goes on from there."
 

@@ -1,4 +1,4 @@
-"""One model of a rehearsal in a process of its own: ``python -m scenewright.runs.rehearsal.child``.
+"""One model of a rehearsal in a process of its own: ``python -m benchmarks.rehearse.child``.
 
 A :class:`Job` comes on standard input as JSON. What is done goes to standard output, one JSON
 object a line: ``{"doing": …}``, and at the end ``{"result": …}`` or ``{"problem": …}``.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
+from benchmarks.rehearse.tensors import RehearsalError
 from scenewright.config.profiles import Profile, SettingsError
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.backend import (
@@ -32,7 +33,6 @@ from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel
 from scenewright.runs.model_factory.profiles import backend_of, judge_of
-from scenewright.runs.rehearsal.tensors import RehearsalError
 
 if TYPE_CHECKING:
     import torch
@@ -218,8 +218,8 @@ async def _used(
     doing: Callable[[str], None],
 ) -> RehearsedModel:
     """Load ``model``, a backend or a judge, with random weights and run ``shapes``."""
-    from scenewright.runs.rehearsal.measuring import PeakMemory
-    from scenewright.runs.rehearsal.weights import fill
+    from benchmarks.rehearse.measuring import PeakMemory
+    from benchmarks.rehearse.weights import fill
 
     peak = PeakMemory(device)
     parameters = 0
