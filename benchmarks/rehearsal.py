@@ -1,10 +1,10 @@
 """Published architectures at full size: the memory plan against the measured peak.
 
 ``python -m benchmarks.rehearsal [--quick]``. Each model is built with random weights in bfloat16
-from its published configuration and runs through what the loop asks for (`scenewright models
-rehearse` shows the same): pictures of 256×256 pixels in two steps, references, masks, edits, region
-repair, and a judge's questions. One process a model; the largest takes 17 GB of free memory. A
-model that was measured is stored: the same command goes on after a kill.
+from its published configuration and runs through what the loop asks for (`python -m
+benchmarks.rehearse` shows the same): pictures of 256×256 pixels in two steps, references, masks,
+edits, region repair, and a judge's questions. One process a model; the largest takes 17 GB of free
+memory. A model that was measured is stored: the same command goes on after a kill.
 
 ``peak_over_planned.MODEL`` is the measured peak of that process over what the plan expected before
 any weights were read, with loading, and without what Python and the libraries take.
@@ -25,12 +25,14 @@ from typing import Any
 
 from benchmarks._harness import Option, benchmark, folder, work_folder
 from benchmarks._rows import Row, Rows, code_digest, fingerprint_of
+from benchmarks.rehearse.running import RehearsalOptions, profile_of, rehearse
 from scenewright.core.ports.backend import BackendError
-from scenewright.runs.rehearsal.running import RehearsalOptions, profile_of, rehearse
 
 WORK = Path("out/bench-rehearsal")
-DECIDES = ("agents/judges", "runs/rehearsal", "tools/backends")
-"""Parts of the package that decide what is planned and what is built."""
+DECIDES = ("agents/judges", "tools/backends")
+"""Parts of the package that decide what is planned."""
+BUILDS = ("rehearse",)
+"""Parts of the benchmarks that decide what is built."""
 
 
 class CaseRow(Row):
@@ -99,7 +101,8 @@ def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     figures: dict[str, Any] = {}
     size = 128 if options.quick else 256
     decides = {"size": size, "cases": [repr(case) for case in FULL]}
-    name = fingerprint_of(decides | {"code": code_digest(parts=DECIDES)})
+    code = [code_digest(parts=DECIDES), code_digest(Path(__file__).parent, BUILDS)]
+    name = fingerprint_of(decides | {"code": code})
     with work_folder(options, WORK) as work, Rows(work / "rows.jsonl", CaseRow, name) as rows:
         for at, case in enumerate(cases):
             number = at if options.quick else FULL.index(case)

@@ -396,7 +396,7 @@ EXITS: dict[str, Exit] = {
         (
             *("BackendError", "CallError", "Cancelled", "DatabaseError", "RequestError"),
             *("DetectionError", "DownloadError", "EvalError", "ExtractionError", "HubError"),
-            *("JudgeError", "LogError", "ReplyError", "RunError", "ServingFailed", "StoreError"),
+            *("JudgeError", "LogError", "ReplyError", "RunError", "StoreError"),
         ),
         Exit.FAILED,
     ),

@@ -53,17 +53,24 @@ RENAMED = {
     "edit --lacks": "edit --absent",
 }
 """Old names of commands and options, and the new ones."""
+REMOVED = {
+    "models serve": "serve judges with vLLM, SGLang or `transformers serve` (docs/scaling.md)",
+    "models rehearse": "run `python -m benchmarks.rehearse` in a checkout (docs/local-models.md)",
+}
+"""Removed commands, and what replaces each."""
 
 
-def renamed(words: Sequence[str]) -> str | None:
-    """Return a hint at the new name where a command line begins with an old one, else None."""
-    for old, new in RENAMED.items():
+def gone(words: Sequence[str]) -> str | None:
+    """Return a hint where a command line begins with an old name or a removed command."""
+    for old in (*RENAMED, *REMOVED):
         *command, last = old.split()
         rest = words[len(command) :]
         if [*words[: len(command)]] != command or not rest:
             continue
         if any(w.split("=")[0] == last for w in (rest if last.startswith("-") else rest[:1])):
-            return f"`scenewright {old}` is now `scenewright {new}`"
+            if old in REMOVED:
+                return f"`scenewright {old}` was removed: {REMOVED[old]}"
+            return f"`scenewright {old}` is now `scenewright {RENAMED[old]}`"
     return None
 
 
@@ -71,11 +78,11 @@ _UNKNOWN_CHOICE = re.compile(r"(?P<value>'.*') is not one of (?P<known>.*)\.$")
 
 
 class Commands(TyperGroup):
-    """Group of all commands, which knows their old names and suggests valid values."""
+    """Group of all commands, which knows old names and suggests valid values."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that ``args`` name; an old name ends with a hint at the new one."""
-        if hint := renamed(args):
+        if hint := gone(args):
             raise fail(hint)
         return super().resolve_command(ctx, args)
 

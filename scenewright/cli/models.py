@@ -1,8 +1,7 @@
-"""``scenewright models``: list, fetch, rehearse and serve models; update facts about them."""
+"""``scenewright models``: list and fetch models; update facts about them."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,14 +18,10 @@ from scenewright.cli.console import (
     fail,
     fields_of,
     give,
-    note,
     print_json,
-    run_async,
     say,
-    stop_on_signal,
     table_of,
 )
-from scenewright.cli.models_rehearse import rehearse
 from scenewright.cli.models_update import update
 from scenewright.cli.progress import confirm_transfer, show_transfer
 
@@ -36,11 +31,8 @@ if TYPE_CHECKING:
     from scenewright.providers.hub.cache import Present
     from scenewright.providers.hub.needs import Need
     from scenewright.providers.hub.pull import Pulled, RepositoryPlan
-    from scenewright.service.model_serving.args import ServingArgs
-    from scenewright.service.model_serving.running import Place
 
-app = App(help="List, fetch, rehearse and serve models of the hub; update facts about models.")
-app.command()(rehearse)
+app = App(help="List and fetch models of the hub; update facts about models.")
 app.command()(update)
 _AGAIN = "Fetched files stay: the same command goes on from there."
 
@@ -281,108 +273,3 @@ def _asking(where: Console) -> Iterator[Any]:
         return
     with where.status("asking the hub") as status:
         yield lambda text: status.update(f"asking the hub about {text}")
-
-
-@app.command()
-def serve(
-    models: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[MODEL]...",
-            help="local:MODEL (a judge) or diffusers:MODEL (an image model); a folder or a fetched "
-            "repository, or miniature/judge-a and miniature.",
-        ),
-    ] = None,
-    profile: Annotated[
-        str,
-        typer.Option(
-            "--profile", "-p", help="Also serve the image model and the judges of this profile."
-        ),
-    ] = "",
-    replicas: Annotated[
-        int, typer.Option(min=0, help="Replicas of each model; 0 with --max-replicas: on demand.")
-    ] = 1,
-    max_replicas: Annotated[
-        int | None, typer.Option(min=1, help="Start up to this many while there is work for them.")
-    ] = None,
-    gpus: Annotated[
-        float, typer.Option(min=0, help="GPUs of a replica; 0.5 shares one between two.")
-    ] = 0.0,
-    cpus: Annotated[float, typer.Option(min=0, help="Processors of a replica.")] = 1.0,
-    batch: Annotated[
-        int, typer.Option(min=1, max=256, help="Pictures that a judge sees in one batch.")
-    ] = 8,
-    address: options.Address = "",
-    host: options.Host = "127.0.0.1",
-    port: options.Port = 8001,
-) -> None:
-    """Serve models on this machine or a Ray cluster, for any number of runs and services.
-
-    Needs the extra "ray" of the package. Each model is a Ray Serve deployment with replicas of its
-    own. When all are loaded it prints an account for scenewright.toml; with it a
-    profile names them as judges = ["cluster:local:miniature/judge-a"] and
-    backend = "cluster:diffusers:miniature". Results are the same as in one process.
-
-    Serves until Ctrl-C or SIGTERM; requests in progress are finished first. Anyone who can reach
-    the port can use the models, unless SCENEWRIGHT_SERVE_KEY is set on both sides
-    (docs/scaling.md).
-
-    Exit codes: 0 stopped by a signal; 2 wrong input; 3 could not serve.
-
-    Example: scenewright models serve local:miniature/judge-a diffusers:miniature --replicas 2
-    """
-    from scenewright.service.model_serving.args import serving_args
-    from scenewright.service.model_serving.running import Place
-
-    placing = {
-        "replicas": replicas, "max_replicas": max_replicas, "gpus": gpus, "cpus": cpus,
-        "batch": batch,
-    }  # fmt: skip
-    args = serving_args({**placing, "profile": profile, "models": models or []})
-    run_async(_serve(args, Place(address, host, port)))
-
-
-async def _serve(args: ServingArgs, place: Place) -> None:
-    from scenewright.service.model_serving.args import specs_of
-    from scenewright.service.model_serving.running import serving
-
-    ending, up = stop_on_signal(), asyncio.Event()
-
-    def listen() -> None:
-        # Ray installs handlers of its own.
-        stop_on_signal(ending)
-
-    async def served() -> None:
-        async with serving(
-            args, place, lambda model, text: note(f"{model}: {text}"), listen
-        ) as url:
-            up.set()
-            _print_account(url, [spec.model for spec in specs_of(args)])
-            note("serving; Ctrl-C ends it")
-            await ending.wait()
-            note("ending: requests in progress are finished first")
-
-    work = asyncio.create_task(served())
-    stopping = asyncio.create_task(ending.wait())
-    try:
-        await asyncio.wait((work, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if not up.is_set():
-            # No requests so far: loading need not be finished.
-            work.cancel()
-        await work
-    finally:
-        stopping.cancel()
-
-
-def _print_account(url: str, models: list[str]) -> None:
-    lines = [
-        "# for scenewright.toml; more in docs/scaling.md",
-        "[accounts.cluster]",
-        'provider = "serve"',
-        f'base_url = "{url}"',
-        "timeout = 600",
-        "",
-        "# models there, for profiles:",
-        *(f"#   cluster:{model}" for model in models),
-    ]
-    say("\n".join(lines))

@@ -9,15 +9,7 @@ variable. Others, and other limits, are set in ``scenewright.toml``::
     key_variable = ""
     concurrent = 64
 
-A judge is then named ``vllm:MODEL``. Models of ``scenewright models serve`` are reached through an
-account with ``provider = "serve"``::
-
-    [accounts.cluster]
-    provider = "serve"
-    base_url = "http://127.0.0.1:8001"
-
-A judge there is named ``cluster:local:miniature/judge-a``, a backend
-``cluster:diffusers:miniature``.
+A judge is then named ``vllm:MODEL``.
 
 Decision models are named ``decision:ACCOUNT/MODEL``. Besides the accounts of OpenAI and Gemini,
 each host of System One is an account by its name: ``decision:typesafe/jev-latest``,
@@ -37,19 +29,15 @@ from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from scenewright.core.flushing import replacing
 
 Provider = Literal[
-    "openai", "gemini", "anthropic", "serve",
+    "openai", "gemini", "anthropic",
     "systemone", "transformers", "vllm", "sglang", "llamacpp", "ollama", "litellm",
     "typesafe", "perplexity", "openrouter", "cloudflare",
 ]  # fmt: skip
-SERVE = "serve"
-"""Provider name of models behind ``scenewright models serve``."""
-SERVE_KEY_VARIABLE = "SCENEWRIGHT_SERVE_KEY"
-"""Environment variable of their key, if their server asks for one."""
 KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -151,15 +139,21 @@ class AccountSpec(BaseModel):
     name (``gpt-4o``). Decides which judges are the same model.
     """
 
+    @field_validator("provider", mode="before")
+    @classmethod
+    def _check_provider(cls, value: Any) -> Any:
+        if value == "serve":
+            raise ValueError(
+                "'serve' was the provider of `scenewright models serve`, which was removed: serve "
+                "judges with vLLM, SGLang or `transformers serve`, set provider = 'openai' and the "
+                "base_url of that server, and name them by their model there (docs/scaling.md)"
+            )
+        return value
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.key_variable == "" and self.base_url is None:
             raise ValueError("an account without a key needs the base_url of its server")
-        if self.provider == SERVE and self.base_url is None:
-            raise ValueError(
-                "an account of served models needs the base_url that `scenewright models serve` "
-                "prints"
-            )
         if self.provider == "systemone" and self.base_url is None:
             raise ValueError("an account of a System One server needs its base_url")
         if self.host is not None and self.host not in DECISION_HOSTS:
@@ -198,7 +192,7 @@ class AccountSpec(BaseModel):
 
         It needs no key, or is on this machine or in a private network.
         """
-        if self.provider == SERVE or self.key_variable == "":
+        if self.key_variable == "":
             return True
         if self.base_url is None:
             return self.provider in OWN_HOSTS
@@ -230,7 +224,7 @@ class AccountSpec(BaseModel):
     def key_variables(self) -> tuple[str, ...]:
         """Environment variables in which the key is looked for, in this order."""
         if self.key_variable is None:
-            return _VARIABLES.get(self.provider, (SERVE_KEY_VARIABLE,))
+            return _VARIABLES[self.provider]
         return (self.key_variable,) if self.key_variable else ()
 
     def key(self) -> str | None:
@@ -239,8 +233,8 @@ class AccountSpec(BaseModel):
         every = (os.environ.get(name) or stored.get(name) for name in self.key_variables)
         found = next((key for key in every if key), None)
         # Servers of models ask for a key only where one was set for them.
-        served = self.provider == SERVE or self.provider in OWN_HOSTS
-        optional = not self.key_variables or (served and self.key_variable is None)
+        own = self.provider in OWN_HOSTS and self.key_variable is None
+        optional = not self.key_variables or own
         return NO_KEY if found is None and optional else found
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from scenewright.config.accounts import DECISION_KIND, SERVE, AccountSpec
+from scenewright.config.accounts import DECISION_KIND, AccountSpec
 
 UNKNOWN = "unknown"
 """Model of ``kind:model`` where it is unknown: neither equal to another model nor known to differ.
@@ -101,8 +101,8 @@ def identity_of_spec(
         return ModelIdentity(spec, model_name(named) if knows(named) else f"record {model}")
     if kind in ("local", "olip"):
         return ModelIdentity(spec, _local_name(model))
-    inner = model.partition(":")[0]
-    if inner in ("local", "olip", "replay") or (account is not None and account.provider == SERVE):
+    if model.partition(":")[0] in ("local", "olip", "replay"):
+        # Judges of older runs that were served under their local names.
         served = identity_of_spec(model, accounts)
         return None if served is None else ModelIdentity(spec, served.name)
     return ModelIdentity(spec, model_name(model))

@@ -24,7 +24,6 @@ _SHORTEST_SECRET = 6
 _ELSEWHERE = "the service's log says more"
 _LOGGED_AGAIN, _MOST_LOGGED = 60.0, 1000
 """Seconds after which the same text is logged again, and texts that are remembered for it."""
-_FORM = re.compile(r"\b\w*(?:error|exception): (?!the service's log says more)", re.IGNORECASE)
 
 _withheld: list[Callable[[BaseException], str]] = []
 _logged: dict[str, float] = {}
@@ -50,27 +49,12 @@ def error_text(error: BaseException, limit: int = LONGEST, *, key: str = "") -> 
             _log_once(scrubbed(whole, limit), None)
         return cut_short(" ".join(text.split()), limit) or type(error).__name__
     name = type(error).__name__
-    if not re.search(r"(?:error|exception)$", name, re.IGNORECASE):
-        # The form by which :func:`relayed` knows it.
-        name += " error"
     said = hidden(f"{name}: {error}".rstrip(": "), key, limit)
     if not _withheld:
         return said
     # A traceback repeats the text, and a key with it.
     _log_once(said, None if key else error)
     return f"{name}: {_ELSEWHERE}"
-
-
-def relayed(text: str) -> str:
-    """Return ``text``, in which another process of this package may have put an error in words.
-
-    Where texts of libraries are withheld it ends with the class of the first.
-    """
-    found = _FORM.search(text) if _withheld else None
-    if found is None:
-        return text
-    _log_once(text, None)
-    return text[: found.end()] + _ELSEWHERE
 
 
 @contextmanager

@@ -29,7 +29,6 @@ from scenewright.config.accounts import (
     DECISION_HOSTS,
     DECISION_KIND,
     KEY_VARIABLES,
-    SERVE,
     AccountSpec,
 )
 from scenewright.config.profiles import BackendSpec, SettingsError, reached_by
@@ -68,8 +67,8 @@ from scenewright.providers.transport import http_client
 from scenewright.providers.usage import Usage, metered
 from scenewright.runs.model_factory.profiles import backend_of, caller_of, judge_of
 
-Kind = Literal["chat", "decision", "image", "served"]
-"""Of a model: one that writes, one that decides, one that draws, or a judge of ``models serve``."""
+Kind = Literal["chat", "decision", "image"]
+"""Of a model: one that writes, one that decides, or one that draws."""
 ATTEMPTS = 2
 """Most attempts of a request, rate-limited ones not counted."""
 PATIENCE = 10.0
@@ -125,8 +124,6 @@ def model_kind(model: str, spec: AccountSpec, *, draws: bool = False) -> Kind:
 
     ``draws``: what is unknown draws.
     """
-    if spec.provider == SERVE:
-        return "image" if model.startswith("diffusers:") else "served"
     if spec.provider in DECISION_HOSTS or model in spec.decisions:
         return "decision"
     images = [name for name in model_facts().rows("image") if not name.endswith(":*")]
@@ -391,8 +388,8 @@ def _warnings(checked: _Checked, reply: Completion, caps: ModelCaps) -> Iterator
         yield f"its reply was cut off: raise max_output_tokens in {place}"
 
 
-async def _ask_judge(checked: _Checked) -> ModelCheck:
-    """Ask a judge about a picture: one of decisions, or one that is served."""
+async def _ask_decisions(checked: _Checked) -> ModelCheck:
+    """Ask a judge of decisions about a picture."""
     judge = judge_of(checked.spec, checked.settings)
     (answer,) = await judge.answer(_picture(), [_fact()])
     done = ModelCheck(
@@ -419,7 +416,7 @@ async def _ask_image(checked: _Checked) -> ModelCheck:
 
 
 _ASK: Mapping[Kind, Callable[[_Checked], Awaitable[ModelCheck]]] = {
-    "chat": _ask_chat, "decision": _ask_judge, "served": _ask_judge, "image": _ask_image
+    "chat": _ask_chat, "decision": _ask_decisions, "image": _ask_image
 }  # fmt: skip
 
 

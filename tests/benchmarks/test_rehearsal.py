@@ -11,8 +11,8 @@ import pytest
 from benchmarks import rehearsal
 from benchmarks._harness import RESULTS
 from benchmarks._pages import rendered
-from scenewright.runs.rehearsal.child import RehearsedModel, Shape
-from scenewright.runs.rehearsal.running import Rehearsal, RehearsalOptions
+from benchmarks.rehearse.child import RehearsedModel, Shape
+from benchmarks.rehearse.running import Rehearsal, RehearsalOptions
 
 
 async def test_figures_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:

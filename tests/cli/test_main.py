@@ -6,7 +6,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from scenewright.cli.main import RENAMED, app
+from scenewright.cli.main import REMOVED, RENAMED, app
 
 
 @pytest.mark.parametrize(("old", "new"), RENAMED.items())
@@ -20,6 +20,13 @@ def test_an_old_name_says_the_new_one(old: str, new: str) -> None:
             assert any(word in (*param.opts, *param.secondary_opts) for param in found.params)
         else:
             found = found.commands[word]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("old", "instead"), REMOVED.items())
+def test_a_removed_command_says_what_replaces_it(old: str, instead: str) -> None:
+    done = CliRunner().invoke(app, [*old.split(), "more", "--help"])
+    assert done.exit_code == 2
+    assert done.output == f"error: `scenewright {old}` was removed: {instead}\n"
 
 
 def test_an_option_between_may_come_first() -> None:

@@ -58,6 +58,40 @@ def edits(run: Path) -> list[Edited]:
     return [event for event in read_events(run / "events.jsonl") if isinstance(event, Edited)]
 
 
+class NamedJudge(ScriptedJudge):
+    """Its id is its name."""
+
+    @property
+    def id(self) -> str:
+        return self.name
+
+
+def test_a_run_of_a_judge_that_was_served_is_shown_without_its_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, folder = "cluster:local:miniature/judge-a", tmp_path / "run"
+    monkeypatch.setattr(
+        profiles, "judge_of", lambda spec, settings=None: NamedJudge(spec, level=level)
+    )
+    settings = Path("scenewright.toml")
+    settings.write_text(
+        '[accounts.cluster]\nprovider = "openai"\nbase_url = "http://127.0.0.1:9"\n'
+        f'key_variable = ""\n[profiles.mine]\nextends = "miniature"\njudges = ["{served}"]\n'
+    )
+    options = ("--profile", "mine", "--out", str(folder), "--rounds", "1", "--quiet")
+    done = CliRunner().invoke(app, ["refine", SCENE, *options])
+    assert done.exit_code == 1, done.output
+    assert served in (folder / "manifest.json").read_text()
+    settings.unlink()
+    (folder / "index.html").unlink()
+    shown = CliRunner().invoke(app, ["show", str(folder), "--json"])
+    assert shown.exit_code == 0, shown.output
+    assert served in shown.output
+    opened = CliRunner().invoke(app, ["open", str(folder), "--no-browser"])
+    assert opened.exit_code == 0, opened.output
+    assert served in (folder / "index.html").read_text()
+
+
 def test_show_prints_the_ids_that_edit_takes(run: Path, say: Say) -> None:
     shown = CliRunner().invoke(app, ["show", str(run)]).output
     assert LEFT in shown

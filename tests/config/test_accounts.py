@@ -120,6 +120,14 @@ def test_a_profile_may_use_them_from_the_settings_file() -> None:
     assert find_profile("mine").judges == ("lab:judge-a",)
 
 
+def test_the_provider_of_served_models_says_what_replaces_it() -> None:
+    Path("scenewright.toml").write_text(
+        '[accounts.cluster]\nprovider = "serve"\nbase_url = "http://127.0.0.1:8001"\n'
+    )
+    with pytest.raises(SettingsError, match=r"cluster\.provider: .*removed.*vLLM.*openai"):
+        load_settings()
+
+
 def test_a_profile_with_an_unknown_account_names_the_profile() -> None:
     with pytest.raises(SettingsError, match=r"profile 'mine': no kind of judge and no account 'x'"):
         find_profile(

@@ -217,9 +217,6 @@ def test_kinds_are_those_of_the_account_and_of_the_table() -> None:
     assert model_kind("flux", openai) == "chat"
     assert model_kind("flux", openai, draws=True) == "image"
     assert model_kind("jev-latest", AccountSpec(provider="typesafe")) == "decision"
-    served = AccountSpec(provider="serve", base_url="http://127.0.0.1:8001")
-    assert model_kind("local:miniature/judge-a", served) == "served"
-    assert model_kind("diffusers:miniature", served) == "image"
 
 
 def test_models_are_those_of_profiles_and_of_the_account() -> None:

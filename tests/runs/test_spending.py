@@ -33,7 +33,6 @@ def account(url: str | None, **fields: object) -> AccountSpec:
         (account("https://8.8.8.8/v1"), False),
         (AccountSpec(provider="ollama"), True),
         (AccountSpec(provider="typesafe"), False),
-        (AccountSpec(provider="serve", base_url="https://gpu.example.com"), True),
     ],
 )
 def test_calls_of_a_server_of_ones_own_cost_nothing(spec: AccountSpec, own: bool) -> None:

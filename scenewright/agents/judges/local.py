@@ -208,25 +208,13 @@ class LocalJudge:
         Cancelling stops the work after the running batch. Raises ``JudgeError`` only after
         :meth:`aclose`.
         """
-        (answers,) = await self.answer_many([(image, facts)])
-        return answers
-
-    async def answer_many(
-        self, asked: Sequence[tuple[Image.Image, Sequence[Fact]]]
-    ) -> list[list[Answer]]:
-        """Return the answers of :meth:`answer` for each picture with its facts, up to rounding.
-
-        Questions about pictures that are shown in one size share forward passes: faster where a
-        picture's own leave the device idle. A picture that fails takes no other one down.
-        """
         self._check_open()
-        sorted_out = [by_vocabulary(self.id, self.caps.vocabulary, facts) for _, facts in asked]
-        given = [(image, known) for (image, _), (_, known) in zip(asked, sorted_out, strict=True)]
-        found: list[list[Answer]] = [[] for _ in given]
-        if any(known for _, known in given):
-            found = await self._thread.run(lambda stop: self._answer_many(given, stop))
-        pairs = zip(sorted_out, found, strict=True)
-        return [merged(refused, answers) for (refused, _), answers in pairs]
+        refused, known = by_vocabulary(self.id, self.caps.vocabulary, facts)
+        if not known:
+            return merged(refused, [])
+        return merged(
+            refused, await self._thread.run(lambda stop: self._answer(image, known, stop))
+        )
 
     async def aclose(self) -> None:
         """Wait for the running batch, then free the model."""
@@ -258,50 +246,26 @@ class LocalJudge:
                 raise
         return self._model
 
-    def _answer_many(
-        self, asked: Sequence[tuple[Image.Image, tuple[Fact, ...]]], stop: Stop
-    ) -> list[list[Answer]]:
+    def _answer(self, image: Image.Image, facts: Sequence[Fact], stop: Stop) -> list[Answer]:
         """Answer in the worker thread."""
-        found: list[list[Answer]] = [[] for _ in asked]
-        sizes: dict[tuple[int, int], list[tuple[int, Image.Image]]] = {}
-        for at, (image, facts) in enumerate(asked):
-            try:
-                if facts:
-                    shown = shrink(image, self.caps.max_side)
-                    sizes.setdefault(shown.size, []).append((at, shown))
-            except Exception as error:
-                found[at] = unscored(self.id, facts, error_text(error))
-        for group in sizes.values():
-            try:
-                pairs = [(image, fact) for at, image in group for fact in asked[at][1]]
-                left = iter(self._scored(pairs, stop))
-                for at, _ in group:
-                    found[at] = [next(left) for _ in asked[at][1]]
-            except Exception as error:
-                # A failing judge must not stop the others: its failure is recorded. Asked one by
-                # one, the failing image shows.
-                for at, _ in group:
-                    if len(group) > 1:
-                        (found[at],) = self._answer_many([asked[at]], stop)
-                    else:
-                        found[at] = unscored(self.id, asked[at][1], error_text(error))
-        return found
+        try:
+            return self._scored(shrink(image, self.caps.max_side), facts, stop)
+        except Exception as error:
+            # A failing judge must not stop the others: its failure is recorded.
+            return unscored(self.id, facts, error_text(error))
 
-    def _scored(self, pairs: Sequence[tuple[Image.Image, Fact]], stop: Stop) -> list[Answer]:
-        """Return answers about images of one size, ready for the model."""
+    def _scored(self, image: Image.Image, facts: Sequence[Fact], stop: Stop) -> list[Answer]:
+        """Return answers about an image that is ready for the model."""
         started = time.perf_counter()
         model = self._loaded(stop)
         vocabulary = self.caps.vocabulary
         # The same facts with options in words that the model knows, and the fact's own words.
-        worded = [
-            (fact, {}) if vocabulary is None else vocabulary.worded(fact) for _, fact in pairs
-        ]
-        put = [(image, fact) for (image, _), (fact, _) in zip(pairs, worded, strict=True)]
-        readings = self._readings(model, put, stop)
-        seconds = (time.perf_counter() - started) / len(pairs)
+        worded = [(fact, {}) if vocabulary is None else vocabulary.worded(fact) for fact in facts]
+        readings = self._readings(model, image, [fact for fact, _ in worded], stop)
+        seconds = (time.perf_counter() - started) / len(facts)
         answers = []
         model_name = f"{self._name}:{self.fingerprint[:12]}"
-        for (_, fact), (asked, words), (part, told) in zip(pairs, worded, readings, strict=False):
+        for fact, (asked, words), (part, told) in zip(facts, worded, readings, strict=False):
             answer = part.answer(asked, self.id, seconds=seconds, model=model_name, **told)
             if words and answer.choice is not None:
                 choice = words.get(answer.choice, answer.choice)
@@ -312,15 +276,15 @@ class LocalJudge:
                 }
                 answer = answer.model_copy(update=own)
             answers.append(answer)
-        return answers + unscored(self.id, [fact for _, fact in pairs[len(answers) :]], "cancelled")
+        return answers + unscored(self.id, facts[len(answers) :], "cancelled")
 
     def _readings(
-        self, model: Any, pairs: Sequence[tuple[Image.Image, Fact]], stop: Stop
+        self, model: Any, image: Image.Image, facts: Sequence[Fact], stop: Stop
     ) -> list[LocalReading]:
-        """Return the readings of all ``pairs``, or of the first until ``stop``."""
-        wordings = [word(fact, model.clean) for _, fact in pairs]
-        scores = model.score_pairs(
-            [image for image, _ in pairs],
+        """Return the readings of all ``facts``, or of the first until ``stop``."""
+        wordings = [word(fact, model.clean) for fact in facts]
+        scores = model.score(
+            image,
             [wording.text for wording in wordings],
             [wording.labels for wording in wordings],
             self.batch,
@@ -328,7 +292,7 @@ class LocalJudge:
             lambda: self._gate.turn(stop),
         )
         readings = []
-        for (_, fact), wording, score in zip(pairs, wordings, scores, strict=False):
+        for fact, wording, score in zip(facts, wordings, scores, strict=False):
             told = {
                 "tokens_in": score.tokens,
                 "tokens_out": score.generated,

@@ -62,27 +62,23 @@ class PictureFeatures:
     def put_in(
         self,
         inputs: dict[str, Any],
-        images: Sequence[Image.Image],
-        inputs_of: Callable[[int], Mapping[str, Any]],
+        image: Image.Image,
+        alone: Callable[[], Mapping[str, Any]],
+        times: int = 1,
     ) -> dict[str, Any]:
-        """Return the model's ``inputs`` with the features of ``images`` in place of pixels.
+        """Return the model's ``inputs`` with the features of ``image`` in place of pixels.
 
-        Unchanged where the model does not accept them. Equal neighbours are one object.
-        ``inputs_of`` gives the model's input of the picture at a place alone.
+        Unchanged where the model does not accept them. ``alone`` gives the model's input of the
+        image with one question, ``times`` is how many the ``inputs`` have.
         """
-        found: list[Any] = []
-        for at, image in enumerate(images):
-            again = at and image is images[at - 1]
-            found.append(found[-1] if again else self._one(image, inputs_of, at))
-            if found[-1] is None:
-                return inputs
+        features = self._of(image, alone)
+        if features is None:
+            return inputs
         rest = {k: v for k, v in inputs.items() if not k.startswith("pixel_")}
-        return {**rest, "mm_encoder_outputs": {"image": _joined(found)}}
+        return {**rest, "mm_encoder_outputs": {"image": _repeated(features, times)}}
 
-    def _one(
-        self, image: Image.Image, inputs_of: Callable[[int], Mapping[str, Any]], at: int
-    ) -> Any | None:
-        """Return the features of one image, cached if possible; None if not shareable."""
+    def _of(self, image: Image.Image, alone: Callable[[], Mapping[str, Any]]) -> Any | None:
+        """Return the features of an image, cached if possible; None if not shareable."""
         if not self.shared:
             return None
         key = hashlib.sha256(f"{image.mode}{image.size}".encode() + image.tobytes()).hexdigest()
@@ -91,7 +87,7 @@ class PictureFeatures:
             return self._features[key]
         takes = inspect.signature(self._encode).parameters
         features = self._encode(
-            **{k: v for k, v in inputs_of(at).items() if k in takes and k != "input_ids"},
+            **{k: v for k, v in alone().items() if k in takes and k != "input_ids"},
             return_dict=True,
         )
         self.encoded += 1
@@ -106,22 +102,21 @@ class PictureFeatures:
         return kept
 
 
-def _joined(parts: Sequence[Any]) -> Any:
-    """Join the features of several pictures."""
-    if len(parts) == 1:
-        return parts[0]
-    joined = {_POOLED: _in_a_row([part[_POOLED] for part in parts])}
-    if _DEEP in parts[0]:
-        layers = zip(*(part[_DEEP] for part in parts), strict=True)
-        joined[_DEEP] = [_in_a_row(list(layer)) for layer in layers]
-    return type(parts[0])(**joined)
+def _repeated(features: Any, times: int) -> Any:
+    """Return the features of a picture ``times`` times, as of a batch."""
+    if times == 1:
+        return features
+    row = {_POOLED: _in_a_row(features[_POOLED], times)}
+    if _DEEP in features:
+        row[_DEEP] = [_in_a_row(layer, times) for layer in features[_DEEP]]
+    return type(features)(**row)
 
 
-def _in_a_row(features: Sequence[Any]) -> Any:
-    """Join tensors of pictures along the first dimension, or lists of them."""
-    if all(isinstance(one, torch.Tensor) for one in features):
-        return torch.cat(list(features))
-    return [feature for one in features for feature in one]
+def _in_a_row(features: Any, times: int) -> Any:
+    """Repeat a tensor along the first dimension, or a list."""
+    return (
+        torch.cat([features] * times) if isinstance(features, torch.Tensor) else [*features] * times
+    )
 
 
 Place = Literal["thinking", "leading", "answer"]
@@ -344,20 +339,19 @@ class VisionLanguageModel:
         """Return ``text`` without special tokens; see :func:`neutralise`."""
         return neutralise(text, self.special)
 
-    def score_pairs(
+    def score(
         self,
-        images: Sequence[Image.Image],
+        image: Image.Image,
         texts: Sequence[str],
         labels: Sequence[Sequence[str]],
         batch: int = 16,
         stopped: Callable[[], bool] = lambda: False,
         turn: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> list[LabelScores]:
-        """Return probabilities of ``labels[i]`` as the answer to ``texts[i]`` about ``images[i]``.
+        """Return probabilities of ``labels[i]`` as the answer to ``texts[i]`` about ``image``.
 
-        The images are RGB and of one size. Questions about one image stand next to each other, and
-        its object is the same in each: it goes through the vision tower once for all of them where
-        the model accepts features, else with every text. ``stopped`` is asked between batches: once
+        The image is RGB. It goes through the vision tower once for all texts where the model
+        accepts features, else with every text. ``stopped`` is asked between batches: once
         true, the rest is left out of the result. Each batch is computed in a ``turn``.
         """
         scores: list[LabelScores] = []
@@ -366,7 +360,7 @@ class VisionLanguageModel:
                 break
             part = slice(start, start + batch)
             with turn(), on_device(self.model, self.device, self._waits):
-                rows, lengths, before = self._replies(images[part], texts[part], stopped)
+                rows, lengths, before = self._replies(image, texts[part], stopped)
             if any(row is None for row in rows) and stopped():
                 break
             for row, length, count, names in zip(rows, lengths, before, labels[part], strict=True):
@@ -417,11 +411,11 @@ class VisionLanguageModel:
             )
         )
 
-    def _processed(self, images: Sequence[Image.Image], prompts: Sequence[str]) -> Any:
+    def _processed(self, image: Image.Image, prompts: Sequence[str]) -> Any:
         bos = self.tokenizer.bos_token
         return self.processor(
             text=list(prompts),
-            images=[[image] for image in images],
+            images=[[image]] * len(prompts),
             padding=True,
             return_tensors="pt",
             # Where the template begins with it, the tokenizer would write it a second time.
@@ -430,7 +424,7 @@ class VisionLanguageModel:
 
     @torch.inference_mode()
     def _replies(
-        self, images: Sequence[Image.Image], texts: Sequence[str], stopped: Callable[[], bool]
+        self, image: Image.Image, texts: Sequence[str], stopped: Callable[[], bool]
     ) -> tuple[list[torch.Tensor | None], list[int], list[int]]:
         """Return the logits of each answer's first token, and the tokens of prompts and thinking.
 
@@ -439,9 +433,10 @@ class VisionLanguageModel:
         prompts = [self._framed(text) for text in texts]
         # Picture features stand in place of pixels where the model accepts them.
         inputs = self.features.put_in(
-            dict(self._processed(images, prompts)),
-            images,
-            lambda at: self._processed([images[at]], [prompts[at]]),
+            dict(self._processed(image, prompts)),
+            image,
+            lambda: self._processed(image, prompts[:1]),
+            len(prompts),
         )
         lengths = inputs["attention_mask"].sum(-1).tolist()
         if self.replies.thinks:

@@ -6,8 +6,7 @@ weights follow from them.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +14,6 @@ from pydantic import Field, ValidationError
 
 from scenewright.core.ports.backend import BackendError
 from scenewright.core.validation import FrozenModel, first_problem
-from scenewright.providers.hub.needs import INDEX, MODULAR_INDEX
 
 BUILT_IN = Path(__file__).with_name("architectures")
 Format = Literal["F32", "F16", "BF16"]
@@ -53,27 +51,6 @@ class PartSpec(FrozenModel):
         """Whether it has weights."""
         return not self.name.endswith(("Scheduler", "Tokenizer", "Processor"))
 
-    def with_values(self, values: Mapping[str, Any], where: str) -> PartSpec:
-        """Return the part with other ``values`` in its configuration.
-
-        Keys of nested tables have dots. Raises ``BackendError``, naming ``where``, for a key that
-        the configuration does not have.
-        """
-        config = json.loads(json.dumps(self.config))
-        for key, value in values.items():
-            table: Any = config
-            *path, last = key.split(".")
-            for name in path:
-                table = table.get(name, {}) if isinstance(table, dict) else {}
-            if not isinstance(table, dict) or last not in table:
-                raise BackendError(
-                    f"the configuration of {where} has no {key!r}: use one of "
-                    f"{', '.join(sorted(self.config))}"
-                )
-            table[last] = value
-        # With other values it is another model than the published one.
-        return self.model_copy(update={"config": config, "parameters": None})
-
 
 class AdapterShape(FrozenModel):
     """Weights of an IP-Adapter for a UNet, in the layout of ``h94/IP-Adapter``."""
@@ -104,11 +81,6 @@ class Architecture(FrozenModel):
     """Settings of the pipeline in its index."""
     adapters: dict[str, AdapterShape] = Field(default_factory=dict)
     """Files of adapters."""
-
-    @property
-    def index_name(self) -> str:
-        """Name of the pipeline's index."""
-        return MODULAR_INDEX if self.modular else INDEX
 
     def index(self) -> dict[str, Any]:
         """Return the content of the pipeline's index."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.judges.replay import ReplayJudge
-from scenewright.config.accounts import DECISION_KIND, SERVE
+from scenewright.config.accounts import DECISION_KIND
 from scenewright.config.profiles import (
     CHAT_KINDS,
     DIRECTOR,
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from scenewright.config.profiles import Role
     from scenewright.providers.caller import Caller
     from scenewright.providers.limits import Limits
-    from scenewright.providers.model_serving import ModelServer
 
 JUDGE_GROUPS = ("judges", "report_judges", "realism_judges", "realism_report_judges")
 """Names of the groups of judges in profiles and among the models that a caller may replace."""
@@ -193,8 +192,6 @@ def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBack
         return SHARED.get(f"backend {spec.model_dump_json()}", lambda: make_backend(spec))
     reached = _reached(spec.kind, spec.model, settings or load_settings())
     key = f"backend {spec.model_dump_json()} {reached.key}"
-    if reached.spec.provider == SERVE:
-        return SHARED.get(key, lambda: _make_served_backend(spec, reached))
     from scenewright.tools.backends.remote import remote_backend
 
     return SHARED.get(
@@ -369,19 +366,11 @@ async def warm(run_models: RunModels) -> None:
 class _Reached:
     """A model of an account, ready to be asked."""
 
-    model: str
     spec: AccountSpec
     api_key: str
     caller: Caller
     key: str
     """Tells it apart from the same model reached in another way; holds no secret."""
-
-    def server(self) -> ModelServer:
-        """Of a model that is served: a client of its server."""
-        from scenewright.providers.model_serving import ModelServer
-
-        assert self.spec.base_url is not None
-        return ModelServer(self.model, self.spec.base_url, self.api_key)
 
 
 def _reached(account: str, model: str, settings: Settings) -> _Reached:
@@ -395,7 +384,7 @@ def _reached(account: str, model: str, settings: Settings) -> _Reached:
         )
     digest = hashlib.sha256(key.encode()).hexdigest()
     told = f"{account}:{model} {spec.model_dump_json()} {_calls_of(settings)} {digest}"
-    return _Reached(model, spec, key, caller_of(account, settings), told)
+    return _Reached(spec, key, caller_of(account, settings), told)
 
 
 def _make_remote_judge(
@@ -424,8 +413,6 @@ def _make_remote_judge(
                 host=spec.host_settings,
             ),
         )
-    if spec.provider == SERVE:
-        return SHARED.get(f"judge {reached.key}", lambda: _make_served_judge(account, reached))
     from scenewright.agents.judges.remote import remote_judge
 
     most = settings.output_tokens.get("judge")
@@ -442,21 +429,6 @@ def _make_remote_judge(
             overrides={**reached.spec.models.get(model, {}), **bound},
         ),
     )
-
-
-def _make_served_judge(account: str, reached: _Reached) -> Judge:
-    from scenewright.agents.judges.served import ServedJudge
-
-    return ServedJudge(reached.server(), reached.caller, account=account)
-
-
-def _make_served_backend(spec: BackendSpec, reached: _Reached) -> ImageBackend:
-    from scenewright.tools.backends.served import ServedBackend
-
-    for name in ("quality", "complexity", "partial_images", "max_references", "limits"):
-        if getattr(spec, name):
-            raise SettingsError(f"{spec.kind}:{spec.model} takes no {name}: leave it out")
-    return ServedBackend(reached.server(), reached.caller, account=spec.kind, size=spec.size)
 
 
 def limits_of(account: str, spec: AccountSpec) -> Limits:

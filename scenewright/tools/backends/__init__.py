@@ -1,1 +1,1 @@
-"""Image backends: diffusers pipelines, served models and image APIs."""
+"""Image backends: diffusers pipelines and image APIs."""

@@ -174,4 +174,4 @@ def scores_of(
     **how: Any,
 ) -> Any:
     """The scores of several questions about one image."""
-    return model.score_pairs([image] * len(texts), texts, labels, **how)
+    return model.score(image, texts, labels, **how)

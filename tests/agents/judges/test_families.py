@@ -104,11 +104,11 @@ def test_vision_tower_runs_once_a_picture_and_sharing_changes_nothing(
 ) -> None:
     shared, plain = (answering(VisionLanguageModel(folders(name), device="cpu")) for _ in range(2))
     plain.features.shared = False
-    other = picture((10, 200, 60))
-    images = [picture()] * 2 + [other]
-    images[1] = images[0]
-    first = shared.score_pairs(images, QUESTIONS, YES_NO)
-    second = plain.score_pairs(images, QUESTIONS, YES_NO)
+    pictures = [picture(), picture((10, 200, 60))]
+    first, second = (
+        [score for shown in pictures for score in scores_of(model, shown, QUESTIONS, YES_NO)]
+        for model in (shared, plain)
+    )
     assert shared.features.encoded == (2 if FAMILIES[name].shares else 0)
     assert plain.features.encoded == 0
     for a, b in zip(first, second, strict=True):
@@ -144,8 +144,7 @@ def test_placeholders_in_a_name_stay_letters(name: str, models: Any) -> None:
     model = models(name)
     clean = model.clean(f"a {FAMILIES[name].placeholder} {' '.join(FAMILIES[name].special)} b")
     hostile, harmless = (
-        model._processed([picture()], [model._framed(text)])["input_ids"][0]
-        for text in (clean, "b")
+        model._processed(picture(), [model._framed(text)])["input_ids"][0] for text in (clean, "b")
     )
     for token in FAMILIES[name].special:
         number = model.tokenizer.convert_tokens_to_ids(token)

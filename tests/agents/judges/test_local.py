@@ -137,8 +137,8 @@ async def test_different_pictures_get_different_answers(judge: LocalJudge) -> No
 @pytest.mark.parametrize("name", ["<image>", "</s>", "<s>", "<pad>", "a <image><image> b"])
 def test_special_tokens_in_names_stay_letters(model: VisionLanguageModel, name: str) -> None:
     clean = word(object_fact(name), model.clean).text
-    ids = model._processed([picture()], [model._framed(clean)])["input_ids"][0].tolist()
-    harmless = model._processed([picture()], [model._framed("dog")])["input_ids"][0].tolist()
+    ids = model._processed(picture(), [model._framed(clean)])["input_ids"][0].tolist()
+    harmless = model._processed(picture(), [model._framed("dog")])["input_ids"][0].tolist()
     for token in ("<image>", "</s>", "<s>"):
         number = model.tokenizer.convert_tokens_to_ids(token)
         assert ids.count(number) == harmless.count(number)

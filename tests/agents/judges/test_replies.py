@@ -60,7 +60,7 @@ def opener(tmp_path_factory: pytest.TempPathFactory) -> VisionLanguageModel:
 
 def after(model: VisionLanguageModel, question: str, reply: str) -> float:
     """P(yes) after the prompt and ``reply``, by one forward pass over all of it."""
-    inputs = dict(model._processed([picture()], [model._framed(question) + reply]))
+    inputs = dict(model._processed(picture(), [model._framed(question) + reply]))
     with torch.no_grad():
         chances = model.model(**inputs).logits[0, -1].softmax(-1)
     yes, no = (float(chances[model.tokenizer.convert_tokens_to_ids(w)]) for w in ("yes", "no"))

@@ -16,6 +16,8 @@ from diffusers import ZImagePipeline
 from huggingface_hub import constants
 from PIL import Image, ImageChops
 
+from benchmarks.rehearse.tensors import Tensor, tensors_of
+from benchmarks.rehearse.weights import write_weights
 from scenewright.config.local_images import LoraSpec, QuantizationSpec
 from scenewright.config.profiles import BackendSpec, Profile
 from scenewright.core.images import ImageStore
@@ -25,8 +27,6 @@ from scenewright.providers.hub.cache import demand_models
 from scenewright.providers.hub.needs import needs_of_spec
 from scenewright.providers.hub.single_file import LAYOUTS, Stored, read_header
 from scenewright.runs.readiness import memory_needed
-from scenewright.runs.rehearsal.tensors import Tensor, tensors_of
-from scenewright.runs.rehearsal.weights import write_weights
 from scenewright.tools.backends import single_file as module
 from scenewright.tools.backends.clip_tokenizer import clip_tokenizer
 from scenewright.tools.backends.diffusers import DiffusersBackend

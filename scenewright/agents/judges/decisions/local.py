@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
@@ -183,8 +182,8 @@ class DecisionModel:
             with torch.inference_mode():
                 inputs = self.features.put_in(
                     given,
-                    [image],
-                    lambda _: {k: v.to(device) for k, v in given.items() if hasattr(v, "to")},
+                    image,
+                    lambda: {k: v.to(device) for k, v in given.items() if hasattr(v, "to")},
                 )
         # The next-token logits, one row a question.
         logits: list[torch.Tensor] = []
@@ -264,18 +263,8 @@ class LocalDecisionJudge(LocalJudge):
         return DecisionModel(self._folder, device, self._config, self.images_kept, self._how)
 
     def _readings(
-        self, model: DecisionModel, pairs: Sequence[tuple[Image.Image, Fact]], stop: Stop
-    ) -> list[LocalReading]:
-        found: list[LocalReading] = []
-        for _, group in groupby(pairs, lambda pair: id(pair[0])):
-            same = list(group)
-            found += self._about(model, same[0][0], [fact for _, fact in same], stop)
-        return found
-
-    def _about(
         self, model: DecisionModel, image: Image.Image, facts: Sequence[Fact], stop: Stop
     ) -> list[LocalReading]:
-        """Return the readings of facts about one image."""
         prompt = load_prompt(DECISION_PROMPT).ref
         problems = [problem_of(fact, len(fact.options)) for fact in facts]
         sheet = sheet_of(

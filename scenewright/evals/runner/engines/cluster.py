@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -21,7 +22,6 @@ from typing import Any, TypeVar
 
 from scenewright.evals.errors import EvalError
 from scenewright.providers.limits import AccountLimits, Limits, Ticket
-from scenewright.providers.model_serving import connected_to_ray
 from scenewright.providers.retry import AccountPaused, Backoff
 
 AT_ONCE = 100_000
@@ -79,6 +79,40 @@ def ray_for(workers: int | None = None) -> Any:
 
 
 @asynccontextmanager
+async def connected_to_ray(address: str, cpus: int) -> AsyncIterator[None]:
+    """Connect to the Ray cluster at ``address`` for the block.
+
+    If empty, it is the one of ``RAY_ADDRESS``, or else a local one with at least ``cpus`` CPUs that
+    ends with the block. An existing connection is used, and stays. Raises ``EvalError`` for a
+    cluster that cannot be reached.
+    """
+    ray = ray_for()
+    if ray.is_initialized():
+        yield
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address or os.environ.get("RAY_ADDRESS"):
+        options["address"] = address or None
+    else:
+        # Not one that others have started here, which Ray would join without being asked.
+        options |= {"address": "local", "include_dashboard": False}
+        options["num_cpus"] = max(os.cpu_count() or 1, cpus)
+    try:
+        await asyncio.to_thread(lambda: ray.init(**options))
+    except Exception as error:
+        raise EvalError(
+            f"no Ray cluster at {address or 'this machine'}: {error}. Check `ray status`, or leave "
+            "--address out to work on this machine alone"
+        ) from error
+    try:
+        yield
+    finally:
+        with suppress(Exception):
+            await asyncio.shield(asyncio.to_thread(ray.shutdown))
+
+
+@asynccontextmanager
 async def reached(address: str, workers: int | None) -> AsyncIterator[Cluster]:
     """Connect to a cluster with the options of :class:`RayOptions` and start its rate limit actor.
 
@@ -91,7 +125,7 @@ async def reached(address: str, workers: int | None) -> AsyncIterator[Cluster]:
             f"{address} is the address of Ray clients: begin on a machine of the cluster (or with "
             "`ray job submit`) and give --address auto, since the folder is written there"
         )
-    async with connected_to_ray(address, workers or 1, EvalError):
+    async with connected_to_ray(address, workers or 1):
         node = ray.get_runtime_context().get_node_id()
         near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
         resources = ray.cluster_resources()

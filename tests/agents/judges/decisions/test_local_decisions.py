@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from PIL import Image
 from transformers import pipeline
 
 from scenewright.agents.judges import loading
@@ -215,17 +214,6 @@ async def test_a_folder_that_cannot_be_asked_says_why(folder: Path, tmp_path: Pa
     assert answer.state == "unscored"
     assert "noul_options" in answer.reason
     await judge.aclose()
-
-
-async def test_many_pictures_are_answered_as_each_alone(judge: LocalDecisionJudge) -> None:
-    facts = facts_of(scene())
-    asked = [(picture(), facts), (picture((9, 9, 9)), facts[:2]), (Image.new("L", (9, 9)), ())]
-    many = await judge.answer_many(asked)
-    for (image, some), answers in zip(asked, many, strict=True):
-        alone = await judge.answer(image, some)
-        assert [(a.state, a.probability) for a in answers] == [
-            (a.state, a.probability) for a in alone
-        ]
 
 
 async def test_a_panel_takes_its_probabilities(judge: LocalDecisionJudge) -> None:

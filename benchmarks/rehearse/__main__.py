@@ -1,4 +1,7 @@
-"""``scenewright models rehearse``: published architectures with random weights, at full size."""
+"""Rehearse a profile: published architectures with random weights, at full size.
+
+``python -m benchmarks.rehearse PROFILE`` in a checkout; docs/local-models.md describes it.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from scenewright.cli import options
+from scenewright.cli.app import App
 from scenewright.cli.console import console, fail, give, labelled, print_table, run_async, say
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from scenewright.runs.rehearsal.running import Rehearsal
+    from benchmarks.rehearse.running import Rehearsal
 
+app = App(help="Rehearse a profile without its weights.")
 _SIZE = re.compile(r"(\d+)(?:[x×](\d+))?")
 
 
+@app.command()
 def rehearse(
     name: Annotated[
         str,
@@ -71,13 +77,13 @@ def rehearse(
 
     Exit codes: 0 all ran; 2 wrong input; 3 a model does not fit, or a shape failed.
 
-    Examples: scenewright models rehearse flux2-klein --only images
+    Examples: python -m benchmarks.rehearse flux2-klein --only images
 
-    scenewright models rehearse z-image --set text_encoder.num_hidden_layers=4
+    python -m benchmarks.rehearse z-image --set text_encoder.num_hidden_layers=4
     """
+    from benchmarks.rehearse.running import RehearsalOptions, profile_of
+    from benchmarks.rehearse.running import rehearse as run
     from scenewright.config.settings import load_settings
-    from scenewright.runs.rehearsal.running import RehearsalOptions, profile_of
-    from scenewright.runs.rehearsal.running import rehearse as run
 
     profile, images, judges = profile_of(name, load_settings())
     given = RehearsalOptions(
@@ -154,3 +160,7 @@ def _print(found: Rehearsal) -> None:
     if found.changes:
         changed = ", ".join(f"{key}={value}" for key, value in found.changes.items())
         say(f"not as published: {changed}", "yellow", where)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,7 +1,7 @@
 """A hub cache with architectures in place of models: all files that a profile needs.
 
 Configurations and indexes as published, tokenizers of the same class and size, and weights whose
-headers are right and whose numbers are all 0 (:mod:`scenewright.runs.rehearsal.weights`). What
+headers are right and whose numbers are all 0 (:mod:`benchmarks.rehearse.weights`). What
 loads models finds it as it finds fetched ones.
 """
 
@@ -17,11 +17,11 @@ from typing import Any
 from huggingface_hub import constants
 from huggingface_hub.file_download import repo_folder_name
 
+from benchmarks.rehearse.tensors import RehearsalError, Tensor, adapter_tensors, tensors_of
+from benchmarks.rehearse.tokenizers import build_tokenizer
+from benchmarks.rehearse.weights import write_weights
 from scenewright.providers.hub.architectures import AdapterShape, Architecture, Format, PartSpec
-from scenewright.providers.hub.needs import Need
-from scenewright.runs.rehearsal.tensors import RehearsalError, Tensor, adapter_tensors, tensors_of
-from scenewright.runs.rehearsal.tokenizers import build_tokenizer
-from scenewright.runs.rehearsal.weights import write_weights
+from scenewright.providers.hub.needs import INDEX, MODULAR_INDEX, Need
 
 _COMMIT = "0" * 40
 _VARIANTS: Mapping[str, Format] = {"fp16": "F16", "bf16": "BF16", "fp32": "F32"}
@@ -62,7 +62,8 @@ class HubFolder:
         for name in architecture.parts:
             self._write_part(architecture, name, snapshot, need.variant)
         if architecture.pipeline is not None:
-            write_json(snapshot / architecture.index_name, architecture.index())
+            index = MODULAR_INDEX if architecture.modular else INDEX
+            write_json(snapshot / index, architecture.index())
 
     def check_changes(self) -> None:
         """Raise ``RehearsalError`` if one of the changes belongs to no part that was written."""
@@ -118,7 +119,7 @@ class HubFolder:
             if name and key.startswith(f"{name}.")
         }
         self.used |= {f"{name}.{key}" for key in own}
-        return part.with_values(own, name) if own else part
+        return with_values(part, own, name) if own else part
 
     def _write_part(
         self, architecture: Architecture, name: str, snapshot: Path, variant: str | None
@@ -171,3 +172,25 @@ class HubFolder:
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
     """Write ``content`` as JSON."""
     file.write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+
+def with_values(part: PartSpec, values: Mapping[str, Any], where: str) -> PartSpec:
+    """Return ``part`` with other ``values`` in its configuration.
+
+    Keys of nested tables have dots. Raises ``RehearsalError``, naming ``where``, for a key that
+    the configuration does not have.
+    """
+    config = json.loads(json.dumps(part.config))
+    for key, value in values.items():
+        table: Any = config
+        *path, last = key.split(".")
+        for name in path:
+            table = table.get(name, {}) if isinstance(table, dict) else {}
+        if not isinstance(table, dict) or last not in table:
+            raise RehearsalError(
+                f"the configuration of {where} has no {key!r}: use one of "
+                f"{', '.join(sorted(part.config))}"
+            )
+        table[last] = value
+    # With other values it is another model than the published one.
+    return part.model_copy(update={"config": config, "parameters": None})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scenewright.runs.rehearsal.tensors import Tensor
+from benchmarks.rehearse.tensors import Tensor
 
 if TYPE_CHECKING:
     import torch

@@ -14,6 +14,9 @@ from typing import Any
 
 from pydantic import Field
 
+from benchmarks.rehearse.child import Job, RehearsedModel
+from benchmarks.rehearse.hub_folder import HubFolder
+from benchmarks.rehearse.tensors import RehearsalError
 from scenewright.config.profiles import (
     LOCAL_BACKEND,
     LOCAL_JUDGE,
@@ -25,12 +28,10 @@ from scenewright.config.settings import Settings, find_profile
 from scenewright.core.validation import FrozenModel
 from scenewright.providers.hub.architectures import read_architectures
 from scenewright.providers.hub.needs import Need, needs_of
-from scenewright.runs.rehearsal.child import Job, RehearsedModel
-from scenewright.runs.rehearsal.hub_folder import HubFolder
-from scenewright.runs.rehearsal.tensors import RehearsalError
 
 _LINE_LIMIT = 2**20
 _ERROR_END = 600
+_CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class RehearsalOptions(FrozenModel):
@@ -169,11 +170,14 @@ def _nothing(profile: Profile, left_out: Mapping[str, str], known: Sequence[str]
 
 async def _apart(job: Job, cache: Path, doing: Callable[[str], None]) -> RehearsedModel:
     """Rehearse ``job`` in a process whose hub cache is ``cache``."""
-    environment = {**os.environ, "HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
+    # The benchmarks are found from any working folder.
+    found = os.pathsep.join(filter(None, (str(_CHECKOUT), os.environ.get("PYTHONPATH"))))
+    hub = {"HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, **hub, "PYTHONPATH": found}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "scenewright.runs.rehearsal.child",
+        "benchmarks.rehearse.child",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

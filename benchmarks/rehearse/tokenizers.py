@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scenewright.runs.rehearsal.tensors import RehearsalError
+from benchmarks.rehearse.tensors import RehearsalError
 from scenewright.tools.backends.clip_tokenizer import clip_tokenizer
 
 QWEN_WORDS = 151_643

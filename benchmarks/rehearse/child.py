@@ -1,4 +1,4 @@
-"""One model of a rehearsal in a process of its own: ``python -m scenewright.runs.rehearsal.child``.
+"""One model of a rehearsal in a process of its own: ``python -m benchmarks.rehearse.child``.
 
 A :class:`Job` comes on standard input as JSON. What is done goes to standard output, one JSON
 object a line: ``{"doing": …}``, and at the end ``{"result": …}`` or ``{"problem": …}``.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
+from benchmarks.rehearse.tensors import RehearsalError
 from scenewright.config.profiles import Profile, SettingsError
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.backend import (
@@ -32,7 +33,6 @@ from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel
 from scenewright.runs.model_factory.profiles import backend_of, judge_of
-from scenewright.runs.rehearsal.tensors import RehearsalError
 
 if TYPE_CHECKING:
     import torch
@@ -187,16 +187,14 @@ async def rehearse_judge(job: Job, doing: Callable[[str], None]) -> RehearsedMod
             'quantization = "4bit")'
         )
     facts = facts_of(SCENE)
-    first, second = (_picture(name, job.size) for name in ("picture", "reference"))
+    shown = _picture("picture", job.size)
 
-    async def ask(*asked: tuple[Image.Image, Sequence[Fact]]) -> None:
-        for answers in await judge.answer_many(asked):
-            _check_answers(judge.id, answers)
+    async def ask(asked: Sequence[Fact]) -> None:
+        _check_answers(judge.id, await judge.answer(shown, asked))
 
     shapes = [
-        ("one question", partial(ask, (first, facts[:1]))),
-        ("all questions of a picture", partial(ask, (first, facts))),
-        ("all questions of two pictures", partial(ask, (first, facts), (second, facts))),
+        ("one question", partial(ask, facts[:1])),
+        ("all questions of a picture", partial(ask, facts)),
     ]
     planned = _Plan(kept.dtype, kept.describe(), kept.weights)
     return await _used(job, judge, planned, device, shapes, doing)
@@ -220,8 +218,8 @@ async def _used(
     doing: Callable[[str], None],
 ) -> RehearsedModel:
     """Load ``model``, a backend or a judge, with random weights and run ``shapes``."""
-    from scenewright.runs.rehearsal.measuring import PeakMemory
-    from scenewright.runs.rehearsal.weights import fill
+    from benchmarks.rehearse.measuring import PeakMemory
+    from benchmarks.rehearse.weights import fill
 
     peak = PeakMemory(device)
     parameters = 0

@@ -1,1 +1,0 @@
-"""Backends and local judges as Ray Serve deployments; see ``docs/scaling.md``."""
