@@ -80,7 +80,7 @@ class Names:
         """Return the word before a label's first mention and its adjectives; None if unknown."""
         if name.casefold() == self._sentence.casefold():
             return ""
-        between = {word for value in values for word in value.casefold().split()}
+        between = {word for value in values for word in value.casefold().split()} - _STOPS
         starts = [start for start, _, n in self._mentions if n == name]
         # Of several of a class that with these values.
         own = (start for start in starts if between & set(self._front(start)))
@@ -177,6 +177,7 @@ class Names:
         for front in fronts:
             if all(_within(value, front) for value in before):
                 before.sort(key=lambda value, front=front: _within(value, front))  # type: ignore[misc]
+                before = _listed_in(before, front)
                 break
         return Described(tuple(before), tuple(states), tuple(behind), said.texts)
 
@@ -228,6 +229,15 @@ def _parts_in(value: str, fronts: Sequence[Sequence[str]]) -> Sequence[str]:
         return (value,)
     parts = re.split(r", | and ", value)
     return parts if any(_within(one, front) for one in parts for front in fronts) else (value,)
+
+
+def _listed_in(values: list[str], front: Sequence[str]) -> list[str]:
+    """Join three adjectives and more that the sentence lists: "happy, sad and angry faces"."""
+    for start in range(len(values) - 2):
+        one = f"{', '.join(values[start:-1])} and {values[-1]}"
+        if _within(one, front):
+            return [*values[:start], one]
+    return values
 
 
 def is_deed(value: str) -> bool:

@@ -145,7 +145,7 @@ def _content(text: str) -> Iterator[re.Match[str]]:
     """Yield the words that say something to draw."""
     for match in _WORD.finditer(text):
         low = match[0].lower()
-        said = low in _AMOUNTS or rough(low) not in SMALL_TAGS
+        said = low in _AMOUNTS or low == "how" or rough(low) not in SMALL_TAGS
         if said and low not in OWN_PRONOUNS and low not in _SILENT:
             yield match
 

@@ -15,18 +15,22 @@ from functools import lru_cache
 from typing import Literal
 
 from scenewright.agents.composers.reading import SAID_FOR
+from scenewright.agents.parsers.spelling import is_compound, is_known, parts_of_speech
 from scenewright.agents.parsers.tagging import (
     ANIMATE,
+    ARTICLES,
     BE,
     CLOTHES,
     NUMBER_WORDS,
     PARTS,
     PLANTS,
+    PLURAL_MODIFIERS,
     PREPOSITIONS,
     SCENERY,
     THING_PARTS,
     VESSELS,
     WHOLES,
+    is_animate,
     rough,
 )
 from scenewright.core.english import Described, is_many, is_mass
@@ -145,6 +149,35 @@ def is_countable(name: str) -> bool:
     return head in _COUNTABLE or head in SAID_FOR
 
 
+@lru_cache(maxsize=4096)
+def _compound(name: str) -> str:
+    """Return a label with its first nouns in the singular: "thread rolls" of "threads rolls"."""
+    *first, last = name.split(" ")
+    return " ".join([*(_singled(word) for word in first), last])
+
+
+def _singled(word: str) -> str:
+    one = singular(word)
+    whose = not word.islower() or "'" in word or word in PLURAL_MODIFIERS or is_animate(word)
+    return word if whose or "NOUN" not in parts_of_speech(one) else one
+
+
+def _is_name(item: SceneObject, sentence: str) -> bool:
+    """Return whether a word of no dictionary names somebody: "batman dancing in a show"."""
+    words = item.name.casefold().split()
+    noted = len(words) == 1 and not words[0].endswith("man")
+    noted = noted and not set(sentence.casefold().split()) & ARTICLES
+    described = item.attributes.keys() - {"state"}
+    return not (described or noted or any(map(_is_common, words)))
+
+
+def _is_common(word: str) -> bool:
+    """Return whether a word names a kind of thing, and not one such as Superman."""
+    if word.endswith("man") and is_compound(word) and not is_animate(word):
+        return False
+    return is_known(word)
+
+
 @dataclass(slots=True, eq=False)
 class Group:
     """Instances with the same statements."""
@@ -174,6 +207,8 @@ class Group:
         name = self.items[0].name
         several = self.count is not None and len(self.count.objects) > 1
         one = self.number == 1 and several and name.casefold() == "people"
+        if self.place is not None and not self.proper:
+            name = _compound(name)
         return "person" if one else name
 
     @property
@@ -253,12 +288,14 @@ def grouped(scene: SceneGraph) -> list[Group]:
         mine = tuple(o for o in scene.objects if color[o.id] == color[item.id])
         if color[item.id] in groups:
             continue
+        article = names.article_of(item.name, item.attributes.values())
+        named = len(mine) == 1 and not article and _is_name(item, scene.intent.sentence)
         groups[color[item.id]] = Group(
             at,
             mine,
             _not_begun(names.described(item), begun.get(item.id, set())),
-            names.is_proper(item.name),
-            names.article_of(item.name, item.attributes.values()),
+            named or names.is_proper(item.name),
+            article,
             names.possessive_of(item.name, item.attributes.values()),
             counts.get(item.id),
             (without[item.id],) if item.id in without else (),

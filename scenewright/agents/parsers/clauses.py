@@ -20,6 +20,7 @@ from scenewright.agents.parsers.links import (
     WRITES,
     Link,
     has_piece,
+    is_clothes,
     is_depiction,
     is_far,
     is_piece,
@@ -321,7 +322,7 @@ class Clause(Standing):
 
     def _share_out(self, link: Link, mention: Mention, things: list[Thing]) -> None:
         """Let each of several have one: "each plate has a fork", "a fork next to each"."""
-        if mention.each:
+        if mention.each and mention.part != "other":
             for source in link.sources:
                 source.as_many_as(things[0])
         elif mention.new and self._each and link.sources == self._subject:
@@ -372,10 +373,13 @@ class Clause(Standing):
                         thing.add("place", f"{link.predicate} {mention.name}")
             elif isinstance(after, Token) and after.lower == "of" and mention.name in SIDE_NAMES:
                 # "Touching the bottom of a cheek" is one predicate.
-                link.words = [*link.words, mention.name, "of"]
+                link.words = [*link.words, *(["the"] if mention.known else []), mention.name, "of"]
                 self._read_to = at + 2
                 return
             else:
+                if mention.owner is not None and mention.name in SIDE_NAMES:
+                    # "Turned on its side".
+                    link.verb = f"{link.predicate} {mention.owner.pronoun} {mention.name}"
                 self._flush()
                 self._last = list(link.sources)
         elif not self._joined or tag_after(items, at) in ("be", "have", "verb"):
@@ -537,7 +541,9 @@ class Clause(Standing):
             # "A shelf full of books with a cat on it".
             sources = link.sources
         elif link is not None and (
-            self._joined or (is_far(link, word) and not back and not _is_near(word, after))
+            self._joined
+            or (word == "in" and _is_worn(link, after))
+            or (is_far(link, word) and not back and not _is_near(word, after))
         ):
             sources = link.sources or self._last
         elif (word == "with" and self._is_tool(after) and not has_its(items, at)) or (
@@ -603,6 +609,9 @@ class Clause(Standing):
                 words.append(item.lower)
         link = self._link
         worn = link is not None and link.waits and link.clothes
+        if link is not None and link.waits and link.words == ["of"]:
+            # "A bottle of white in a case".
+            self._link = None
         things = self._subject if self._copula else self._last
         if link is not None and worn:
             things, self._link = link.sources, None
@@ -677,6 +686,12 @@ class Clause(Standing):
 
 def _said(mention: Mention) -> str:
     return " ".join([*(value for _, value in mention.attributes), mention.name])
+
+
+def _is_worn(link: Link, after: Item | None) -> bool:
+    """Return whether a person is in what follows: "a woman with tan skin in blue jeans"."""
+    alone = link.has and not any(thing.animate for thing in link.targets)
+    return alone and isinstance(after, Mention) and is_clothes(after.name)
 
 
 def _is_near(word: str, after: Item | None) -> bool:

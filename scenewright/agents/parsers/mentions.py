@@ -56,6 +56,7 @@ from scenewright.agents.parsers.tagging import (
     words,
 )
 from scenewright.core.inflection import IRREGULAR_NOUNS, is_plural, singular
+from scenewright.core.inflection import plural as plural_of
 from scenewright.core.intent import CountKind
 
 MOST_INSTANCES = 12
@@ -67,6 +68,7 @@ _DRINKS = words("nouns", "drinking_vessels")
 _EXPANSES = words("nouns", "expanses")
 """Places that are named by what fills them: "a field of daisies"."""
 _IGNORED_SINGLE = words("nouns", "ignored_single")
+_SHOWN = words("nouns", "depictions")
 _IGNORED_HEADS = words("nouns", "ignored_heads")
 _ROUND_NUMBERS = words("numbers", "round")
 """Numbers that "a" may stand before: "a dozen"."""
@@ -166,7 +168,8 @@ def items(tokens: Sequence[Token]) -> list[Item]:
         begin = tokens[at].place[0]
         mention, at = read
         mention.place = (begin, tokens[at - 1].place[1])
-        if mention.ignored and mention.name != "one" and says(tokens, at, "one", "ones"):
+        unnamed = mention.ignored or (mention.part == "one" and mention.attributes)
+        if unnamed and mention.name != "one" and says(tokens, at, "one", "ones"):
             _named_again(mention, found)
             at += 1
         elif mention.name == "one" and mention.attributes:
@@ -205,10 +208,11 @@ def _named_again(mention: Mention, found: Sequence[Item]) -> None:
     for item in reversed(found):
         if not isinstance(item, Mention) or item.ignored or not item.name:
             continue
-        if (item.number or item.least) > 1:
+        others = [key for key, value in item.attributes if (key, value) not in mention.attributes]
+        if mention.known and (item.number or item.least) > 1:
             break
-        if keys & {key for key, _ in item.attributes}:
-            mention.name, mention.ignored = item.name, False
+        if keys & set(others):
+            mention.name, mention.ignored, mention.part = item.name, False, ""
             mention.new = mention.again = True
             return
     mention.part = f"{mention.number} of" if mention.number else "one"
@@ -263,9 +267,12 @@ def _phrase(tokens: Sequence[Token], start: int, depth: int = 0) -> tuple[Mentio
                 of.number = None if of.count == "open" else each * (mention.number or 1)
                 of.least = min(each * mention.least, MOST_INSTANCES)
                 of.group = mention.number
-            elif promised == 1 and of.least <= 1 and mention.least > 1:
-                if group in _PORTIONS:
-                    of.name = f"{group} of {of.name}"
+            elif mention.least > 1 and (
+                (promised == 1 and of.least <= 1) or (mention.number and plural and not of.number)
+            ):
+                # "Two slices of pizza", "two sets of twins".
+                if group in _PORTIONS or plural:
+                    of.name = f"{singular(group)} of {plural_of(of.name) if plural else of.name}"
                 of.number, of.least, of.count = mention.number, mention.least, mention.count
             elif group in _ARRANGED and of.count == "exact":
                 of.told = True
@@ -708,8 +715,9 @@ def _name(
         mention.count = mention.count or "open"
     if mention.part == "other" and several:
         mention.part = "others"
-    plain = head in IGNORED and len(texts) == 1
+    plain = head in IGNORED and len(texts) == 1 and " " not in texts[0]
     plain = plain and not (head in _IGNORED_SINGLE and mention.least > 1)
+    plain = plain and not (head in _SHOWN and _is_shown(tokens, nouns))
     mention.ignored = head in _IGNORED_HEADS or (plain and not _is_backdrop(mention))
     if texts[-1].lower() == "glasses" and mention.least == 2 and is_eyewear(tokens, nouns):
         mention.name, mention.least = f"{full.removesuffix(texts[-1])}{texts[-1].lower()}", 1
@@ -717,6 +725,14 @@ def _name(
     elif len(texts) > 1 and not sides and (whole := whole_of(texts)):
         mention.name = singular(texts[-1])
         mention.owner = Mention(whole, known=mention.owner is None)
+
+
+def _is_shown(tokens: Sequence[Token], nouns: Sequence[int]) -> bool:
+    """Return whether a picture is on a thing named before it: "a cover with an illustration of"."""
+    before, start = tokens[: nouns[0]], nouns[-1] + 1
+    link = next((t for t in reversed(before) if t.tag not in ("article", "adjective")), None)
+    shown = link is not None and (link.lower in ("with", "and") or link.tag in ("verb", "ing"))
+    return shown and says(tokens, start, "of") and any(t.tag == "noun" for t in before)
 
 
 def _is_backdrop(mention: Mention) -> bool:

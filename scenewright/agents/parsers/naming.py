@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from scenewright.agents.parsers.spelling import is_compound, nearest, parts_of_speech
+from scenewright.agents.parsers.spelling import is_known, nearest, parts_of_speech
 from scenewright.agents.parsers.tagging import (
     ADJECTIVES,
     ANIMATE,
     CLOTHES,
     COMPOUNDS,
+    COVERS,
     EMPTY,
     PARTS,
     PLANTS,
@@ -31,6 +32,7 @@ from scenewright.core.inflection import singular, verb_base
 
 _NOT_WHOLES = words("nouns", "not_wholes")
 _COMPOUNDS = frozenset(map(" ".join, COMPOUNDS))
+_LABELS = words("verbs", "labels")
 _WEARS = frozenset({"wearing", "wears", "wear", "wore", "with", "in", "has", "have"})
 
 
@@ -47,6 +49,37 @@ def is_proper_adjective(tokens: Sequence[Token], at: int) -> bool:
         )
         proper = proper and key_of(tokens[0].lower) == "state"
     return proper and named
+
+
+def name_of(words: Sequence[str], at: int) -> int:
+    """Return how many words are a name: "the geyser Old Faithful", "Winnie the Pooh"."""
+    first, the, last = [*words[at : at + 3], "", ""][:3]
+    if the == "the" and first.istitle() and last.istitle() and rough(first.lower()) == "noun":
+        return 0 if "VERB" in parts_of_speech(first.lower()) else 3
+    if not at or not words[at - 1].islower() or rough(words[at - 1]) != "noun":
+        return 0
+    size = 0
+    while at + size < len(words) and words[at + size].istitle():
+        if rough(words[at + size].lower()) != "adjective":
+            return 0
+        size += 1
+    return size if size > 1 else 0
+
+
+def is_done_by(lower: Sequence[str], at: int) -> bool:
+    """Return whether a noun and a participle make one adjective: "a pedestrian saturated area".
+
+    What covers a thing is there itself, and who stands with an article does what follows.
+    """
+    if not at or at + 2 >= len(lower) or not lower[at + 1].endswith("ed"):
+        return False
+    before, *kinds = (rough(word) for word in lower[at - 1 : at + 3])
+    opens = before in ("preposition", "adjective", "either", "have", "ing")
+    opens = opens or (before in ("article", "possessive", "number") and not is_animate(lower[at]))
+    plain = singular(lower[at]) == lower[at] and lower[at + 1] not in COVERS
+    plain = plain and verb_base(lower[at + 1]) not in _LABELS
+    done = kinds[0] == "noun" and kinds[1] in ("participle", "adjective")
+    return opens and plain and done and kinds[2] in ("noun", "either", "weak")
 
 
 def is_counted(token: Token) -> bool:
@@ -143,7 +176,7 @@ def whole_of(texts: Sequence[str]) -> str:
 def cased(tokens: Sequence[Token], at: int) -> str:
     """Return the word in lower case unless it is a proper name inside the sentence."""
     text = tokens[at].text
-    if text.isupper() and text.isalpha() and len(text) > 3:
+    if text.isupper() and text.isalpha() and len(text) > 3 and _shouts(tokens):
         return text.lower()
     if at > 0:
         return text
@@ -153,15 +186,21 @@ def cased(tokens: Sequence[Token], at: int) -> str:
         and follows.text[:1].isupper()
         and follows.tag in ("noun", "adjective", "number")
     )
-    return text if proper or _is_unknown(text.lower()) else text.lower()
+    unknown = " " not in text and _is_unknown(text.lower())
+    return text if proper or unknown else text.lower()
+
+
+def _shouts(tokens: Sequence[Token]) -> bool:
+    """Return whether most words are in capitals; a single one is a name: "the NASA logo"."""
+    spoken = [token.text for token in tokens if token.tag != "quote" and token.text.isalpha()]
+    titled = len(spoken) == 1 < len(tokens)
+    return not titled and 2 * sum(map(str.isupper, spoken)) > len(spoken)
 
 
 @lru_cache(maxsize=4096)
 def _is_unknown(word: str) -> bool:
     """Return whether a word is in no dictionary, and no compound or mistake: "Pinocchio"."""
-    if rough(word) != "noun" or parts_of_speech(singular(word)):
-        return False
-    return not is_compound(word) and not nearest(word, _known())
+    return rough(word) == "noun" and not is_known(word) and not nearest(word, _known())
 
 
 def is_degree(word: str) -> bool:

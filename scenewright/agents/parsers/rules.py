@@ -8,6 +8,7 @@ relations (:mod:`.clauses`).
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import unicodedata
@@ -418,6 +419,8 @@ def _pairs(sources: Sequence[str], targets: Sequence[str]) -> list[tuple[str, st
     """Pair each with each if one side is single, else in turn, so that all take part."""
     if not sources or not targets:
         return []
+    if sources == targets:
+        return [*itertools.permutations(sources, 2)]
     count = max(len(sources), len(targets))
     return [(sources[at % len(sources)], targets[at % len(targets)]) for at in range(count)]
 

@@ -22,7 +22,7 @@ from scenewright.agents.parsers.links import (
     is_scenery,
 )
 from scenewright.agents.parsers.mentions import Item, Mention, is_part
-from scenewright.agents.parsers.spelling import parts_of_speech
+from scenewright.agents.parsers.spelling import is_known, parts_of_speech
 from scenewright.agents.parsers.splitting import FRAME_NOUNS, Word
 from scenewright.agents.parsers.tagging import (
     ADJECTIVES,
@@ -141,7 +141,7 @@ class SecondLook(SaidSentence):
                 yield from self._long_name(item)
                 yield from self._whose(item)
                 yield from self._group_of_one(item)
-                yield from self._pronoun(at, item)
+                yield from self._parted(at, item)
             else:
                 yield from self._misfit(at, item)
                 yield from self._place_of(at, item)
@@ -305,30 +305,19 @@ class SecondLook(SaidSentence):
                 ("several", self.with_(start, end, f"several {plural(name)}")),
             )  # fmt: skip
 
-    # Phrases that join in two ways
-
-    def _pronoun(self, at: int, mention: Mention) -> Iterator[Doubt]:
-        """Doubt "a glass beside a plate with toast on it", where it is not the plate."""
-        link, piece = self._next(at, -1), self._next(at, -2)
-        if mention.pronoun != "it" or not is_token(link, "preposition") or link is None:
-            return
-        whole, having = self._next(at, -4), self._next(at, -3)
-        if not isinstance(piece, Mention) or not piece.name or not isinstance(whole, Mention):
-            return
-        if not whole.name or not isinstance(having, Token) or having.lower != "with":
-            return
-        names = {item.id: item.name for item in self.scene.objects}
-        meant = {names[r.target] for r in self.scene.relations if names[r.source] == piece.name
-                 and r.predicate.endswith(str(getattr(link, "lower", "")))}  # fmt: skip
-        if not meant or whole.name in meant or piece.name == whole.name:
-            return
+    def _parted(self, at: int, mention: Mention) -> Iterator[Doubt]:
+        """Doubt "elephants and one is by water", and names of no dictionary: "wayne barlowe"."""
         start, end = mention.place
-        taken = sorted(meant)[0]
-        yield self.doubt(
-            "attachment", start, end, f"what is {mention.pronoun!r}?",
-            *((f"the {one}", self.with_(start, end, f"the {one}"))
-              for one in (taken, self.called(whole))),
-        )  # fmt: skip
+        if start < 0 or mention.pronoun or mention.each:
+            return
+        parts = mention.name.split()
+        strange = len(parts) > 1 and mention.name.islower() and not any(map(is_known, parts))
+        alone = not mention.name and mention.part in ("one", "others") and at > 0
+        if strange or alone or (mention.name == "other" and mention.ignored):
+            said = self.text[start:end]
+            yield self._unclear(start, end, f"what is {said!r}?")
+
+    # Phrases that join in two ways
 
     def _done_to(self, at: int, link: Token) -> Iterator[Doubt]:
         """Doubt "a bat that he is holding in his hands": does he hold the bat?"""

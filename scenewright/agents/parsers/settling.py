@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from scenewright.agents.parsers.naming import is_done_by, name_of
 from scenewright.agents.parsers.spelling import parts_of_speech
 from scenewright.agents.parsers.splitting import BREAK, capitals, spanning
 from scenewright.agents.parsers.tagging import (
+    ACTIVITIES,
     ADJECTIVES,
     ARTICLES,
     AUXILIARY_PHRASES,
@@ -51,7 +53,10 @@ from scenewright.core.inflection import IRREGULAR_VERBS, singular, verb_base
 _LONGEST = max(len(p) for group in (PREPOSITIONS, PLACES, COMPOUNDS) for p in group)
 
 _OPENS_NOUN = frozenset({"article", "possessive", "number", "determiner", "adjective", "owner"})
+_DIRECTED = ("hill", "stairs", "stream")
+"""Endings of adverbs that lead to a thing too: "skating downhill a dune"."""
 _STARTS_NOUN_PHRASE = frozenset({"article", "possessive", "number", "determiner", "pronoun"})
+_ADVERBS = words("closed", "adverbs")
 _BEFORE_NOUNS = words("adjectives", "adverbs_too")
 _NOUNLIKE = frozenset({"noun", "either", "weak"})
 
@@ -92,13 +97,15 @@ def _pieces(words: Sequence[str], said: dict[str, str]) -> list[tuple[str, Tag |
             found.append((spanning(words, at, size), "adverb"))
             at += size
             continue
-        pair = _is_bodied(lower, at) or _is_phrasal(lower, at)
+        pair = _is_bodied(lower, at) or _is_phrasal(lower, at) or is_done_by(lower, at)
         size = 3 if _is_measure(lower, at) else 2 if pair else 0
         if size:
             found.append((spanning(words, at, size), "adjective"))
             at += size
             continue
         size, known = _phrase_at(lower, at)
+        if named := name_of(words, at):
+            size, known = named, "noun"
         if known is not None:
             found.append((spanning(words, at, size), known))
             at += size
@@ -222,9 +229,15 @@ def _phrase_at(lower: Sequence[str], at: int) -> tuple[int, Tag | None]:
             return size, "determiner"
         if " ".join(phrase) in OR_SO and at and _is_number(lower[at - 1 : at]):
             return size, "determiner"
+        if phrase in ACTIVITIES and at and rough(lower[at - 1]) in ("noun", "be"):
+            # "A person roller skating", but "a blue kite flying" and "dog walking".
+            return size, "ing"
         if phrase == ("as", "well", "as"):
             return size, "and"
         if phrase[-1] == "to" and _is_purpose(lower, at + size):
+            continue
+        if phrase[-1] == "at" and size == 2 and follows not in ARTICLES:
+            # "Up at the sky", but "an arm up at shoulder level".
             continue
         if phrase in PREPOSITIONS:
             return size + _side_after(lower, at + size, phrase), "preposition"
@@ -285,7 +298,7 @@ def _settle(
     if word in _BEFORE_NOUNS and before in _OPENS_NOUN and follows in (*_NOUNLIKE, "adjective"):
         return "adjective"
     if kind == "ing":
-        if before == "adjective" and len(tokens) > 1 and verb_base(tokens[-2].lower) == "wear":
+        if before == "adjective" and len(tokens) > 1 and _is_clad(tokens):
             return "ing"
         if _tells_apart(pieces, at, tokens):
             return "ing"
@@ -363,8 +376,13 @@ def _settle(
     if kind == "adverb" and before == "article" and follows in _AFTER_NAME:
         # "Beside a well".
         return "noun" if "NOUN" in parts_of_speech(word) else "adverb"
+    if kind == "preposition" and word in _ADVERBS and follows == "preposition":
+        # "Eating outside from a plate".
+        return "adverb"
+    if kind == "adverb" and word.endswith(_DIRECTED) and before == "ing":
+        return "preposition" if follows in _STARTS_NOUN_PHRASE else "adverb"
     if kind in ("preposition", "adverb"):
-        return "preposition" if kind == "preposition" else "adverb"
+        return kind
     if kind == "determiner" or kind == "article":
         return kind
     return "noun" if kind in ("either", "weak") else cast(Tag, kind)
@@ -578,6 +596,12 @@ def _tells_apart(
     return set_off and any(t.tag == "noun" and not _is_one(t) for t in tokens[:first])
 
 
+def _is_clad(tokens: Sequence[Token]) -> bool:
+    """Return whether a colour that somebody wears stands last: "in white", "wearing red"."""
+    link, color = tokens[-2].lower, tokens[-1].lower
+    return verb_base(link) == "wear" or (link == "in" and ADJECTIVES.get(color) == "color")
+
+
 def _settle_ing(word: str, before: Tag | None, follows: str, all_of: str) -> Tag:
     nounlike = follows in _NOUNLIKE or follows in ("adjective",)
     if before == "determiner" and all_of in ("both", "all", "each"):
@@ -596,7 +620,9 @@ def _settle_ing(word: str, before: Tag | None, follows: str, all_of: str) -> Tag
         return "adjective"
     if before == "preposition" and (nounlike or follows == "verb"):
         return "adjective"
-    if before == "preposition" and verb_base(word) is None:
+    named = all_of == "of" and follows not in (*_STARTS_NOUN_PHRASE, "quote")
+    if before == "preposition" and (named or verb_base(word) is None):
+        # "An explanation of milking".
         return "noun"
     return "ing"
 
@@ -680,7 +706,9 @@ def _settle_verb(
     if before not in _BEFORE_VERB:
         return "noun"
     opened = _opened(tokens)
-    if third and before == "noun" and opened.single:
+    asked = any(token.lower in ("how", "why") for token in tokens)
+    if third and before == "noun" and (opened.single or asked):
+        # "A man walks", "how the engine works".
         return "verb"
     if third and before == "noun" and opened.after == "preposition" and opened.by is None:
         # "With Christmas lights".

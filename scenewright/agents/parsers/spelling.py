@@ -11,6 +11,8 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from scenewright.core.inflection import singular
+
 if TYPE_CHECKING:
     from spellchecker import SpellChecker
 
@@ -51,6 +53,11 @@ def is_compound(word: str) -> bool:
     """Return whether a word is two, such as "tophat" and "railcar"."""
     parts = ((word[:at], word[at:]) for at in range(3, len(word) - 2))
     return any(parts_of_speech(a) and "NOUN" in parts_of_speech(b) for a, b in parts)
+
+
+def is_known(word: str) -> bool:
+    """Return whether a word is in the dictionary, or is two of its words."""
+    return bool(parts_of_speech(word) or parts_of_speech(singular(word))) or is_compound(word)
 
 
 _SOUNDS = (("ph", "f"), ("ck", "k"), ("ce", "se"), ("ci", "si"), ("c", "k"), ("z", "s"), ("y", "i"))

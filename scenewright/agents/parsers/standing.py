@@ -246,7 +246,7 @@ class Standing:
         seeing = base != "look" or named.name.rpartition(" ")[2] in _SEEING
         held = seeing and base in OF_PARTS | OF_THINGS
         own = held if is_part(named.name) else named.known or of_it
-        return own and link is not None and link.words == ["with"] and bool(link.targets)
+        return own and link is not None and link.words[-1:] == ["with"] and bool(link.targets)
 
     @property
     def _after_part(self) -> bool:

@@ -123,6 +123,7 @@ AUXILIARY_PHRASES = frozenset(phrases("closed", "auxiliary_phrases"))
 POSTURES = words("verbs", "postures")
 """What needs no object: "standing couple" begins with an adjective."""
 COVERS = words("verbs", "covers")
+ACTIVITIES = frozenset(phrases("verbs", "activities"))
 """Participles between two nouns: "a snow covered hill"."""
 COMPOUNDS = frozenset(phrases("nouns", "compounds"))
 PEOPLE = words("nouns", "people")

@@ -85,8 +85,8 @@ class Things:
         self._named: dict[str, list[Thing]] = {}
 
     def relate(self, source: Thing, predicate: str, target: Thing) -> None:
-        """Add a relation, unless it is of a thing to itself or known."""
-        if source is not target and len(self.relations) < MAX_RELATIONS:
+        """Add a relation, unless it is of one thing to itself or known; several: to each other."""
+        if (source is not target or source.least > 1) and len(self.relations) < MAX_RELATIONS:
             self.relations[(id(source), predicate, id(target))] = (source, predicate, target)
 
     def related(self, source: Thing, predicate: str, target: Thing) -> bool:
@@ -108,8 +108,9 @@ class Things:
         ``apart`` are the things that it is related to, which it cannot be: "a chair beside a
         chair". Nothing for a pronoun without a thing to mean.
         """
-        if mention.part == "other" and mention.each and len(apart) > 1:
-            # "A cat and a dog look at each other".
+        several = len(apart) > 1 or any(thing.least > 1 for thing in apart)
+        if mention.part == "other" and mention.each and several:
+            # "A cat and a dog look at each other", "two dogs look at each other".
             return apart
         if mention.part and (not mention.name or self._several(mention)):
             return self._parted(mention)

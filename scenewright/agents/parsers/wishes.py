@@ -233,7 +233,7 @@ def without_style(words: Sequence[str], first: bool = True) -> list[str]:
     names = styled = aside = False
     fragments = _fragments(words)
     for at, fragment in enumerate(fragments):
-        if names and all(rough(word.lower()) in ("noun", "and") for word in fragment):
+        if names and all(word[:1].isupper() or rough(word) in ("noun", "and") for word in fragment):
             continue
         if styled and at and (_is_name(fragment) or _is_look(fragment)):
             continue
@@ -332,7 +332,9 @@ def _without_maker(words: list[str]) -> list[str]:
     lower = [word.lower() for word in words]
     for at, word in enumerate(lower):
         if word == "by" and at + 1 < len(words):
-            named = words[at + 1][:1].isupper() and rough(lower[at + 1]) == "noun"
+            named = words[at + 1][:1].isupper() and (
+                rough(lower[at + 1]) == "noun" or all(w[:1].isupper() for w in words[at + 1 :])
+            )
             if at and lower[at - 1] in _MAKERS and (named or rough(lower[at + 1]) == "noun"):
                 return words[: at - 1]
             if named and (at == 0 or rough(lower[at - 1]) not in ("participle", "ing", "be")):

@@ -193,3 +193,8 @@ def test_an_edit_of_a_public_sentence_loses_nothing_of_what_is_left() -> None:
         assert not removed.lost, one.key
         assert set(changes.added) <= set(compared(one.text, prompt).added), one.key
     assert tried > EACH // 4
+
+
+def test_a_word_that_asks_is_told_as_lost() -> None:
+    (lost,) = compared("a drawing of how a pump works", "A drawing of a pump working.").lost
+    assert lost.text == "how"

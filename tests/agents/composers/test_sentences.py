@@ -272,6 +272,25 @@ def test_articles_are_those_of_the_sentence() -> None:
         ("a big box behind the small box", "A big box is behind the small box."),
         ("a cup of soup with a spoon in it",
          "A spoon is in a cup of soup."),
+        # A noun before its noun is one.
+        ("a shelf with ribbons rolls", "There is a shelf with ribbon rolls."),
+        ("a store with sports shoes", "There is a store with sports shoes."),
+        # A name of no dictionary has no article, another word of none has.
+        ("tigerman eating a pear", "Tigerman is eating a pear."),
+        ("a drawing of jorin feldik", "A drawing of jorin feldik."),
+        ("a boy near a quombat", "A boy is near a quombat."),
+        ("a crane with the text 'the sea'", 'A crane that says "the sea".'),
+        ("the NASA logo on a mug", "The NASA logo is on a mug."),
+        ("A GREEN KITE OVER A BARN", "A green kite is over a barn."),
+        # Lists keep their commas.
+        ("masks with happy, sad, tired and angry eyes",
+         "There are masks with happy, sad, tired and angry eyes."),
+        ("a big red old barn", "A big red old barn."),
+        ("two goats facing each other", "Two goats are facing each other."),
+        ("a flag touching the top of a mast", "A flag is touching the top of a mast."),
+        ("a book cover with an illustration of a fox",
+         "There is a book cover with an illustration of a fox."),
+        ("three sets of twins on a sofa", "Three sets of twins are on a sofa."),
     ],
 )  # fmt: skip
 def test_a_composed_prompt_keeps_the_wording_of_its_sentence(said: str, composed: str) -> None:

@@ -199,3 +199,46 @@ def test_the_owner_of_one_of_several_is_who_was_named() -> None:
 def test_someone_is_one_person_whatever_is_one_and_the_other() -> None:
     scene = parse_caption("Somebody stands with one hand up and the other down.")
     assert [item.name for item in scene.objects].count("somebody") == 1
+
+
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [
+        # A noun and a participle before a noun are one adjective.
+        ("a bus driving through tourist crowded streets", ["bus", "street", "street"]),
+        ("a woman with acrylic painted nails", ["woman", "nail", "nail"]),
+        # What covers is there, a name follows what is labelled, and persons do what follows them.
+        ("a moss covered wall", ["wall", "moss"]),
+        ("a crate labeled olive oil", ["crate"]),
+        # "One" is another one of its kind, in its own colour.
+        ("several red mugs and one green one", ["mug", "mug", "mug", "mug"]),
+        ("a clock of how the engine works", ["clock", "engine"]),
+        ("a nurse giving an explanation of milking", ["nurse", "explanation", "milking"]),
+        ("the geyser Old Faithful", ["geyser Old Faithful"]),
+        ("a poster of Winnie the Pooh", ["poster", "Winnie the Pooh"]),
+    ],
+)
+def test_words_that_make_one_noun_phrase(caption: str, expected: list[str]) -> None:
+    assert [item.name for item in parse_caption(caption).objects] == expected
+
+
+def test_what_lies_on_its_own_side_is_told_so() -> None:
+    (table,) = parse_caption("a table turned on it's side").objects
+    assert table.attributes == {"state": "turned on its side"}
+
+
+def test_the_artists_after_by_are_no_objects() -> None:
+    said = parse_caption("a barn by Peter Holm, Jim Burns, Ann Moore, highly detailed")
+    assert [item.name for item in said.objects] == ["barn"]
+
+
+@pytest.mark.parametrize(
+    ("caption", "passage"),
+    [
+        ("some goats and one is by a lake", "one"),
+        ("a goat on a hill with others looking on", "others"),
+        ("a fox, jorin feldik", "jorin feldik"),
+    ],
+)
+def test_who_is_meant_by_one_or_by_an_unknown_name_is_in_doubt(caption: str, passage: str) -> None:
+    assert passage in [doubt.text for doubt in parse_caption(caption).doubts]
