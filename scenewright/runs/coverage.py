@@ -197,17 +197,16 @@ def in_known_words(scene: SceneGraph, known: Words, done: str) -> SceneGraph:
     said = scene.intent.sentence
     passages: dict[str, Passage] = {}
 
-    def checked_as(found: re.Match[str] | None, words: str, reason: str) -> None:
-        start, end = found.span() if found else (0, 0)
-        text = found[0] if found else words
+    def checked_as(span: tuple[int, int], words: str, reason: str) -> None:
+        text = said[slice(*span)] or words
         passages[words] = Passage(
-            start=start, end=end, text=text, reason=f"{done} as {reason}"
+            start=span[0], end=span[1], text=text, reason=f"{done} as {reason}"
         )
 
     names = {o.name: to for o in scene.objects if (to := known.hypernym(o.name)) is not None}
     for name, to in names.items():
         place = re.search(rf"\b(?:{re.escape(name)}|{re.escape(plural(name))})\b", said, re.I)
-        checked_as(place, name, f"{article(to)} {to}")
+        checked_as(place.span() if place else (0, 0), name, f"{article(to)} {to}")
     postures: dict[str, set[str]] = {}
     relations = []
     for relation in scene.relations:
@@ -240,11 +239,14 @@ def _verb_of(words: str) -> str:
     return verb_base(words.casefold().partition(" ")[0]) or ""
 
 
-def _in_text(predicate: str, text: str) -> re.Match[str] | None:
-    """Return where ``text`` says ``predicate``, in any form of its verb."""
-    place = predicate.partition(" ")[2]
-    said = re.finditer(rf"\b(\w+)(?:\s+\w+){{0,2}}?\s+{re.escape(place)}\b", text, re.I)
-    return next((one for one in said if _verb_of(one[1]) == _verb_of(predicate)), None)
+def _in_text(predicate: str, text: str) -> tuple[int, int]:
+    """Return where ``text`` says ``predicate``, in any form of its verb; (0, 0) if nowhere."""
+    place = re.escape(predicate.partition(" ")[2])
+    rest = re.compile(rf"(?:\s+\w+){{0,2}}?\s+{place}\b", re.I)
+    for word in re.finditer(r"\w+", text):
+        if _verb_of(word[0]) == _verb_of(predicate) and (found := rest.match(text, word.end())):
+            return word.start(), found.end()
+    return 0, 0
 
 
 def _without(attributes: Attributes, postures: Collection[str]) -> Attributes:
