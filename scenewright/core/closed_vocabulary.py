@@ -25,7 +25,7 @@ from scenewright.core.question_forms import asked_form, examples
 from scenewright.core.questions import NO_RELATION
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.core.validation import first_problem
-from scenewright.core.vocabulary import converse, same_key, synonymous
+from scenewright.core.vocabulary import converse, entailed, place_of, same_key, synonymous
 
 FILE = "vocabulary.json"
 """File in a model's folder that names its words."""
@@ -181,6 +181,17 @@ class ClosedVocabulary:
                 if word in _KINDS.get(known, ()) or (word == head and word == known):
                     return known
         return None
+
+    def place(self, predicate: str) -> str | None:
+        """Return the predicate that is drawn in place of ``predicate``; None for other ones.
+
+        Who lies on a table is on it.
+        """
+        if self.predicates is None or self.knows_predicate(predicate):
+            return None
+        place = place_of(predicate)
+        found = (self.known_predicate(one) for one in (place, *sorted(entailed(place))) if place)
+        return next((known for known in found if known is not None), None)
 
     def knows_predicate(self, predicate: str) -> bool:
         """Return whether ``predicate`` or a synonym of it is one of the predicates."""

@@ -117,6 +117,7 @@ BEHIND_VERBS: tuple[str, ...] = (
 """Prepositions after verbs: :data:`PLACES`, other words for them, and directions."""
 STATE_VERBS: tuple[str, ...] = tuple(_WORDS["verbs"]["states"])
 """Verbs of states, in the form before a preposition."""
+_RESTS: frozenset[str] = frozenset(_WORDS["verbs"]["rests"])
 FURTHER_LINES: tuple[str, ...] = tuple(_WORDS["lines"]["further"])
 """Predicates of triplet lines of which nothing else is known."""
 NOT_IN_LINES: frozenset[str] = frozenset(_WORDS["lines"]["without"])
@@ -297,6 +298,18 @@ def converse_wordings() -> dict[str, str]:
         else:
             found[wording] = wording if is_symmetric(wording) else turned(wording)
     return {one: other for one, other in found.items() if found.get(other) == one}
+
+
+@lru_cache(_REMEMBERED)
+def place_of(predicate: str) -> str:
+    """Return where a thing is that lies, sits, stands or hangs so; empty for other predicates.
+
+    >>> [place_of(p) for p in ("lies on", "parked in", "jumping over", "on", "standing")]
+    ['on', 'inside', '', '', '']
+    """
+    verb, place = _parts(canonical(predicate))
+    rests = VERB_KINDS.get(verb) == "posture" or verb in _RESTS
+    return canonical(place) if rests and place else ""
 
 
 @lru_cache(_REMEMBERED)

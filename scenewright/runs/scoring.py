@@ -35,7 +35,7 @@ from scenewright.graphs.reporting import Reporting, reporting_of, version_change
 from scenewright.graphs.state import CheckContext, LoopOptions
 from scenewright.graphs.verify import build_verify
 from scenewright.providers import open_answers
-from scenewright.runs.coverage import coverage_of
+from scenewright.runs.coverage import checked_as_known, coverage_of
 from scenewright.runs.folder import RunError
 from scenewright.runs.model_factory.profiles import RunJudges, build_judges
 from scenewright.runs.options import ModelOverrides
@@ -181,8 +181,6 @@ async def score(
     read = scene
     if not isinstance(read, ReadScene):
         read = await read_scene(read, profile, settings, reader=reader)
-        if not isinstance(scene, SceneGraph):
-            warn_of(read.scene)
     graph = read.scene
     if not graph:
         raise RunError("the scene has no objects: name at least one, for example 'red ball'")
@@ -202,6 +200,9 @@ async def score(
         realism=realism,
         settings=settings,
     )
+    graph = checked_as_known(graph, judging.loop_judges)
+    if not isinstance(scene, SceneGraph | ReadScene):
+        warn_of(graph)
     panel = await panel_for(profile, judging, realism=realism, settings=settings)
     with (
         tempfile.TemporaryDirectory(prefix="scenewright-") as folder,

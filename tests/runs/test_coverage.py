@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from scenewright import UnknownSceneError, load_run, refine, score, stream_refine
+from scenewright.agents.parsers.unread import CaptionWarning
 from scenewright.cli.main import app
 from scenewright.config.settings import Settings, find_profile
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
+from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.graphs.events import Edit, Event, Generated, Warned
 from scenewright.miniature.painter import paint
 from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS, VOCABULARY
@@ -25,7 +28,7 @@ from scenewright.runs.model_factory.local_models import make_local_judge
 from scenewright.runs.plan import plan_run
 from scenewright.runs.report.record import read_run
 from scenewright.runs.report.words import stop_line, verdict_line
-from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
+from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 
 PINK = "pink dog left of table"
 STRANGE = "giraffe riding horse"
@@ -275,6 +278,62 @@ def test_a_kind_of_a_known_class_is_drawn_as_it_and_told() -> None:
     }
     # A model that knows any word draws what was said.
     assert plan_run("a woman", "sdxl").scene.objects[0].name == "woman"
+
+
+def test_who_lies_on_a_thing_is_drawn_on_it_and_told() -> None:
+    plan = plan_run("A red ball lies quietly on a table.", "miniature")
+    assert [str(relation) for relation in plan.scene.relations] == ["ball.1 on table.1"]
+    assert plan.scene.objects[0].attributes == {"color": "red"}
+    told = {one.text: one.reason for one in plan.scene.intent.unread}
+    assert told["lies quietly on"] == "drawn and checked as 'on'"
+    free = plan_run("A red ball lies on a table.", "sdxl").scene
+    assert [str(relation) for relation in free.relations] == ["ball.1 lying on table.1"]
+    assert free.objects[0].attributes["state"] == "lying"
+
+
+@pytest.mark.parametrize(
+    ("said", "drawn"),
+    [
+        ("a person sitting next to a dog", "near"),
+        ("a cat sleeping on a table", "on"),
+        ("a hat hanging above a table", "above"),
+        ("a boat floating in a house", "inside"),
+        ("a car parked to the left of a tree", "left of"),
+        ("a dog jumping over a ball", "jumping over"),
+        ("a person riding a dog", "riding"),
+    ],
+)
+def test_only_what_says_where_a_thing_rests_is_drawn_as_a_place(said: str, drawn: str) -> None:
+    [relation] = plan_run(said, "miniature").scene.relations
+    assert relation.predicate == drawn
+
+
+def test_other_states_of_what_rests_stay() -> None:
+    item = SceneObject(id="a", name="dog", attributes=Attributes({"state": "sitting and barking"}))
+    table = SceneObject(id="b", name="table")
+    scene = SceneGraph(
+        objects=(item, table),
+        relations=(
+            Relation(source="a", predicate="sitting on", target="b"),
+            Relation(source="a", predicate="on", target="b"),
+        ),
+    )
+    drawn = plan_run(scene, "miniature").scene
+    assert drawn.objects[0].attributes == {"state": "barking"}
+    assert [str(relation) for relation in drawn.relations] == ["a on b"], "said twice, drawn once"
+
+
+async def test_a_picture_is_scored_in_words_that_all_judges_know() -> None:
+    closed = ScriptedJudge("a", vocabulary=JUDGE_VOCABULARY)
+    text, picture = "A red ball lies on a table.", painted((8, 8), (200, 0, 0))
+    with pytest.warns(CaptionWarning, match="checked as 'on'"):
+        found = await score(picture, text, "miniature", judges=[closed], report_judges=[])
+    assert [fact.predicate for fact in found.facts if fact.kind == "relation"] == ["on"]
+    both = [closed, ScriptedJudge("b")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaptionWarning)
+        found = await score(picture, text, "miniature", judges=both, report_judges=[])
+    assert [fact.predicate for fact in found.facts if fact.kind == "relation"] == ["lying on"]
 
 
 def test_a_changed_graph_is_not_said_by_its_sentence_again() -> None:

@@ -161,6 +161,9 @@ class Standing:
         if after in ("ing", "participle"):
             if mention.bare and self._link is not None and self._link.has:
                 return True
+            if after == "ing" and mention.new and self._link is not None and self._link.tells_state:
+                # "A cat sleeping on a sofa and a ball lying under it".
+                return False
             acts = mention.animate and self._told
             return not (acts or after == "participle" or is_part(mention.name))
         if after == "preposition":
