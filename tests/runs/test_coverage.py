@@ -297,6 +297,8 @@ def test_who_lies_on_a_thing_is_drawn_on_it_and_told() -> None:
         ("a person sitting next to a dog", "near"),
         ("a cat sleeping on a table", "on"),
         ("a hat hanging above a table", "above"),
+        ("a cat lounging on a table", "on"),
+        ("a lamp mounted above a table", "above"),
         ("a boat floating in a house", "inside"),
         ("a car parked to the left of a tree", "left of"),
         ("a dog jumping over a ball", "jumping over"),
