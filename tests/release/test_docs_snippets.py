@@ -221,13 +221,10 @@ class Case:
     """Whether it reads finished evaluations."""
     quick: bool = False
     """Whether it takes neither models nor files; others are slow."""
-    fails: str = ""
-    """Fault of the product that it still meets."""
     not_run: str = ""
     """Why it is not run."""
 
 
-LYING = "`lies on` is not yet judged as `on`"
 WEIGHTS = Case(not_run="needs weights of the hub")
 CASES: Mapping[str, Case] = {
     "README.md: asyncio.run(main())": Case(prints_scores),
@@ -250,8 +247,8 @@ CASES: Mapping[str, Case] = {
     'docs/graphs.md: extractor = extractor_of("miniature")': Case(finds_objects, a_picture),
     "docs/graphs.md: detector = detector_of(": WEIGHTS,
     "docs/graphs.md: score = psg_score(asked, seen)": Case(prints_its_comments, quick=True),
-    'docs/integrations.md: run = reply.scenewright["runs"][0]': Case(prints_scores, fails=LYING),
-    "docs/integrations.md: reply = client.images.edit(": Case(prints_scores, a_client, fails=LYING),
+    'docs/integrations.md: run = reply.scenewright["runs"][0]': Case(prints_scores),
+    "docs/integrations.md: reply = client.images.edit(": Case(prints_scores, a_client),
     "docs/local-models.md: backend = DiffusersBackend(": WEIGHTS,
     'docs/local-models.md: sdxl.count("a red dog …")': WEIGHTS,
     "docs/metrics.md: class Brightness:": Case(measures_brightness, quick=True),
@@ -351,11 +348,7 @@ def test_a_block_without_models_does_what_the_page_says(
 @pytest.mark.parametrize(
     "block",
     [
-        pytest.param(
-            block,
-            marks=pytest.mark.xfail(strict=True, reason=case.fails) if case.fails else (),
-            id=block.place,
-        )
+        pytest.param(block, id=block.place)
         for block in BLOCKS
         for case in [case_of(block)]
         if not (case.quick or case.not_run)
