@@ -141,10 +141,9 @@ def intended(draw: st.DrawFn) -> SceneGraph:
     intent = Intent(
         sentence=draw(st.one_of(st.just(""), any_text)),
         globals=tuple(draw(st.lists(wished, max_size=2))),
-        # The facts of two alike would have one id.
-        exclusions=tuple(draw(st.lists(exclusions, max_size=1))),
+        exclusions=tuple(draw(st.lists(exclusions, max_size=2))),
         counts=tuple(draw(st.lists(counts, max_size=2))),
-        texts=tuple(draw(st.lists(any_text, max_size=1))),
+        texts=tuple(draw(st.lists(any_text, max_size=2))),
         unread=tuple(draw(st.lists(st.builds(Passage, reason=any_text, **place), max_size=1))),
         doubts=tuple(draw(st.lists(doubts, max_size=1))),
     )

@@ -148,7 +148,7 @@ class Fact(FrozenModel):
     """
     parents: tuple[str, ...] = ()
     """Ids of facts that must hold before this one is asked; otherwise it is void. A protocol that
-    asks everything gives none: what a fact depends on all the same, :func:`dependencies` tells.
+    asks everything gives none; :attr:`depends_on` has them under every protocol.
     """
     statement: str
     """The fact in words, for people: ``red dog left of ball``."""
@@ -207,6 +207,18 @@ class Fact(FrozenModel):
         """
         stated = self.kind in ("attribute", "relation") and bool(self.classes)
         return stated and bool(self.parents) and all(map(is_object, self.parents))
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """Ids of the facts without which it says nothing, the same things under every protocol.
+
+        A protocol decides only whether they gate, as parents do: without parents, an attribute or
+        relation of a scene depends on the objects that it is about.
+        """
+        if self.parents or not self.classes or self.kind not in ("attribute", "relation"):
+            return self.parents
+        ends = (self.subject, self.target)
+        return tuple(dict.fromkeys(f"{_OBJECT}{end}" for end in ends if end is not None))
 
     @property
     def is_binary(self) -> bool:
@@ -346,22 +358,6 @@ def rules_out(parent: Verdict, child: Fact) -> bool:
     if parent.state != "no":
         return parent.state == "void"
     return not (child.shows_objects and (parent.probability or 0.0) > UNSURE)
-
-
-def dependencies(facts: Sequence[Fact]) -> dict[str, tuple[str, ...]]:
-    """Return what each fact depends on: its id → ids of the facts without which it says nothing.
-
-    They are the same things under every protocol, which decides only whether they gate: a fact
-    of a scene that comes without parents depends on the objects that it is about. Who is asked
-    one by one, as people are, is not asked about what they denied.
-    """
-    things = {fact.subject: fact.id for fact in facts if fact.kind == "object" and fact.classes}
-    found = {}
-    for fact in facts:
-        about = (fact.subject, fact.target) if fact.kind in ("attribute", "relation") else ()
-        ends = dict.fromkeys(things[end] for end in about if end in things)
-        found[fact.id] = fact.parents or tuple(ends)
-    return found
 
 
 _TELLS: Mapping[State, int] = {"yes": 0, "unscored": 1, "no": 2, "void": 3}

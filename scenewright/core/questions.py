@@ -635,7 +635,12 @@ def facts_of(
         facts.extend(_numbers(known))
         facts.extend(_exclusion_fact(known, one) for one in scene.intent.exclusions)
         facts.extend(_text_fact(text) for text in scene.intent.texts)
-    return tuple(facts)
+    return _each_once(facts)
+
+
+def _each_once(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """Return ``facts`` without those that were said more than once, whose ids are equal."""
+    return tuple({fact.id: fact for fact in facts}.values())
 
 
 def _exact_classes(graph: SceneGraph) -> Iterator[str]:
@@ -711,7 +716,7 @@ def wishes_of(scene: SceneGraph) -> tuple[Fact, ...]:
     Judges with a closed vocabulary are not asked them.
     """
     asked = (one for one in scene.intent.globals if one.kind not in ("quality", "aspect"))
-    return tuple(
+    return _each_once(
         Fact(
             id=wish_id(one.kind, one.text),
             kind="wish",

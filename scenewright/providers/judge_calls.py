@@ -58,6 +58,24 @@ def fact_digest(fact: Fact) -> str:
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
 
 
+def _question(fact: Fact) -> tuple[object, ...]:
+    """Return what a judge decides of ``fact``: those of which it is equal have one answer.
+
+    Their digests may differ: a thing that is small in size and in age is asked whether it is small.
+    """
+    return fact.question, fact.options, fact.expected
+
+
+def _shared(facts: Mapping[str, Fact], told: dict[tuple[object, ...], Answer]) -> dict[str, Answer]:
+    """Return the answer to each of ``facts``, by digest; the first one that takes it has paid."""
+    found = {}
+    for digest, fact in facts.items():
+        question = _question(fact)
+        found[digest] = told[question]
+        told[question] = told[question].model_copy(update=_NO_COSTS)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class JudgeReply:
     """Answers of one judge about one image."""
@@ -173,18 +191,22 @@ async def _asked(
             started = time.perf_counter()
             bound = None if judge.caps.bounds_calls else limit
             # A model that is exchanged is asked anew: it must not get the reply of the one before.
+            put: dict[tuple[object, ...], Fact] = {}
+            for fact in (*missing.values(), *later.values()):
+                put.setdefault(_question(fact), fact)
             with identified(stored.place):
-                given = await _call(judge, image, [*missing.values(), *later.values()], bound)
+                given = await _call(judge, image, list(put.values()), bound)
             seconds = time.perf_counter() - started
             each = {"seconds": seconds / len(given)}
             given = [a if a.seconds else a.model_copy(update=each) for a in stored.marked(given)]
-            now, then = given[: len(missing)], given[len(missing) :]
-            fresh = dict(zip(missing, with_costs(now, then), strict=True))
+            first = len({_question(fact) for fact in missing.values()})
+            now, then = given[:first], given[first:]
             # By another payer: their costs are counted already.
             free = [answer.model_copy(update=_NO_COSTS) for answer in then]
+            told = dict(zip(put, [*with_costs(now, then), *free], strict=True))
+            fresh = _shared(missing, told)
             await _to_the_end(
-                stored.put,
-                [(fresh, origin), (dict(zip(later, free, strict=True)), f"{origin}{_AHEAD}")],
+                stored.put, [(fresh, origin), (_shared(later, told), f"{origin}{_AHEAD}")]
             )
     known |= {digest: (answer, origin) for digest, answer in fresh.items()}
     mine = {d for d, (_, payer) in known.items() if d in fresh or (origin and payer == origin)}

@@ -256,7 +256,7 @@ def dropped_facts(
         part = _part_of(fact, scene, parts)
         if part is None or kept.states(part):
             continue
-        said = every.states(part) or any(parent in dropped for parent in fact.parents)
+        said = every.states(part) or any(parent in dropped for parent in fact.depends_on)
         if said or (part.words <= every.words and not part.words <= kept.words):
             dropped[fact.id] = None
     return tuple(dropped)

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import Field
 
 from scenewright.agents.judges.replay import LIST_SEPARATOR
-from scenewright.core.facts import Fact, dependencies
+from scenewright.core.facts import Fact
 from scenewright.core.validation import FrozenModel
 from scenewright.evals.human_ratings.study import (
     RatingError,
@@ -123,8 +123,7 @@ def _questions(task: Task) -> dict[str, tuple[Fact, Question, set[Question]]]:
     """Return each fact of ``task`` by its id, with its question and those that it depends on."""
     image = task.candidates[0].image
     of = {fact.id: (image, *question_of(fact)) for fact in task.facts}
-    above = dependencies(task.facts)
     return {
-        fact.id: (fact, of[fact.id], {of[on] for on in above[fact.id] if on in of})
+        fact.id: (fact, of[fact.id], {of[on] for on in fact.depends_on if on in of})
         for fact in task.facts
     }

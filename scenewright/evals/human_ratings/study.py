@@ -24,7 +24,7 @@ from typing import Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.core.facts import Fact, dependencies
+from scenewright.core.facts import Fact
 from scenewright.core.ports.vision import Box
 from scenewright.core.validation import FrozenModel
 
@@ -244,9 +244,9 @@ def void_facts(facts: Sequence[Fact], values: Mapping[str, str]) -> frozenset[st
     This holds for facts of every protocol. ``values``: fact id → the rater's answer.
     """
     void: set[str] = set()
-    for fact_id, above in dependencies(facts).items():
-        if any(one in void or values.get(one) == "no" for one in above):
-            void.add(fact_id)
+    for fact in facts:
+        if any(one in void or values.get(one) == "no" for one in fact.depends_on):
+            void.add(fact.id)
     return frozenset(void)
 
 
@@ -266,11 +266,10 @@ def sheet(facts: Sequence[Fact]) -> tuple[Fact, ...]:
     """
     first: dict[tuple[str, str], str] = {}
     stands = {fact.id: first.setdefault(question_of(fact), fact.id) for fact in facts}
-    above = dependencies(facts)
     kept = (fact for fact in facts if stands[fact.id] == fact.id)
     return tuple(
         fact.model_copy(
-            update={"parents": tuple(dict.fromkeys(stands.get(on, on) for on in above[fact.id]))}
+            update={"parents": tuple(dict.fromkeys(stands.get(on, on) for on in fact.depends_on))}
         )
         for fact in kept
     )
