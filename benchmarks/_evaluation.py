@@ -135,7 +135,10 @@ async def evaluate(folder: Path, work: Work) -> None:
     if photos is not None:
         photos.mkdir(exist_ok=True)
         for at in range(_PHOTOS):
-            Image.new("RGB", (64, 64), (at * 15, 90, 40)).save(photos / f"{at}.png")
+            photo = Image.new("RGB", (64, 64), (at * 15, 90, 40))
+            # A picture of one colour is not asked about.
+            photo.paste((20, 60, 220), (8, 8, 30, 40))
+            photo.save(photos / f"{at}.png")
     # Sentinel questions begin at random: the calls of two runs could not be compared.
     alike = {"name": "bench", "side_by_side": False, "sentinels": 0.0}
     config = EvalConfig.model_validate({"dataset": {"name": "numbered"}, **alike, **work.config})
