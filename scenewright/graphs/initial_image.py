@@ -108,6 +108,7 @@ def use_initial_image(state: RefineState, runtime: Runtime[RefineContext]) -> st
             seconds=0.0,
             cached=True,
             given=True,
+            changed=None if context.options.mask is None else 0.0,
         ),
     )
     return start

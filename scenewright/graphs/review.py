@@ -131,6 +131,7 @@ def reuse_edited_picture(state: RefineState, runtime: Runtime[RefineContext]) ->
             request=base.request,
             seconds=0.0,
             cached=True,
+            changed=base.changed,
         ),
     )
     return base.image
