@@ -31,12 +31,12 @@ from scenewright.runs.model_factory.local_models import SEGMENTER, detector_of
 from scenewright.tools.vision.detection.boxes import CachedDetector, unknown_labels
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from scenewright.tools.vision.realism.olip_judge import OlipJudge
-from tests.doubles import ScriptedJudge
+from tests.doubles import ScriptedJudge, painted
 from tests.evals.eval_sets import ListedSet, config, scripted
 from tests.tools.vision.detection.tiny import save_tiny
 from tests.tools.vision.realism.scripted import ScriptedDetector, ScriptedScorer
 
-PICTURE = Image.new("RGB", (100, 100))
+PICTURE = painted((100, 100), (0, 0, 0))
 DOG = Detection("dog", (10, 10, 60, 60), 0.9)
 FEW = ClosedVocabulary(classes=("dog", "ball"))
 

@@ -34,7 +34,7 @@ from scenewright.core.facts import FACT_KINDS
 from scenewright.core.formats import load_scene
 from scenewright.core.scene import SceneGraph
 from scenewright.runs.model_factory.profiles import RunModels, build_run_models
-from tests.doubles import ScriptedBackend, ScriptedJudge
+from tests.doubles import ScriptedBackend, ScriptedJudge, painted
 
 SCENE = load_scene("red ball left of table; blue ball on table", format="triplets")
 """Facts: 1 ball, 2 table, 3 second ball, 4 a red ball, 5 a blue ball, 6 and 7 relations."""
@@ -58,7 +58,7 @@ def filled(one: Picture, marks: Mapping[int, Mark]) -> dict[str, Mark]:
 def drawn(folder: Path, marks: Mapping[int, Mark] | None = None) -> Labels:
     """One labelled picture, written to ``folder``."""
     folder.mkdir(exist_ok=True)
-    Image.new("RGB", (128, 128), "teal").save(folder / "01.png")
+    painted((128, 128), (0, 128, 128)).save(folder / "01.png")
     digest = hashlib.sha256((folder / "01.png").read_bytes()).hexdigest()
     whole = picture().model_copy(update={"sha256": digest, "facts": filled(picture(), marks or {})})
     labels = Labels(generator="g", seen_by="me", pictures=(whole,))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from scenewright.agents.judges.decisions.judge import DecisionJudge, decision_judge
 from scenewright.agents.panel.panel import Panel
@@ -35,12 +33,12 @@ from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers import AnswerStore
 from scenewright.providers.caller import Caller
 from scenewright.tools.vision.realism.judged import JudgeScorer, VqaScorer
+from tests.doubles import painted
 from tests.evals.studies.peers.saying import bench, sample
-from tests.mock_providers.asking import picture
 
 SCENE = load_scene("red ball left of table; blue dog right of table", format="triplets")
 FACTS = facts_of(SCENE)
-IMAGE = Image.open(io.BytesIO(picture())).convert("RGB")
+IMAGE = painted((64, 64), (200, 40, 40))
 
 
 @pytest.fixture

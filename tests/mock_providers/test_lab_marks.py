@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from scenewright.config.settings import Settings
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import Sample
 from scenewright.evals.metrics.registry import metric_of
 from scenewright.mock_providers import ThreadedMockProviders
+from tests.doubles import painted
 
 PROVIDERS = ("openai", "gemini", "anthropic")
 
@@ -29,7 +29,7 @@ def settings(lab: ThreadedMockProviders, provider: str) -> Settings:
 
 
 def sample(text: str = "a red dog") -> Sample:
-    image = Image.new("RGB", (64, 64), (200, 40, 40))
+    image = painted((64, 64), (200, 40, 40))
     return Sample(Item(id="x", prompt=text), text, "a" * 64, lambda: image)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from scenewright.agents.chat.accounts import account_chat
 from scenewright.evals.annotation.panel_queries import TextModel
@@ -23,7 +22,7 @@ from scenewright.evals.studies.peers.questions import (
 from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers import AnswerStore
 from scenewright.providers.caller import Caller
-from tests.doubles import ScriptedJudge
+from tests.doubles import ScriptedJudge, painted
 
 TEXT = "two dogs left of a small red ball on a wooden table"
 
@@ -35,7 +34,7 @@ async def test_questions_are_written_filtered_kept_and_answered(
     caller = Caller("lab", priced=False, attempts=3)
     url = lab.openai_url if provider == "openai" else lab.url
     chat = account_chat(provider, "instant", caller, api_key=key, base_url=url)
-    image = Image.new("RGB", (8, 8))
+    image = painted((8, 8), (0, 0, 0))
     sample = Sample(Item(id="x", prompt=TEXT), TEXT, "f" * 64, lambda: image)
     asked = MetricJudges((ScriptedJudge("one", level=lambda fact: -1),), AnswerStore(None))
     try:
