@@ -17,11 +17,11 @@ from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessageAssistant, ContentImage, ContentText, ModelOutput
 from inspect_ai.solver import Generate, TaskState, solver
-from PIL import Image
 
 from scenewright.core.formats import load_scene
 from scenewright.core.images import png_bytes
 from scenewright.evals.inspect_ai import picture_metric, sgscore
+from tests.doubles import painted
 from tests.evals.inspect_models import HERE, ServedJudge, fresh, ran, samples, scripted_task
 
 
@@ -138,7 +138,7 @@ def test_a_log_that_names_files_is_scored_by_pictures_that_moved_with_their_fold
 
 
 def picture(red: int) -> str:
-    data = png_bytes(Image.new("RGB", (16, 16), (red, 0, 0)))
+    data = png_bytes(painted((16, 16), (red, 0, 0)))
     return f"data:image/png;base64,{base64.b64encode(data).decode()}"
 
 
