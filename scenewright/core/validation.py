@@ -137,3 +137,8 @@ def missing_fields(error: ValidationError) -> list[str]:
     if any(problem["type"] != "missing" for problem in problems):
         return []
     return [".".join(str(part) for part in problem["loc"]) for problem in problems]
+
+
+def mapping_of(value: object) -> Mapping[str, Any]:
+    """Return ``value`` where it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}

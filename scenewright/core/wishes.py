@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 
-from scenewright.core.english import article
-from scenewright.core.inflection import WordLists, is_plural, singular
+from scenewright.core.english import LISTS, article
+from scenewright.core.inflection import is_plural, singular
 from scenewright.core.intent import Exclusion, Global
 
-_LISTS = WordLists.of(__package__, "english.toml")
-_PICTURES = _LISTS.words("wishes", "pictures")
-_BARE_PICTURES = _LISTS.words("wishes", "bare_pictures")
-_DAYS = _LISTS.words("wishes", "days")
-_TIMES = _LISTS.words("wishes", "times")
-_MOODS = _LISTS.words("wishes", "moods")
-_SETTINGS = _LISTS.words("wishes", "settings")
+_PICTURES = LISTS.words("wishes", "pictures")
+_BARE_PICTURES = LISTS.words("wishes", "bare_pictures")
+_DAYS = LISTS.words("wishes", "days")
+_TIMES = LISTS.words("wishes", "times")
+_MOODS = LISTS.words("wishes", "moods")
+_SETTINGS = LISTS.words("wishes", "settings")
 _LOWERED = 3
 """Longest word in capitals that is an abbreviation: "CCTV" and "3D" are, "PHOTO" is not."""
 

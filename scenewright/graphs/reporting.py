@@ -22,7 +22,7 @@ from scenewright.config.model_identity import (
 )
 from scenewright.config.profiles import DIRECTOR
 from scenewright.core.facts import Answer
-from scenewright.core.validation import FrozenModel
+from scenewright.core.validation import FrozenModel, mapping_of
 from scenewright.graphs.events import Answered, Event, Replied, Role, RunStarted, Warned
 from scenewright.providers.versions import ServedVersions, reply_version, versions_of
 
@@ -96,7 +96,7 @@ def reporting_of(events: Iterable[Event]) -> Reporting:
         elif isinstance(event, Replied):
             director |= {name} if (name := served_name(event)) else set()
     profile, replaced, aliases = (
-        _table(config.get(name)) for name in ("profile", "replaced", "aliases")
+        mapping_of(config.get(name)) for name in ("profile", "replaced", "aliases")
     )
     sides: dict[Role, dict[str, set[str]]] = {
         role: {id_: set() for id_ in _named(profile, replaced, role)} | asked[role]
@@ -140,10 +140,6 @@ def reporting_from(
     return Reporting(
         kind=kind, models=shared, doubled=tuple(sorted(doubled)), unknown=tuple(sorted(unknown))
     )
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _named(profile: Mapping[str, Any], replaced: Mapping[str, Any], role: Role) -> list[str]:

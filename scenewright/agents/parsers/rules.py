@@ -221,11 +221,6 @@ class _Beside:
         self.unread += self.foreign
 
     @property
-    def says_more(self) -> bool:
-        """Whether anything is said of the whole picture, or must not be there."""
-        return bool(self._wishes or self._excluded)
-
-    @property
     def styled(self) -> frozenset[str]:
         """The words of what is said of the whole picture."""
         return frozenset(w for _, one in self._wishes for w in one.text.lower().split())

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from scenewright.core.validation import mapping_of
 from scenewright.evals.reporting.pages import ChoiceError
 from scenewright.evals.reporting.score_matrix import ScoreMatrix, batches, load_score_matrix
 from scenewright.evals.runner.dataset_predicates import told_of
@@ -73,16 +74,16 @@ class About:
 def about(results: Results) -> About:
     """Return the description in the manifest of ``results``."""
     manifest = results.manifest
-    config = _mapping(manifest.get("config"))
-    models = _mapping(manifest.get("models"))
-    dataset = _mapping(manifest.get("dataset"))
+    config = mapping_of(manifest.get("config"))
+    models = mapping_of(manifest.get("models"))
+    dataset = mapping_of(manifest.get("dataset"))
     panels = {
         str(panel): _fingerprints(judges)
-        for panel, judges in _mapping(models.get("panels")).items()
+        for panel, judges in mapping_of(models.get("panels")).items()
     }
     labels = told_labels(manifest)
     panels |= {label: panels.get(panel, {}) for label, (panel, _) in labels.items()}
-    backends = [_mapping(arm).get("backend") for arm in _mapping(models.get("arms")).values()]
+    backends = [mapping_of(arm).get("backend") for arm in mapping_of(models.get("arms")).values()]
     return About(
         name=str(manifest.get("name") or results.folder.name),
         text=str(config.get("about") or ""),
@@ -98,15 +99,15 @@ def about(results: Results) -> About:
         versions=_texts(manifest.get("versions")),
         totals={
             str(k): float(v)
-            for k, v in _mapping(manifest.get("totals")).items()
+            for k, v in mapping_of(manifest.get("totals")).items()
             if isinstance(v, int | float) and not isinstance(v, bool)
         },
-        left_out=_mapping(manifest.get("left_out")),
+        left_out=mapping_of(manifest.get("left_out")),
         self_reports=told_self_reports(manifest),
         predicates=told_of(manifest),
         model_changes=version_notes(manifest),
         weighed=weighing_notes(manifest),
-        weights=_mapping(manifest.get(WEIGHED)),
+        weights=mapping_of(manifest.get(WEIGHED)),
         served=_served(panels, manifest),
         created=str(manifest.get("created") or ""),
         finished=str(manifest.get("finished") or ""),
@@ -129,12 +130,8 @@ def _served(
     return found
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _texts(value: Any) -> dict[str, str]:
-    return {str(key): str(entry) for key, entry in _mapping(value).items()}
+    return {str(key): str(entry) for key, entry in mapping_of(value).items()}
 
 
 def _fingerprints(models: Any) -> dict[str, str]:

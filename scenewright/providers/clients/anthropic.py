@@ -9,6 +9,7 @@ from typing import Any
 
 import anthropic
 
+from scenewright.core.validation import mapping_of
 from scenewright.providers.clients.base import (
     ClientSettings,
     CompletionRequest,
@@ -24,7 +25,6 @@ from scenewright.providers.clients.reading import (
     RawCall,
     RawCompletion,
     count_of,
-    mapping_of,
     text_of,
 )
 from scenewright.providers.schemas import schema_for

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import openai
 
 from scenewright.core.error_text import hidden
+from scenewright.core.validation import mapping_of
 from scenewright.providers.clients.base import (
     Completion,
     CompletionRequest,
@@ -40,7 +41,6 @@ from scenewright.providers.clients.reading import (
     RawCompletion,
     count_of,
     events_of,
-    mapping_of,
     text_of,
 )
 from scenewright.providers.clients.tools_as_text import parse_tool_call

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scenewright.core.validation import mapping_of
 from scenewright.providers.clients.base import (
     TOP_LOGPROBS,
     ClientSettings,
@@ -29,7 +30,6 @@ from scenewright.providers.clients.reading import (
     RawCall,
     RawCompletion,
     count_of,
-    mapping_of,
     text_of,
 )
 from scenewright.providers.clients.tools_as_text import call_schema, tools_as_text

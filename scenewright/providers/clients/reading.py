@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from scenewright.core.validation import cut_short
+from scenewright.core.validation import cut_short, mapping_of
 from scenewright.providers.clients.base import (
     Completion,
     CompletionRequest,
@@ -274,11 +274,6 @@ def _object(text: str, name: str) -> Mapping[str, Any]:
 def text_of(value: object) -> str:
     """Return ``value`` where it is text; servers send null and other types in its place."""
     return value if isinstance(value, str) else ""
-
-
-def mapping_of(value: object) -> Mapping[str, Any]:
-    """Return ``value`` where it is an object, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
 
 
 def count_of(value: object) -> int:
