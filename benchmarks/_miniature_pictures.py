@@ -36,6 +36,7 @@ from benchmarks._harness import interval, intervals, prefixed, progress
 from benchmarks._scenes import ALL_LEVELS, LEVELS, AnyLevel, held_out, painting_of_level
 from scenewright.agents.composers.rules import setting_of
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
+from scenewright.config.options import LoopOptions
 from scenewright.config.profiles import Profile
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
@@ -45,7 +46,6 @@ from scenewright.core.ports.backend import GenerationRequest, PromptCount, Refer
 from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.graphs.drawing import stored_metadata, stored_prompt_count
-from scenewright.graphs.state import LoopOptions
 from scenewright.miniature.painter import Painting, render
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS

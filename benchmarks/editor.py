@@ -31,9 +31,9 @@ from benchmarks._loop import (
 )
 from benchmarks._rows import MeasuredScene, SceneStudy, scene_options
 from benchmarks.strategies import IMAGES
+from scenewright.config.options import Budget
 from scenewright.config.profiles import BUILT_IN, Profile
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.state import Budget
 from scenewright.runs.model_factory.profiles import RunModels
 
 WORK = Path("out/bench-editor")

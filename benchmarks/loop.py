@@ -62,12 +62,12 @@ from benchmarks._loop import (
 from benchmarks._rows import MeasuredScene, SceneStudy, scene_options
 from benchmarks._scenes import ALL_LEVELS, AnyLevel
 from benchmarks._templates import template
+from scenewright.config.options import Budget
 from scenewright.config.profiles import Profile
 from scenewright.core.facts import FactKind
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Estimate
-from scenewright.graphs.state import Budget
 from scenewright.graphs.strategies.registry import strategies
 from scenewright.miniature.sampler import GROUNDS
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS

@@ -48,7 +48,7 @@ from PIL import Image
 from benchmarks._harness import Option, Progress, benchmark, interval
 from benchmarks._mock import MockServer
 from scenewright.agents.judges.remote import remote_judge
-from scenewright.config.profiles import Asking
+from scenewright.config.options import Asking
 from scenewright.core.facts import Fact, State
 from scenewright.core.images import hash_of_image
 from scenewright.core.scene import Attributes, SceneGraph

@@ -31,13 +31,13 @@ from benchmarks._loop import miniature, refined
 from benchmarks._models import shared
 from benchmarks._rows import MeasuredScene, SceneStudy
 from benchmarks._scenes import LEVELS, held_out_scene, sayable_paintings
+from scenewright.config.options import Budget
 from scenewright.config.profiles import Profile
 from scenewright.core.facts import ScoreCard
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Planned
-from scenewright.graphs.state import Budget
 from scenewright.miniature.damage import DamageRequest, damage, graded
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.model_factory.profiles import RunModels

@@ -47,11 +47,11 @@ from benchmarks._rows import MeasuredScene, SceneStudy
 from benchmarks._scenes import ALL_LEVELS, balanced_scenes
 from benchmarks._templates import template
 from benchmarks.loop import SAVING
+from scenewright.config.options import Budget
 from scenewright.config.profiles import Profile
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel
 from scenewright.graphs.eventlog import read_events
-from scenewright.graphs.state import Budget
 from scenewright.graphs.strategies import payoff
 from scenewright.graphs.strategies.base import attempts, attempts_of
 from scenewright.graphs.strategies.payoff import priors_toml

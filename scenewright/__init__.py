@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from scenewright.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from scenewright.config.options import Budget
     from scenewright.core.formats import load_scene
     from scenewright.core.scene import SceneGraph
     from scenewright.graphs.errors import EditError, RunError
     from scenewright.graphs.events import Edit
     from scenewright.graphs.refine import build_refine
-    from scenewright.graphs.state import Budget
     from scenewright.runs.api import execute, refine, stream_plan, stream_refine
     from scenewright.runs.coverage import UnknownSceneError
     from scenewright.runs.plan import plan_again
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Imported at first use: `import scenewright` must not wait for a graph library or a model.
 _HOMES = {
-    "Budget": "scenewright.graphs.state",
+    "Budget": "scenewright.config.options",
     "Edit": "scenewright.graphs.events",
     "EditError": "scenewright.graphs.errors",
     "RoundRecord": "scenewright.runs.records",

@@ -285,7 +285,7 @@ def refine(
             note(scene_line(source))
         # Said before the imports and the loading, which take seconds.
         note(f"loading the models of profile {chosen.name}")
-    from scenewright.graphs.state import Budget
+    from scenewright.config.options import Budget
     from scenewright.runs.plan import plan_run
 
     plan_of = partial(

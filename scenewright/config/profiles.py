@@ -20,9 +20,9 @@ from scenewright.config.model_identity import (
     identities_of,
     identity_of_spec,
 )
+from scenewright.config.options import ImageOptions, RepairOptions
 from scenewright.core.inflection import read_data
-from scenewright.core.predicate_statistics import DEFAULT
-from scenewright.core.questions import Protocol, QuestionForm
+from scenewright.core.questions import QuestionForm
 
 Role = Literal["director", "composer", "parser", "questions", "grader", "judge"]
 """Role of a language model in a run or an evaluation."""
@@ -75,9 +75,6 @@ def output_limit(
     return OutputLimit(default, f"{told}, {default} by default")
 
 
-Asking = Literal["waves", "together"]
-Repair = Literal["whole", "region"]
-RealismRepair = Literal["resample", "inpaint"]
 Aggregation = Literal["mean", "dawid_skene", "calibrated", "stacked", "majority", "agreement"]
 MEASURED: tuple[Aggregation, ...] = ("calibrated", "stacked")
 """Aggregations that need a calibration."""
@@ -87,8 +84,6 @@ CHAT_COMPOSERS: tuple[ComposerName, ...] = ("table6", "llm", "stages")
 SentenceReader = Literal["llm", "rules"]
 """Parsers of sentences: the profile's language model, or the rules."""
 ComposerFailure = Literal["sentences", "fail"]
-ReferencePrompt = Literal["missing", "scene"]
-Noise = Literal["new", "same"]
 OutputTokens = dict[Role, Annotated[int, Field(ge=1)]]
 LOCAL_BACKEND = "diffusers"
 LOCAL_JUDGE = "local"
@@ -339,10 +334,8 @@ class CascadeSpec(BaseModel):
         return self
 
 
-class Profile(BaseModel):
+class Profile(RepairOptions, ImageOptions):
     """A named set of models and options."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str
     about: str = ""
@@ -373,16 +366,6 @@ class Profile(BaseModel):
     composer_defaults: dict[str, dict[str, str]] = Field(default_factory=dict)
     """Attributes that ``grid`` adds to a class where the scene has none: ``{"tree": {"color":
     "green"}}``.
-    """
-    reference_prompt: ReferencePrompt = Field(
-        default="scene", exclude_if=lambda chosen: chosen == "scene"
-    )
-    """Scene of a reference image's prompt: the ``missing`` graph alone, as in the paper, or as a
-    part of the ``scene`` (same setting, same places).
-    """
-    noise: Noise = Field(default="new", exclude_if=lambda chosen: chosen == "new")
-    """Start noise of a refinement: ``new``, or the ``same`` as the first picture (unspecified in
-    the paper).
     """
     judges: tuple[str, ...] = Field(min_length=1)
     """Judges of the loop, each ``kind:model``."""
@@ -419,75 +402,10 @@ class Profile(BaseModel):
     cascade: CascadeSpec | None = None
     """Ask the loop's cheap judges first, and the others only where these are unsure; the judges
     of the report are always all asked."""
-    strategy: str = "feedback"
-    """Repair strategy: a name of ``scenewright strategies``, or ``director`` for a language model
-    that decides with tools.
-    """
-    steps: int | None = Field(default=None, ge=1, le=1000)
-    """Denoising steps; None: the backend's default."""
-    guidance: float | None = Field(default=None, ge=0.0, le=100.0)
-    """Guidance scale; None: the backend's default."""
-    negative_prompt: str = ""
-    """What to avoid."""
-    weight_best: float = Field(default=0.5, ge=-4.0, le=4.0)
-    """λ0 of Eq. 5: weight of the best candidate so far."""
-    weight_missing: float = Field(default=0.5, ge=-4.0, le=4.0)
-    """λ1 of Eq. 5: weight of the reference image."""
-    repair: Repair = "whole"
-    """What a repair round redraws: the ``whole`` picture from another seed, as in the paper, or
-    only the ``region`` where the composer places what is missing.
-    """
-    repair_strength: float = Field(default=0.8, gt=0.0, le=1.0)
-    """Strength of redrawing a ``region`` from the reference image pasted there (0–1)."""
-    crop: bool = Field(default=False, exclude_if=lambda chosen: not chosen)
-    """Whether a ``region`` is redrawn within a crop around it instead of the whole picture: less
-    work, and the model sees less of the rest."""
-    crop_scale: float = Field(
-        default=1.0, ge=1.0, le=8.0, allow_inf_nan=False, exclude_if=lambda scale: scale == 1.0
-    )
-    """How many times longer and wider a crop is drawn than it is put back, up to the size that the
-    backend draws by itself."""
-    drafts: int = Field(default=0, ge=0, le=64, exclude_if=lambda count: not count)
-    """Few-step drafts of the first picture, of which the one that holds most is finished; 0: none.
-    """
-    draft_steps: int | None = Field(
-        default=None, ge=1, le=1000, exclude_if=lambda steps: steps is None
-    )
-    """Denoising steps of a draft; None: a quarter of those of every picture."""
-    draft_strength: float = Field(
-        default=0.6, gt=0.0, le=1.0, exclude_if=lambda strength: strength == 0.6
-    )
-    """Share of the denoising with which the best draft is finished. With 1, and on backends that
-    start from no picture, its noise is drawn again with all steps."""
-    proposals: int = Field(default=5, ge=1, le=64, exclude_if=lambda count: count == 5)
-    """Most proposals that a place gets in a round of the strategy ``tournament``."""
-    guided_share: float = Field(default=1.0, ge=0.0, le=1.0, exclude_if=lambda share: share == 1.0)
-    """Share of the denoising steps, from the first on, with guidance: late steps need it little and
-    take half the work without it."""
-    reference_steps: int | None = Field(
-        default=None, ge=1, le=1000, exclude_if=lambda steps: steps is None
-    )
-    """Denoising steps of a reference image; None: those of every picture."""
-    realism_repair: RealismRepair = Field(
-        default="resample", exclude_if=lambda how: how == "resample"
-    )
-    """What to do once nothing is missing but objects look unreal: redraw the whole picture from
-    another seed (``resample``), or only the place of the least real object (``inpaint``).
-    """
     limit_usd: float | None = Field(
         default=None, gt=0, allow_inf_nan=True, exclude_if=lambda limit: limit is None
     )
     """Most dollars of one run from the command line; None: as in the settings."""
-    alpha: float = Field(default=0.5, ge=0.0, le=1.0)
-    """Weight of the objects in SGScore (Eq. 4)."""
-    protocol: Protocol = "grounded"
-    """Question protocol."""
-    predicates: str = DEFAULT
-    """Where the wrong options of relation questions come from: ``general`` (counts over public
-    scene graphs, in the package), ``miniature``, or a file of ``scenewright data predicates``."""
-    asking: Asking = "waves"
-    """``waves``: objects first, then only what has its objects; ``together``: all facts at once,
-    so that a judge behind an API sees the image once."""
 
     @model_validator(mode="before")
     @classmethod

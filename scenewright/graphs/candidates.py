@@ -14,6 +14,7 @@ from langgraph.graph import END, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 
+from scenewright.config.options import LoopOptions
 from scenewright.core.facts import Fact, ScoreCard, missing_graph
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import (
@@ -24,13 +25,7 @@ from scenewright.graphs.events import (
     Role,
 )
 from scenewright.graphs.run_status import finished_key, totals_of
-from scenewright.graphs.state import (
-    Candidate,
-    LoopOptions,
-    RefineContext,
-    RefineState,
-    emit,
-)
+from scenewright.graphs.state import Candidate, RefineContext, RefineState, emit
 from scenewright.graphs.strategies.base import Attempt, RoundContext, UnrealisticObject, attempts
 from scenewright.graphs.strategies.repairs import unrealistic_objects
 from scenewright.graphs.verify import VerifyInput, build_verify

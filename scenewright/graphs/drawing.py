@@ -21,6 +21,7 @@ from PIL import Image
 
 from scenewright.agents.composers.check import dropped_facts
 from scenewright.agents.composers.comparison import changes_of, compared, without_excluded
+from scenewright.config.options import LoopOptions
 from scenewright.core.images import ImageStore
 from scenewright.core.layout import Region, keep_outside
 from scenewright.core.ports.backend import (
@@ -51,7 +52,7 @@ from scenewright.graphs.events import (
     Step,
 )
 from scenewright.graphs.run_status import scene_in_round, scenes_of
-from scenewright.graphs.state import LoopOptions, RefineContext, emit, retries_told, round_seed
+from scenewright.graphs.state import RefineContext, emit, retries_told, round_seed
 from scenewright.graphs.strategies.base import GenerationOverrides
 from scenewright.providers.sdk_clients import paying
 from scenewright.providers.usage import metered

@@ -12,12 +12,13 @@ from pathlib import Path
 from langgraph.runtime import Runtime
 from PIL import Image, ImageChops
 
+from scenewright.config.options import LoopOptions
 from scenewright.core.images import ImageError, ImageStore, hash_of_image, load_image
 from scenewright.core.ports.backend import ImageBackend, Start
 from scenewright.graphs.drawing import request_of
 from scenewright.graphs.errors import RunError
 from scenewright.graphs.events import Generated
-from scenewright.graphs.state import LoopOptions, RefineContext, RefineState, emit
+from scenewright.graphs.state import RefineContext, RefineState, emit
 from scenewright.graphs.strategies.base import GenerationOverrides, RoundContext
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from scenewright.config.profiles import Asking
+from scenewright.config.options import Asking
 from scenewright.core.facts import Fact
 from scenewright.core.formats import dump_scene
 from scenewright.core.ports.judge import JudgeCaps

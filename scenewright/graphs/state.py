@@ -12,30 +12,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Self, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from langgraph.runtime import Runtime
-from pydantic import Field, model_validator
 
 from scenewright.agents.panel.panel import Panel, able_judges
-from scenewright.config.profiles import (
-    Asking,
-    CascadeSpec,
-    Noise,
-    RealismRepair,
-    ReferencePrompt,
-    Repair,
-)
+from scenewright.config.options import LoopOptions
+from scenewright.config.profiles import CascadeSpec
 from scenewright.core.facts import Fact, FactKind, ScoreCard, Verdict
 from scenewright.core.images import ImageStore
-from scenewright.core.ports.backend import MAX_SIDE, ImageBackend, always
+from scenewright.core.ports.backend import ImageBackend, always
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import Judge
 from scenewright.core.ports.vision import Detector
-from scenewright.core.predicate_statistics import DEFAULT
-from scenewright.core.questions import Protocol, QuestionForm
 from scenewright.core.scene import SceneGraph
-from scenewright.core.validation import FiniteModel, RequestModel
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import STREAMED, Event, Judged, Retrying, Role
 from scenewright.graphs.large_scenes import size_of_data, worked_out
@@ -45,135 +35,6 @@ from scenewright.providers.retry import FailedAttempt, listen_for_retries
 
 class DirectorError(RuntimeError):
     """The director's language model could not be reached or used; the run can go on later."""
-
-
-MAX_IMAGES = 1_000_000
-"""Largest limit of images; databases count them in 32 bits."""
-MAX_AMOUNT = 1_000_000_000_000
-"""Largest limit of anything else: more is no limit at all, and no database could add it up."""
-
-
-class Budget(FiniteModel, RequestModel):
-    """Limits of one run, checked before each round; a started round is finished."""
-
-    images: int | None = Field(default=None, ge=1, le=MAX_IMAGES)
-    """Most images drawn, references included; never exceeded."""
-    seconds: float | None = Field(default=None, gt=0, le=MAX_AMOUNT)
-    """Active seconds after which no further round begins; interruptions do not count."""
-    tokens: int | None = Field(default=None, ge=1, le=MAX_AMOUNT)
-    """Tokens of judges, composer and director, in and out; no round begins that may take more than
-    are left."""
-    usd: float | None = Field(default=None, gt=0, le=MAX_AMOUNT)
-    """US dollars; no round begins that may cost more than are left."""
-    work: float | None = Field(
-        default=None, gt=0, le=MAX_AMOUNT, exclude_if=lambda most: most is None
-    )
-    """Full-picture steps of the denoiser after which no further round begins."""
-    judge_calls: int | None = Field(
-        default=None, ge=1, le=MAX_AMOUNT, exclude_if=lambda most: most is None
-    )
-    """Calls of the loop's judges after which no further round begins."""
-    tool_calls: int = Field(default=24, ge=1, le=1000)
-    """Most tools that a director may use."""
-
-
-class LoopOptions(FiniteModel):
-    """All numbers and choices of a loop: plain data, part of the run's manifest."""
-
-    rounds: int = Field(default=3, ge=1, le=100)
-    """Most candidates drawn, the first one included."""
-    patience: int = Field(default=2, ge=1)
-    """Rounds in a row without a better candidate after which the loop stops."""
-    seed: int = Field(default=0, ge=0, lt=2**63)
-    """Seed of the run; see :func:`round_seed`."""
-    budget: Budget = Budget()
-    """Limits of cost and time."""
-    strategy: str = "feedback"
-    """Repair strategy: a name of ``graphs/strategies/registry.py``, or ``director``."""
-    weight_best: float = Field(default=0.5, ge=-4.0, le=4.0)
-    """λ0 of Eq. 5: the best candidate so far."""
-    weight_missing: float = Field(default=0.5, ge=-4.0, le=4.0)
-    """λ1 of Eq. 5: the reference image that shows the missing graph."""
-    repair: Repair = "whole"
-    """``whole``: a round has a new seed and its references act everywhere (Scene-Bench).
-    ``region``: only the places planned for what is missing are redrawn, starting from I1;
-    see ``graphs/strategies/feedback.py`` for when this is possible."""
-    repair_strength: float = Field(default=0.8, gt=0.0, le=1.0)
-    """Share of the denoising steps for a region; with 1 only its weight ties it to I1."""
-    alpha: float = Field(default=0.5, ge=0.0, le=1.0)
-    """Weight of the objects in SGScore (Eq. 4)."""
-    protocol: Protocol = "grounded"
-    """Protocol of questions."""
-    predicates: str = DEFAULT
-    """Predicate statistics from which wrong options of relation questions are drawn."""
-    asking: Asking = "waves"
-    """``waves``: objects first, then the facts of objects that are present. ``together``: all at
-    once; facts without their objects are void whatever was answered."""
-    steps: int | None = Field(default=None, ge=1)
-    """Denoising steps; None: the backend's default."""
-    guidance: float | None = Field(default=None, ge=0.0, le=100.0)
-    """Guidance scale; None: the backend's default."""
-    negative_prompt: str = ""
-    """Negative prompt of every image."""
-    width: int | None = Field(default=None, ge=8, le=MAX_SIDE, multiple_of=8)
-    """Pixels of every drawn image; None: the backend's default. Both sides or none."""
-    height: int | None = Field(default=None, ge=8, le=MAX_SIDE, multiple_of=8)
-    """Likewise."""
-    reference_prompt: ReferencePrompt = Field(
-        default="scene", exclude_if=lambda chosen: chosen == "scene"
-    )
-    """Input of the composer for the reference image: the ``missing`` graph alone (as in the
-    paper), or that graph as a part of the whole ``scene``."""
-    noise: Noise = Field(default="new", exclude_if=lambda chosen: chosen == "new")
-    """Initial noise of a refined candidate: ``new``, or the ``same`` as the first candidate's. A
-    redraw without other changes always gets new noise."""
-    crop: bool = Field(default=False, exclude_if=lambda chosen: not chosen)
-    """Whether a region is redrawn within a crop around it instead of the whole picture, where the
-    backend can."""
-    crop_scale: float = Field(
-        default=1.0, ge=1.0, le=8.0, allow_inf_nan=False, exclude_if=lambda scale: scale == 1.0
-    )
-    """How many times longer and wider a crop is drawn than it is put back, up to the size that the
-    backend draws by itself."""
-    drafts: int = Field(default=0, ge=0, le=64, exclude_if=lambda count: not count)
-    """Few-step drafts of the first picture, of which the one that holds most is finished; 0: none.
-    """
-    draft_steps: int | None = Field(
-        default=None, ge=1, le=1000, exclude_if=lambda steps: steps is None
-    )
-    """Denoising steps of a draft; None: a quarter of those of every picture."""
-    draft_strength: float = Field(
-        default=0.6, gt=0.0, le=1.0, exclude_if=lambda strength: strength == 0.6
-    )
-    """Share of the denoising with which the best draft is finished. With 1, and on backends that
-    start from no picture, its noise is drawn again with all steps."""
-    proposals: int = Field(default=5, ge=1, le=64, exclude_if=lambda count: count == 5)
-    """Most proposals that a place gets in a round of the tournament."""
-    guided_share: float = Field(default=1.0, ge=0.0, le=1.0, exclude_if=lambda share: share == 1.0)
-    """Share of the denoising steps, from the first on, with guidance."""
-    reference_steps: int | None = Field(default=None, ge=1, exclude_if=lambda steps: steps is None)
-    """Denoising steps of a reference image; None: those of every picture."""
-    realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
-    """Whether the loop also judges the realism of objects, and repairs it after everything else."""
-    realism_repair: RealismRepair = Field(
-        default="resample", exclude_if=lambda how: how == "resample"
-    )
-    """Repair of realism: redraw the whole picture from another seed, or the object in place."""
-    start: str | None = None
-    """Content hash of the picture to begin with instead of drawing one."""
-    mask: str | None = None
-    """Content hash of a mask of its size: white where repairs may change it; None: everywhere."""
-
-    @property
-    def form(self) -> QuestionForm:
-        """How the scene is asked about."""
-        return QuestionForm(self.protocol, self.predicates, self.realism)
-
-    @model_validator(mode="after")
-    def _both_sides(self) -> Self:
-        if (self.width is None) != (self.height is None):
-            raise ValueError("give both width and height, or none")
-        return self
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from PIL import Image
 
 from scenewright.config import OnModelChange
+from scenewright.config.options import Budget
 from scenewright.config.profiles import SentenceReader
 from scenewright.config.settings import Settings
 from scenewright.core.ports.backend import ImageBackend
@@ -20,7 +21,6 @@ from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import Judge
 from scenewright.graphs.checkpoints import CheckpointFactory
 from scenewright.graphs.events import Edit, SentenceReading
-from scenewright.graphs.state import Budget
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

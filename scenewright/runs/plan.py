@@ -15,6 +15,7 @@ from scenewright.agents.parsers.rules import parse_caption
 from scenewright.agents.parsers.unread import warn_of
 from scenewright.config import OnModelChange
 from scenewright.config.model_identity import apart_problem
+from scenewright.config.options import Budget, LoopOptions
 from scenewright.config.profiles import (
     ACCOUNTS,
     DIRECTED,
@@ -33,7 +34,7 @@ from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPl
 from scenewright.graphs.errors import EditError
 from scenewright.graphs.events import Edit, SentenceReading
 from scenewright.graphs.initial_image import InitialImage, load_initial_image
-from scenewright.graphs.state import Budget, LoopOptions, never
+from scenewright.graphs.state import never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.runs.coverage import check_coverage, coverage_of, drawn_as_known
 from scenewright.runs.folder import CHECKPOINTS, RunError, RunFolder, choose_folder

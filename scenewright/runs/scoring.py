@@ -17,6 +17,7 @@ from pydantic import Field
 from scenewright.agents.panel.cascade import check_cascade, guarantee_in
 from scenewright.agents.panel.panel import Panel, able_judges, check_apart
 from scenewright.agents.parsers.unread import warn_of
+from scenewright.config.options import LoopOptions
 from scenewright.config.profiles import Profile, SentenceReader
 from scenewright.config.settings import (
     Settings,
@@ -32,7 +33,7 @@ from scenewright.core.validation import FrozenModel
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Answered, Role, SentenceReading
 from scenewright.graphs.reporting import Reporting, reporting_of, version_changes
-from scenewright.graphs.state import CheckContext, LoopOptions
+from scenewright.graphs.state import CheckContext
 from scenewright.graphs.verify import build_verify
 from scenewright.providers import open_answers
 from scenewright.runs.coverage import checked_as_known, coverage_of

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.cli.main import app
+from scenewright.config.options import LoopOptions
 from scenewright.config.profiles import BUILT_IN, CascadeSpec
 from scenewright.core.ports.backend import Reference
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.drawing import request_of
-from scenewright.graphs.state import LoopOptions
 from scenewright.graphs.strategies.base import GenerationOverrides
 
 

@@ -17,6 +17,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableConfig
 from pydantic import Field
 
+from scenewright.config.options import LoopOptions
 from scenewright.core.facts import Fact
 from scenewright.core.flushing import Flusher
 from scenewright.core.formats import load_scene
@@ -29,7 +30,6 @@ from scenewright.graphs.director import build_director
 from scenewright.graphs.director_record import DirectorContext
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import EVENT, Event, Finished, RunStarted, ToolCalled
-from scenewright.graphs.state import LoopOptions
 from scenewright.providers import AnswerStore
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 

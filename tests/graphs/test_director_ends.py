@@ -10,6 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 
 from scenewright.agents.chat.scripted import scripted_chat
+from scenewright.config.options import Budget
 from scenewright.core.ports.backend import BackendError
 from scenewright.graphs.director import CUT_NUDGE
 from scenewright.graphs.eventlog import read_events
@@ -21,7 +22,7 @@ from scenewright.graphs.events import (
     ToolCalled,
 )
 from scenewright.graphs.run_status import totals_of
-from scenewright.graphs.state import Budget, DirectorError, round_seed
+from scenewright.graphs.state import DirectorError, round_seed
 from scenewright.providers.retry import CallError, PermanentError, Transient
 from scenewright.providers.usage import Usage, count
 from scenewright.runs.api import refine

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from scenewright.agents.chat.accounts import account_chat
+from scenewright.config.options import Budget
 from scenewright.graphs.events import Replied, ToolCalled
-from scenewright.graphs.state import Budget, DirectorError
+from scenewright.graphs.state import DirectorError
 from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import Backoff

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scenewright.config.options import Budget
 from scenewright.config.profiles import BUILT_IN
 from scenewright.core.facts import missing_graph
 from scenewright.core.formats import load_scene
@@ -27,7 +28,6 @@ from scenewright.graphs.events import (
     Paused,
     Planned,
 )
-from scenewright.graphs.state import Budget
 from scenewright.runs.api import stream_refine
 from scenewright.runs.records import load_run
 from tests.graphs.editing import BALL, DOG, GRAPH, LEFT, ON, RED, TABLE, Person, part, states

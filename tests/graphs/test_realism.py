@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from scenewright.agents.panel.cascade import CascadeSpec
+from scenewright.config.options import LoopOptions
 from scenewright.config.profiles import BUILT_IN, Profile, SettingsError
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
@@ -19,7 +20,7 @@ from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.ports.judge import JudgeCaps
 from scenewright.core.questions import QuestionForm
 from scenewright.graphs.events import Answered, Edit, Event, Judged, Planned
-from scenewright.graphs.state import LoopOptions, improves, round_seed
+from scenewright.graphs.state import improves, round_seed
 from scenewright.runs.api import refine
 from scenewright.runs.folder import RunError
 from scenewright.runs.records import RunResult

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.agents.composers.rules import GridComposer
+from scenewright.config.options import Budget, LoopOptions
 from scenewright.config.profiles import BUILT_IN, Profile
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
@@ -39,7 +40,7 @@ from scenewright.graphs.events import (
     Step,
 )
 from scenewright.graphs.refine import build_refine
-from scenewright.graphs.state import Budget, LoopOptions, improves, round_seed
+from scenewright.graphs.state import improves, round_seed
 from scenewright.graphs.strategies.base import GenerationOverrides
 from scenewright.providers.retry import FailedAttempt, notify_retry
 from scenewright.runs.api import refine

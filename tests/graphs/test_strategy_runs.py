@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from scenewright.config.options import Budget
 from scenewright.config.profiles import BUILT_IN
 from scenewright.core.facts import Fact
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.graphs.errors import RunError
 from scenewright.graphs.events import Event, Generated, Planned
-from scenewright.graphs.state import Budget
 from scenewright.graphs.strategies.registry import strategies
 from scenewright.runs.api import refine
 from scenewright.runs.records import RunResult

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from scenewright.agents.composers.rules import GridComposer
+from scenewright.config.options import Budget
 from scenewright.config.profiles import BUILT_IN
 from scenewright.core.layout import Region, place_what_fits, region_of_cell
 from scenewright.core.ports.backend import BackendFeatures, GenerationRequest
@@ -22,7 +23,6 @@ from scenewright.graphs.events import (
     Proposed,
     Selected,
 )
-from scenewright.graphs.state import Budget
 from scenewright.runs.api import refine
 from scenewright.runs.records import RunResult
 from scenewright.runs.report.record import read_run

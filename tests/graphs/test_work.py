@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from scenewright.config.options import Budget
 from scenewright.config.profiles import BUILT_IN
 from scenewright.core.ports.backend import (
     BackendFeatures,
@@ -15,7 +16,7 @@ from scenewright.core.ports.backend import (
     GenerationRequest,
 )
 from scenewright.graphs.events import Event, Generated
-from scenewright.graphs.state import Budget, round_seed
+from scenewright.graphs.state import round_seed
 from scenewright.runs.api import refine
 from scenewright.runs.records import RunResult
 from scenewright.runs.report.record import read_run

@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from scenewright.cli.main import app
+from scenewright.config.options import Budget
 from scenewright.config.profiles import BackendSpec, Profile
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.ports.backend import BackendError
 from scenewright.graphs.errors import RunError
 from scenewright.graphs.events import Event, Generated, PartialImage
-from scenewright.graphs.state import Budget
 from scenewright.mock_providers import Fault, MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.runs.api import refine
 

@@ -17,6 +17,7 @@ from PIL import Image
 
 import scenewright
 from scenewright import Budget, RunError, SceneGraph, load_run, refine, score, stream_refine
+from scenewright.config.options import LoopOptions
 from scenewright.config.profiles import BUILT_IN, SettingsError
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import Answer, Fact
@@ -24,7 +25,6 @@ from scenewright.core.ports.backend import BackendError, GenerationRequest
 from scenewright.core.scene import SceneObject
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Event, Finished, Generated, Resumed, RunStarted
-from scenewright.graphs.state import LoopOptions
 from scenewright.runs.folder import choose_folder, differences
 from scenewright.runs.plan import loop_options, plan_run
 from scenewright.runs.records import PageWarning

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from scenewright.config.accounts import AccountSpec
+from scenewright.config.options import Budget
 from scenewright.config.profiles import Profile, SettingsError
 from scenewright.config.settings import Settings
-from scenewright.graphs.state import Budget
 from scenewright.runs.api import refine
 from scenewright.runs.plan import plan_run
 from scenewright.runs.spending import check_limit, unpriced_models

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from scenewright.config import OnModelChange
 from scenewright.config.model_identity import apart_problem, identities_of, shared_names
-from scenewright.config.profiles import MEASURED, Aggregation, Asking, Profile
+from scenewright.config.options import Asking
+from scenewright.config.profiles import MEASURED, Aggregation, Profile
 from scenewright.config.settings import Settings, changed_profile, find_profile
 from scenewright.core.questions import Protocol
 from scenewright.core.validation import first_problem

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scenewright.agents.composers.check import dropped_facts
+from scenewright.config.options import Budget
 from scenewright.config.profiles import REALISM_FIELDS, Profile
 from scenewright.config.settings import Settings
 from scenewright.core.images import ImageStore
@@ -33,7 +34,6 @@ from scenewright.graphs.drawing import boxes_of, stored_metadata, stored_prompt_
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Event
 from scenewright.graphs.reporting import served_models
-from scenewright.graphs.state import Budget
 from scenewright.providers.sdk_clients import identified
 from scenewright.providers.usage import metered
 from scenewright.runs.api import execute

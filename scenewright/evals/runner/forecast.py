@@ -31,7 +31,7 @@ from scenewright.runs.model_factory.profiles import backend_of, composer_of, jud
 from scenewright.runs.reading import parser_of
 
 if TYPE_CHECKING:
-    from scenewright.graphs.state import LoopOptions
+    from scenewright.config.options import LoopOptions
     from scenewright.runs.plan import RunPlan
 
 _LOCAL = {LOCAL_BACKEND, *JUDGE_KINDS, "scripted"}

@@ -18,7 +18,7 @@ from PIL import Image
 
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
 from scenewright.config import OnModelChange
-from scenewright.config.profiles import Asking
+from scenewright.config.options import Asking
 from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict, is_wish
 from scenewright.core.images import ImageError, ImageStore, load_image, nothing_drawn

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from scenewright.config.options import LoopOptions
 from scenewright.core.answers import in_lines
 from scenewright.core.english import article
 from scenewright.core.facts import Fact, ScoreCard
@@ -37,7 +38,7 @@ from scenewright.core.ports.composer import Composer
 from scenewright.core.questions import noun_phrase
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.graphs.events import Edited, Event, Generated, Judged, Place, Planned
-from scenewright.graphs.state import LoopOptions, improves, round_seed
+from scenewright.graphs.state import improves, round_seed
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
 
-from scenewright.config.profiles import DIRECTOR, RealismRepair
+from scenewright.config.options import RealismRepair
+from scenewright.config.profiles import DIRECTOR
 from scenewright.core.error_text import error_text
 from scenewright.core.ports.backend import BackendFeatures
 from scenewright.core.suggestions import did_you_mean

@@ -13,10 +13,10 @@ from pydantic import ConfigDict, Field, model_validator
 from starlette.routing import Match
 from starlette.types import Message, Receive, Scope, Send
 
+from scenewright.config.options import Budget
 from scenewright.config.profiles import SentenceReader
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import RequestModel
-from scenewright.graphs.state import Budget
 from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.requests import taken_in
 from scenewright.service.core.schemas import (

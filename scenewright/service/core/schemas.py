@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenewright.config.options import Budget
 from scenewright.config.profiles import SentenceReader
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.intent import Doubt, Passage
@@ -20,7 +21,6 @@ from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import RequestModel, cut_short
 from scenewright.graphs.events import Edit
 from scenewright.graphs.reporting import Reporting, ReportKind
-from scenewright.graphs.state import Budget
 from scenewright.runs.records import JudgeAnswers
 
 MAX_TEXT = 20_000

@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeVar
 from pydantic import ConfigDict, Field, ValidationError
 
 from scenewright.config.model_identity import UNKNOWN
+from scenewright.config.options import Budget
 from scenewright.config.profiles import SentenceReader
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
-from scenewright.graphs.state import Budget
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.schemas import (
     MAX_TEXT,

@@ -8,6 +8,7 @@ from typing import Any
 
 from PIL import Image
 
+from scenewright.config.options import LoopOptions
 from scenewright.core.facts import Fact, ScoreCard, State, Verdict, missing_graph
 from scenewright.core.formats import load_scene
 from scenewright.core.images import ImageStore
@@ -15,7 +16,6 @@ from scenewright.core.layout import Cell, region_of_cell
 from scenewright.core.ports.backend import BackendFeatures, GenerationRequest
 from scenewright.core.questions import QuestionForm
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.state import LoopOptions
 from scenewright.graphs.strategies.base import Attempt, RoundContext
 from tests.doubles import ScriptedComposer
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.config.profiles import RealismRepair
+from scenewright.config.options import RealismRepair
 from scenewright.core.facts import Answer, ScoreCard, Verdict
 from scenewright.core.formats import load_scene
 from scenewright.core.layout import Region

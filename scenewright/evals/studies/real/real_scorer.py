@@ -28,7 +28,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import CalibrationError
-from scenewright.config.profiles import Asking, SettingsError
+from scenewright.config.options import Asking
+from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import (
     Settings,
     find_profile,
