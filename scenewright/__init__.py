@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from scenewright.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from scenewright.config.options import Budget
+    from scenewright.config.options import Budget, RunOptions
+    from scenewright.core.errors import ScenewrightError
     from scenewright.core.formats import load_scene
     from scenewright.core.scene import SceneGraph
     from scenewright.graphs.errors import EditError, RunError
@@ -32,7 +33,9 @@ _HOMES = {
     "RoundRecord": "scenewright.runs.records",
     "RunError": "scenewright.graphs.errors",
     "RunResult": "scenewright.runs.records",
+    "RunOptions": "scenewright.config.options",
     "SceneGraph": "scenewright.core.scene",
+    "ScenewrightError": "scenewright.core.errors",
     "Score": "scenewright.runs.scoring",
     "UnknownSceneError": "scenewright.runs.coverage",
     "build_refine": "scenewright.graphs.refine",
@@ -52,8 +55,10 @@ __all__ = [
     "EditError",
     "RoundRecord",
     "RunError",
+    "RunOptions",
     "RunResult",
     "SceneGraph",
+    "ScenewrightError",
     "Score",
     "UnknownSceneError",
     "__version__",

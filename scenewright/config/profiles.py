@@ -21,6 +21,7 @@ from scenewright.config.model_identity import (
     identity_of_spec,
 )
 from scenewright.config.options import ImageOptions, RepairOptions
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.inflection import read_data
 from scenewright.core.questions import QuestionForm
 
@@ -108,7 +109,7 @@ CHAT_KINDS = ("scripted",)
 """Kinds of language models without an account."""
 
 
-class SettingsError(ValueError):
+class SettingsError(ScenewrightError, ValueError):
     """A setting or profile that cannot be used: names the place and the remedy."""
 
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Fact
 from scenewright.core.inflection import read_data, singular
 from scenewright.core.question_forms import asked_form, examples
@@ -55,7 +56,7 @@ _KINDS = {
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
-class VocabularyError(ValueError):
+class VocabularyError(ScenewrightError, ValueError):
     """A vocabulary file that cannot be used."""
 
 

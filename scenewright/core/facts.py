@@ -20,6 +20,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FiniteModel, FrozenModel
 
@@ -80,7 +81,7 @@ def reported_kinds(kinds: Iterable[FactKind]) -> tuple[FactKind, ...]:
     return tuple(kind for kind in get_args(FactKind) if kind in told)
 
 
-class FactError(ValueError):
+class FactError(ScenewrightError, ValueError):
     """Answers, verdicts or facts that do not fit together."""
 
 

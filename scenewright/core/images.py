@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.flushing import Flusher
 
 _Mark = tuple[int, int, int]
@@ -106,7 +107,7 @@ _UNREADABLE = (
 )
 
 
-class ImageError(ValueError):
+class ImageError(ScenewrightError, ValueError):
     """An image that cannot be read or kept; the message says which one and what to do."""
 
 

@@ -17,6 +17,7 @@ from statistics import median
 
 from PIL import Image, ImageChops, ImageDraw
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.scene import Relation, SceneGraph
 from scenewright.core.vocabulary import canonical, first_known
 
@@ -40,7 +41,7 @@ _PREDICATES = (
 _ROOMY = frozenset({"table", "desk", "bench", "chair", "bed"})
 
 
-class PlacementError(ValueError):
+class PlacementError(ScenewrightError, ValueError):
     """The relations of a scene cannot hold together on the grid; names those that clash."""
 
 

@@ -25,6 +25,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.inflection import singular
 from scenewright.core.scene import SceneGraph
 from scenewright.core.vocabulary import (
@@ -54,7 +55,7 @@ Triple = tuple[str, str, str]
 """Class of the source, canonical predicate, class of the target."""
 
 
-class PredicateError(ValueError):
+class PredicateError(ScenewrightError, ValueError):
     """Statistics that cannot be read; names the file and the remedy."""
 
 

@@ -25,6 +25,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.intent import Doubt, Intent
 from scenewright.core.validation import FrozenModel
 
@@ -53,7 +54,7 @@ _INTENT_SCHEMA: dict[str, Any] = {"type": "object"}
 _SPACE = re.compile(r"\s+")
 
 
-class SceneError(ValueError):
+class SceneError(ScenewrightError, ValueError):
     """An invalid scene graph; the message names the place and the remedy."""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from scenewright.core.errors import ScenewrightError
 
-class EvalError(RuntimeError):
+
+class EvalError(ScenewrightError, RuntimeError):
     """An evaluation that cannot be planned, run or read; says what to do."""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from scenewright.core.errors import ScenewrightError
 
-class RunError(RuntimeError):
+
+class RunError(ScenewrightError, RuntimeError):
     """A run that cannot begin or go on; says how to fix it. What was stored is kept."""
 
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.flushing import Flusher
 from scenewright.core.validation import first_problem
 from scenewright.graphs.events import (
@@ -31,7 +32,7 @@ from scenewright.graphs.run_status import active_seconds, end_of, is_paused
 E = TypeVar("E")
 
 
-class LogError(RuntimeError):
+class LogError(ScenewrightError, RuntimeError):
     """An event log that cannot be read or written; says which line and what to do."""
 
     def __init__(self, message: str, line: int | None = None) -> None:

@@ -19,6 +19,7 @@ from langgraph.runtime import Runtime
 from scenewright.agents.panel.panel import Panel, able_judges
 from scenewright.config.options import LoopOptions
 from scenewright.config.profiles import CascadeSpec
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Fact, FactKind, ScoreCard, Verdict
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import ImageBackend, always
@@ -33,7 +34,7 @@ from scenewright.providers import Answers
 from scenewright.providers.retry import FailedAttempt, listen_for_retries
 
 
-class DirectorError(RuntimeError):
+class DirectorError(ScenewrightError, RuntimeError):
     """The director's language model could not be reached or used; the run can go on later."""
 
 

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from scipy.ndimage import gaussian_filter, minimum_filter
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.miniature.painter import (
     Layer,
     Mask,
@@ -357,7 +358,7 @@ REACH = MARGIN
 """A damage changes no pixel farther than this from the box of its object."""
 
 
-class DamageError(ValueError):
+class DamageError(ScenewrightError, ValueError):
     """A damage that cannot be done; says what can."""
 
 

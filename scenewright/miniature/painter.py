@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.layout import Cell, canonical_predicate, place_objects
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.miniature.pens import HANDS
@@ -123,7 +124,7 @@ _PEEPS_OUT = 0.65
 """Share of its height by which a hiding thing stands out over what is in front."""
 
 
-class PaintError(ValueError):
+class PaintError(ScenewrightError, ValueError):
     """A scene the painter cannot draw; names the place and the remedy."""
 
 

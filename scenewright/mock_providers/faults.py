@@ -19,8 +19,10 @@ from typing import Any, Self, TypeVar
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from scenewright.core.errors import ScenewrightError
 
-class MockError(ValueError):
+
+class MockError(ScenewrightError, ValueError):
     """Settings or faults that make no sense; the message says what to give instead."""
 
 

@@ -27,12 +27,14 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from scenewright.core.errors import ScenewrightError
+
 _FENCE = "+++"
 _VARIABLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-class PromptError(ValueError):
+class PromptError(ScenewrightError, ValueError):
     """An invalid prompt file or rendering; says what to change."""
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Answer
 from scenewright.core.flushing import Flusher
 from scenewright.core.sqlite_file import SqliteFile
@@ -51,7 +52,7 @@ CREATE TABLE IF NOT EXISTS {versions} (
 """
 
 
-class StoreError(RuntimeError):
+class StoreError(ScenewrightError, RuntimeError):
     """A store of answers that cannot be opened or written; says what to do."""
 
 

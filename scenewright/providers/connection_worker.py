@@ -14,6 +14,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from scenewright.core.errors import ScenewrightError
+
 if TYPE_CHECKING:
     from psycopg import Connection
 
@@ -33,7 +35,7 @@ _SESSION = (
 )
 
 
-class SharedError(RuntimeError):
+class SharedError(ScenewrightError, RuntimeError):
     """The shared database cannot be used; says what to do."""
 
 

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from scenewright.config.accounts import keys_file
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.flushing import replacing
 from scenewright.core.validation import FrozenModel, first_problem
 
@@ -38,7 +39,7 @@ Rows = Mapping[str, Mapping[str, object]]
 M = TypeVar("M", bound=BaseModel)
 
 
-class ModelTableError(ValueError):
+class ModelTableError(ScenewrightError, ValueError):
     """A table of models, or facts of a model, that cannot be used; names the place."""
 
 

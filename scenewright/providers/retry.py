@@ -25,6 +25,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from scenewright.core.error_text import error_text
+from scenewright.core.errors import ScenewrightError
 from scenewright.providers.usage import Usage, within
 
 
@@ -67,7 +68,7 @@ class PermanentError:
 Decision = RateLimited | Transient | PermanentError
 
 
-class CallError(RuntimeError):
+class CallError(ScenewrightError, RuntimeError):
     """A call that failed finally; ``str()`` gives the reason and the number of attempts."""
 
     def __init__(
@@ -89,7 +90,7 @@ class CallError(RuntimeError):
         self.usd = usd
 
 
-class TransportError(RuntimeError):
+class TransportError(ScenewrightError, RuntimeError):
     """A request or reply that the transport stopped; SDKs raise their own errors from it."""
 
     def __init__(self, decision: Decision) -> None:
@@ -114,7 +115,7 @@ class AccountPaused(Exception):
         self.why = why
 
 
-class UnusableReply(RuntimeError):
+class UnusableReply(ScenewrightError, RuntimeError):
     """A reply that was paid for but holds nothing usable."""
 
     def __init__(self, reason: str, usage: Usage, *, retry: bool = True) -> None:
@@ -125,7 +126,7 @@ class UnusableReply(RuntimeError):
         self.retry = retry
 
 
-class RequestChanged(RuntimeError):
+class RequestChanged(ScenewrightError, RuntimeError):
     """The server refused the form of a request; the next attempt is sent in another one."""
 
     def __init__(self, reason: str, usage: Usage = Usage()) -> None:  # noqa: B008 - a constant

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.providers.connection_worker import (
     BEAT_SECONDS,
     ConnectionWorker,
@@ -51,7 +52,7 @@ class _Connection(ConnectionWorker):
     setup = "SET synchronous_commit = off"
 
 
-class LimitsError(RuntimeError):
+class LimitsError(ScenewrightError, RuntimeError):
     """The shared limits cannot be reached; says what to do. No request was sent."""
 
 

@@ -23,6 +23,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.validation import FrozenModel, first_problem
 from scenewright.providers.model_facts import best_key, model_facts, undated
 
@@ -163,7 +164,7 @@ def count(usage: Usage, usd: float, seconds: float) -> None:
 _Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 
 
-class PriceError(ValueError):
+class PriceError(ScenewrightError, ValueError):
     """A file of prices that cannot be used; names the file and the key."""
 
 

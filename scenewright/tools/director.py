@@ -24,6 +24,7 @@ from PIL import Image, ImageDraw
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic.config import JsonDict
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.layout import Region
 from scenewright.core.validation import RequestModel, problem_in_words
@@ -33,7 +34,7 @@ PREVIEW_SIDE = 256
 _QUALITY = 85
 
 
-class ToolError(ValueError):
+class ToolError(ScenewrightError, ValueError):
     """What a tool could not do, and what to do instead, for the language model that called it."""
 
 

@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from scenewright.agents.chat.model import LIMIT, stop_of
 from scenewright.config.profiles import OF_THE_MODEL
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.validation import cut_short
 from scenewright.prompts import Prompt
 from scenewright.providers.replies import best_object
@@ -25,7 +26,7 @@ _SHOWN = 300
 _MEND = "Mend this and answer with the whole corrected object."
 
 
-class ReplyError(RuntimeError):
+class ReplyError(ScenewrightError, RuntimeError):
     """A reply that is unusable even after a correction."""
 
 

@@ -37,6 +37,7 @@ from PIL import Image
 
 from scenewright.agents.judges.reading import FactReading
 from scenewright.core.error_text import error_text
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import MAX_SIDE, ImageError, hash_of_image, load_image
 from scenewright.core.ports.judge import JudgeCaps, JudgeError, unscored
@@ -45,7 +46,7 @@ LIST_SEPARATOR = "|"
 """Separator of the texts of a list in one cell."""
 
 
-class TableError(ValueError):
+class TableError(ScenewrightError, ValueError):
     """A table that cannot be read; names the file and, where there is one, the line or row."""
 
 

@@ -17,6 +17,7 @@ from PIL import Image
 from pydantic import Field, model_validator
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.layout import Region
 from scenewright.core.validation import FiniteModel, FrozenModel
 
@@ -34,7 +35,7 @@ models, image APIs). ``none``: no references.
 """
 
 
-class BackendError(RuntimeError):
+class BackendError(ScenewrightError, RuntimeError):
     """A backend that cannot be loaded, or a request that it cannot serve; says how to fix it."""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import FactKind
 from scenewright.core.layout import Region
 from scenewright.core.scene import SceneGraph
@@ -63,7 +64,7 @@ class PromptBudget:
         return self.tokens(text) <= self.budget
 
 
-class ComposerError(RuntimeError):
+class ComposerError(ScenewrightError, RuntimeError):
     """No prompt was written; names the composer, the reason and the remedy."""
 
 

@@ -16,6 +16,7 @@ from typing import Literal, Protocol, runtime_checkable
 from PIL import Image
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Answer, Fact, FactKind, ProbabilityMethod
 
 StructuredOutput = Literal["tool", "schema", "none"]
@@ -24,7 +25,7 @@ JSON schema for the answer's text, or not at all.
 """
 
 
-class JudgeError(RuntimeError):
+class JudgeError(ScenewrightError, RuntimeError):
     """A judge that cannot be built or loaded; says how to fix it."""
 
 

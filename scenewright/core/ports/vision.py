@@ -17,6 +17,7 @@ from PIL import Image
 from pydantic import ConfigDict, InstanceOf
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.scene import Relation, SceneGraph
 
 Box = tuple[float, float, float, float]
@@ -26,7 +27,7 @@ Mask = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
 """(height, width); true on the object's pixels."""
 
 
-class DetectionError(RuntimeError):
+class DetectionError(ScenewrightError, RuntimeError):
     """A detector that cannot be built or loaded, or unusable detections; says how to fix it."""
 
 
@@ -102,7 +103,7 @@ Part = Literal["objects", "attributes", "relations"]
 """Part of a graph that can be unknown."""
 
 
-class ExtractionError(RuntimeError):
+class ExtractionError(ScenewrightError, RuntimeError):
     """An extractor that cannot be built, or an image of which nothing could be read."""
 
 
@@ -377,7 +378,7 @@ PROMPTS = {
 """The paper's prompts for scorers that compare an image with a text (Table 3)."""
 
 
-class RealismError(RuntimeError):
+class RealismError(ScenewrightError, RuntimeError):
     """A scorer that cannot be built, or unusable data; says how to fix it."""
 
 

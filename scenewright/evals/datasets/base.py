@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Fact
 from scenewright.core.inflection import described, read_data
 from scenewright.core.ports.vision import Detection
@@ -22,7 +23,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
 
 
-class DatasetError(ValueError):
+class DatasetError(ScenewrightError, ValueError):
     """A set that cannot be read; the message has the file, the place in it, and the remedy."""
 
 

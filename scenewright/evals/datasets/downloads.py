@@ -34,6 +34,7 @@ import httpx2
 from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
 from scenewright.core.error_text import error_text
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.flushing import flush, replacing
 from scenewright.evals.datasets.base import Source, SourceFile, default_place, find_source
 from scenewright.providers.hub.needs import PARTIAL, free_bytes, sha256_of, size_words
@@ -47,7 +48,7 @@ PAUSE_SECONDS = 1.0
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
-class DownloadError(RuntimeError):
+class DownloadError(ScenewrightError, RuntimeError):
     """A failed download; the message has the reason, what is kept, and the remedy."""
 
 

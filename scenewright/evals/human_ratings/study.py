@@ -24,6 +24,7 @@ from typing import Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Fact
 from scenewright.core.ports.vision import Box
 from scenewright.core.validation import FrozenModel
@@ -70,7 +71,7 @@ WHOLE_QUESTION = "How real does the picture look as a whole?"
 """What is asked of some pictures of a study of objects (Liang et al., Sec. 3.2)."""
 
 
-class RatingError(ValueError):
+class RatingError(ScenewrightError, ValueError):
     """A study or a table of ratings that cannot be made, read or rated; says what to do."""
 
 

@@ -16,6 +16,7 @@ from typing import cast
 from PIL import Image
 
 from scenewright.agents.judges.replay import LIST_SEPARATOR, Row, Table, TableError, read_table
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import FACT_KINDS, STATED_KINDS, Fact, FactError, FactKind
 from scenewright.core.images import load_image
 from scenewright.core.questions import facts_of
@@ -35,7 +36,7 @@ _TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no"
 _YES_NO = ("yes", "no")
 
 
-class LabelError(ValueError):
+class LabelError(ScenewrightError, ValueError):
     """Labels that cannot be used; names the file and the line or row."""
 
 

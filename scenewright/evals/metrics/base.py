@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Answer, Fact, ScoreCard
 from scenewright.core.ports.judge import Judge
 from scenewright.core.predicate_statistics import PredicateStatistics
@@ -30,7 +31,7 @@ Need = Literal["image", "prompt", "scene", "judges", "original"]
 the item."""
 
 
-class MetricError(ValueError):
+class MetricError(ScenewrightError, ValueError):
     """A metric that is unknown or lacks weights; the message has the remedy."""
 
 

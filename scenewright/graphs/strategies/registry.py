@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from scenewright.config.options import RealismRepair
 from scenewright.config.profiles import DIRECTOR
 from scenewright.core.error_text import error_text
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.ports.backend import BackendFeatures
 from scenewright.core.suggestions import did_you_mean
 from scenewright.graphs.strategies.base import (
@@ -134,7 +135,7 @@ GROUP = "scenewright.strategies"
 """Group of the entry points."""
 
 
-class StrategyError(ValueError):
+class StrategyError(ScenewrightError, ValueError):
     """A strategy that does not exist or cannot be loaded; says which there are."""
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.validation import FrozenModel
 from scenewright.providers.usage import Usage
 
@@ -117,11 +118,11 @@ class Terms:
         return STREAM not in self.left_out
 
 
-class RequestError(RuntimeError):
+class RequestError(ScenewrightError, RuntimeError):
     """A request that cannot be sent; says how to change it."""
 
 
-class MalformedReply(RuntimeError):
+class MalformedReply(ScenewrightError, RuntimeError):
     """A reply outside the provider's wire format: a fault in transit, worth another try."""
 
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from scenewright.core.error_text import error_text, hidden
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.validation import cut_short
 from scenewright.providers.clients.base import MalformedReply, RequestError
 from scenewright.providers.error_bodies import (
@@ -33,7 +34,7 @@ _CONNECTIONS = ("APIConnectionError", "APITimeoutError")
 _REFUSED = frozenset({"moderation_blocked", "content_policy_violation", "content_filter"})
 
 
-class StatusError(RuntimeError):
+class StatusError(ScenewrightError, RuntimeError):
     """A reply with an HTTP error, or one that reports a failure in its body."""
 
     def __init__(

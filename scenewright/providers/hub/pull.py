@@ -35,6 +35,7 @@ from huggingface_hub.utils.sha import git_hash
 from huggingface_hub.utils.tqdm import tqdm as hub_tqdm
 
 from scenewright.core.error_text import error_text
+from scenewright.core.errors import ScenewrightError
 from scenewright.providers.hub.cache import (
     cache_folder,
     licence_in,
@@ -68,7 +69,7 @@ _STATUSES = {
 }
 
 
-class HubError(RuntimeError):
+class HubError(ScenewrightError, RuntimeError):
     """Models that could not be fetched; gives the reason and the next step."""
 
 

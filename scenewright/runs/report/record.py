@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Answer, Fact, ScoreCard, State, Verdict, is_realism
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.eventlog import LogError, read_events
@@ -72,7 +73,7 @@ _OfRound = (
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
-class PageError(ValueError):
+class PageError(ScenewrightError, ValueError):
     """A run folder that cannot be shown: the message names the place and the remedy."""
 
 

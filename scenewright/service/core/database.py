@@ -37,6 +37,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from scenewright.config.profiles import SettingsError
+from scenewright.core.errors import ScenewrightError
 from scenewright.providers.connection_worker import driver_url
 from scenewright.service.core.private_files import make_private
 from scenewright.service.core.settings import ServiceSettings
@@ -175,7 +176,7 @@ _MIGRATING = 7_202_611
 """PostgreSQL's advisory lock under which one server brings the tables up to date."""
 
 
-class DatabaseError(RuntimeError):
+class DatabaseError(ScenewrightError, RuntimeError):
     """The database cannot be reached or used; says what to look at."""
 
 

@@ -6,10 +6,11 @@ import http
 import math
 from collections.abc import Sequence
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.intent import Passage
 
 
-class ServiceError(Exception):
+class ServiceError(ScenewrightError):
     """A request that cannot be served: a status, what is wrong and how to mend it."""
 
     status = 400

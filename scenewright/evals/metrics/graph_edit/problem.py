@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.scene import SceneGraph
 from scenewright.core.vocabulary import (
     canonical,
@@ -54,7 +55,7 @@ PARTLY = 0.5
 """Least similarity of a predicate to one that it entails: *on* to *above*."""
 
 
-class EditError(ValueError):
+class EditError(ScenewrightError, ValueError):
     """Invalid costs, weights or limits; the message has the remedy."""
 
 

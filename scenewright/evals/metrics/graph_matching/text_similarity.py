@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from scenewright.agents.composers.reading import KINDS_OF, same_values
 from scenewright.agents.parsers.tagging import ARTICLES, NUMBERS, POSSESSIVES, rough
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.inflection import singular
 from scenewright.core.scene import Relation
 from scenewright.core.vocabulary import WORDINGS, canonical, canonical_key
 
 
-class MatchingError(ValueError):
+class MatchingError(ScenewrightError, ValueError):
     """A similarity that is unknown or not on this machine, or invalid weights."""
 
 

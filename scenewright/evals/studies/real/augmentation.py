@@ -31,6 +31,7 @@ from PIL import Image
 from torch import nn
 from torch.nn import functional
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.images import hash_of_image
 from scenewright.evals.metrics.encoders import digest, fingerprint
 from scenewright.evals.statistics.estimates import LEVEL, Estimate
@@ -54,7 +55,7 @@ DIFFERENCES: tuple[tuple[How, How], ...] = (
 """Pairs of sets that are compared: the first less the second."""
 
 
-class AugmentationError(ValueError):
+class AugmentationError(ScenewrightError, ValueError):
     """Sets that cannot be built or compared; says what is wrong."""
 
 

@@ -33,6 +33,7 @@ from pydantic import (
     model_validator,
 )
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.questions import distinguishing_keys, noun_phrase
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel
@@ -45,7 +46,7 @@ BY_HAND = "hand"
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 
 
-class SchemaError(ValueError):
+class SchemaError(ScenewrightError, ValueError):
     """A schema, or what one is made of, that cannot be used; says how to mend it."""
 
 

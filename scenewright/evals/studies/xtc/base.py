@@ -9,6 +9,7 @@ from typing import Literal, Protocol, runtime_checkable
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.ports.backend import PromptCount
 from scenewright.core.scene import SceneGraph
 
@@ -18,7 +19,7 @@ related (XTC-Bench, Sec. 3.2.5)."""
 QUESTION_KINDS: tuple[QuestionKind, ...] = ("attribute", "retrieval", "relation")
 
 
-class XtcError(ValueError):
+class XtcError(ScenewrightError, ValueError):
     """An evaluation of XTC-Bench that cannot be; says what to change."""
 
 

@@ -12,6 +12,8 @@ from typing import Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from scenewright.core.errors import ScenewrightError
+
 Note = Callable[[BaseException], bool]
 """Notes what an error says of the storage; whether the log has it by that."""
 
@@ -21,7 +23,7 @@ def no_note(error: BaseException) -> bool:
     return False
 
 
-class JobError(OSError):
+class JobError(ScenewrightError, OSError):
     """The jobs cannot be brought or kept now: their database is away. It is tried again."""
 
 
