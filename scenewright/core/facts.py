@@ -6,8 +6,8 @@ turns answers into a *verdict*, and the verdicts of all facts make a *score card
 
 Two things are decided once all facts are answered (:func:`resolve_verdicts`). An object with an
 uncertain verdict counts as present when a fact about it was confirmed. Facts about several
-instances of a class count them, so verdicts say how many there are but not which: :func:`assign_verdicts` assigns
-them to instances so that the most facts hold.
+instances of a class count them, so verdicts say how many there are but not which:
+:func:`assign_verdicts` assigns them to instances so that the most facts hold.
 """
 
 from __future__ import annotations

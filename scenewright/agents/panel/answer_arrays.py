@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.rates import form_of
 from scenewright.core.answers import UNNAMED, chosen_option, shares_of
-from scenewright.core.facts import Answer, Fact
+from scenewright.core.facts import Answer, Fact, FactKind
 
 UNDECIDED = 1e-9
 """Options closer than this are equally likely, so that rounding decides nothing."""
@@ -36,7 +36,7 @@ UNDECIDED = 1e-9
 class AnswerArrays:
     """Answers of judges (columns) to facts (rows); NaN where a judge gave no usable answer."""
 
-    kinds: Sequence[str]
+    kinds: Sequence[FactKind]
     """Kind of each fact."""
     forms: Sequence[str]
     """Form of each fact's question (:func:`~scenewright.agents.panel.rates.form_of`); empty if
@@ -90,7 +90,7 @@ class AnswerArrays:
 
 
 def binary_arrays(
-    values: Array, votes: Array, kinds: Sequence[str], judges: Sequence[str]
+    values: Array, votes: Array, kinds: Sequence[FactKind], judges: Sequence[str]
 ) -> AnswerArrays:
     """Return arrays of yes/no answers alone: probabilities and votes, both (n_facts, n_judges)."""
     none = np.zeros((0, len(judges)))

@@ -196,7 +196,7 @@ class Panel:
         return self.calibration.agreement(judges)
 
     def combined(
-        self, values: Array, votes: Array, kinds: Sequence[str], judges: Sequence[str]
+        self, values: Array, votes: Array, kinds: Sequence[FactKind], judges: Sequence[str]
     ) -> Array:
         """Return the panel's probability of yes/no facts, (n_facts,); NaN where nobody answered.
 
@@ -245,7 +245,7 @@ class Panel:
             rival_likely = expit(rival_scores)
         elif self.aggregation in MEASURED:
             scores = _total(self._evidence(values, answers.kinds, answers.forms, answers), draws)
-            kinds, forms = ([names[at] for at in of] for names in (answers.kinds, answers.forms))
+            kinds, forms = [answers.kinds[at] for at in of], [answers.forms[at] for at in of]
             rival_scores = _total(self._evidence(rivals, kinds, forms, answers), draws)
             likely, rival_likely = expit(scores), expit(rival_scores)
         elif weights is not None:
@@ -256,7 +256,7 @@ class Panel:
             logs = option_logs(rivals, options[of], votes)
             rival_scores = weighted_means(logs, by_row[of], draws)
             total = np.exp(scores)
-            np.add.at(total, (slice(None), of), np.exp(rival_scores))
+            np.add.at(total.T, of, np.exp(rival_scores).T)
             likely = np.where(
                 answers.choices,
                 np.exp(scores) / total,
@@ -273,7 +273,7 @@ class Panel:
         return PooledDraws(likely, rival_likely, rival_scores, holds)
 
     def _evidence(
-        self, values: Array, kinds: Sequence[str], forms: Sequence[str], answers: AnswerArrays
+        self, values: Array, kinds: Sequence[FactKind], forms: Sequence[str], answers: AnswerArrays
     ) -> Array:
         """Return the log-odds (nats) that each calibrated answer adds to its fact.
 

@@ -10,7 +10,8 @@ form can be added (:func:`pooled`):
 
 A vote of 0 or 1 says nothing of how certain it is. Votes of a judge that gave nothing but votes
 count as odds of 9 to 1: then the pool of votes is the share of yes to within a hundredth, as their
-mean is. Stated probabilities count as odds of 49 to 1 at most, so that no judge outvotes all others.
+mean is. Stated probabilities count as odds of 49 to 1 at most, so that no judge outvotes all
+others.
 """
 
 from __future__ import annotations

@@ -314,5 +314,5 @@ def temper(probabilities: ArrayLike, temperature: ArrayLike) -> Array:
 
 
 def _enough(kinds: Mapping[Group, R], kind: FactKind) -> R:
-    rates = kinds.get(kind)
+    rates = next((rates for group, rates in kinds.items() if group == kind), None)
     return rates if rates is not None and rates.enough else kinds["all"]

@@ -194,9 +194,9 @@ def test_arrays_of_a_yes_no_have_no_rivals() -> None:
     said = answer_arrays([BINARY, FACT], {"a": {FACT.id: told("a", (0.45, 0.3, 0.15, 0.1))}})
     assert said.choices.tolist() == [False, True]
     assert np.isnan(said.values[0]).all()
-    assert [said.rival_names[row] for row in np.flatnonzero(said.rival_facts == 1)] == list(
-        OPTIONS[1:]
-    )
+    assert [
+        said.rival_names[row] for row in np.flatnonzero(said.rival_facts == 1).tolist()
+    ] == list(OPTIONS[1:])
 
 
 def test_a_cascade_asks_on_where_two_options_are_near() -> None:
