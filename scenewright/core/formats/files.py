@@ -17,7 +17,6 @@ from scenewright.core.formats.base import (
     checked,
     fail,
     parse_json,
-    prefix,
     read_native,
     shown,
     split_id,
@@ -35,7 +34,8 @@ def _entries(text: str, where: str) -> list[tuple[Any, str]]:
     """Return the JSON entries of a file and their places."""
     data = parse_json(text, where)
     if isinstance(data, list):
-        return [(entry, f"{prefix(where)}[{index}]") for index, entry in enumerate(data)]
+        begin = f"{where}: " if where else ""
+        return [(entry, f"{begin}[{index}]") for index, entry in enumerate(data)]
     return [(data, where)]
 
 
