@@ -55,8 +55,9 @@ def _predicate(edge: JsonValue) -> str:
     for key in _PREDICATES:
         if (part := edge.get(key)).value is not None:
             return part.text('"left of"')
-    if isinstance((key := edge.get("key")).value, str):
-        return key.text('"left of"')
+    textual = edge.get("key")
+    if isinstance(textual.value, str):
+        return textual.text('"left of"')
     raise edge.fail('the edge has no predicate: add one, for example "predicate": "left of"')
 
 

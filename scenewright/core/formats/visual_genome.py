@@ -108,7 +108,7 @@ def read(entry: Any, where: str) -> SceneGraph:
     return with_intent(scene, entry, where)
 
 
-def write(scene: SceneGraph, image_id: int = 1) -> dict[str, Any]:
+def write(scene: SceneGraph) -> dict[str, Any]:
     """Return the entry of ``scene``.
 
     Ids that are whole numbers stay, others are numbered from 1.
@@ -125,7 +125,7 @@ def write(scene: SceneGraph, image_id: int = 1) -> dict[str, Any]:
             row["attribute_keys"] = keys
         objects.append(row)
     entry = {
-        "image_id": image_id,
+        "image_id": 1,
         "objects": objects,
         "relationships": [
             {
