@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pydantic import ValidationError
 
-from scenewright.agents.panel.panel import identity_of_chat
+from scenewright.agents.panel.independence import identity_of_chat
 from scenewright.agents.parsers.rules import parse_caption
 from scenewright.agents.parsers.unread import warn_of
 from scenewright.config import OnModelChange
-from scenewright.config.model_identity import apart_problem
+from scenewright.config.model_identity import independence_problem
 from scenewright.config.options import LoopOptions, SentenceReader
 from scenewright.config.profiles import (
     ACCOUNTS,
@@ -371,7 +371,7 @@ def _check_names(profile: Profile, overrides: ModelOverrides, settings: Settings
     if (chat := overrides["chat"]) is not None:
         directs = profile.strategy == DIRECTOR
         director = identity_of_chat(chat, settings.accounts) if directs else None
-    problem = apart_problem(loop, report, director, self_report=profile.self_report)
+    problem = independence_problem(loop, report, director, self_report=profile.self_report)
     if problem:
         raise SettingsError(problem)
 
