@@ -21,12 +21,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from PIL import ImageChops
+
 from scenewright.config.options import LoopOptions
 from scenewright.core.answers import in_lines
 from scenewright.core.english import article
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.images import ImageStore
-from scenewright.core.layout import Region, inverted, mask_of
+from scenewright.core.layout import Region, mask_of
 from scenewright.core.ports.backend import (
     BackendFeatures,
     Emphasis,
@@ -284,7 +286,7 @@ def start_within(
 def mask_outside(round_context: RoundContext, regions: Iterable[Region]) -> str:
     """Content hash of the mask of all but ``regions``."""
     size = round_context.images.get(round_context.best).size
-    return round_context.images.put(inverted(mask_of(regions, size)))
+    return round_context.images.put(ImageChops.invert(mask_of(regions, size)))
 
 
 def absent_objects(round_context: RoundContext) -> list[str]:
