@@ -39,9 +39,9 @@ from scenewright.graphs.events import (
     ToolCalled,
     Warned,
 )
+from scenewright.runs.record import ROLES, RunRecord, Shown
 from scenewright.runs.report import words
 from scenewright.runs.report.parts import LOOP, realism_lines
-from scenewright.runs.report.record import ROLES, RunView, Shown
 
 if TYPE_CHECKING:
     from scenewright.core.facts import Answer, ScoreCard, Verdict
@@ -83,7 +83,7 @@ def _verdict(verdict: Verdict | None, console: Console, lacking: Shown = "pendin
     return mark(verdict.state, verdict.probability, console)
 
 
-def facts_table(view: RunView, console: Console, ids: bool = False) -> Table:
+def facts_table(view: RunRecord, console: Console, ids: bool = False) -> Table:
     """Return the loop's verdicts by fact and round.
 
     The last column has the report's verdicts of the kept round; with ``ids`` each fact's id
@@ -109,7 +109,7 @@ def facts_table(view: RunView, console: Console, ids: bool = False) -> Table:
     return table
 
 
-def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
+def result_lines(view: RunRecord, page: str = "") -> list[tuple[str, str]]:
     """Return the labels and texts of a result: verdict, scores, reason of the end, files."""
     card, asked, best = view.card("loop"), view.scenes[-1], view.best
     lines = [("result", words.verdict_line(card, asked.scene))]
@@ -179,7 +179,7 @@ def card_lines(score: Score) -> list[tuple[str, str]]:
     return lines + ([("note", mixed)] if mixed else [])
 
 
-def print_result(view: RunView, console: Console, page: str = "", ids: bool = False) -> None:
+def print_result(view: RunRecord, console: Console, page: str = "", ids: bool = False) -> None:
     """Print the table of facts by round and the lines of the result."""
     if view.rounds:
         console.print(facts_table(view, console, ids))

@@ -19,8 +19,8 @@ from scenewright.core.questions import facts_of
 from scenewright.graphs.events import Answered
 from scenewright.runs.api import refine
 from scenewright.runs.folder import RunError
+from scenewright.runs.record import read_run
 from scenewright.runs.report.content import page_content
-from scenewright.runs.report.record import read_run
 from scenewright.runs.scoring import score
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 

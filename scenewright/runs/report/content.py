@@ -13,8 +13,9 @@ from scenewright.core.facts import Answer, Fact, FactKind, ScoreCard, assign_ver
 from scenewright.core.intent import Passage
 from scenewright.core.ports.backend import Reference, Start
 from scenewright.core.scene import COMPOSED, SceneGraph
-from scenewright.graphs.events import Generated, Role
+from scenewright.graphs.events import Drafted, Generated, Role
 from scenewright.graphs.run_status import facts_ever
+from scenewright.runs.record import ROLES, Round, RunRecord, Shown
 from scenewright.runs.report import words
 from scenewright.runs.report.graph import Mark, draw_graph
 from scenewright.runs.report.parts import (
@@ -36,7 +37,6 @@ from scenewright.runs.report.parts import (
     inline,
     realism_stats,
 )
-from scenewright.runs.report.record import ROLES, RoundView, RunView, Shown
 
 KIND_NAMES: dict[FactKind, str] = {
     "object": "Objects",
@@ -53,7 +53,7 @@ MOST_TITLE = 300
 """Characters of a title."""
 
 
-def page_content(view: RunView, show: Show = inline, live: bool = False) -> PageContent:
+def page_content(view: RunRecord, show: Show = inline, live: bool = False) -> PageContent:
     """Everything on the run page of ``view``.
 
     ``show`` makes pictures of files; a ``live`` page tells elsewhere where the run stands.
@@ -76,12 +76,12 @@ def page_content(view: RunView, show: Show = inline, live: bool = False) -> Page
     )
 
 
-def summary_of(view: RunView, link: str) -> Summary:
+def summary_of(view: RunRecord, link: str) -> Summary:
     """Return a run at a glance, for the page that leads to several."""
     return _summary(view, tuple(_round(view, r, {}, inline) for r in view.rounds), link=link)
 
 
-def title_parts(view: RunView, shown: RoundView | None) -> tuple[tuple[str, str], ...]:
+def title_parts(view: RunRecord, shown: Round | None) -> tuple[tuple[str, str], ...]:
     """Return the person's own sentence, else the scene in words, in parts.
 
     Each has the reason why it is not in the prompt of the round that is ``shown`` or nothing checks
@@ -93,7 +93,7 @@ def title_parts(view: RunView, shown: RoundView | None) -> tuple[tuple[str, str]
     return words.marked(said or words.scene_words(view.scene), passages, MOST_TITLE)
 
 
-def _open_passages(view: RunView, shown: RoundView | None) -> list[Passage]:
+def _open_passages(view: RunRecord, shown: Round | None) -> list[Passage]:
     scene = view.scene
     if not scene.sentence:
         return []
@@ -114,7 +114,7 @@ def _tip(fact_at: int, round_index: int) -> str:
     return f"t{fact_at}-{round_index}"
 
 
-def _group(view: RunView, kind: FactKind) -> Group:
+def _group(view: RunRecord, kind: FactKind) -> Group:
     both = (in_lines(view.facts), in_lines(view.former))
     now, former = ([line for line in lines if line.fact.kind == kind] for lines in both)
     facts = [fact for line in (*now, *former) for fact in line.facts if fact.kind == kind]
@@ -134,12 +134,12 @@ def _group(view: RunView, kind: FactKind) -> Group:
     return Group(KIND_NAMES[kind], tuple(recalls), tuple(rows))
 
 
-def _rows(view: RunView) -> enumerate[Fact]:
+def _rows(view: RunRecord) -> enumerate[Fact]:
     """All facts with their numbers: those of the scene, then those that it has no more."""
     return enumerate((*view.facts, *view.former))
 
 
-def _cell(fact: Fact, at: int, r: RoundView) -> Cell:
+def _cell(fact: Fact, at: int, r: Round) -> Cell:
     loop, report = r.verdict(fact.id, "loop"), r.verdict(fact.id, "report")
     said: dict[Role, tuple[Answer, ...]] = {
         role: tuple(sorted(r.answers[role].get(fact.id, ()), key=lambda a: a.judge_id))
@@ -176,7 +176,7 @@ def _cell(fact: Fact, at: int, r: RoundView) -> Cell:
     )
 
 
-def _round(view: RunView, r: RoundView, cells: dict[str, Cell], show: Show) -> RoundContent:
+def _round(view: RunRecord, r: Round, cells: dict[str, Cell], show: Show) -> RoundContent:
     card = r.cards.get("loop")
     asked = view.asked(r.index)
     line = words.verdict_line(card, asked.scene)
@@ -227,7 +227,7 @@ def _round(view: RunView, r: RoundView, cells: dict[str, Cell], show: Show) -> R
     )
 
 
-def _sources(view: RunView, r: RoundView, show: Show) -> tuple[Source, ...]:
+def _sources(view: RunRecord, r: Round, show: Show) -> tuple[Source, ...]:
     if r.candidate is None or r.edit is not None or r.candidate.pasted:
         return ()
     labels = {
@@ -256,10 +256,10 @@ def _sources(view: RunView, r: RoundView, show: Show) -> tuple[Source, ...]:
     return tuple(found)
 
 
-def _drafts(view: RunView, r: RoundView, show: Show) -> list[Source]:
-    if r.drafted is None:
+def _drafts(view: RunRecord, r: Round, show: Show) -> list[Source]:
+    told = r.last(Drafted)
+    if told is None:
         return []
-    told = r.drafted
     return [
         Source(
             show(view.image_path(image), SOURCE_SIDE),
@@ -270,15 +270,14 @@ def _drafts(view: RunView, r: RoundView, show: Show) -> list[Source]:
     ]
 
 
-def _strips(view: RunView, r: RoundView, show: Show) -> tuple[Strip, ...]:
+def _strips(view: RunRecord, r: Round, show: Show) -> tuple[Strip, ...]:
     if r.plan is None or not r.plan.places:
         return ()
     statements = _statements(view)
-    judged = [one for heat in r.proposed for one in heat.proposals]
     won = {one.image for one in r.selected.winners} if r.selected is not None else set()
     found = []
     for at, place in enumerate(r.plan.places):
-        mine = [one for one in judged if one.place == at]
+        mine = [one for one in r.proposals if one.place == at]
         missing = [statements.get(name, name) for name in place.missing]
         found.append(
             Strip(
@@ -300,7 +299,7 @@ def _strips(view: RunView, r: RoundView, show: Show) -> tuple[Strip, ...]:
     return tuple(found)
 
 
-def _statements(view: RunView) -> dict[str, str]:
+def _statements(view: RunRecord) -> dict[str, str]:
     return {fact.id: fact.statement for fact in facts_ever(view.scenes)}
 
 
@@ -322,7 +321,7 @@ def _use_of(reference: Reference, start: Start | None) -> str:
 
 
 def _shot(
-    view: RunView,
+    view: RunRecord,
     made: Generated | None,
     prompt: str,
     alt: str,
@@ -370,7 +369,7 @@ def _shot(
 
 
 def _summary(
-    view: RunView,
+    view: RunRecord,
     rounds: tuple[RoundContent, ...],
     *,
     link: str = "",
@@ -406,7 +405,7 @@ def _summary(
     )
 
 
-def _plain_score(view: RunView) -> Stat | None:
+def _plain_score(view: RunRecord) -> Stat | None:
     """Return the one figure that stands first; none where nobody could score the picture."""
     if (found := _scored(view.card("report"))) is not None:
         own = view.reporting.kind == "self"
@@ -431,14 +430,14 @@ def _overall(card: ScoreCard | None) -> Shown:
     return "no" if known_to_fail else "unscored"
 
 
-def _report_words(view: RunView) -> tuple[Role, str, str]:
+def _report_words(view: RunRecord) -> tuple[Role, str, str]:
     """Role, label and note of the report's figure: a self-report is labelled so."""
     if view.reporting.kind == "self":
         return "report", "Self-report", view.reporting.line
     return "report", "Report judges", "never seen by the loop"
 
 
-def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
+def _stats(view: RunRecord, live: bool) -> tuple[Stat, ...]:
     stats = []
     roles: tuple[tuple[Role, str, str], ...] = (
         _report_words(view),
@@ -473,7 +472,7 @@ def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
     return tuple(stats)
 
 
-def _notes(view: RunView, rounds: tuple[RoundContent, ...], live: bool) -> tuple[str, ...]:
+def _notes(view: RunRecord, rounds: tuple[RoundContent, ...], live: bool) -> tuple[str, ...]:
     notes = list(view.warnings)
     if view.paused and not live:
         notes.append(

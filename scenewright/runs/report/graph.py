@@ -22,8 +22,8 @@ import networkx as nx
 
 from scenewright.core.facts import Fact
 from scenewright.core.scene import SceneGraph, SceneObject
+from scenewright.runs.record import Shown
 from scenewright.runs.report import templates
-from scenewright.runs.report.record import Shown
 from scenewright.runs.report.words import MEANINGS, shorten, text_width
 
 MAX_ROW = 4

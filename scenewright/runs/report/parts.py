@@ -25,9 +25,8 @@ from PIL import Image, UnidentifiedImageError
 
 from scenewright.core.facts import Answer, Fact, Verdict
 from scenewright.core.images import ImageError, load_image
-from scenewright.graphs.events import Role
+from scenewright.runs.record import ROLES, Round, RunRecord, Shown
 from scenewright.runs.report import templates, words
-from scenewright.runs.report.record import ROLES, RoundView, RunView, Shown
 from scenewright.runs.report.words import score
 
 SHOWN_SIDE = 256
@@ -224,7 +223,7 @@ class Strip:
 class RoundContent:
     """One round as the page shows it."""
 
-    view: RoundView
+    view: Round
     """The round."""
     index: int
     """From 0."""
@@ -310,7 +309,7 @@ class PageContent:
 
     summary: Summary
     """At a glance."""
-    view: RunView
+    view: RunRecord
     """The run."""
     rounds: tuple[RoundContent, ...]
     """In order."""
@@ -336,7 +335,7 @@ WIDTH, HEIGHT = 440.0, 230.0
 LEFT, RIGHT, TOP, BOTTOM = 34.0, 76.0, 14.0, 30.0
 
 
-def draw_chart(view: RunView) -> str:
+def draw_chart(view: RunRecord) -> str:
     """Return an SVG chart of SGScore (0 to 1) by round; empty if nothing was scored.
 
     One line for the judges of the loop, one for those of the report.
@@ -388,7 +387,7 @@ _SIZES = {
 }
 
 
-def feedback_of_round(view: RunView, r: RoundView) -> HumanFeedback | None:
+def feedback_of_round(view: RunRecord, r: Round) -> HumanFeedback | None:
     """Return the person's feedback that began the round; None if its candidate was drawn."""
     edit = r.edit
     if edit is None:
@@ -415,25 +414,11 @@ def feedback_of_round(view: RunView, r: RoundView) -> HumanFeedback | None:
 LOOP = "by the judges of the loop"
 
 
-def realism_of(view: RunView, role: Role) -> tuple[float | None, float | None]:
-    """OcR of the first round of the scene as it is now and of the kept one, each in [0, 1].
-
-    None where it is not known.
-    """
-    first = next((r for r in view.rounds if r.index == view.scenes[-1].round), None)
-    before = None if first is None else first.cards.get(role)
-    after = view.card(role)
-    return (
-        None if before is None else before.ocr,
-        None if after is None else after.ocr,
-    )
-
-
-def realism_stats(view: RunView) -> tuple[Stat, ...]:
+def realism_stats(view: RunRecord) -> tuple[Stat, ...]:
     """Figures of the page's head: realism after, and before; none in a run that does not ask."""
     found = []
     for role in reversed(ROLES):
-        before, after = realism_of(view, role)
+        before, after = view.realism(role)
         if before is None and after is None:
             continue
         note = f"{words.score(before)} in round {view.scenes[-1].round}, {role} judges"
@@ -441,11 +426,11 @@ def realism_stats(view: RunView) -> tuple[Stat, ...]:
     return tuple(found)
 
 
-def realism_lines(view: RunView) -> list[tuple[str, str]]:
+def realism_lines(view: RunRecord) -> list[tuple[str, str]]:
     """Label and value of the terminal's lines; none in a run that does not ask."""
     found: list[tuple[str, str]] = []
     for role in ROLES:
-        before, after = realism_of(view, role)
+        before, after = view.realism(role)
         if before is None and after is None:
             continue
         since = ""

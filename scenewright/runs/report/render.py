@@ -16,10 +16,10 @@ from PIL import Image, ImageDraw, ImageFont
 from scenewright.core.images import ImageError, load_image
 from scenewright.graphs.events import Generated
 from scenewright.runs.folder import PAGE_FILE
+from scenewright.runs.record import PageError, RunRecord, read_run
 from scenewright.runs.report import templates, words
 from scenewright.runs.report.content import page_content, summary_of
 from scenewright.runs.report.parts import draw_chart, fit
-from scenewright.runs.report.record import PageError, RunView, read_run
 
 
 def write_page(run_folder: Path | str) -> Path:
@@ -32,7 +32,7 @@ def write_page(run_folder: Path | str) -> Path:
     return _write(folder / PAGE_FILE, render_run(read_run(folder)))
 
 
-def render_run(view: RunView) -> str:
+def render_run(view: RunRecord) -> str:
     """Return the run page as HTML text.
 
     ``unread`` are the passages of its sentence that the scene does not hold.
@@ -116,7 +116,7 @@ def contact_sheet(run_folder: Path | str, side: int = 256) -> Image.Image:
     return sheet
 
 
-def _picture(view: RunView, made: Generated | None, side: int) -> Image.Image:
+def _picture(view: RunRecord, made: Generated | None, side: int) -> Image.Image:
     square = Image.new("RGB", (side, side), RULE)
     path = None if made is None else view.image_path(made.image)
     try:

@@ -33,7 +33,7 @@ from scenewright.graphs.events import (
     ToolCalled,
 )
 from scenewright.graphs.reporting import Reporting
-from scenewright.runs.report.record import RoundView, RunView, Shown
+from scenewright.runs.record import Round, RunRecord, Shown
 
 _MOST_DROPPED = 8
 """Dropped facts that are named."""
@@ -456,7 +456,7 @@ def marked(text: str, passages: Sequence[Passage], limit: int) -> tuple[tuple[st
 SETTLED = "the first judges of the cascade were sure: no other judge of the loop was asked"
 
 
-def settled_line(r: RoundView) -> str:
+def settled_line(r: Round) -> str:
     """How many facts the first judges of a cascade settled alone; empty without a cascade."""
     asked = {a.fact_id for call in r.calls if call.stage == "first" for a in call.answers}
     stated = [name for name in asked if not is_realism(name)]
@@ -531,7 +531,7 @@ def dropped_line(made: Generated, statements: Mapping[str, str]) -> str:
     return f"{line}{count(len(made.facts_dropped), 'fact')}: {shown}"
 
 
-def stop_line(view: RunView) -> str:
+def stop_line(view: RunRecord) -> str:
     """Why the run stopped, or that it has not."""
     if view.finished is None:
         return "waits for a person" if view.paused else "unfinished"

@@ -18,7 +18,7 @@ from scenewright.core.ports.backend import BackendError, BackendFeatures
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.reporting import Reporting
 from scenewright.runs.model_factory.profiles import backend_of
-from scenewright.runs.records import RunResult
+from scenewright.runs.result import RunResult
 from scenewright.service.core.errors import KeyReused, ServiceError, Unavailable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.requests import profile_of, reading_warnings, stored_intent

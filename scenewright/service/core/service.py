@@ -40,8 +40,7 @@ from scenewright.providers.usage import metered
 from scenewright.runs.coverage import Coverage
 from scenewright.runs.folder import EVENTS, RunError, RunFolder
 from scenewright.runs.reading import ReadingError, ReadScene, read_words
-from scenewright.runs.records import RunResult, load_run
-from scenewright.runs.report.record import PageError
+from scenewright.runs.result import RunResult, load_run
 from scenewright.runs.scoring import Score, score
 from scenewright.service.core.admission import check_prompt, check_run
 from scenewright.service.core.artifacts.base import (
@@ -503,7 +502,7 @@ def reading(run: str) -> Iterator[None]:
         yield
     except ServiceError:
         raise
-    except (RunError, LogError, PageError) as error:
+    except (RunError, LogError) as error:
         cause = error if isinstance(error, LogError) else error.__cause__
         raise DamagedRun(run, cause.line if isinstance(cause, LogError) else None) from error
     except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:

@@ -22,7 +22,7 @@ from scenewright.core.images import ImageError, ImageStore
 from scenewright.core.intent import Doubt
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.reporting import Reporting
-from scenewright.runs.records import RoundRecord, RunResult
+from scenewright.runs.result import RoundRecord, RunResult
 from scenewright.service.core.requests import stored_intent
 from scenewright.service.core.schemas import ScoreResponse, Status, Summary
 from scenewright.service.core.store import Run

@@ -20,7 +20,7 @@ from PIL import Image
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.director_record import ACCEPT
 from scenewright.runs.folder import EVENTS
-from scenewright.runs.report.record import read_run
+from scenewright.runs.record import read_run
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.images import image_bytes
 from scenewright.service.api.parse import parsed

@@ -15,10 +15,10 @@ from fastapi.responses import RedirectResponse
 
 from scenewright.core.facts import Fact
 from scenewright.core.vocabulary import canonical, canonical_key
+from scenewright.runs.record import Round, RunRecord, Shown
 from scenewright.runs.report import words
 from scenewright.runs.report.content import title_parts
 from scenewright.runs.report.parts import Picture
-from scenewright.runs.report.record import RoundView, RunView, Shown
 from scenewright.service.api.common import Core, Reader, RunId
 from scenewright.service.core.aside import size_of_request
 from scenewright.service.core.errors import Conflict, NotFound
@@ -44,7 +44,7 @@ class Side:
     """Its round."""
     kept: int | None
     """The kept round of its run."""
-    rounds: tuple[RoundView, ...]
+    rounds: tuple[Round, ...]
     """Rounds of its run that have a picture."""
     picture: Picture | None
     """The picture; none if its file is not there."""
@@ -141,7 +141,7 @@ async def compared(
 
 
 def _rounds_page(
-    request: Request, run: Run, view: RunView, a: int | None, b: int | None
+    request: Request, run: Run, view: RunRecord, a: int | None, b: int | None
 ) -> Response:
     drawn = _drawn(view)
     if len(drawn) < 2:
@@ -159,7 +159,7 @@ def _rounds_page(
 def _runs_page(
     request: Request,
     runs: tuple[Run, Run],
-    views: tuple[RunView, RunView],
+    views: tuple[RunRecord, RunRecord],
     numbers: tuple[int | None, int | None],
 ) -> Response:
     chosen = []
@@ -270,11 +270,11 @@ def _meaning(fact: Fact) -> Hashable:
     return (fact.kind, classes, key, (fact.value or "").casefold(), predicate)
 
 
-def _drawn(view: RunView) -> list[RoundView]:
+def _drawn(view: RunRecord) -> list[Round]:
     return [r for r in view.rounds if r.candidate is not None]
 
 
-def _chosen(drawn: list[RoundView], index: int | None, default: RoundView | None) -> RoundView:
+def _chosen(drawn: list[Round], index: int | None, default: Round | None) -> Round:
     found = default if index is None else next((r for r in drawn if r.index == index), None)
     if found is None:
         numbers = ", ".join(str(r.index) for r in drawn)
@@ -282,7 +282,7 @@ def _chosen(drawn: list[RoundView], index: int | None, default: RoundView | None
     return found
 
 
-def _side(run: Run, view: RunView, shown: RoundView, name: str) -> Side:
+def _side(run: Run, view: RunRecord, shown: Round, name: str) -> Side:
     return Side(
         name=name,
         run=run.id,
@@ -327,7 +327,7 @@ def _shortened(side: Side) -> str:
     return words.shorten(_text(side), 80)
 
 
-def _more_line(chosen: Sequence[RoundView]) -> str:
+def _more_line(chosen: Sequence[Round]) -> str:
     """Return which of two runs' pictures holds more of its facts; empty where one is unjudged."""
     cards = [r.cards.get("loop") for r in chosen]
     held = [
@@ -348,7 +348,7 @@ def _more_line(chosen: Sequence[RoundView]) -> str:
     return f"The {name} run holds more facts: {more} against {less}."
 
 
-def _rounds_line(facts: Sequence[Compared], first: RoundView, second: RoundView) -> str:
+def _rounds_line(facts: Sequence[Compared], first: Round, second: Round) -> str:
     if first is second:
         return "Both are the same round: choose another one to compare it with."
     won, lost, other = _counts(facts)
@@ -386,7 +386,7 @@ def _counts(facts: Sequence[Compared]) -> tuple[int, int, int]:
 
 
 def _figures(
-    runs: tuple[Run, Run], views: tuple[RunView, RunView], chosen: tuple[RoundView, RoundView]
+    runs: tuple[Run, Run], views: tuple[RunRecord, RunRecord], chosen: tuple[Round, Round]
 ) -> tuple[Figure, ...]:
     """Return the lines about both runs: how they were asked, their scores and what they took."""
     lines = [
@@ -410,7 +410,7 @@ def _asked(run: Run, name: str) -> str:
     return "–" if value is None or value == "" else str(value)
 
 
-def _notes(views: tuple[RunView, RunView], sides: Sequence[Side]) -> tuple[str, ...]:
+def _notes(views: tuple[RunRecord, RunRecord], sides: Sequence[Side]) -> tuple[str, ...]:
     notes = [
         f"The {side.name.lower()} has not ended: reload the page for its further rounds."
         for side in sides

@@ -20,11 +20,11 @@ from scenewright.core.questions import QuestionForm
 from scenewright.graphs.eventlog import LogError
 from scenewright.graphs.events import RunStarted
 from scenewright.runs.folder import EVENTS, RunError
+from scenewright.runs.record import Round, RunRecord, Shown, read_run, record_of
 from scenewright.runs.report import words
 from scenewright.runs.report.content import KIND_NAMES, page_content
 from scenewright.runs.report.graph import Mark, draw_graph
 from scenewright.runs.report.parts import Picture, draw_chart, linked
-from scenewright.runs.report.record import RoundView, RunView, Shown, read_run, view_of
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.common import Core, Reader, Refiner, RunId
 from scenewright.service.core.aside import size_of_request
@@ -119,7 +119,7 @@ async def frozen(request: Request, run_id: RunId, service: Core, identity: Reade
     """Return the page as one file that needs nothing else, to be kept."""
     run = await service.run(identity, run_id)
 
-    def written(view: RunView, _: int) -> str:
+    def written(view: RunRecord, _: int) -> str:
         if not view.rounds:
             raise Conflict("the run has drawn nothing yet: wait for its first picture")
         if request.method == "HEAD":
@@ -180,7 +180,7 @@ async def editing(
     return await seen(service, run, lambda view, _: _form(request, run, view, base))
 
 
-def _form(request: Request, run: Run, view: RunView, base: int | None) -> HTMLResponse:
+def _form(request: Request, run: Run, view: RunRecord, base: int | None) -> HTMLResponse:
     judged = [r for r in view.rounds if r.candidate is not None and "loop" in r.cards]
     if not judged:
         raise Conflict("no picture of the run has been judged yet: wait for its first round")
@@ -214,7 +214,7 @@ async def _live(
     refines = "refine" in identity.scopes
     instead = await _instead(service, run) if refines and run.status == "failed" else ""
 
-    def written(view: RunView, events: int) -> HTMLResponse:
+    def written(view: RunRecord, events: int) -> HTMLResponse:
         if request.method == "HEAD":
             return page(request, template)
         return page(
@@ -243,7 +243,7 @@ async def _instead(service: Service, run: Run) -> str:
     return "" if covered.nothing else MINIATURE
 
 
-async def seen(service: Service, run: Run, tell: Callable[[RunView, int], T]) -> T:
+async def seen(service: Service, run: Run, tell: Callable[[RunRecord, int], T]) -> T:
     """Return what ``tell`` makes of the view of the run's folder and the number of its events.
 
     A run that has not begun shows its scene and its questions. All is worked out aside: reading the
@@ -257,7 +257,7 @@ async def seen(service: Service, run: Run, tell: Callable[[RunView, int], T]) ->
     return await service.aside.compute(size_of_request(run.request), told)
 
 
-def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunView, int]:
+def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunRecord, int]:
     place, _ = read_lines(folder / EVENTS, None, 0)
     events = 0 if place is None else place[0]
     if events:
@@ -281,12 +281,12 @@ def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunView, int]:
         ),
         sentence=request.sentence or "",
     )
-    return view_of([begun], folder), events
+    return record_of([begun], folder), events
 
 
 def run_status_view(
     run: Run,
-    view: RunView,
+    view: RunRecord,
     events: int,
     position: int | None,
     refines: bool,
@@ -333,12 +333,12 @@ def run_status_view(
     )
 
 
-def _strategy(view: RunView) -> str:
+def _strategy(view: RunRecord) -> str:
     options = view.config.get("options", view.config)
     return str(options.get("strategy", "")) if isinstance(options, dict) else ""
 
 
-def _line(run: Run, view: RunView, position: int | None) -> str:
+def _line(run: Run, view: RunRecord, position: int | None) -> str:
     if run.status == "queued":
         return f"{words.count(position, 'run')} before it" if position else "it is next"
     if run.status == "running":
@@ -355,7 +355,7 @@ def _line(run: Run, view: RunView, position: int | None) -> str:
     return "what was drawn is kept, and it can go on"
 
 
-def stage_of(view: RunView) -> str:
+def stage_of(view: RunRecord) -> str:
     """Return in words what a running run does now."""
     if not view.rounds:
         return "writing the prompt"
@@ -374,7 +374,7 @@ def stage_of(view: RunView) -> str:
     return name + "deciding what comes next"
 
 
-def picture_of(view: RunView, shown: RoundView) -> Picture | None:
+def picture_of(view: RunRecord, shown: Round) -> Picture | None:
     """Return the candidate of a round by its address; none if its file is not there."""
     if shown.candidate is None:
         return None
@@ -382,12 +382,12 @@ def picture_of(view: RunView, shown: RoundView) -> Picture | None:
     return show(view.image_path(shown.candidate.image), 512)
 
 
-def alt_of(view: RunView, shown: RoundView) -> str:
+def alt_of(view: RunRecord, shown: Round) -> str:
     """Return the alternative text of a round's candidate."""
     return f"Round {shown.index}: {words.scene_words(view.scene)}. {held_line(view, shown)}."
 
 
-def held_line(view: RunView, shown: RoundView) -> str:
+def held_line(view: RunRecord, shown: Round) -> str:
     """Return how many facts hold in a round's candidate."""
     return words.verdict_line(shown.cards.get("loop"), view.asked(shown.index).scene)
 
@@ -402,7 +402,7 @@ class Choice:
     """What the panel said."""
 
 
-def _choices(view: RunView, chosen: RoundView) -> list[tuple[str, list[Choice]]]:
+def _choices(view: RunRecord, chosen: Round) -> list[tuple[str, list[Choice]]]:
     groups = [
         (name, [Choice(f, chosen.state(f.id)) for f in view.facts if f.kind == kind])
         for kind, name in KIND_NAMES.items()
@@ -410,7 +410,7 @@ def _choices(view: RunView, chosen: RoundView) -> list[tuple[str, list[Choice]]]
     return [(name, choices) for name, choices in groups if choices]
 
 
-def _facts(view: RunView, chosen: RoundView) -> list[dict[str, object]]:
+def _facts(view: RunRecord, chosen: Round) -> list[dict[str, object]]:
     """Return the facts as the page's script needs them."""
     return [
         {
@@ -429,7 +429,7 @@ def _facts(view: RunView, chosen: RoundView) -> list[dict[str, object]]:
     ]
 
 
-def _drawing(view: RunView, chosen: RoundView) -> str:
+def _drawing(view: RunRecord, chosen: Round) -> str:
     marks = {
         fact.id: Mark(state := chosen.state(fact.id), words.MEANINGS[state], fact=fact.id)
         for fact in view.facts

@@ -9,8 +9,8 @@ import pytest
 
 from scenewright.core.formats import load_scene
 from scenewright.graphs.events import Edit
+from scenewright.runs.record import RunRecord, read_run
 from scenewright.runs.report.content import page_content
-from scenewright.runs.report.record import RunView, read_run
 from scenewright.runs.report.render import write_page
 from tests.graphs.editing import DOG, RED, SCENE, Person
 from tests.runs.report.test_page import check
@@ -73,7 +73,7 @@ async def test_facts_that_are_no_longer_asked_stay_on_the_page(tmp_path: Path) -
     person = Person(tmp_path / "run", 130)
     await person(rounds=1)
     await person(Edit(key="1", scene=load_scene("dog left of table"), rounds=1), rounds=1)
-    view: RunView = read_run(tmp_path / "run")
+    view: RunRecord = read_run(tmp_path / "run")
     assert [fact.statement for fact in view.former] == ["ball", "ball is red", "red ball on table"]
     text = text_of(write_page(tmp_path / "run"))
     assert text.count("no longer asked") == 2 * len(view.former), "by the person, and as rows"
