@@ -41,7 +41,6 @@ from scenewright.graphs.events import (
 )
 from scenewright.runs.record import ROLES, RunRecord, Shown
 from scenewright.runs.report import words
-from scenewright.runs.report.parts import LOOP, realism_lines
 
 if TYPE_CHECKING:
     from scenewright.core.facts import Answer, ScoreCard, Verdict
@@ -116,7 +115,7 @@ def result_lines(view: RunRecord, page: str = "") -> list[tuple[str, str]]:
     lines += [("", said) for said in words.beside_graph(card, asked.scene, asked.facts)]
     if best is not None and (said := words.changes_line(view.composed(best.index))):
         lines.append(("prompt", said))
-    for role, meaning in zip(ROLES, (LOOP, view.reporting.line), strict=True):
+    for role, meaning in zip(ROLES, (words.LOOP, view.reporting.line), strict=True):
         card = view.card(role)
         if card is None:
             continue
@@ -129,7 +128,7 @@ def result_lines(view: RunRecord, page: str = "") -> list[tuple[str, str]]:
     lines += [("note", text) for text in view.warnings]
     if view.reporting.kind == "none" and view.finished is not None:
         lines.append(("", view.reporting.line))
-    lines += realism_lines(view)
+    lines += words.realism_lines(view)
     lines += [("note", note) for note in view.reporting.notes]
     rounds = words.count(len(view.rounds), "round")
     spent = f"{words.count(view.images, 'image')} drawn, {words.duration(view.seconds)}"

@@ -161,7 +161,8 @@ def open_run(
     The page of an unfinished run shows how far it has come.
     """
     from scenewright.config.settings import load_settings
-    from scenewright.runs.report.render import contact_sheet, write_page
+    from scenewright.runs.report.contact_sheet import contact_sheet
+    from scenewright.runs.report.render import write_page
 
     if run_dir is None:
         runs = load_settings().runs

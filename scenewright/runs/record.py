@@ -169,13 +169,16 @@ class Round:
         return self.all(Answered)
 
     @cached_property
-    def answers(self) -> dict[Role, dict[str, list[Answer]]]:
-        """Role → fact id → the judges' answers, in the order in which they came."""
-        found: dict[Role, dict[str, list[Answer]]] = {role: {} for role in ROLES}
+    def _answers(self) -> dict[tuple[Role, str], list[Answer]]:
+        found: dict[tuple[Role, str], list[Answer]] = {}
         for call in self.calls:
             for answer in call.answers:
-                found[call.role].setdefault(answer.fact_id, []).append(answer)
+                found.setdefault((call.role, answer.fact_id), []).append(answer)
         return found
+
+    def answers_to(self, fact_id: str, role: Role = "loop") -> list[Answer]:
+        """Return the answers of the judges of ``role`` to a fact, sorted by judge."""
+        return sorted(self._answers.get((role, fact_id), ()), key=lambda answer: answer.judge_id)
 
     @property
     def drawing_seconds(self) -> float:
@@ -312,7 +315,7 @@ class RunRecord:
         """Facts that earlier rounds were asked for and the scene has no more."""
         return facts_ever(self.scenes)[len(self.facts) :]
 
-    @property
+    @cached_property
     def statements(self) -> dict[str, str]:
         """Statements of all facts that were ever asked, by id."""
         return {fact.id: fact.statement for fact in facts_ever(self.scenes)}

@@ -18,7 +18,7 @@ from scenewright.core.vocabulary import canonical, canonical_key
 from scenewright.runs.record import Round, RunRecord, Shown
 from scenewright.runs.report import words
 from scenewright.runs.report.content import title_parts
-from scenewright.runs.report.parts import Picture
+from scenewright.runs.report.pictures import Picture
 from scenewright.service.api.common import Core, Reader, RunId
 from scenewright.service.core.aside import size_of_request
 from scenewright.service.core.errors import Conflict, NotFound

@@ -22,9 +22,10 @@ from scenewright.graphs.events import RunStarted
 from scenewright.runs.folder import EVENTS, RunError
 from scenewright.runs.record import Round, RunRecord, Shown, read_run, record_of
 from scenewright.runs.report import words
+from scenewright.runs.report.chart import draw_chart
 from scenewright.runs.report.content import KIND_NAMES, page_content
 from scenewright.runs.report.graph import Mark, draw_graph
-from scenewright.runs.report.parts import Picture, draw_chart, linked
+from scenewright.runs.report.pictures import Picture, linked
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.common import Core, Reader, Refiner, RunId
 from scenewright.service.core.aside import size_of_request

@@ -173,9 +173,9 @@ def test_numbers_and_wishes_have_headings_of_their_own(view: RunRecord) -> None:
         "Wishes for the whole picture",
     ]
     numbers, wishes = groups["Numbers and exclusions"], groups["Wishes for the whole picture"]
-    assert [row.fact.statement for row in numbers.rows] == ["no cat"]
+    assert [line.fact.statement for line in numbers.lines] == ["no cat"]
     assert numbers.recalls == ("1/1",)
-    assert [row.fact.statement for row in wishes.rows] == ["oil painting", "at dusk"]
+    assert [line.fact.statement for line in wishes.lines] == ["oil painting", "at dusk"]
     assert wishes.recalls == ("0/2",)
     # The drawing has the graph alone.
     drawing = str(page_content(view).rounds[0].graph)
@@ -194,10 +194,10 @@ def test_facts_about_one_number_are_one_line_everywhere(tmp_path: Path) -> None:
     assert [one.says for one in statuses] == together
     (number,) = (one for one in statuses if one.says == "exactly 1 ball")
     assert number.state == "no"
-    objects = page_content(view).groups[0]
-    (row,) = (row for row in objects.rows if row.fact.statement == "exactly 1 ball")
-    assert row.fact.question == "How many balls are there in the image?"
-    assert [cell.state for cell in row.cells] == ["no"]
+    content = page_content(view)
+    (line,) = (one for one in content.groups[0].lines if one.fact.statement == "exactly 1 ball")
+    assert line.fact.question == "How many balls are there in the image?"
+    assert [r.marks[line.decided(r.view.verdicts()).id].state for r in content.rounds] == ["no"]
     console = Console(file=io.StringIO(), width=200)
     console.print(facts_table(view, console))
     told = console.file.getvalue()  # type: ignore[attr-defined]
@@ -256,4 +256,4 @@ def test_a_run_of_before_has_its_title_and_no_groups_of_wishes(tmp_path: Path) -
     view = record_of(before, tmp_path)
     assert "".join(text for text, _ in title_parts(view, view.best)) == SAID
     assert len(page_content(view).groups) == 3
-    assert re.search(r"All \d+ facts hold|\d+ of \d+", page_content(view).summary.line)
+    assert re.search(r"All \d+ facts hold|\d+ of \d+", page_content(view).line)

@@ -46,10 +46,10 @@ def test_intervals_in_words() -> None:
 
 
 def test_the_page_shows_the_interval_beside_the_score(view: RunRecord) -> None:
-    plain = {stat.label: stat.note for stat in page_content(view).summary.stats}
+    plain = {stat.label: stat.note for stat in page_content(view).stats}
     assert "95%" not in plain["Loop judges"]
     told = page_content(with_card(view, intervals=SURE, corrected=MENDED))
-    notes = {stat.label: stat.note for stat in told.summary.stats}
+    notes = {stat.label: stat.note for stat in told.stats}
     assert notes["Loop judges"].startswith("95%: 0.61–0.93, ")
     assert "0.55 without the panel's known errors" in notes["Loop judges"]
     assert notes["Report judges"] == plain["Report judges"]
@@ -67,7 +67,7 @@ def test_the_page_says_that_probabilities_are_mixed(view: RunRecord) -> None:
 
 def test_a_cell_tells_the_disagreement_of_several_judges(view: RunRecord) -> None:
     content = page_content(view)
-    titles = [cell.title for group in content.groups for row in group.rows for cell in row.cells]
+    titles = [mark.title for r in content.rounds for mark in r.marks.values()]
     loop = [line for title in titles for line in title.splitlines() if line.startswith("loop pan")]
     assert any("disagreement 0." in line for line in loop)
     assert write_page(view.folder).is_file()

@@ -72,7 +72,7 @@ def statement(view: RunRecord, of: str) -> str:
 
 def test_what_the_others_deny_stands_in_the_hero_without_a_tick(view: RunRecord) -> None:
     denied = ended(view, card(view), card(view, [statement(view, "holding")]))
-    line = page_content(denied).summary.line
+    line = page_content(denied).line
     assert line == (
         "All 16 facts hold by the judges that steered the drawing; 15 of 16 by the others. "
         f"They do not see: {HOLDING}"
@@ -87,7 +87,7 @@ def test_what_the_others_deny_stands_in_the_hero_without_a_tick(view: RunRecord)
     assert stop_line(done["denied"]) == "every fact holds by the judges that steered"
     assert stop_line(done["agreed"]) == "every fact holds"
     agreed = ended(view, card(view), card(view))
-    assert page_content(agreed).summary.line == "All 16 facts hold"
+    assert page_content(agreed).line == "All 16 facts hold"
     assert mark(agreed) == "yes"
 
 
