@@ -79,14 +79,12 @@ def draw_graph(
     if not scene:
         return ""
     unknown = Mark("pending", MEANINGS["pending"])
-    places = {
-        "object": lambda fact: (fact.subject,),
-        "attribute": lambda fact: (fact.subject, fact.key),
-        "relation": lambda fact: (fact.subject, fact.predicate, fact.target),
-    }
-    index = {
-        places[fact.kind](fact): marks.get(fact.id, unknown) for fact in facts if fact.of_graph
-    }
+    index = {}
+    for fact in facts:
+        if fact.of_graph:
+            rest = (fact.key,) if fact.kind == "attribute" else (fact.predicate, fact.target)
+            place = (fact.subject, *(rest if fact.kind != "object" else ()))
+            index[place] = marks.get(fact.id, unknown)
 
     def mark(*place: str) -> Mark:
         return index.get(place, unknown)
