@@ -121,6 +121,11 @@ class RoundRecord(FrozenModel):
         """Scores by the judges of ``role``; none if they did not look at it."""
         return self.report_card if role == "report" else self.loop_card
 
+    def score(self, role: Role) -> float | None:
+        """SGScore by the judges of ``role``; none if they did not look at it."""
+        card = self.card(role)
+        return None if card is None else card.sgscore
+
 
 class RealismChange(FrozenModel):
     """Object-centric realism of a run's pictures, each mean probability in [0, 1]."""
@@ -211,10 +216,8 @@ class RunResult(FrozenModel):
         of different facts cannot be compared.
         """
         first = next((r for r in self.rounds if r.round == self.first_round), None)
-        if self.best is None or first is None:
-            return None
-        cards = [record.card(role) for record in (first, self.best)]
-        before, after = (card.sgscore if card is not None else None for card in cards)
+        before = None if first is None else first.score(role)
+        after = None if self.best is None else self.best.score(role)
         return None if before is None or after is None else after - before
 
 

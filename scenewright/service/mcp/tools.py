@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any
 
 from mcp.types import CallToolResult, Resource, TextContent
@@ -111,15 +110,15 @@ async def image_file(call: Call, run: str, image: str) -> bytes:
 
 async def run_page(call: Call, run: str) -> str:
     """Return a run of the caller as a page; ``NotFound`` if there is none."""
-    found = await call.run(run)
-    return await asyncio.to_thread(_page, found.id, await call.service.artifacts.whole(found.id))
+    folder = await call.service.artifacts.whole((await call.run(run)).id)
 
+    def render() -> str:
+        if not (folder / EVENTS).is_file():
+            raise NotFound("the run has not begun: there is no page of it yet")
+        with reading(run):
+            return render_run(read_run(folder))
 
-def _page(run: str, folder: Path) -> str:
-    if not (folder / EVENTS).is_file():
-        raise NotFound("the run has not begun: there is no page of it yet")
-    with reading(run):
-        return render_run(read_run(folder))
+    return await asyncio.to_thread(render)
 
 
 _DATA = re.compile(r"data:[\w.+/-]*(?:;[\w=.-]+)*;base64,", re.ASCII)
@@ -259,23 +258,13 @@ async def open_scene(call: Call, given: OpenScene) -> Annotated[CallToolResult, 
     if result is None:
         raise Unavailable(f"the run {run.id} was closed before it began: call open_scene again")
     asked = RefinementRequest.model_validate(run.request)
-    budget = asked.budget
     opened = OpenedRun(
         run=run.id,
         status=(await call.run(run.id)).status,
         facts=fact_statuses(result.facts, None),
         warnings=(*await call.service.warnings(run, result), *result.reporting.notes),
         doubts=result.scene.doubts,
-        limits={
-            "rounds": asked.rounds,
-            "images": budget.images,
-            "work": budget.work,
-            "judge_calls": budget.judge_calls,
-            "tool_calls": budget.tool_calls,
-            "usd": budget.usd,
-            "seconds": budget.seconds,
-            "tokens": budget.tokens,
-        },
+        limits={"rounds": asked.rounds, **dict(asked.budget)},
         next=f"call generate_image with run {run.id!r}",
         page=page_uri(run.id),
     )
