@@ -33,7 +33,8 @@ from scenewright.service.core.schemas import (
 )
 from scenewright.service.core.service import reading
 from scenewright.service.core.store import Run
-from scenewright.service.mcp.agent_sessions import AgentToolCall, Reply, is_agents
+from scenewright.service.mcp.agent_chat import AgentToolCall, ToolReply
+from scenewright.service.mcp.agent_sessions import is_agents
 from scenewright.service.mcp.arguments import (
     CancelRun,
     Directed,
@@ -138,7 +139,7 @@ async def get_run(call: Call, given: GetRun) -> Annotated[CallToolResult, RunSta
     if session is not None:
         try:
             async with asyncio.timeout(given.wait_seconds):
-                await session.quiet()
+                await session.wait_for_call()
         except TimeoutError:
             pass
         run = await call.run(run.id)
@@ -281,7 +282,7 @@ async def _direct(name: str, call: Call, given: Directed) -> CallToolResult:
         name,
         given.model_dump(mode="json", exclude=set(Directed.model_fields), exclude_unset=True),
     )
-    session = await call.sessions.at(call.identity, run.id)
+    session = await call.sessions.get_or_open(call.identity, run.id)
     watching = asyncio.create_task(
         watch(call.service, call.identity, run, call.report, given.wait_seconds)
     )
@@ -322,7 +323,7 @@ async def _over(call: Call, run: Run, name: str, data: dict[str, Any]) -> CallTo
     return reply(told, await call.preview(result), links_of(result))
 
 
-def _data(said: Reply) -> dict[str, Any]:
+def _data(said: ToolReply) -> dict[str, Any]:
     try:
         found = json.loads(said.text)
     except ValueError:
