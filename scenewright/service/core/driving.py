@@ -34,7 +34,8 @@ from scenewright.runs.plan import RunPlan, plan_again, plan_run
 from scenewright.runs.record import record_of
 from scenewright.runs.report.words import differ, outcome_line
 from scenewright.runs.result import RunResult, load_run, result_of
-from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts, UploadStore, Working
+from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts, Working
+from scenewright.service.core.artifacts.uploads import UploadStore
 from scenewright.service.core.disclosure import Disclosure
 from scenewright.service.core.errors import NotFound, ServiceError
 from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster, read_lines

@@ -43,12 +43,8 @@ from scenewright.runs.reading import ReadingError, ReadScene, read_words
 from scenewright.runs.result import RunResult, load_run
 from scenewright.runs.scoring import Score, score
 from scenewright.service.core.admission import check_prompt, check_run
-from scenewright.service.core.artifacts.base import (
-    UPLOADS_FOLDER,
-    Artifacts,
-    LocalArtifacts,
-    UploadStore,
-)
+from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts
+from scenewright.service.core.artifacts.uploads import UPLOADS_FOLDER, UploadStore
 from scenewright.service.core.aside import Aside, size_of, size_of_request
 from scenewright.service.core.database import RUNS
 from scenewright.service.core.disclosure import Disclosure
