@@ -85,10 +85,14 @@ def show(
     name: NameArgument,
     path: PathOption = None,
     set_: SetOption = None,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="How many items.")] = 5,
+    count: Annotated[int, typer.Option("-n", "--count", min=1)] = 5,
     as_json: options.Json = False,
 ) -> None:
-    """Show the first items of a set: prompt, scene and questions."""
+    """Show the first items of a set: prompt, scene and questions.
+
+    Args:
+        count: How many items.
+    """
     from scenewright.evals.datasets.tables import row_of
 
     items = _open(name, path, set_, limit=count)
@@ -110,15 +114,14 @@ def stats(
     path: PathOption = None,
     set_: SetOption = None,
     limit: options.Limit = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FOLDER", help="Write plots and word clouds to this folder."
-        ),
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show statistics of a set: sizes, vocabulary, levels and classes, as tables and plots."""
+    """Show statistics of a set: sizes, vocabulary, levels and classes, as tables and plots.
+
+    Args:
+        out (FOLDER): Write plots and word clouds to this folder.
+    """
     from scenewright.evals.datasets.statistics import collect
 
     dataset = _open(name, path, set_, limit=limit)
@@ -141,18 +144,20 @@ def stats(
 @app.command()
 def predicates(
     name: NameArgument,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="JSON file to write.")],
+    out: Annotated[Path, typer.Option("--out", "-o")],
     path: PathOption = None,
     set_: SetOption = None,
     limit: options.Limit = None,
-    alone: Annotated[
-        bool, typer.Option("--alone", help="Leave out the general counts of the package.")
-    ] = False,
+    alone: bool = False,
 ) -> None:
     """Count the predicates between each pair of classes in a set, for `predicates = FILE`.
 
     Wrong options of relation questions are drawn from such counts, those of the same pair of
     classes first. The set's counts are added to the general ones.
+
+    Args:
+        out (FILE): JSON file to write.
+        alone: Leave out the general counts of the package.
     """
     from scenewright.core.predicate_statistics import PredicateStatistics, as_json, load_predicates
 
@@ -169,46 +174,29 @@ def predicates(
 @app.command()
 def sample(
     name: NameArgument,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="JSON lines file to write; the set `table` reads it.",
-        ),
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o")],
     path: PathOption = None,
     set_: SetOption = None,
-    counts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CLASS=N,…", help="Items of each class, such as simple=15,medium=20,hard=15."
-        ),
-    ] = None,
-    each: Annotated[
-        int | None, typer.Option(min=1, help="The same number of items of every class, instead.")
-    ] = None,
-    by: Annotated[
-        Literal["complexity", "group", "category"], typer.Option(help="Classes to balance.")
-    ] = "complexity",
-    gamma: Annotated[
-        float,
-        typer.Option(min=0.0, max=1.0, help="γ of complexity: 0 counts relations, 1 objects."),
-    ] = 0.0,
+    counts: str | None = None,
+    each: options.OptionalPositive = None,
+    by: Literal["complexity", "group", "category"] = "complexity",
+    gamma: options.Share = 0.0,
     seed: options.Seed = 0,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="At most this many items, after the draw.")
-    ] = None,
-    short: Annotated[
-        Literal["error", "take"],
-        typer.Option(
-            help="For a class with too few items: error ends the command, take takes all it has."
-        ),
-    ] = "error",
+    limit: options.OptionalPositive = None,
+    short: Literal["error", "take"] = "error",
     as_json: options.Json = False,
 ) -> None:
-    """Draw a balanced sample of a set and write it as a table."""
+    """Draw a balanced sample of a set and write it as a table.
+
+    Args:
+        out (FILE): JSON lines file to write; the set `table` reads it.
+        counts (CLASS=N,…): Items of each class, such as simple=15,medium=20,hard=15.
+        each: The same number of items of every class, instead.
+        by: Classes to balance.
+        gamma: γ of complexity: 0 counts relations, 1 objects.
+        limit: At most this many items, after the draw.
+        short: For a class with too few items: error ends the command, take takes all it has.
+    """
     from scenewright.evals.datasets.base import SampleSpec
     from scenewright.evals.datasets.registry import class_of, limited, sampled
     from scenewright.evals.datasets.tables import write_items
@@ -451,27 +439,9 @@ _AGAIN = "Fetched files stay: the same command goes on from there."
 @app.command()
 @resumable(_AGAIN)
 def get(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="[NAME]",
-            help="A public data set; without a name, all of them are listed.",
-            show_default=False,
-        ),
-    ] = "",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="Its folder. Default: NAME in SCENEWRIGHT_DATA, or in "
-            "~/.local/share/scenewright/data, where sets are searched.",
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this file, extras included; can be given several times."),
-    ] = None,
+    name: Annotated[str, typer.Argument()] = "",
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    only: list[str] | None = None,
     yes: options.NoQuestion = False,
     dry_run: options.DryRun = False,
     as_json: options.Json = False,
@@ -482,6 +452,12 @@ def get(
     digest of the first download is recorded and compared from then on. After an interruption the
     same command goes on where it stopped. Exit codes: 0 all is here and correct; 2 wrong
     input; 3 could not be fetched; 130 interrupted.
+
+    Args:
+        name ([NAME]): A public data set; without a name, all of them are listed.
+        out: Its folder. Default: NAME in SCENEWRIGHT_DATA, or in ~/.local/share/scenewright/data,
+            where sets are searched.
+        only: Only this file, extras included; can be given several times.
     """
     if not name:
         _print_sources(as_json)

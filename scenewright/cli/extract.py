@@ -35,51 +35,14 @@ if TYPE_CHECKING:
 
 
 def extract(
-    images: Annotated[
-        list[Path], typer.Argument(metavar="IMAGE...", help="Picture files.", show_default=False)
-    ],
-    extractor: Annotated[
-        str,
-        typer.Option(
-            "--extractor",
-            "-e",
-            metavar="NAME",
-            help="Extractor: miniature, miniature-one-stage, one-stage:ACCOUNT:MODEL, "
-            "two-stage:ACCOUNT:MODEL, or a TOML file of its parts (docs/graphs.md).",
-        ),
-    ] = "miniature",
+    images: list[Path],
+    extractor: Annotated[str, typer.Option("--extractor", "-e")] = "miniature",
     detector: options.Detector = None,
     labels: options.Labels = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Write the scenes to this file: for several pictures one JSON line each, with "
-            "the picture's name, places, confidences and what was left out.",
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMAT",
-            help="Format of --out instead: json, megasg, sg2im, visual-genome, triplets, networkx.",
-        ),
-    ] = None,
-    show: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PICTURE",
-            help="Write the picture with boxes and relations here; for several pictures a folder.",
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print one JSON object a picture on standard output, nothing else."
-        ),
-    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    to: str | None = None,
+    show: Path | None = None,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
     quiet: options.Quiet = False,
 ) -> Exit:
     """Read pictures as scene graphs: objects with places, attributes, relations.
@@ -100,6 +63,18 @@ def extract(
 
     Exit codes: 0 read; 2 wrong input; 3 could not run, or a picture could not be read (the others
     are still written).
+
+    Args:
+        images (IMAGE...): Picture files.
+        extractor (NAME): Extractor: miniature, miniature-one-stage, one-stage:ACCOUNT:MODEL,
+            two-stage:ACCOUNT:MODEL, or a TOML file of its parts (docs/graphs.md).
+        out (FILE): Write the scenes to this file: for several pictures one JSON line each, with the
+            picture's name, places, confidences and what was left out.
+        to (FORMAT): Format of --out instead: json, megasg, sg2im, visual-genome, triplets,
+            networkx.
+        show (PICTURE): Write the picture with boxes and relations here; for several pictures a
+            folder.
+        as_json: Print one JSON object a picture on standard output, nothing else.
     """
     from scenewright.core.formats import FORMATS, FormatError
     from scenewright.core.images import load_image

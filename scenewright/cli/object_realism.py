@@ -85,33 +85,12 @@ _AGAIN = "Finished work is kept: the same command goes on from there."
 
 @app.command()
 def score(
-    images: Annotated[
-        list[Path], typer.Argument(metavar="IMAGE...", help="Picture files.", show_default=False)
-    ],
-    scorer: Annotated[
-        str,
-        typer.Option(
-            "--scorer",
-            "-s",
-            metavar="KIND:MODEL",
-            help="Scorer: olip:FOLDER_OR_OWNER/NAME, vlm:ACCOUNT:MODEL, clip:MODEL, "
-            "blip:MODEL, vqa:JUDGE, judge:JUDGE (docs/realism.md).",
-        ),
-    ] = "olip:miniature/olip-a",
+    images: list[Path],
+    scorer: Annotated[str, typer.Option("--scorer", "-s")] = "olip:miniature/olip-a",
     detector: options.Detector = "miniature",
     labels: options.Labels = None,
-    most: Annotated[
-        int, typer.Option(min=1, help="Score a picture by this many of its largest objects.")
-    ] = 5,
-    json_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--json",
-            metavar="FILE",
-            help="Write the scores here, one JSON line a picture; - is standard output, where "
-            "nothing else is then printed.",
-        ),
-    ] = None,
+    most: options.Positive = 5,
+    json_file: Annotated[Path | None, typer.Option("--json")] = None,
     quiet: options.Quiet = False,
 ) -> Exit:
     """Score the realism of the objects in pictures: shape and texture from 1 to 5.
@@ -128,6 +107,14 @@ def score(
 
     Exit codes: 0 scored; 2 wrong input; 3 could not run, or a picture could not be scored (the
     others still are).
+
+    Args:
+        images (IMAGE...): Picture files.
+        scorer (KIND:MODEL): Scorer: olip:FOLDER_OR_OWNER/NAME, vlm:ACCOUNT:MODEL, clip:MODEL,
+            blip:MODEL, vqa:JUDGE, judge:JUDGE (docs/realism.md).
+        most: Score a picture by this many of its largest objects.
+        json_file (FILE): Write the scores here, one JSON line a picture; - is standard output,
+            where nothing else is then printed.
     """
     from scenewright.core.ports.vision import DetectionError, RealismError
     from scenewright.evals.studies.olip.scores_file import ScoresFile
@@ -211,7 +198,7 @@ def _score(value: float | None) -> str:
 @resumable(_AGAIN)
 def train(
     rated: SetArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the heads.")],
+    out: Path,
     encoder: EncoderOption = "miniature",
     epochs: EpochsOption = 60,
     batch: BatchOption = 64,
@@ -219,12 +206,7 @@ def train(
     patience: PatienceOption = 10,
     widths: WidthsOption = "1024,768,384",
     heads: HeadsOption = 8,
-    literal: Annotated[
-        bool,
-        typer.Option(
-            "--literal", help="Attention as the paper writes it, which ignores the full image."
-        ),
-    ] = False,
+    literal: bool = False,
     seed: options.Seed = 0,
     work: WorkOption = None,
     device: options.Device = "auto",
@@ -244,6 +226,10 @@ def train(
       scenewright object-realism train rated/ olip/ --encoder Salesforce/blip-itm-base-coco
 
     Exit codes: 0 trained; 2 wrong input; 3 could not run; 130 interrupted.
+
+    Args:
+        out: Folder of the heads.
+        literal: Attention as the paper writes it, which ignores the full image.
     """
     from scenewright.evals.studies.olip.evaluation import floors
     from scenewright.evals.studies.olip.training import evaluate_heads, fit, training_report
@@ -294,11 +280,9 @@ def train(
 @resumable(_AGAIN)
 def ablate(
     rated: SetArgument,
-    out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Folder for ablations.json and ablations.md.")
-    ],
+    out: Path,
     encoder: EncoderOption = "miniature",
-    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each variant.")] = 1,
+    seeds: options.Positive = 1,
     epochs: EpochsOption = 60,
     batch: BatchOption = 64,
     rate: RateOption = 1e-4,
@@ -318,6 +302,10 @@ def ablate(
     below them constant and random scores.
 
     Exit codes: 0 measured; 2 wrong input; 3 could not run; 130 interrupted.
+
+    Args:
+        out: Folder for ablations.json and ablations.md.
+        seeds: Trainings of each variant.
     """
     from scenewright.core.flushing import write_text
     from scenewright.evals.studies.olip import training
@@ -352,33 +340,10 @@ def ablate(
 @resumable(_AGAIN)
 def evaluate(
     rated: SetArgument,
-    scorers: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SCORER...",
-            help="Scorers, as olip:FOLDER, vlm:ACCOUNT:MODEL:few-shot-crop-s5 or "
-            "few-shot:judge:local:miniature/judge-a (docs/realism.md).",
-        ),
-    ],
-    part: Annotated[
-        str,
-        typer.Option(
-            help="Part to measure on: test, validation, train, or all. Parts are those saved with "
-            "the heads; if no scorer was trained on the set, they are drawn as `train` does."
-        ),
-    ] = "test",
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder for evaluation.json and evaluation.md."),
-    ] = None,
-    overlap: Annotated[
-        bool,
-        typer.Option(
-            "--allow-overlap",
-            help="Also measure heads on pictures that they were trained on, or that may have been "
-            "used; the table says so.",
-        ),
-    ] = False,
+    scorers: list[str],
+    part: str = "test",
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    overlap: Annotated[bool, typer.Option("--allow-overlap")] = False,
     seed: options.Seed = 0,
     work: WorkOption = None,
     as_json: options.Json = False,
@@ -396,6 +361,15 @@ def evaluate(
       scenewright object-realism evaluate rated/ olip:olip/ few-shot:judge:local:miniature/judge-a
 
     Exit codes: 0 measured; 2 wrong input; 3 could not run; 130 interrupted.
+
+    Args:
+        scorers (SCORER...): Scorers, as olip:FOLDER, vlm:ACCOUNT:MODEL:few-shot-crop-s5 or
+            few-shot:judge:local:miniature/judge-a (docs/realism.md).
+        part: Part to measure on: test, validation, train, or all. Parts are those saved with the
+            heads; if no scorer was trained on the set, they are drawn as `train` does.
+        out: Folder for evaluation.json and evaluation.md.
+        overlap: Also measure heads on pictures that they were trained on, or that may have been
+            used; the table says so.
     """
     from scenewright.core.flushing import write_text
     from scenewright.evals.studies.olip.evaluation import markdown, seen_text

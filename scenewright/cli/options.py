@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from scenewright.config.profiles import Profile
     from scenewright.config.settings import Settings
 
+Positive = Annotated[int, typer.Option(min=1)]
+OptionalPositive = Annotated[int | None, typer.Option(min=1)]
+Share = Annotated[float, typer.Option(min=0.0, max=1.0)]
+OptionalShare = Annotated[float | None, typer.Option(min=0.0, max=1.0)]
+OptionalAmount = Annotated[float | None, typer.Option(min=0.0)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, whatever it costs.")]
