@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scenewright.cli.console import fail
+from scenewright.cli.console import fail, split_list
 from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
@@ -189,3 +189,11 @@ def whole_numbers(option: str, text: str, least: int, example: str) -> tuple[int
     if not numbers or min(numbers) < least:
         raise fail(f"{option} is {text!r}: write whole numbers from {least}, such as {example}")
     return numbers
+
+
+def label_names(labels: str | None) -> tuple[str, ...]:
+    """Return the classes of ``--labels``; the command ends where it names none."""
+    names = split_list(labels)
+    if labels is not None and not names:
+        raise fail("--labels names no class: write for example --labels dog,ball")
+    return names
