@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from scenewright.cli.console import Exit, clear_errors
+from scenewright.cli.run_options import derived_parameters
 
 Hint = str | Callable[[Mapping[str, Any]], str]
 """What to do after an interruption: a text, or a function of the command's options."""
@@ -57,6 +58,7 @@ class Command(TyperCommand):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._derived = False
         groups: Mapping[str, str] = getattr(self.callback, _GROUPS, {})
         described = _ARGS.search(inspect.getdoc(self.callback) or "")
         texts = {name: more for name, *more in _ARG.findall(described[1])} if described else {}
@@ -73,6 +75,13 @@ class Command(TyperCommand):
             if fields.get("is_flag") and param.default is False:
                 # A switch that is off needs no option that turns it off.
                 param.secondary_opts = []
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return all parameters, those of a run's options included."""
+        if not self._derived:
+            self._derived = True
+            self.params += derived_parameters(self.callback)
+        return super().get_params(ctx)
 
     def invoke(self, ctx: Any) -> None:
         """Run the command."""

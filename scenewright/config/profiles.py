@@ -20,7 +20,7 @@ from scenewright.config.model_identity import (
     identities_of,
     identity_of_spec,
 )
-from scenewright.config.options import ImageOptions, RepairOptions
+from scenewright.config.options import ImageOptions, RepairOptions, SentenceReader
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.inflection import read_data
 from scenewright.core.questions import QuestionForm
@@ -82,8 +82,6 @@ MEASURED: tuple[Aggregation, ...] = ("calibrated", "stacked")
 ComposerName = Literal["sentence", "sentences", "grid", "triplets", "table6", "llm", "stages"]
 CHAT_COMPOSERS: tuple[ComposerName, ...] = ("table6", "llm", "stages")
 """Composers that ask a language model."""
-SentenceReader = Literal["llm", "rules"]
-"""Parsers of sentences: the profile's language model, or the rules."""
 ComposerFailure = Literal["sentences", "fail"]
 OutputTokens = dict[Role, Annotated[int, Field(ge=1)]]
 LOCAL_BACKEND = "diffusers"

@@ -17,8 +17,8 @@ from pydantic import Field
 from scenewright.agents.panel.cascade import check_cascade, guarantee_in
 from scenewright.agents.panel.panel import Panel, able_judges, check_apart
 from scenewright.agents.parsers.unread import warn_of
-from scenewright.config.options import LoopOptions
-from scenewright.config.profiles import Profile, SentenceReader
+from scenewright.config.options import LoopOptions, SentenceReader
+from scenewright.config.profiles import Profile
 from scenewright.config.settings import (
     Settings,
     find_profile,
