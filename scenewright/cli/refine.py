@@ -187,9 +187,7 @@ def refine(
         typer.Option(
             "--realism",
             help="Also judge how real each object looks (shape and texture), keep the more real "
-            "of equally correct pictures, and once nothing is missing draw the picture again "
-            "until every object looks real (with the profile's realism_repair: only the least "
-            "real object).",
+            "of equally correct pictures.",
         ),
     ] = False,
     self_report: SelfReportOption = False,

@@ -8,10 +8,11 @@ extension, MCP and LangGraph Studio take the fields of :class:`RunOptions`.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from scenewright.config.removed import check_removed_options
 from scenewright.core.ports.backend import MAX_SIDE, MAX_STEPS
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.questions import Protocol, QuestionForm
@@ -23,7 +24,6 @@ MAX_AMOUNT = 1_000_000_000_000
 """Largest limit of anything else: more is no limit at all, and no database could add it up."""
 Asking = Literal["waves", "together"]
 Repair = Literal["whole", "region"]
-RealismRepair = Literal["resample", "inpaint"]
 ReferencePrompt = Literal["missing", "scene"]
 Noise = Literal["new", "same"]
 Count = Annotated[int, Field(ge=1, le=100)]
@@ -115,37 +115,14 @@ class RepairOptions(FiniteModel):
     crop: bool = Field(default=False, exclude_if=lambda chosen: not chosen)
     """Whether a ``region`` is redrawn within a crop around it instead of the whole picture: less
     work, and the model sees less of the rest."""
-    crop_scale: float = Field(
-        default=1.0, ge=1.0, le=8.0, allow_inf_nan=False, exclude_if=lambda scale: scale == 1.0
-    )
-    """How many times longer and wider a crop is drawn than it is put back, up to the size that the
-    backend draws by itself."""
-    drafts: int = Field(default=0, ge=0, le=64, exclude_if=lambda count: not count)
-    """Few-step drafts of the first picture, of which the one that holds most is finished; 0: none.
-    """
-    draft_steps: int | None = Field(
-        default=None, ge=1, le=1000, exclude_if=lambda steps: steps is None
-    )
-    """Denoising steps of a draft; None: a quarter of those of every picture."""
-    draft_strength: float = Field(
-        default=0.6, gt=0.0, le=1.0, exclude_if=lambda strength: strength == 0.6
-    )
-    """Share of the denoising with which the best draft is finished. With 1, and on backends that
-    start from no picture, its noise is drawn again with all steps."""
     proposals: Proposals = Field(default=5, exclude_if=lambda count: count == 5)
     """Most proposals that a place gets in a round of the strategy ``tournament``."""
-    guided_share: float = Field(default=1.0, ge=0.0, le=1.0, exclude_if=lambda share: share == 1.0)
-    """Share of the denoising steps, from the first on, with guidance: late steps need it little and
-    take half the work without it."""
-    reference_steps: int | None = Field(
-        default=None, ge=1, le=1000, exclude_if=lambda steps: steps is None
-    )
-    """Denoising steps of a reference image; None: those of every picture."""
-    realism_repair: RealismRepair = Field(
-        default="resample", exclude_if=lambda how: how == "resample"
-    )
-    """What to do once nothing is missing but objects look unreal: redraw the whole picture from
-    another seed (``resample``), or only the place of the least real object (``inpaint``)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_removed(cls, data: Any) -> Any:
+        check_removed_options(data)
+        return data
 
 
 class LoopOptions(RepairOptions, ImageOptions):
