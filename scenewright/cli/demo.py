@@ -17,8 +17,8 @@ from scenewright.cli.refine import exit_code, run_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scenewright.runs.records import RunResult
-    from scenewright.runs.report.record import RunView
+    from scenewright.runs.record import RunRecord
+    from scenewright.runs.result import RunResult
 
 SCENES: dict[str, str] = {
     "simple": "red ball on purple table",
@@ -60,7 +60,7 @@ def demo(
         _draw(out, profile, rounds, seed, max_usd, yes, console(stderr=True), quiet)
     )
     from scenewright.runs.folder import PAGE_FILE
-    from scenewright.runs.report.record import read_run
+    from scenewright.runs.record import read_run
     from scenewright.runs.report.render import write_index
 
     views = {level: read_run(folder) for level, folder in folders.items()}
@@ -130,7 +130,7 @@ async def _draw(
     return {level: result.folder for level, result in results.items()}
 
 
-def _print(views: dict[str, RunView], index: Path) -> None:
+def _print(views: dict[str, RunRecord], index: Path) -> None:
     from scenewright.runs.report import words
 
     rows = []

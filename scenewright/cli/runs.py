@@ -18,7 +18,7 @@ from scenewright.cli.refine import carried_out, exit_code, read_scene, run_json,
 if TYPE_CHECKING:
     from scenewright.core.facts import Fact
     from scenewright.graphs.events import Corrected, Edit
-    from scenewright.runs.report.record import RunView
+    from scenewright.runs.record import RunRecord
 
 
 RunArgument = Annotated[
@@ -84,7 +84,7 @@ def edit(
     from scenewright.cli.costs import agree_to_run
     from scenewright.graphs.events import Edit
     from scenewright.runs.plan import plan_again
-    from scenewright.runs.report.record import read_run
+    from scenewright.runs.record import read_run
 
     view = read_run(run_dir)
     asked = read_scene(scene) if scene is not None else None
@@ -134,7 +134,7 @@ def _verdicts(
     return corrected
 
 
-def _key(given: Edit, view: RunView) -> str:
+def _key(given: Edit, view: RunRecord) -> str:
     """Return the key of an edit: the newest one's if it is the same and its run was interrupted."""
     content = hashlib.sha256(given.model_dump_json().encode()).hexdigest()[:12]
     made = len(view.edits)
@@ -161,7 +161,8 @@ def open_run(
     The page of an unfinished run shows how far it has come.
     """
     from scenewright.config.settings import load_settings
-    from scenewright.runs.report.render import contact_sheet, write_page
+    from scenewright.runs.report.contact_sheet import contact_sheet
+    from scenewright.runs.report.render import write_page
 
     if run_dir is None:
         runs = load_settings().runs
@@ -191,7 +192,7 @@ def newest_run(runs: Path) -> Path | None:
 def show(run_dir: RunArgument, as_json: options.Json = False) -> None:
     """Show the facts by round and the result of a run, and each fact's id for `edit`."""
     from scenewright.runs.folder import PAGE_FILE
-    from scenewright.runs.report.record import read_run
+    from scenewright.runs.record import read_run
 
     view = read_run(run_dir)
     found = run_dir / PAGE_FILE

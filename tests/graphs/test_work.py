@@ -18,9 +18,9 @@ from scenewright.core.ports.backend import (
 from scenewright.graphs.events import Event, Generated
 from scenewright.graphs.state import round_seed
 from scenewright.runs.api import refine
-from scenewright.runs.records import RunResult
-from scenewright.runs.report.record import read_run
+from scenewright.runs.record import read_run
 from scenewright.runs.report.render import write_page
+from scenewright.runs.result import RunResult
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"
