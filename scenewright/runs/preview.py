@@ -213,16 +213,13 @@ def _work(plan: RunPlan) -> tuple[float, float] | None:
         return None
     options, size = plan.options, features.default_size
     width, height = options.width or size[0], options.height or size[1]
-    saved = features.guided_share and features.default_guidance > 1
-    share = (1 + options.guided_share) / 2 if saved else 1.0
-    step = share * width * height / (size[0] * size[1])
+    step = width * height / (size[0] * size[1])
     first = step * (options.steps or features.default_steps)
-    reference = step * options.reference_steps if options.reference_steps else first
-    most, round = options.budget.work, first + reference
+    most, round = options.budget.work, 2 * first
     if options.strategy == Tournament.name:
-        round = options.proposals * (first + reference)
+        round *= options.proposals
     whole = first + (options.rounds - 1) * round
-    return first, whole if most is None else min(whole, most + first + reference)
+    return first, whole if most is None else min(whole, most + 2 * first)
 
 
 def _repair(plan: RunPlan) -> str:
