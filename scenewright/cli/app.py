@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from scenewright.cli.console import Exit, clear_errors
+from scenewright.cli.run_options import derived_parameters
 
 Hint = str | Callable[[Mapping[str, Any]], str]
 """What to do after an interruption: a text, or a function of the command's options."""
@@ -48,10 +49,18 @@ class Command(TyperCommand):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._derived = False
         groups: Mapping[str, str] = getattr(self.callback, _GROUPS, {})
         for param in self.params:
             if param.name in groups:
                 vars(param)["rich_help_panel"] = groups[param.name]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return all parameters, those of a run's options included."""
+        if not self._derived:
+            self._derived = True
+            self.params += derived_parameters(self.callback)
+        return super().get_params(ctx)
 
     def invoke(self, ctx: Any) -> None:
         """Run the command."""

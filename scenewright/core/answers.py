@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scenewright.core.facts import EVEN, Answer, Fact, ScoreCard, Verdict
+from scenewright.core.facts import HALF, Answer, Fact, ScoreCard, Verdict
 
 UNNAMED = ""
 """Rival for a chosen option that was not named."""
@@ -71,7 +71,7 @@ def by_number(fact: Fact, asked: Fact, answer: Answer) -> Answer:
         if answer.probability is not None or answer.distribution is not None:
             shares = shares_of(asked, answer)
             known = min(1.0, sum(shares[option] for option in enough))
-            suffices = known > EVEN if known != EVEN else suffices
+            suffices = known > HALF if known != HALF else suffices
             known = known if fact.expected == "yes" else 1.0 - known
         choice = "yes" if suffices else "no"
         update |= {"choice": choice, "state": "yes" if choice == fact.expected else "no"}

@@ -4,10 +4,10 @@ A fact is one checkable statement of a scene graph. A judge gives an *answer* to
 turns answers into a *verdict*, and the verdicts of all facts make a *score card* (Scene-Bench, Eq.
 2–4). :mod:`scenewright.core.questions` makes facts from scenes.
 
-Two things are decided once all facts are answered (:func:`settled`). An object of which the panel
-is unsure is present if what the scene says of it was found. Facts about several instances of a
-class count them, so verdicts say how many there are but not which: :func:`assign_verdicts` assigns
-them to instances so that the most facts hold.
+Two things are decided once all facts are answered (:func:`resolve_verdicts`). An object with an
+uncertain verdict counts as present when a fact about it was confirmed. Facts about several
+instances of a class count them, so verdicts say how many there are but not which:
+:func:`assign_verdicts` assigns them to instances so that the most facts hold.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ weather …) and ``realism`` says that an object looks real.
 RealismAspect = Literal["shape", "texture"]
 ASPECTS: tuple[RealismAspect, ...] = ("shape", "texture")
 """Aspects of realism: the ``key`` of a fact of that kind."""
-UNSURE = 0.25
+UNSURE_THRESHOLD = 0.25
 """An object that was judged absent with a higher probability than this may be there all the same:
 what a scene says of it is asked, and may show it."""
 _OBJECT, _REALISM, _WISH = "o:", "real:", "w:"
@@ -350,20 +350,20 @@ class Verdict(FiniteModel):
         return 1.0 if self.state == "yes" else 0.0
 
 
-def rules_out(parent: Verdict, child: Fact) -> bool:
+def voids(parent: Verdict, child: Fact) -> bool:
     """Return whether the verdict of a parent makes ``child`` void before it is asked.
 
     A parent that was judged no is absent, unless it is an object of which the panel is unsure
-    (:data:`UNSURE`) and ``child`` may show it.
+    (:data:`UNSURE_THRESHOLD`) and ``child`` may show it.
     """
     if parent.state != "no":
         return parent.state == "void"
-    return not (child.shows_objects and (parent.probability or 0.0) > UNSURE)
+    return not (child.shows_objects and (parent.probability or 0.0) > UNSURE_THRESHOLD)
 
 
 _TELLS: Mapping[State, int] = {"yes": 0, "unscored": 1, "no": 2, "void": 3}
 """Order in which verdicts are assigned to present instances, then to absent ones."""
-EVEN = 0.5
+HALF = 0.5
 """What is likelier than this is there."""
 _MOST_SETS = 20_000
 """Most sets of instances that are tried; beyond, each class is decided alone."""
@@ -420,7 +420,7 @@ def assign_verdicts(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> d
         said = sum(verdict.n_scored == 0 for verdict in found)
         return said, len(found), round(sum(verdict.likelihood for verdict in found), 9)
 
-    absent = _most_held([_absences(group, verdicts) for group in classes], held)
+    absent = maximize_held_facts([_absences(group, verdicts) for group in classes], held)
     result: dict[str, str] = {}
     for members in [*classes, *shared.values()]:
         telling = sorted(members, key=lambda fact: _TELLS[verdicts[fact.id].state])
@@ -429,7 +429,7 @@ def assign_verdicts(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> d
     return result
 
 
-def settled(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
+def resolve_verdicts(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
     """Return ``verdicts`` (one per fact) with unsure objects and absent instances decided.
 
     An object of which the panel is unsure is present if the mean of its probability and that of a
@@ -468,7 +468,7 @@ def _without_unsure(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> d
         if fact.kind == "object"
         and fact.id in verdicts
         and verdicts[fact.id].state == "no"
-        and (verdicts[fact.id].probability or 0.0) > UNSURE
+        and (verdicts[fact.id].probability or 0.0) > UNSURE_THRESHOLD
     ]
     if not unsure:
         return result
@@ -490,13 +490,13 @@ def _without_unsure(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> d
                 likelihood = likeliest[-1].likelihood
                 by = ", ".join(one.fact_id for one in likeliest)
         mean = ((verdict.probability or 0.0) + likelihood) / 2.0
-        if mean > EVEN:
+        if mean > HALF:
             changes = {"state": "yes", "probability": mean, "reason": f"shown by {by}"}
             result[fact.id] = verdict.model_copy(update=changes)
     for fact in stated:
         for parent in fact.parents if fact.shows_objects else ():
             above = result.get(parent)
-            if above is not None and above.state == "no" and not rules_out(above, fact):
+            if above is not None and above.state == "no" and not voids(above, fact):
                 reason = f"does not count: {parent} is absent"
                 result[fact.id] = Verdict(fact_id=fact.id, state="void", reason=reason)
     return result
@@ -530,7 +530,7 @@ def _absences(group: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> list[fr
     return [frozenset(some) for some in itertools.combinations(subjects, lost)]
 
 
-def _most_held(
+def maximize_held_facts(
     classes: Sequence[Sequence[frozenset[str]]],
     held: Callable[[frozenset[str]], tuple[float, float, float]],
 ) -> frozenset[str]:
@@ -557,7 +557,7 @@ def missing_graph(
     """
     by_id = {verdict.fact_id: verdict for verdict in verdicts}
     every = [fact for fact in facts if fact.id in by_id]
-    by_id = settled(every, by_id)
+    by_id = resolve_verdicts(every, by_id)
     tells = assign_verdicts(every, by_id)
     objects: set[str] = set()
     relations: set[tuple[str, str, str]] = set()
@@ -671,8 +671,8 @@ class ScoreCard(FrozenModel):
     ) -> ScoreCard:
         """Return the score card of ``facts`` with ``verdicts``.
 
-        Verdicts that cannot hold together become void (:func:`settled`). A fact without a verdict
-        is an error (``FactError``): nothing is dropped in silence.
+        Verdicts that cannot hold together become void (:func:`resolve_verdicts`). A fact without a
+        verdict is an error (``FactError``): nothing is dropped in silence.
         """
         by_id: dict[str, Verdict] = {}
         for verdict in verdicts:
@@ -686,7 +686,7 @@ class ScoreCard(FrozenModel):
         extra = sorted(set(by_id) - {fact.id for fact in facts})
         if missing or extra:
             raise FactError(f"verdicts do not fit the facts: missing {missing}, unknown {extra}")
-        by_id = settled(facts, by_id)
+        by_id = resolve_verdicts(facts, by_id)
         counts: dict[FactKind, dict[State, int]] = {
             kind: {"yes": 0, "no": 0, "void": 0, "unscored": 0} for kind in get_args(FactKind)
         }

@@ -17,7 +17,7 @@ Two rules of ``grounded`` keep one error from becoming several. A judge that see
 between objects that a question describes by attributes is asked once more by class label
 (:attr:`Fact.by_label`): a wrong colour is an attribute's fact. An object of which the panel is
 unsure is asked on about, and is there if what is found shows it
-(:func:`scenewright.core.facts.settled`).
+(:func:`scenewright.core.facts.resolve_verdicts`).
 """
 
 from __future__ import annotations

@@ -15,10 +15,11 @@ from PIL import Image
 from pydantic import Field
 
 from scenewright.agents.panel.cascade import check_cascade, guarantee_in
-from scenewright.agents.panel.panel import Panel, able_judges, check_apart
+from scenewright.agents.panel.independence import check_independence
+from scenewright.agents.panel.panel import Panel, able_judges
 from scenewright.agents.parsers.unread import warn_of
-from scenewright.config.options import LoopOptions
-from scenewright.config.profiles import Profile, SentenceReader
+from scenewright.config.options import LoopOptions, SentenceReader
+from scenewright.config.profiles import Profile
 from scenewright.config.settings import (
     Settings,
     find_profile,
@@ -126,7 +127,7 @@ async def panel_for(
         )
     # Weights of local judges are read for it.
     await asyncio.to_thread(
-        check_apart,
+        check_independence,
         (*loop, *judges.realism_judges),
         (*report, *judges.realism_report_judges),
         director,

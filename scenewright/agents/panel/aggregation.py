@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 _PRIOR_YOUDEN = 0.5
 """Se + Sp − 1 of the imaginary answers that smooth the rates. With 0, a panel of few facts would
@@ -100,11 +101,48 @@ def checked_numbers(values: ArrayLike, name: str, dimensions: int) -> Array:
 
 def expit(log_odds: ArrayLike) -> Array:
     """Return ``1 / (1 + exp(−log_odds))``: probabilities of log-odds (nats); NaN stays."""
-    odds = np.asarray(log_odds, np.float64)
-    # Only the small side is raised, so that nothing overflows.
-    tail = np.exp(-np.abs(odds))
-    result: Array = np.where(odds >= 0.0, 1.0, tail) / (1.0 + tail)
+    # Imported here, since most runs pool by the mean and start without SciPy.
+    from scipy.special import expit as scipy_expit
+
+    result: Array = scipy_expit(np.asarray(log_odds, np.float64))
     return result
+
+
+def weighted_means(
+    values: Array, weights: ArrayLike | None = None, draws: NDArray[np.int64] | None = None
+) -> Array:
+    """Return the weighted mean of each row of ``values`` (n, n_judges), NaN left out, (n,).
+
+    ``weights`` (n_judges,) or (n, n_judges), not negative; None: all alike. Where only judges
+    without weight answered, they count alike; NaN without any value. With ``draws`` (n_draws,
+    n_judges), how often each judge counts, the result is (n_draws, n).
+    """
+    there = ~np.isnan(values)
+    given = np.ones(values.shape[1]) if weights is None else np.asarray(weights, np.float64)
+    if given.shape not in (values.shape[1:], values.shape):
+        raise ValueError(f"weights of the shape {given.shape} do not fit answers {values.shape}")
+    if not (given >= 0.0).all():
+        raise ValueError("weights must not be negative")
+    known = np.where(there, values, 0.0)
+    each = np.ones((1, values.shape[1]), np.int64) if draws is None else draws
+    total, answers = sums(there * given, each), sums(there, each)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means: Array = np.where(
+            total > 0.0,
+            sums(known * given, each) / total,
+            # Judges of no weight are better than no answer at all.
+            sums(known, each) / answers,
+        )
+    return means[0] if draws is None else means
+
+
+def sums(values: Array | Mask, draws: NDArray[np.int64]) -> Array:
+    """Return the sum of each row of ``values`` (n, n_judges) for each draw, (n_draws, n)."""
+    # Judge by judge, so that the same answers give the same sum to the last bit on any machine.
+    total = np.zeros((len(draws), len(values)))
+    for counts, column in zip(draws.T, values.T, strict=True):
+        total += counts[:, None] * column
+    return total
 
 
 def mean_probability(probabilities: ArrayLike) -> Array:
@@ -112,7 +150,7 @@ def mean_probability(probabilities: ArrayLike) -> Array:
 
     Raises ``ValueError`` for bad ``probabilities`` (:func:`checked_probabilities`).
     """
-    return _row_means(checked_probabilities(probabilities))
+    return weighted_means(checked_probabilities(probabilities))
 
 
 def majority_share(probabilities: ArrayLike, threshold: float = 0.5) -> Array:
@@ -125,7 +163,7 @@ def majority_share(probabilities: ArrayLike, threshold: float = 0.5) -> Array:
     array = checked_probabilities(probabilities)
     if not 0.0 <= threshold <= 1.0:
         raise ValueError(f"the threshold is {threshold}: it must lie in [0, 1]")
-    return _row_means((np.sign(array - threshold) + 1.0) / 2.0)
+    return weighted_means((np.sign(array - threshold) + 1.0) / 2.0)
 
 
 def dawid_skene(
@@ -182,7 +220,7 @@ def dawid_skene(
         unknown = np.full(array.shape[1], np.nan)
         return DawidSkene(posterior, unknown, unknown.copy(), float("nan"), 0, False, 0.0)
     yes, no = yes[asked], no[asked]
-    holds = _row_means(array[asked])
+    holds = weighted_means(array[asked])
     fails = 1.0 - holds
     prior = _prior(yes, no, holds, smoothing)
     rates: _Rates | None = None
@@ -283,14 +321,6 @@ def _counts(array: Array) -> tuple[Array, Array]:
     """
     missing = np.isnan(array)
     return np.where(missing, 0.0, array), np.where(missing, 0.0, 1.0 - array)
-
-
-def _row_means(array: Array) -> Array:
-    there = ~np.isnan(array)
-    n = there.sum(1)
-    means = np.where(there, array, 0.0).sum(1) / np.maximum(n, 1)
-    result: Array = np.where(n > 0, means, np.nan)
-    return result
 
 
 def _prior(yes: Array, no: Array, holds: Array, smoothing: float) -> _Rates:

@@ -27,7 +27,7 @@ from scenewright.core.facts import (
     FactKind,
     State,
     Verdict,
-    settled,
+    resolve_verdicts,
 )
 from scenewright.core.ports.judge import Judge
 from scenewright.core.validation import FiniteModel, FrozenModel
@@ -202,7 +202,7 @@ def replay_cascade(
     }
     whole, full = _walk(facts, table, None, panel)
     partly, cascade = _walk(facts, table, spec, panel)
-    whole, partly = settled(facts, whole), settled(facts, partly)
+    whole, partly = resolve_verdicts(facts, whole), resolve_verdicts(facts, partly)
     counts = Counter((f.kind, whole[f.id].state, partly[f.id].state) for f in facts)
     return CascadeReport(full=full, cascade=cascade, states=_states(counts))
 
@@ -242,7 +242,7 @@ def _walk(
             unsure = unsure_facts(wave, panel.verdicts(wave, first, known), spec, panel)
             if unsure:
                 ask((judge for judge in table if judge not in spec.first), unsure)
-        found = panel.verdicts(wave, given, known, left_out="unasked")
+        found = panel.verdicts(wave, given, known, missing_means="unasked")
         known |= {verdict.fact_id: verdict for verdict in found}
         known |= {verdict.fact_id: verdict for verdict in void_verdicts(facts, known)}
     return known, spent

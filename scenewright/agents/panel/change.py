@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scenewright.agents.panel.aggregation import calibrated_log_odds
-from scenewright.agents.panel.panel import Panel, lead_of
+from scenewright.agents.panel.answer_arrays import two_way_probability
+from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import form_of, temper
 from scenewright.core.facts import Answer, Fact, Verdict
 
@@ -68,7 +69,7 @@ def evidence_of(fact: Fact, answers: Iterable[Answer], panel: Panel) -> float:
     for answer in answers:
         if answer.state not in ("yes", "no"):
             continue
-        likely = lead_of(fact, answer)
+        likely = two_way_probability(fact, answer)
         value = float(answer.state == "yes") if likely is None else likely
         (sensitivity, specificity), temperature = ASSUMED, 1.0
         if panel.calibration is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, ValidationError, model_validator
 
-from scenewright.agents.panel.aggregation import Array, expit
+from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.agreement import JudgeWeights
 from scenewright.agents.panel.guarantee import CascadeGuarantee
 from scenewright.agents.panel.stacking import PanelStack
@@ -85,7 +85,7 @@ class JudgeRates(Rates):
     """One judge on one kind of fact."""
 
     temperature: float = Field(ge=COLDEST, le=HOTTEST)
-    """T of ``logit(p) / T``: above 1 the judge was too sure. 1 for bare votes, which have no
+    """T of ``logit(p) / T``: above 1 the judge was too sure. 1 for votes, which have no
     logit that could be scaled."""
     brier: float | None
     """Brier score of its probabilities as given; None without labels."""
@@ -306,15 +306,13 @@ def temper(probabilities: ArrayLike, temperature: ArrayLike) -> Array:
 
     ``temperature`` is positive and is broadcast against the ``probabilities`` in [0, 1].
     """
-    given = np.asarray(probabilities, np.float64)
-    # A vote of 0 or 1 has infinite log-odds, whatever the temperature.
-    sharp = (given == 0.0) | (given == 1.0)
-    inner = np.where(sharp, 0.5, given)
-    log_odds = np.log(inner) - np.log1p(-inner)
-    result: Array = np.where(sharp, given, expit(log_odds / np.asarray(temperature, np.float64)))
+    from scipy.special import expit, logit
+
+    odds = logit(np.asarray(probabilities, np.float64))
+    result: Array = expit(odds / np.asarray(temperature, np.float64))
     return result
 
 
 def _enough(kinds: Mapping[Group, R], kind: FactKind) -> R:
-    found = next((rates for group, rates in kinds.items() if group == kind), None)
-    return found if found is not None and found.enough else kinds["all"]
+    rates = next((rates for group, rates in kinds.items() if group == kind), None)
+    return rates if rates is not None and rates.enough else kinds["all"]

@@ -26,7 +26,8 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from scenewright.agents.parsers.unread import CaptionError
-from scenewright.config.profiles import DIRECTOR, Profile, SentenceReader, SettingsError
+from scenewright.config.options import SentenceReader
+from scenewright.config.profiles import DIRECTOR, Profile, SettingsError
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import missing_graph
 from scenewright.core.scene import SceneError, SceneGraph
