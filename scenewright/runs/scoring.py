@@ -42,7 +42,7 @@ from scenewright.runs.folder import RunError
 from scenewright.runs.model_factory.profiles import RunJudges, build_judges
 from scenewright.runs.options import ModelOverrides
 from scenewright.runs.reading import ReadScene, read_scene
-from scenewright.runs.records import JudgeAnswers, by_judge
+from scenewright.runs.result import JudgeAnswers, by_judge
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -255,7 +255,6 @@ async def score(
         report_judges=judging.report_judges,
         settings=settings,
     ).judged
-    order = {fact.id: at for at, fact in enumerate(facts)}
     asked = [event for event in context.log.events if isinstance(event, Answered)]
     return Score(
         scene=graph,
@@ -269,5 +268,5 @@ async def score(
         ),
         reading=read.reading,
         reporting=reporting_of(asked),
-        answers=by_judge(asked, order),
+        answers=by_judge(asked, facts),
     )

@@ -22,9 +22,9 @@ from scenewright.graphs.reporting import INDEPENDENT, reporting_from
 from scenewright.runs.api import refine
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 from scenewright.runs.plan import plan_again
-from scenewright.runs.records import RunResult, load_run
-from scenewright.runs.report.record import read_run
+from scenewright.runs.record import read_run
 from scenewright.runs.report.render import write_page
+from scenewright.runs.result import RunResult, load_run
 from scenewright.runs.scoring import score
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.graphs.directing import ACCEPT, DRAW, VERIFY, Played
