@@ -5,7 +5,7 @@ sensitivity and specificity of its votes, the temperature that calibrates its pr
 al., 2017, for yes/no answers), and its Brier score and expected calibration error without and with
 that temperature. For whole panels: weights of their judges
 (:mod:`scenewright.agents.panel.stacking`), and sensitivity and specificity of their verdicts, which
-correct a score for the panel's errors (:mod:`scenewright.agents.panel.intervals`).
+correct a score for the panel's errors (:mod:`scenewright.agents.panel.corrections`).
 """
 
 from __future__ import annotations
