@@ -237,6 +237,11 @@ def timestamp(seconds: float) -> str:
     return moment(datetime.fromtimestamp(seconds, UTC))
 
 
+def isoformat(seconds: float) -> str:
+    """Return a Unix time for machines."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
 def money(usd: float) -> str:
     """US dollars; ``free`` for nothing."""
     if usd <= 0:
