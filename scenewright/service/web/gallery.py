@@ -26,7 +26,7 @@ WORDS: Mapping[Status, str] = {
     "failed": "failed",
     "cancelled": "cancelled",
 }
-"""How a status is called on pages."""
+"""Names of the statuses on pages."""
 assert set(WORDS) == set(get_args(Status))
 
 
