@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from scenewright.agents.composers.check import dropped_facts
 from scenewright.agents.composers.comparison import changes_of, without_excluded
+from scenewright.agents.panel.cascade import guarantee_in
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import load_calibration
 from scenewright.agents.parsers.unread import CaptionError
@@ -202,16 +203,13 @@ def _work(plan: RunPlan, features: BackendFeatures) -> tuple[float, float] | Non
         return None
     options, size = plan.options, features.default_size
     width, height = options.width or size[0], options.height or size[1]
-    saved = features.guided_share and features.default_guidance > 1
-    share = (1 + options.guided_share) / 2 if saved else 1.0
-    step = share * width * height / (size[0] * size[1])
+    step = width * height / (size[0] * size[1])
     first = step * (options.steps or features.default_steps)
-    reference = step * options.reference_steps if options.reference_steps else first
-    most, round = options.budget.work, first + reference
+    most, round = options.budget.work, 2 * first
     if options.strategy == Tournament.name:
-        round = options.proposals * (first + reference)
+        round *= options.proposals
     whole = first + (options.rounds - 1) * round
-    return first, whole if most is None else min(whole, most + first + reference)
+    return first, whole if most is None else min(whole, most + 2 * first)
 
 
 def _repair(plan: RunPlan) -> str:
@@ -238,11 +236,13 @@ def _cascade(profile: Profile) -> str:
     if spec is None:
         return ""
     first = f"{', '.join(spec.first)} first"
-    if spec.risk is None or profile.calibration is None:
+    made = None
+    if profile.calibration is not None:
+        calibration = load_calibration(profile.calibration)
+        panel = Panel(profile.aggregation, profile.quorum, calibration=calibration)
+        made = guarantee_in(spec, panel)
+    if made is None:
         return f"{first}, the others from {spec.unsure[0]:g} to {spec.unsure[1]:g}"
-    made = load_calibration(profile.calibration).cascade(
-        spec, Panel(profile.aggregation, profile.quorum)
-    )
     bounds = []
     for kind in FACT_KINDS:
         low, high = made.bounds(kind)

@@ -45,9 +45,7 @@ from scenewright.core.facts import (
     CorrectedScores,
     Fact,
     FactError,
-    FactKind,
     Interval,
-    Recall,
     ScoreCard,
     ScoreIntervals,
     Verdict,
@@ -110,27 +108,19 @@ def score_intervals(
         yes.append((counted & 0xFFFF).astype(np.float64))
         scored.append((counted >> 16).astype(np.float64))
         start += size
-    return _summary(yes, scored, alpha, (bool(sizes[0]), bool(sizes[2])))
-
-
-def _summary(
-    yes: list[Array], scored: list[Array], alpha: float, asked: tuple[bool, bool]
-) -> ScoreIntervals:
-    """Return the intervals; ``asked``: whether there are facts about objects, and relations."""
     with np.errstate(invalid="ignore"):
-        recalls = [part / whole for part, whole in zip(yes, scored, strict=True)]
-        everything = sum(yes) / sum(scored)
-    objects, attributes, relations = recalls
+        objects, attributes, relations = (part / n for part, n in zip(yes, scored, strict=True))
+        fact_recall = sum(yes) / sum(scored)
     # As in Eq. 4: where one side has no facts, only the other counts.
-    score = alpha * objects + (1.0 - alpha) * relations
-    if not all(asked):
-        score = objects if asked[0] else relations
+    sgscore = alpha * objects + (1.0 - alpha) * relations
+    if not (sizes[0] and sizes[2]):
+        sgscore = objects if sizes[0] else relations
     return ScoreIntervals(
         objects=_interval(objects),
         attributes=_interval(attributes),
         relations=_interval(relations),
-        sgscore=_interval(score),
-        fact_recall=_interval(np.asarray(everything)),
+        sgscore=_interval(sgscore),
+        fact_recall=_interval(np.asarray(fact_recall)),
     )
 
 
@@ -280,29 +270,33 @@ def corrected_scores(card: ScoreCard, measured: PanelCalibration) -> CorrectedSc
     :data:`LEAST_YOUDEN`; SGScore and the share of all facts are None where a kind that they
     need is.
     """
-    objects = _recall(card.objects, measured, "object")
-    attributes = _recall(card.attributes, measured, "attribute")
-    relations = _recall(card.relations, measured, "relation")
+    shares: list[float | None] = []
+    sizes: list[int] = []
+    recalls = (card.objects, card.attributes, card.relations)
+    for kind, recall in zip(FACT_KINDS, recalls, strict=True):
+        rates, size = measured.rates(kind), recall.yes + recall.no + recall.void
+        share = None
+        if size and rates.youden >= LEAST_YOUDEN:
+            held = rogan_gladen(recall.yes, recall.no, rates.sensitivity, rates.specificity)
+            share = float(held) / size
+        shares.append(share)
+        sizes.append(size)
+    objects, attributes, relations = shares
     score = None
     if not card.objects.total or not card.relations.total:
         score = relations if not card.objects.total else objects
     elif objects is not None and relations is not None:
         score = card.alpha * objects + (1.0 - card.alpha) * relations
-    sizes = [_scored(recall) for recall in (card.objects, card.attributes, card.relations)]
-    pairs = [
-        (share, size)
-        for share, size in zip((objects, attributes, relations), sizes, strict=True)
-        if size
-    ]
     every = None
-    if pairs and all(share is not None for share, _ in pairs):
-        every = sum((share or 0.0) * size for share, size in pairs) / sum(sizes)
+    asked = [(share, size) for share, size in zip(shares, sizes, strict=True) if size]
+    if asked and all(share is not None for share, _ in asked):
+        every = sum((share or 0.0) * size for share, size in asked) / sum(sizes)
+    scores = (objects, attributes, relations, score, every)
     return CorrectedScores(
-        objects=_clipped(objects),
-        attributes=_clipped(attributes),
-        relations=_clipped(relations),
-        sgscore=_clipped(score),
-        fact_recall=_clipped(every),
+        **{
+            name: None if value is None else min(1.0, max(0.0, value))
+            for name, value in zip(CorrectedScores.model_fields, scores, strict=True)
+        }
     )
 
 
@@ -311,23 +305,5 @@ def card_correction(card: ScoreCard, panel: Panel, judges: Sequence[str]) -> Cor
 
     None if it did not measure ``judges`` (ids) together under these settings.
     """
-    if panel.calibration is None:
-        return None
-    measured = panel.calibration.panel(judges, panel)
+    measured = panel.measured(judges)
     return None if measured is None else corrected_scores(card, measured)
-
-
-def _recall(recall: Recall, measured: PanelCalibration, kind: FactKind) -> float | None:
-    rates = measured.rates(kind)
-    if not _scored(recall) or rates.youden < LEAST_YOUDEN:
-        return None
-    holding = rogan_gladen(recall.yes, recall.no, rates.sensitivity, rates.specificity)
-    return float(holding) / _scored(recall)
-
-
-def _scored(recall: Recall) -> int:
-    return recall.yes + recall.no + recall.void
-
-
-def _clipped(value: float | None) -> float | None:
-    return None if value is None else min(1.0, max(0.0, value))

@@ -225,7 +225,7 @@ def test_rates_are_those_of_the_choices() -> None:
     rates = measured.judge("a").rates("relation")
     assert rates.sensitivity > 0.8
     assert rates.specificity > 0.7
-    alone = measured.panel(["a"], Panel())
+    alone = Panel(calibration=measured).measured(["a"])
     assert alone is not None
     assert alone.rates("relation").sensitivity == pytest.approx(rates.sensitivity)
     assert alone.choices == "pooled"
