@@ -41,7 +41,7 @@ async def test_the_page_shows_realism_before_and_after(tmp_path: Path) -> None:
     ]
 
 
-async def test_progress_tells_how_real_a_picture_is(tmp_path: Path) -> None:
+async def test_progress_tells_how_real_a_picture_looks(tmp_path: Path) -> None:
     _, events = await run(tmp_path / "run", [60, 130])
     told = io.StringIO()
     lines = Lines(Console(file=told, width=200))
