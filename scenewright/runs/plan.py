@@ -1,4 +1,4 @@
-"""What a run is to do, worked out before any model is touched."""
+"""Plan of a run, made before any model is touched."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class RunPlan:
     """All that is known of a run before a model is touched."""
 
     scene: SceneGraph
-    """What is asked; of a sentence that is still :attr:`unread`, what stands for it."""
+    """Scene that is asked for; preliminary while its sentence is :attr:`unread`."""
     profile: Profile
     """Models and choices."""
     settings: Settings
@@ -96,9 +96,9 @@ class RunPlan:
     options: LoopOptions
     """Numbers and choices of the loop."""
     config: dict[str, Any]
-    """What the manifest says of it; decides whether two calls mean the same run."""
+    """Configuration in the manifest; decides whether two calls mean the same run."""
     folder: RunFolder
-    """Where it goes."""
+    """Run folder."""
     overrides: ModelOverrides
     """Models that replace those of the profile; None where none does."""
     resume: bool
@@ -106,7 +106,7 @@ class RunPlan:
     named: bool
     """Whether the caller named the folder."""
     edit: Edit | None = None
-    """What a person says of the run so far; it goes on from there."""
+    """Correction by a person, from which the run continues."""
     pause: Callable[[], bool] = never
     """Asked before each plan: whether the run is to wait for a person."""
     checkpoints: CheckpointFactory = folder_checkpoints
@@ -129,7 +129,7 @@ class RunPlan:
     unread: UnreadSentence | None = None
     """The sentence that its language model reads before anything else; None: there is none."""
     reading: SentenceReading | None = None
-    """How its sentence was read; None where no language model was asked."""
+    """Reading of its sentence; None where no language model was asked."""
 
     @property
     def replaced(self) -> set[str]:

@@ -38,11 +38,11 @@ HOW = (
     'Resume with an edit to go on, for example {"missing": "hat on dog", "rounds": 2} or '
     '{"verdicts": {"FACT ID": "no"}}; with null to end here.'
 )
-"""What a person who is asked may answer."""
+"""Answers that a person may give."""
 
 
 class StudioInput(TypedDict):
-    """What a person enters."""
+    """Input by a person."""
 
     scene: str
     """A scene as a sentence or in any text format. The path of a file is none: a server opens no
@@ -75,12 +75,12 @@ class UnreadPassage(TypedDict):
 
 
 class StudioOutput(TypedDict):
-    """What a person gets."""
+    """Output for a person."""
 
     unread: list[UnreadPassage]
     """Passages of the sentence that are not part of the scene; told before anything is drawn."""
     doubts: list[dict[str, Any]]
-    """What the sentence could mean otherwise, as ``POST /v1/parse`` tells it: the ``sentence`` of
+    """Other meanings of the sentence, as ``POST /v1/parse`` tells it: the ``sentence`` of
     a choice is a scene that can be read in one way only."""
     warning: str
     """Both in one line, and why a language model did not read it; empty if all is sure."""
@@ -100,7 +100,7 @@ class StudioOutput(TypedDict):
     reporting: str
     """Whether these are other models than the loop's: ``independent``, ``self`` or ``none``."""
     missing: str
-    """What the kept image was not found to hold, as triplets; empty if nothing is missing."""
+    """Facts missing in the kept image, as triplets; empty if nothing is missing."""
 
 
 class StudioState(StudioInput, StudioOutput):
@@ -111,7 +111,7 @@ class StudioState(StudioInput, StudioOutput):
     edit: dict[str, Any] | None
     """The edit with which the run is to go on, as JSON data; None where there is none."""
     edits: int
-    """How many edits were given."""
+    """Number of edits so far."""
     problem: str
     """Why the last edit cannot be done; empty if it was."""
 

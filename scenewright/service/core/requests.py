@@ -1,4 +1,4 @@
-"""What a request may ask for, and the arguments of the run that it means.
+"""Validation of requests, and the arguments of the runs that they ask for.
 
 From what a request says of a scene to its graph. No text is ever taken as a file's name.
 """
@@ -53,7 +53,7 @@ def scene_of(given: SceneInput) -> SceneGraph:
     return found
 
 
-def taken_in(
+def parse_request(
     request: RefinementRequest, settings: Settings, allowed: tuple[str, ...] = ()
 ) -> RefinementRequest:
     """Return a request whose scene is a graph, with what its sentence says beside it.

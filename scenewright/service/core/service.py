@@ -67,11 +67,11 @@ from scenewright.service.core.requests import (
     AGENT,
     coverage_for,
     model_that_reads,
+    parse_request,
     profile_of,
     reading_warnings,
     scene_as_drawn,
     scene_of,
-    taken_in,
     title_of,
     triplets,
 )
@@ -181,7 +181,7 @@ class Service:
                 "director names the model of an agent that directs a run over MCP: leave it out, "
                 "or call open_scene there"
             )
-        taken = await asyncio.to_thread(taken_in, request, self.base, self.settings.profiles)
+        taken = await asyncio.to_thread(parse_request, request, self.base, self.settings.profiles)
         scene = taken.scene
         assert isinstance(scene, SceneGraph)
         find = self.uploads.find
