@@ -77,6 +77,11 @@ def note(text: str | Text, style: str = "") -> None:
     say(text, style, console(stderr=True))
 
 
+def print_heading(name: str, about: str, where: Console | None = None) -> None:
+    """Print a name in bold with its description."""
+    say(Text.assemble((name, "bold"), f"  {about}" if about else ""), "", where)
+
+
 def labelled(lines: Iterable[tuple[str, str]], width: int, where: Console | None = None) -> None:
     """Print lines of a label of ``width`` columns and a text."""
     for label, text in lines:

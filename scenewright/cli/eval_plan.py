@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from scenewright.cli import options
 from scenewright.cli.app import option_groups
-from scenewright.cli.console import Exit, console, fail, give, print_table, run_async, say
+from scenewright.cli.console import (
+    Exit,
+    console,
+    fail,
+    give,
+    print_heading,
+    print_table,
+    run_async,
+    say,
+)
 from scenewright.cli.costs import cost_data, count_range, day_notes, print_costs
 from scenewright.evals.reporting.words import dollars
 
@@ -148,7 +156,7 @@ def asked_in(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
 
 def print_estimate(found: Estimate, asked: EvalConfig, folder: Path, where: Console) -> None:
     """Print an estimate by model."""
-    say(Text.assemble((asked.name, "bold"), f"  {asked.about}" if asked.about else ""), "", where)
+    print_heading(asked.name, asked.about, where)
     size = f"{found.items:,} items × {found.arms} arms"
     if found.done:
         size += f"; {found.done:,} items are done, the numbers below are for all"

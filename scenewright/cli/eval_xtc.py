@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
@@ -16,6 +15,7 @@ from scenewright.cli.console import (
     console,
     fields_of,
     give,
+    print_heading,
     print_json,
     print_table,
     run_async,
@@ -182,9 +182,7 @@ def _folder_of(config: XtcConfig) -> Path:
 
 
 def _print_plan(where: Console, plan: XtcPlan, config: XtcConfig, folder: Path) -> None:
-    say(
-        Text.assemble((config.name, "bold"), f"  {config.about}" if config.about else ""), "", where
-    )
+    print_heading(config.name, config.about, where)
     size = f"{plan.items:,} scenes × {plan.models} models × {len(config.seeds)} seeds"
     for line, style in (
         (f"folder     {folder}", ""),
