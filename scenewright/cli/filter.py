@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import Exit, fail, give, print_table, run_async, say
+from scenewright.cli.console import Exit, fail, print_json, print_table, run_async, say
 from scenewright.cli.costs import agree
-from scenewright.cli.progress import Counter, show_progress
+from scenewright.cli.progress import show_progress
 from scenewright.cli.real_bench import WordingOption, scored_rows
+from scenewright.evals.reporting.words import score
 
 if TYPE_CHECKING:
     from scenewright.core.images import ImageError
-    from scenewright.evals.studies.real.filtering import Filtered, FilterPlan
-    from scenewright.evals.studies.real.real_scorer import RealRow
 
 TABLES = ("scores.jsonl", "scores.parquet")
 """Files of scores that a folder may hold."""
@@ -80,25 +78,28 @@ def filter_pictures(
         parquet: Also write manifest.parquet.
         page: Write index.html.
     """
-    from scenewright.evals.studies.real.filtering import (
-        FilterPlan,
-        file_of,
-        filter_rows,
-        write_filtered,
-    )
+    from scenewright.evals.studies.real import filtering
     from scenewright.evals.studies.real.real_scorer import read_rows
+    from scenewright.evals.studies.real.style import StyleScorer, digests
 
     if top is None and least is None:
         raise fail("choose what to keep: --top K, --least X, or both")
     if schema is None and (profile or judges):
         raise fail("--profile and --judges need --schema: existing scores are not made again")
-    if judges and profile:
-        raise fail("give --judges or --profile, not both")
-    plan = FilterPlan.model_validate({"by": by, "top": top, "least": least, "per": per})
-    if schema is None:
-        table = _table(scores)
-    else:
-        table = _score_folder(scores, out)
+    plan = filtering.FilterPlan.model_validate({"by": by, "top": top, "least": least, "per": per})
+    if schema is not None:
+        if not scores.is_dir():
+            raise fail(
+                f"{scores} is not a folder of pictures: leave out --schema to filter a file of "
+                "scores"
+            )
+        if out.resolve().is_relative_to(scores.resolve()):
+            raise fail(
+                f"{out} is inside the folder of the pictures, so that kept pictures would be "
+                "scored with them: name a folder outside of it"
+            )
+        filtering.open_folder(out)
+        table = out / TABLES[0]
         scored_rows(
             (scores,),
             schema,
@@ -109,128 +110,82 @@ def filter_pictures(
             confirm=lambda usd, models: agree(usd, limit_usd, yes, "raise --limit-usd", models),
             quiet=quiet,
         )
+    elif not scores.exists():
+        raise fail(f"{scores} does not exist: make scores with `scenewright real-bench score`")
+    else:
+        places = [scores] if scores.is_file() else [scores / name for name in TABLES]
+        found = [place for place in places if place.is_file()]
+        if not found:
+            raise fail(
+                f"{scores} holds neither {' nor '.join(TABLES)}: to score its pictures first, add "
+                "--schema FILE"
+            )
+        table = found[0]
     rows = read_rows(table)
-    files = {row.image: file_of(row, table) for row in rows}
+    files = {row.image: filtering.file_of(row, table) for row in rows}
     with show_progress("", quiet) as show:
-        contents = _contents(files, show)
+        contents: dict[str, str | ImageError] = {}
+        for image, (_, digest) in zip(files, digests(files.values()), strict=True):
+            contents[image] = digest
+            show(len(contents), len(files), "reading the pictures")
+
+        async def score_styles(spec: str) -> dict[str, float | None]:
+            filtering.open_folder(out)
+            scorer = StyleScorer(spec, store=out / filtering.STYLE_STORE)
+            images = [image for image in files if isinstance(contents[image], str)]
+            values: dict[str, float | None] = {}
+            async for one in scorer.score_files([files[image] for image in images]):
+                values[images[len(values)]] = one.score
+                show(len(values), len(images), "scoring the style")
+            return values
+
         if style is not None:
-            rows = run_async(_styled(style, out, rows, files, contents, show))
-        filtered = write_filtered(
-            filter_rows(rows, plan, contents), files, out, plan,
+            styles = run_async(score_styles(style))
+            rows = [row.with_style(styles.get(row.image)) for row in rows]
+        filtered = filtering.write_filtered(
+            filtering.filter_rows(rows, plan, contents), files, out, plan,
             pictures=pictures, parquet=parquet, source=table.name, page=page,
             tell=lambda doing: show(0, 0, doing),
         )  # fmt: skip
-    give(as_json, _as_json(filtered, plan, out), _show, filtered, plan, out, page)
-    kept = {one.label for one in filtered if one.kept}
-    complete = all(one.label in kept for one in filtered)
+    answer, kept = filtering.answer_of(filtered, plan), [one for one in filtered if one.kept]
+    if as_json:
+        print_json(
+            {
+                "out": str(out),
+                "answer": answer,
+                "plan": plan,
+                "pictures": len(filtered),
+                "kept": len(kept),
+                "classes": filtering.classes_in_numbers(filtered),
+            }
+        )
+    else:
+        say(answer.sentence, "bold")
+        shown = {
+            why: title
+            for why, title in filtering.WHY.items()
+            if why == "kept" or any(one.why == why for one in filtered)
+        }
+        print_table(
+            ("class", "pictures", *shown.values(), "lowest kept", "mean kept", "mean ranked"),
+            [
+                (one.label, str(one.pictures), *(str(one.counts.get(why, 0)) for why in shown),
+                 score(one.lowest_kept), score(one.mean_kept), score(one.mean_ranked))
+                for one in filtering.tallies(filtered)
+            ],
+        )  # fmt: skip
+        unscored = [one for one in filtered if one.why in ("unscored", "unreadable", "changed")]
+        for lost in unscored[:10]:
+            say(f"{lost.why}: {lost.image}: {lost.told}", "yellow")
+        if len(unscored) > 10:
+            say(f"and {len(unscored) - 10} more, in the manifest", "yellow")
+        if tied := sum(one.tied for one in filtered):
+            say(
+                f"{tied} pictures share the score at the cut of their class: "
+                f"{sum(one.tied for one in kept)} of them are kept by a hash of their content, "
+                "not by their score",
+                "yellow",
+            )
+        say(f"{out / filtering.MANIFEST}" + (f", {out / filtering.PAGE}" if page else ""))
+    complete = {one.label for one in filtered} == {one.label for one in kept}
     return Exit.OK if complete else Exit.MISSING
-
-
-def _table(scores: Path) -> Path:
-    from scenewright.evals.studies.real.filtering import FilterError
-
-    if scores.is_file():
-        return scores
-    for name in TABLES:
-        if (scores / name).is_file():
-            return scores / name
-    if scores.is_dir():
-        raise FilterError(
-            f"{scores} holds neither {' nor '.join(TABLES)}: to score its pictures first, add "
-            "--schema FILE"
-        )
-    raise FilterError(f"{scores} does not exist: make scores with `scenewright real-bench score`")
-
-
-def _score_folder(scores: Path, out: Path) -> Path:
-    """Return the file for the scores of a folder of pictures, after checking the folders."""
-    from scenewright.evals.studies.real.filtering import FilterError, open_folder
-
-    if not scores.is_dir():
-        raise FilterError(
-            f"{scores} is not a folder of pictures: leave out --schema to filter a file of scores"
-        )
-    if out.resolve().is_relative_to(scores.resolve()):
-        raise FilterError(
-            f"{out} is inside the folder of the pictures, so that kept pictures would be scored "
-            "with them: name a folder outside of it"
-        )
-    open_folder(out)
-    return out / TABLES[0]
-
-
-def _contents(files: dict[str, Path], show: Counter) -> dict[str, str | ImageError]:
-    from scenewright.evals.studies.real.style import digests
-
-    found: dict[str, str | ImageError] = {}
-    for image, (_, digest) in zip(files, digests(files.values()), strict=True):
-        found[image] = digest
-        show(len(found), len(files), "reading the pictures")
-    return found
-
-
-async def _styled(
-    style: str,
-    out: Path,
-    rows: Sequence[RealRow],
-    files: dict[str, Path],
-    contents: dict[str, str | ImageError],
-    show: Counter,
-) -> list[RealRow]:
-    """Return the rows with style scores, which are stored in ``out``."""
-    from scenewright.evals.studies.real.filtering import STYLE_STORE, open_folder
-    from scenewright.evals.studies.real.style import StyleScorer
-
-    open_folder(out)
-    scorer = StyleScorer(style, store=out / STYLE_STORE)
-    images = [image for image in files if isinstance(contents[image], str)]
-    scores: dict[str, float | None] = {}
-    async for one in scorer.score_files([files[image] for image in images]):
-        scores[images[len(scores)]] = one.score
-        show(len(scores), len(images), "scoring the style")
-    return [row.with_style(scores.get(row.image)) for row in rows]
-
-
-def _as_json(filtered: Sequence[Filtered], plan: FilterPlan, out: Path) -> dict[str, Any]:
-    from scenewright.evals.studies.real.filtering import answer_of, classes_in_numbers
-
-    return {
-        "out": str(out),
-        "answer": answer_of(filtered, plan).model_dump(),
-        "plan": plan.model_dump(mode="json"),
-        "pictures": len(filtered),
-        "kept": sum(one.kept for one in filtered),
-        "classes": classes_in_numbers(filtered),
-    }
-
-
-def _show(filtered: Sequence[Filtered], plan: FilterPlan, out: Path, page: bool) -> None:
-    from scenewright.evals.reporting.words import score
-    from scenewright.evals.studies.real.filtering import MANIFEST, PAGE, WHY, answer_of, tallies
-
-    say(answer_of(filtered, plan).sentence, "bold")
-    counts = {why: sum(one.why == why for one in filtered) for why in WHY}
-    shown = [why for why in WHY if counts[why] or why == "kept"]
-    found = tallies(filtered)
-    print_table(
-        ("class", "pictures", *(WHY[why] for why in shown), "lowest kept", "mean kept",
-         "mean ranked"),
-        [
-            (one.label, str(one.pictures), *(str(one.counts.get(why, 0)) for why in shown),
-             score(one.lowest_kept), score(one.mean_kept), score(one.mean_ranked))
-            for one in found
-        ],
-    )  # fmt: skip
-    unscored = [one for one in filtered if one.why in ("unscored", "unreadable", "changed")]
-    for lost in unscored[:10]:
-        say(f"{lost.why}: {lost.image}: {lost.told}", "yellow")
-    if len(unscored) > 10:
-        say(f"and {len(unscored) - 10} more, in the manifest", "yellow")
-    if tied := sum(one.tied for one in filtered):
-        chosen = sum(one.tied and one.kept for one in filtered)
-        say(
-            f"{tied} pictures share the score at the cut of their class: {chosen} of them are "
-            "kept by a hash of their content, not by their score",
-            "yellow",
-        )
-    say(f"{out / MANIFEST}" + (f", {out / PAGE}" if page else ""))

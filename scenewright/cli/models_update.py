@@ -41,7 +41,7 @@ def update(
     )
 
     place = source or UPDATE_URL
-    text = _read(place)
+    text = read_table(place)
     before = model_facts()
     try:
         table = read_facts(text, place)
@@ -92,33 +92,30 @@ def check_facts(table: ModelFacts) -> None:
             raise ModelTableError(f"{table.place} cannot be used: {error}") from error
 
 
-def _read(place: str) -> str:
-    """Return the text of a file or of an address; ends the command where there is none."""
-    try:
-        if place.startswith(("https://", "http://")):
-            return _download(place)
-        file = Path(place)
-        if file.stat().st_size > MOST_BYTES:
-            raise fail(f"{place} is larger than {MOST_BYTES} bytes: it is no table of model facts")
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise fail(f"{place} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise fail(f"{place} is no text file") from error
-
-
-def _download(url: str) -> str:
+def read_table(place: str) -> str:
+    """Return the text of a file or of an address; the command ends where there is none."""
     import httpx2
 
     found = bytearray()
     try:
-        with httpx2.stream("GET", url, timeout=_SECONDS) as reply:
+        if not place.startswith(("https://", "http://")):
+            file = Path(place)
+            if file.stat().st_size > MOST_BYTES:
+                raise fail(
+                    f"{place} is larger than {MOST_BYTES} bytes: it is no table of model facts"
+                )
+            return file.read_text(encoding="utf-8")
+        with httpx2.stream("GET", place, timeout=_SECONDS) as reply:
             if reply.status_code != 200:
-                raise fail(f"{url} answers HTTP {reply.status_code}", Exit.FAILED)
+                raise fail(f"{place} answers HTTP {reply.status_code}", Exit.FAILED)
             for chunk in reply.iter_bytes():
                 found += chunk
                 if len(found) > MOST_BYTES:
-                    raise fail(f"{url} sends more than {MOST_BYTES} bytes", Exit.FAILED)
+                    raise fail(f"{place} sends more than {MOST_BYTES} bytes", Exit.FAILED)
+        return found.decode("utf-8")
     except httpx2.HTTPError as error:
-        raise fail(f"{url} cannot be fetched: {error}", Exit.FAILED) from error
-    return found.decode("utf-8")
+        raise fail(f"{place} cannot be fetched: {error}", Exit.FAILED) from error
+    except OSError as error:
+        raise fail(f"{place} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise fail(f"{place} is no text file") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -197,3 +197,14 @@ def label_names(labels: str | None) -> tuple[str, ...]:
     if labels is not None and not names:
         raise fail("--labels names no class: write for example --labels dog,ball")
     return names
+
+
+def judges_or_profile(
+    judges: Sequence[str] | None, profile: str | None
+) -> tuple[Settings, Profile | None]:
+    """Return the settings, and the profile of the judges; None where ``--judges`` names them."""
+    from scenewright.config.settings import load_settings
+
+    if judges and profile:
+        raise fail("give --judges or --profile, not both")
+    return (load_settings(), None) if judges else chosen_profile(profile)

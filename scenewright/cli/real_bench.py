@@ -15,7 +15,6 @@ from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
     fail,
-    give,
     note,
     print_json,
     print_table,
@@ -23,16 +22,17 @@ from scenewright.cli.console import (
     say,
     split_list,
 )
-from scenewright.cli.options import answers_file, chosen_profile
+from scenewright.cli.options import answers_file, judges_or_profile
 from scenewright.cli.progress import show_progress
 from scenewright.cli.real_bench_schema import app as schema
 from scenewright.cli.real_bench_style import app as style
+from scenewright.evals.reporting.words import dollars
+from scenewright.evals.reporting.words import score as number
 
 if TYPE_CHECKING:
     from PIL import Image
 
-    from scenewright.evals.studies.real.real_scorer import Picture, RealRow, RealScorer, Style
-    from scenewright.evals.studies.real.schema import ClassSchema
+    from scenewright.evals.studies.real.real_scorer import RealRow
 
 app = App(
     help="Score whether pictures are real enough to train on: attributes, relations and style "
@@ -117,7 +117,10 @@ def score(
         confirm=lambda usd, models: costs.agree(usd, limit_usd, yes, "raise --limit-usd", models),
         quiet=quiet,
     )
-    give(as_json, rows, _print, rows, out)
+    if as_json:
+        print_json(rows)
+    else:
+        print_rows(rows, out)
     unjudged = any(row.base is None for row in rows)
     return Exit.UNJUDGED if unjudged else Exit.OK
 
@@ -144,27 +147,46 @@ def scored_rows(
     ``confirm`` takes the dollars that are known, and the judges.
     """
     from scenewright.agents.panel.panel import Panel
-    from scenewright.config.settings import load_settings
+    from scenewright.core.images import ImageError, load_image
     from scenewright.evals.studies.real.real_scorer import (
         PARQUET,
+        Picture,
         RealScorer,
         score_pictures,
         write_rows,
     )
-    from scenewright.evals.studies.real.schema import read_schemas
+    from scenewright.evals.studies.real.schema import SchemaError, read_schemas
+    from scenewright.evals.studies.real.style import StyleScorer, pictures_in
     from scenewright.providers import AnswerStore
     from scenewright.runs.model_factory.profiles import panel_of
 
-    if judges and profile:
-        raise fail("give --judges or --profile, not both")
     if out is not None and out.suffix not in (".jsonl", PARQUET):
         raise fail(f"--out {out}: name a file that ends in .jsonl or .parquet")
     schemas = read_schemas(schema_file)
-    found = _pictures(pictures, label, schemas, schema_file)
-    settings, chosen = (load_settings(), None) if judges else chosen_profile(profile)
+    found = list(
+        {
+            file: Picture(file, label or file.absolute().parent.name)
+            for place in pictures
+            for file in (pictures_in(place) if place.is_dir() else [place])
+        }.values()
+    )
+    if not found:
+        raise SchemaError(f"no pictures in {', '.join(map(str, pictures))}")
+    if unknown := sorted({picture.label for picture in found} - set(schemas)):
+        raise SchemaError(
+            f"{schema_file} has no class {', '.join(map(repr, unknown[:5]))}: it has "
+            f"{', '.join(map(repr, list(schemas)[:5]))}. Name the folder of each picture after its "
+            "class, or give --class"
+        )
+    settings, chosen = judges_or_profile(judges, profile)
     specs = split_list(judges) if chosen is None else chosen.judges
     place = answers_file(store)
     place.parent.mkdir(parents=True, exist_ok=True)
+    style_scorer = None if style is None else StyleScorer(style)
+
+    async def style_score(image: Image.Image) -> float | None:
+        assert style_scorer is not None
+        return (await style_scorer.score([image]))[0]
 
     async def scored() -> list[RealRow]:
         made = await panel_of(list(specs), settings=settings)
@@ -180,7 +202,30 @@ def scored_rows(
             )
             for label in dict.fromkeys(picture.label for picture in found):
                 scorer.check(schemas[label])
-            confirm(_forecast(scorer, found, schemas, place, quiet), specs)
+            usd: float | None = 0.0
+            calls = questions = 0
+            sizes: dict[str, tuple[int, int]] = {}
+            for picture in found:
+                questions += len(scorer.questions(schemas[picture.label]).facts) * len(
+                    scorer.judges
+                )
+                try:
+                    # Pictures of a class are assumed to be as large as its first one.
+                    size = sizes.get(picture.label) or load_image(picture.path).size
+                except ImageError:
+                    continue
+                sizes[picture.label] = size
+                for one in scorer.expected(schemas[picture.label], size).values():
+                    calls += one.calls
+                    usd = None if usd is None or one.usd is None else usd + one.usd
+            if not quiet:
+                price = "price unknown" if usd is None else f"about {dollars(usd)} at most"
+                paid = f", {calls} calls or a few more, {price}" if calls else ""
+                note(
+                    f"{len(found)} pictures, at most {questions} questions{paid}; answers are kept "
+                    f"in {place}"
+                )
+            confirm(usd or 0.0, specs)
             with show_progress("scoring", quiet, lines=False) as show:
                 done, spent = 0, 0.0
 
@@ -195,7 +240,7 @@ def scored_rows(
                     found,
                     schemas,
                     None if out is None else out.with_suffix(".jsonl"),
-                    style=None if style is None else _style(style),
+                    style=None if style is None else style_score,
                     at_once=at_once,
                     on_row=scored_one,
                 )
@@ -259,82 +304,8 @@ def agree(
     return Exit.UNJUDGED if not found else Exit.OK
 
 
-def _pictures(
-    places: Sequence[Path], label: str | None, schemas: dict[str, ClassSchema], schema_file: Path
-) -> list[Picture]:
-    from scenewright.evals.studies.real.real_scorer import Picture
-    from scenewright.evals.studies.real.schema import SchemaError
-    from scenewright.evals.studies.real.style import pictures_in
-
-    found: dict[Path, Picture] = {}
-    for place in places:
-        for file in pictures_in(place) if place.is_dir() else [place]:
-            found.setdefault(file, Picture(file, label or file.absolute().parent.name))
-    if not found:
-        raise SchemaError(f"no pictures in {', '.join(map(str, places))}")
-    if unknown := sorted({picture.label for picture in found.values()} - set(schemas)):
-        raise SchemaError(
-            f"{schema_file} has no class {', '.join(map(repr, unknown[:5]))}: it has "
-            f"{', '.join(map(repr, list(schemas)[:5]))}. Name the folder of each picture after its "
-            "class, or give --class"
-        )
-    return list(found.values())
-
-
-def _style(folder: Path) -> Style:
-    from scenewright.evals.studies.real.style import StyleScorer
-
-    scorer = StyleScorer(folder)
-
-    async def scored(image: Image.Image) -> float | None:
-        return (await scorer.score([image]))[0]
-
-    return scored
-
-
-def _forecast(
-    scorer: RealScorer,
-    pictures: Sequence[Picture],
-    schemas: dict[str, ClassSchema],
-    store: Path,
-    quiet: bool,
-) -> float:
-    """Print the cost of the calls at most, and return the known dollars."""
-    from scenewright.core.images import ImageError, load_image
-    from scenewright.evals.reporting.words import dollars
-
-    usd: float | None = 0.0
-    calls = questions = 0
-    sizes: dict[str, tuple[int, int]] = {}
-    for picture in pictures:
-        facts = scorer.questions(schemas[picture.label]).facts
-        questions += len(facts) * len(scorer.judges)
-        if picture.label not in sizes:
-            try:
-                sizes[picture.label] = load_image(picture.path).size
-            except ImageError:
-                continue
-        for judge in scorer.judges:
-            estimate = getattr(judge, "expected", None)
-            if estimate is not None:
-                # Pictures of a class are assumed to be as large as its first one.
-                found = estimate(sizes[picture.label], facts)
-                calls += found.calls
-                usd = None if usd is None or found.usd is None else usd + found.usd
-    if not quiet:
-        price = "price unknown" if usd is None else f"about {dollars(usd)} at most"
-        paid = f", {calls} calls or a few more, {price}" if calls else ""
-        note(
-            f"{len(pictures)} pictures, at most {questions} questions{paid}; answers are kept in "
-            f"{store}"
-        )
-    return usd or 0.0
-
-
-def _print(rows: list[RealRow], out: Path | None) -> None:
-    from scenewright.evals.reporting.words import dollars
-    from scenewright.evals.reporting.words import score as number
-
+def print_rows(rows: Sequence[RealRow], out: Path | None) -> None:
+    """Print the scores of pictures, the means of classes, and what a picture took."""
     styled = any(row.s_style is not None for row in rows)
     lines = []
     for row in rows[:_SHOWN]:
@@ -345,9 +316,9 @@ def _print(rows: list[RealRow], out: Path | None) -> None:
         cells = [Path(row.image).name, row.label, number(row.s_att), seen, number(row.s_rel)]
         cells += [number(row.s_style), number(row.combined)] if styled else []
         lines.append((*cells, "; ".join(wrong)))
-    heads = ("picture", "class", "S_att", "visible", "S_rel")
     more = ("style", "combined") if styled else ()
-    print_table((*heads, *more, "not as described"), lines, wraps=True)
+    heads = ("picture", "class", "S_att", "visible", "S_rel", *more, "not as described")
+    print_table(heads, lines, wraps=True)
     if len(rows) > _SHOWN:
         say(f"… and {len(rows) - _SHOWN} more: --out or --json gives all")
     say("")
