@@ -93,8 +93,8 @@ def run(
                 engine=place,
             )
         )
-    summary = _summary(results)
-    give(as_json, summary, _show_summary, results, summary)
+    summary = summarize(results)
+    give(as_json, summary, print_summary, results, summary)
     return (
         Exit.MISSING if summary["failed"] or summary["unscored"] or summary["partly"] else Exit.OK
     )
@@ -125,7 +125,7 @@ def metrics(as_json: options.Json = False) -> None:
             say(f"{'':<12}   {option}: {meaning}")
 
 
-def _summary(results: Results) -> dict[str, Any]:
+def summarize(results: Results) -> dict[str, Any]:
     """Return the means of every metric by arm, and counts of failures."""
     from scenewright.evals.reporting.blind import blind_of
     from scenewright.evals.reporting.readings import Readings
@@ -187,30 +187,24 @@ def _summary(results: Results) -> dict[str, Any]:
     }
 
 
-def _dropped(row: dict[str, Any]) -> str:
-    """Return the dropped facts and tokens of an arm's prompts; empty where that is not known."""
-    if row["tokens_dropped"] is None:
-        return ""
-    facts = "?" if row["facts_dropped"] is None else row["facts_dropped"]
-    cut = row["tokens_dropped"] or row["facts_dropped"]
-    return f"{facts} ({row['tokens_dropped']})" if cut else "0"
-
-
-def _show_summary(results: Results, summary: dict[str, Any]) -> None:
+def print_summary(results: Results, summary: dict[str, Any]) -> None:
+    """Print the scores by arm, then notes on what was dropped, failed or changed."""
     from scenewright.evals.runner.independence import reporter
 
     if summary["answer"] is not None:
         say(summary["answer"]["sentence"], "bold")
     elif sentence := summary["readings"]["sentence"]:
         say(sentence, "bold")
-    print_table(
-        ("arm", "panel", "metric", ">value", ">items", ">dropped"),
-        [
-            (row["arm"], row["panel"], row["metric"], f"{row['value']:.4g}",
-             "all" if row["of"] == "set" else str(row["n"]), _dropped(row))
-            for row in summary["scores"]
-        ],
-    )  # fmt: skip
+    rows = []
+    for row in summary["scores"]:
+        tokens, facts = row["tokens_dropped"], row["facts_dropped"]
+        dropped = "" if tokens is None else "0"
+        if tokens or (tokens is not None and facts):
+            dropped = f"{'?' if facts is None else facts} ({tokens})"
+        items = "all" if row["of"] == "set" else str(row["n"])
+        value = f"{row['value']:.4g}"
+        rows.append((row["arm"], row["panel"], row["metric"], value, items, dropped))
+    print_table(("arm", "panel", "metric", ">value", ">items", ">dropped"), rows)
     for panel, arms in summary["self_reports"].items():
         for arm, models in arms.items():
             judges = f"{', '.join(models)} of {reporter(panel)}"

@@ -9,12 +9,12 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import give, note, print_json, print_table, say
+from scenewright.cli.console import fields_of, note, print_json, print_table, say
 from scenewright.cli.progress import show_progress
+from scenewright.evals.reporting.words import p_value, score, signed
 
 if TYPE_CHECKING:
-    from scenewright.evals.reporting.comparison import Comparison, Difference
-    from scenewright.evals.studies.peers.matrix import PeerMatrix
+    pass
 
 
 Classes = Literal["level", "group", "category", "complexity", "none"]
@@ -48,15 +48,7 @@ def report(
             progress=show,
         )  # fmt: skip
     if as_json:
-        answer = built.answer
-        print_json(
-            {
-                "page": str(built.page),
-                "items": built.items,
-                "lost": built.lost,
-                "answer": None if answer is None else answer.model_dump(),
-            }
-        )
+        print_json(fields_of(built, "page", "items", "lost", "answer"))
         return
     if built.answer is not None and not quiet:
         note(built.answer.sentence)
@@ -99,6 +91,7 @@ def compare(
     """
     from scenewright.evals.reporting import comparison as compared
     from scenewright.evals.reporting.evaluations import open_sides, pairs_of
+    from scenewright.evals.statistics.answers import difference_answer
 
     found = compared.compare(
         pairs_of(open_sides(sides), baseline),
@@ -119,50 +112,48 @@ def compare(
         from scenewright.evals.reporting.grids import write_differences
 
         write_differences(csv, found)
-    give(as_json, _as_json(found), _show, found)
-
-
-def _as_json(found: Comparison) -> dict[str, object]:
-    from scenewright.evals.statistics.answers import difference_answer
-
-    data: dict[str, object] = {"answer": found.answer.model_dump(), **found.model_dump(mode="json")}
-    data["differences"] = [
-        {
-            **each.model_dump(mode="json"),
-            "significant": each.significant,
-            "better": each.better,
-            "answer": difference_answer(found.contrast(each)).model_dump(),
-        }
-        for each in found.differences
-    ]
-    return data
-
-
-def _show(found: Comparison) -> None:
-    from scenewright.evals.reporting.words import p_value, score, signed
-
+    if as_json:
+        differences = [
+            {
+                **each.model_dump(mode="json"),
+                **fields_of(each, "significant", "better"),
+                "answer": difference_answer(found.contrast(each)),
+            }
+            for each in found.differences
+        ]
+        data = {"answer": found.answer, **found.model_dump(mode="json")}
+        print_json(data | {"differences": differences})
+        return
     for warning in found.warnings:
         note(f"measured differently: {warning}", "yellow")
     say(found.answer.sentence, "bold")
     say("")
-    heads = (
-        *("score", "items", "n", "before", "after", "difference", "95% interval", "d_z", "p"),
-        *("Holm", "BH", "better"),
-    )
-    for (before, after), differences in _by_pair(found.differences).items():
+    pairs = dict.fromkeys((each.before, each.after) for each in found.differences)
+    for before, after in pairs:
         say(f"{after} − {before}", "bold")
-        rows = []
-        for d in differences:
-            r = d.result
+        rows, remarks = [], []
+        for d in found.differences:
+            if (d.before, d.after) != (before, after):
+                continue
+            r, name = (
+                d.result,
+                " ".join(filter(None, (d.metric, d.part, d.panel and f"by {d.panel}"))),
+            )
             ends = "–" if r.low is None else f"{signed(r.low)} to {signed(r.high)}"
             scores = (score(d.score_before), score(d.score_after), signed(r.mean))
             p_values = (p_value(r.p), p_value(d.p_holm), p_value(d.p_bh))
-            name, items = _score_name(d), d.scope or "all"
-            rows.append(
-                (name, items, str(r.n), *scores, ends, signed(r.dz, 2), *p_values, d.better)
-            )
-        print_table(heads, rows)
-        for line in _remarks(differences):
+            cells = (*scores, ends, signed(r.dz, 2), *p_values, d.better)
+            rows.append((name, d.scope or "all", str(r.n), *cells))
+            remarks += [f"{name}: {n} left out, {why}" for why, n in d.left_out.items()]
+            remarks += [f"{name}: {d.seeds}"] if d.seeds and not d.scope else []
+        print_table(
+            (
+                *("score", "items", "n", "before", "after", "difference", "95% interval", "d_z"),
+                *("p", "Holm", "BH", "better"),
+            ),
+            rows,
+        )
+        for line in dict.fromkeys(remarks):
             say(line, "dim")
         say("")
     for line in found.notes:
@@ -172,28 +163,6 @@ def _show(found: Comparison) -> None:
         f"by sign flips. {found.correction}.",
         "dim",
     )
-
-
-def _score_name(d: Difference) -> str:
-    return " ".join(filter(None, (d.metric, d.part, d.panel and f"by {d.panel}")))
-
-
-def _by_pair(differences: tuple[Difference, ...]) -> dict[tuple[str, str], list[Difference]]:
-    found: dict[tuple[str, str], list[Difference]] = {}
-    for each in differences:
-        found.setdefault((each.before, each.after), []).append(each)
-    return found
-
-
-def _remarks(rows: list[Difference]) -> list[str]:
-    """Return why items are left out, and which seeds were averaged."""
-    lines = []
-    for d in rows:
-        score = _score_name(d)
-        lines += [f"{score}: {n} left out, {why}" for why, n in d.left_out.items()]
-        if d.seeds and not d.scope:
-            lines.append(f"{score}: {d.seeds}")
-    return list(dict.fromkeys(lines))
 
 
 def peers(
@@ -225,7 +194,7 @@ def peers(
         out: Folder of the files; default: FOLDER.
     """
     from scenewright.evals.store.results import Results
-    from scenewright.evals.studies.peers.matrix import findings, matrix_of, peer_scores, write
+    from scenewright.evals.studies.peers.matrix import findings, matrix_of, peer_scores, said, write
 
     scores = peer_scores(Results(folder))
     off = quiet or as_json
@@ -234,35 +203,27 @@ def peers(
     written = write(found, out or folder)
     if as_json:
         print_json(
-            {
-                "name": found.name,
-                "items": found.items,
-                "arms": list(found.arms),
-                "rated": found.rated,
-                "findings": list(findings(found)),
-                "figures": found.records(),
-                "files": [str(file) for file in written.files],
-            }
+            fields_of(
+                found,
+                *("name", "items", "arms", "rated"),
+                findings=list(findings(found)),
+                figures=found.records(),
+                files=[str(file) for file in written.files],
+            )
         )
         return
-    _show_matrix(found)
+    rows = []
+    for line in found.lines:
+        cells = [estimate.text(3) for estimate in line.means.values()]
+        if found.rated:
+            cells.append("–" if line.spearman is None else line.spearman.text(3))
+        rows.append((line.metric, said(line), *cells))
+    last = ["Spearman"] if found.rated else []
+    if any(found.prompts.values()):
+        prompts = [found.prompts.get(arm) for arm in found.arms]
+        dropped = ["" if one is None else one.text for one in prompts]
+        rows.append(("prompts", "facts (tokens) dropped", *dropped, *("" for _ in last)))
+    print_table(("metric", "voter", *(f">{name}" for name in (*found.arms, *last))), rows)
     for sentence in findings(found):
         say(sentence)
     say(str(written.page))
-
-
-def _show_matrix(matrix: PeerMatrix) -> None:
-    from scenewright.evals.studies.peers.matrix import said
-
-    rows = []
-    for line in matrix.lines:
-        cells = [estimate.text(3) for estimate in line.means.values()]
-        if matrix.rated:
-            cells.append("–" if line.spearman is None else line.spearman.text(3))
-        rows.append((line.metric, said(line), *cells))
-    last = ["Spearman"] if matrix.rated else []
-    if any(matrix.prompts.values()):
-        read = [matrix.prompts.get(arm) for arm in matrix.arms]
-        dropped = ["" if one is None else one.text for one in read]
-        rows.append(("prompts", "facts (tokens) dropped", *dropped, *("" for _ in last)))
-    print_table(("metric", "voter", *(f">{name}" for name in (*matrix.arms, *last))), rows)

@@ -89,12 +89,12 @@ def filter_pictures(
     plan = filtering.FilterPlan.model_validate({"by": by, "top": top, "least": least, "per": per})
     if schema is not None:
         if not scores.is_dir():
-            raise fail(
+            raise filtering.FilterError(
                 f"{scores} is not a folder of pictures: leave out --schema to filter a file of "
                 "scores"
             )
         if out.resolve().is_relative_to(scores.resolve()):
-            raise fail(
+            raise filtering.FilterError(
                 f"{out} is inside the folder of the pictures, so that kept pictures would be "
                 "scored with them: name a folder outside of it"
             )
@@ -111,12 +111,14 @@ def filter_pictures(
             quiet=quiet,
         )
     elif not scores.exists():
-        raise fail(f"{scores} does not exist: make scores with `scenewright real-bench score`")
+        raise filtering.FilterError(
+            f"{scores} does not exist: make scores with `scenewright real-bench score`"
+        )
     else:
         places = [scores] if scores.is_file() else [scores / name for name in TABLES]
         found = [place for place in places if place.is_file()]
         if not found:
-            raise fail(
+            raise filtering.FilterError(
                 f"{scores} holds neither {' nor '.join(TABLES)}: to score its pictures first, add "
                 "--schema FILE"
             )

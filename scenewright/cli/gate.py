@@ -127,9 +127,12 @@ def gate(
         of_judges = plan_judge_gate(baseline, candidate, labels, asked, folder)
         # What it costs is known as it goes on; a price that nobody knows is told first.
         agree(None, limit_usd, yes, "raise --limit-usd", (baseline, candidate))
-        limit = None if yes else limit_usd
         with show_progress("comparing", quiet) as show:
-            found = run_and_free(run_judge_gate(of_judges, batch=batch, limit_usd=limit, show=show))
+            found = run_and_free(
+                run_judge_gate(
+                    of_judges, batch=batch, limit_usd=None if yes else limit_usd, show=show
+                )
+            )
     else:
         planned = plan_gate(
             subject_of(baseline),
