@@ -14,7 +14,9 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
 import typer
@@ -80,6 +82,12 @@ def note(text: str | Text, style: str = "") -> None:
 def print_heading(name: str, about: str, where: Console | None = None) -> None:
     """Print a name in bold with its description."""
     say(Text.assemble((name, "bold"), f"  {about}" if about else ""), "", where)
+
+
+def text_of(name: str, /, **values: object) -> str:
+    """Return a text of the folder ``texts`` with ``values`` in their places."""
+    template = files("scenewright.cli").joinpath("texts", f"{name}.txt").read_text("utf-8")
+    return Template(template).substitute(values)
 
 
 def labelled(lines: Iterable[tuple[str, str]], width: int, where: Console | None = None) -> None:
@@ -386,27 +394,16 @@ def _warnings_as_notes() -> Iterator[None]:
         warnings.showwarning = plain
 
 
-EXITS: dict[str, Exit] = {
-    **dict.fromkeys(
-        (
-            *("ChoiceError", "ConfigError", "DatasetError", "EditError", "FormatError"),
-            *("ImageError", "MockError", "LabelError", "MatchingError", "MetricError", "PageError"),
-            *("PanelStudyError", "PredicateError", "RatingError", "RealismError", "SceneError"),
-            *("SchemaError", "ServiceError", "SettingsError", "StudyError", "UnknownSceneError"),
-            "XtcError",
-        ),
-        Exit.USAGE,
-    ),
-    **dict.fromkeys(
-        (
-            *("BackendError", "CallError", "Cancelled", "DatabaseError", "RequestError"),
-            *("DetectionError", "DownloadError", "EvalError", "ExtractionError", "HubError"),
-            *("JudgeError", "LogError", "ReplyError", "RunError", "StoreError"),
-        ),
-        Exit.FAILED,
-    ),
-}
-"""Exit code by the name of an error's class, or of its nearest base class that has one.
+WRONG_INPUT = frozenset(
+    (
+        *("AnnotationError", "ChoiceError", "ConfigError", "DatasetError", "EditError"),
+        *("FormatError", "ImageError", "LabelError", "MatchingError", "MetricError", "MockError"),
+        *("PageError", "PanelStudyError", "PredicateError", "RatingError", "RealismError"),
+        *("SceneError", "SchemaError", "ServiceError", "SettingsError", "StudyError"),
+        *("UnknownSceneError", "XtcError"),
+    )
+)
+"""Names of the classes of errors that say that the input is wrong; others say that a step failed.
 
 Names, so that a failing command imports nothing more.
 """
@@ -417,9 +414,9 @@ def describe(error: BaseException) -> tuple[str, Exit]:
     if isinstance(error, ExceptionGroup) and error.exceptions:
         return describe(error.exceptions[0])
     text = str(error).strip() or type(error).__name__
-    for base in type(error).__mro__:
-        if base.__module__.startswith("scenewright.") and base.__name__ in EXITS:
-            return text, EXITS[base.__name__]
+    bases = (base for base in type(error).__mro__ if base.__module__.startswith("scenewright."))
+    if names := {base.__name__ for base in bases}:
+        return text, Exit.USAGE if names & WRONG_INPUT else Exit.FAILED
     if isinstance(error, ModuleNotFoundError):
         from scenewright.runs.model_factory.local_models import NO_LOCAL, lacks_local
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def mcp(
-    data: DataOption = None, database: DatabaseOption = None, profile: ProfilesOption = None
+    data: DataOption = None, database: DatabaseOption = None, profiles: ProfilesOption = None
 ) -> None:
     """Serve MCP on standard input and output, for an agent's client that starts it.
 
@@ -44,7 +44,6 @@ def mcp(
     )
     from scenewright.service.core.settings import service_settings
 
-    profiles = tuple(profile) if profile else None
     run_async(_serve(service_settings(data=data, database=database, profiles=profiles)))
 
 
