@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from scenewright.cli.console import (
     Exit,
-    console,
     debugging,
     fail,
-    give,
     note,
+    print_json,
     run_and_free,
     say,
 )
 
 if TYPE_CHECKING:
-    from scenewright.config.settings import Settings
-    from scenewright.runs.account_check import ModelCheck, NamedModel
+    from scenewright.runs.account_check import Kind, ModelCheck
 
 _STATES = {"ok": ("answers", "green"), "failed": ("fails", "red"), "left out": ("", "dim")}
 
@@ -31,113 +28,77 @@ _STATES = {"ok": ("answers", "green"), "failed": ("fails", "red"), "left out": (
 def check_account(name: str, models: Sequence[str], draw: bool, as_json: bool) -> Exit:
     """Ask the models of the account ``name``, or ``models`` of it, and print what came of it."""
     from scenewright.config.accounts import missing_key
-    from scenewright.config.settings import load_settings
-    from scenewright.runs.account_check import brief, models_of, route_of
+    from scenewright.config.settings import load_settings, read_profiles
+    from scenewright.runs import account_check as checking
 
     settings = load_settings()
     settings.account(name)
-    where = route_of(name, settings)
-    settings = brief(name, settings)
-    named = _named(name, models, draw, settings) if models else models_of(name, settings)
+    where = checking.route_of(name, settings)
+    settings = checking.brief(name, settings)
+    account = settings.account(name)
+    named = checking.models_of(name, settings)
+    if models:
+        known = {(one.kind, one.model): one for one in named}
+        keys = []
+        for one in dict.fromkeys(models):
+            model = one.removeprefix("decision:")
+            kind: Kind = "decision"
+            if model == one:
+                kind = checking.model_kind(model, account, draws=draw)
+            keys.append((kind, model))
+        named = tuple(known.get(key, checking.NamedModel(*key)) for key in keys)
     if not as_json:
         say(Text.assemble(("account ", "bold"), (name, "bold"), f": {where}"))
     if not named:
-        raise fail(_without_models(name, settings))
-    if settings.account(name).key() is None:
-        raise fail(missing_key(settings.account(name).provider, name), Exit.FAILED)
-    asked = [one for one in named if draw or one.kind != "image"]
-    note(_announced(name, asked, settings))
-    with _calls_untold():
-        checks = run_and_free(_checked(name, named, draw, settings))
-    ok = all(check.state != "failed" for check in checks)
-    report: dict[str, Any] = {
-        "account": name, "route": where, "ok": ok, "models": [asdict(check) for check in checks]
-    }  # fmt: skip
-    give(as_json, report, _print, checks)
-    return Exit.OK if ok else Exit.FAILED
+        broken = ", ".join(sorted(read_profiles(settings)[1]))
+        unread = f" ({broken} cannot be read: `scenewright doctor`)" if broken else ""
+        listed = run_and_free(checking.listed_models(name, settings))
+        has = f"; it lists {checking.first_of(listed)}" if listed else ""
+        raise fail(f"no profile names a model of {name}{unread}: add --model NAME{has}")
+    if account.key() is None:
+        raise fail(missing_key(account.provider, name), Exit.FAILED)
+    charged, texts = not account.self_hosted, []
+    if answers := sum(one.kind != "image" for one in named):
+        cost = ", a fraction of a cent" if charged else ""
+        texts.append(f"{answers} small answer{'s' * (answers != 1)}{cost}")
+    for image in (one for one in named if draw and one.kind == "image"):
+        usd = checking.drawing_usd(name, image, settings)
+        price = "its price is unknown" if usd is None else f"about ${usd:.3f}"
+        texts.append(f"a picture by {image.model}{f' ({price})' if charged else ''}")
+    asks = f"asking {name} for {' and '.join(texts)}"
+    note(asks if texts else f"nothing is asked of {name}")
 
+    async def check_all() -> list[ModelCheck]:
+        # One after the other: what one shows is not another's load.
+        return [
+            await checking.check_model(name, one, settings)
+            if draw or one.kind != "image"
+            else checking.ModelCheck(one.model, one.kind, "left out", "not drawn: add --draw")
+            for one in named
+        ]
 
-def _named(
-    name: str, models: Sequence[str], draw: bool, settings: Settings
-) -> tuple[NamedModel, ...]:
-    from scenewright.runs.account_check import NamedModel, model_kind, models_of
-
-    spec = settings.account(name)
-    known = {(one.kind, one.model): one for one in models_of(name, settings)}
-    found = []
-    for given in dict.fromkeys(models):
-        model = given.removeprefix("decision:")
-        kind = model_kind(model, spec, draws=draw) if model == given else "decision"
-        found.append(known.get((kind, model), NamedModel(kind, model)))
-    return tuple(found)
-
-
-def _without_models(name: str, settings: Settings) -> str:
-    from scenewright.config.settings import read_profiles
-    from scenewright.runs.account_check import first_of, listed_models
-
-    broken = sorted(read_profiles(settings)[1])
-    unread = f" ({', '.join(broken)} cannot be read: `scenewright doctor`)" if broken else ""
-    listed = run_and_free(listed_models(name, settings))
-    has = f"; it lists {first_of(listed)}" if listed else ""
-    return f"no profile names a model of {name}{unread}: add --model NAME{has}"
-
-
-def _announced(name: str, asked: Sequence[NamedModel], settings: Settings) -> str:
-    """Return what will be sent and about what it costs."""
-    from scenewright.runs.account_check import drawing_usd
-
-    words = sum(one.kind != "image" for one in asked)
-    charged = not settings.account(name).self_hosted
-    told = [f"{words} small answer{'s' * (words != 1)}"] if words else []
-    told = [f"{told[0]}, a fraction of a cent"] if told and charged else told
-    for one in asked:
-        if one.kind == "image":
-            usd = drawing_usd(name, one, settings)
-            price = "its price is unknown" if usd is None else f"about ${usd:.3f}"
-            told.append(f"a picture by {one.model}{f' ({price})' if charged else ''}")
-    return f"asking {name} for {' and '.join(told)}" if told else f"nothing is asked of {name}"
-
-
-async def _checked(
-    name: str, named: Sequence[NamedModel], draw: bool, settings: Settings
-) -> list[ModelCheck]:
-    """Check one after the other: what one shows is not another's load."""
-    from scenewright.runs.account_check import ModelCheck, check_model
-
-    return [
-        await check_model(name, one, settings)
-        if draw or one.kind != "image"
-        else ModelCheck(one.model, one.kind, "left out", "not drawn: add --draw")
-        for one in named
-    ]
-
-
-@contextmanager
-def _calls_untold() -> Iterator[None]:
-    """Keep the log of calls off the terminal: the report tells the same."""
+    # The report says what the log of calls would.
     calls = logging.getLogger("scenewright.providers")
     before = calls.level
     if not debugging():
         calls.setLevel(logging.CRITICAL)
     try:
-        yield
+        checks = run_and_free(check_all())
     finally:
         calls.setLevel(before)
-
-
-def _print(checks: Sequence[ModelCheck]) -> None:
-    for check in checks:
+    ok = all(check.state != "failed" for check in checks)
+    if as_json:
+        rows = [asdict(check) for check in checks]
+        print_json({"account": name, "route": where, "ok": ok, "models": rows})
+    for check in checks if not as_json else ():
         word, style = _STATES[check.state]
-        figures = []
-        if check.seconds is not None:
-            figures.append(f"{check.seconds:.1f} s")
+        word = "draws" if check.kind == "image" and check.state == "ok" else word
+        figures = [f"{check.seconds:.1f} s"] if check.seconds is not None else []
         if check.usage.tokens_in or check.usage.tokens_out:
             figures.append(f"{check.usage.tokens_in} + {check.usage.tokens_out} tokens")
             figures += [f"${check.usd:.6f}"] if check.usd else []
-        word = "draws" if check.kind == "image" and check.state == "ok" else word
-        name = (f"{check.kind} {check.model}", "bold")
-        head = Text.assemble(name, ": ", (word or check.problem, style))
+        title = (f"{check.kind} {check.model}", "bold")
+        head = Text.assemble(title, ": ", (word or check.problem, style))
         say(Text.assemble(head, *(f", {figure}" for figure in figures)))
         lines = [(check.problem, "red")] if check.state == "failed" else []
         lines += [(f"what to do: {check.remedy}", "")] if check.remedy else []
@@ -147,4 +108,5 @@ def _print(checks: Sequence[ModelCheck]) -> None:
         lines += [(f"first {reason}", "dim") for reason in check.retries]
         lines += [(warning, "yellow") for warning in check.warnings]
         for text, colour in lines:
-            say(f"  {text}", colour, console())
+            say(f"  {text}", colour)
+    return Exit.OK if ok else Exit.FAILED

@@ -6,14 +6,14 @@ A doubt of a sentence is a numbered choice for who runs ``refine --ask``; withou
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
 
 from scenewright.cli.console import fail, note
 from scenewright.core.inflection import plural
-from scenewright.core.intent import Choice, Count, Doubt
+from scenewright.core.intent import Count
 from scenewright.core.scene import SceneGraph
 
 if TYPE_CHECKING:
@@ -69,31 +69,26 @@ def ask_back(scene: SceneGraph, read: Callable[[str], SceneGraph]) -> SceneGraph
         one for one in scene.doubts if one.choices and (one.text, one.question) not in settled
     ]:
         if not sys.stdin.isatty():
-            raise fail(_unasked(doubts))
+            lines = [
+                "--ask needs a terminal: leave it out, or give one of these sentences as the scene"
+            ]
+            for doubt in doubts:
+                lines.append(f"'{doubt.text}': {doubt.question}")
+                lines += [f"  {choice.label}: {choice.sentence}" for choice in doubt.choices]
+            raise fail("\n".join(lines))
         settled.add((doubts[0].text, doubts[0].question))
-        chosen = _asked(doubts[0])
-        if chosen is not doubts[0].choices[0]:
-            scene = read(chosen.sentence)
+        doubt, choices = doubts[0], doubts[0].choices
+        note(f"'{doubt.text}': {doubt.question}")
+        for number, choice in enumerate(choices, 1):
+            note(f"  {number}  {choice.label}")
+        # Enter takes the first.
+        while (
+            not 1
+            <= (number := typer.prompt("choice", type=int, default=1, err=True))
+            <= len(choices)
+        ):
+            note(f"{number} is not a choice: write a number from 1 to {len(choices)}")
+        if number != 1:
+            scene = read(choices[number - 1].sentence)
     left = tuple(one for one in scene.doubts if (one.text, one.question) not in settled)
     return scene.model_copy(update={"intent": scene.intent.model_copy(update={"doubts": left})})
-
-
-def _asked(doubt: Doubt) -> Choice:
-    """Return the choice of the person; Enter takes the first."""
-    note(f"'{doubt.text}': {doubt.question}")
-    for number, choice in enumerate(doubt.choices, 1):
-        note(f"  {number}  {choice.label}")
-    while True:
-        number = int(typer.prompt("choice", type=int, default=1, err=True))
-        if 1 <= number <= len(doubt.choices):
-            return doubt.choices[number - 1]
-        note(f"{number} is not a choice: write a number from 1 to {len(doubt.choices)}")
-
-
-def _unasked(doubts: Sequence[Doubt]) -> str:
-    """Return the error of ``--ask`` without a terminal, with the sentences to choose from."""
-    lines = ["--ask needs a terminal: leave it out, or give one of these sentences as the scene"]
-    for doubt in doubts:
-        lines.append(f"'{doubt.text}': {doubt.question}")
-        lines += [f"  {choice.label}: {choice.sentence}" for choice in doubt.choices]
-    return "\n".join(lines)

@@ -17,8 +17,7 @@ from scenewright.cli.refine import carried_out, exit_code, read_scene, run_json,
 
 if TYPE_CHECKING:
     from scenewright.core.facts import Fact
-    from scenewright.graphs.events import Corrected, Edit
-    from scenewright.runs.report.record import RunView
+    from scenewright.graphs.events import Corrected
 
 
 RunArgument = Annotated[
@@ -83,7 +82,10 @@ def edit(
         rounds=rounds,
         note=note,
     )
-    key = _key(given, view)
+    # The newest edit's key again, if it is the same one and its run was interrupted.
+    content = hashlib.sha256(given.model_dump_json().encode()).hexdigest()[:12]
+    cut_off = bool(view.edits) and view.finished is None and not view.paused
+    key = f"command:{len(view.edits) - cut_off}:{content}"
     plan = plan_again(run_dir, edit=given.model_copy(update={"key": key}))
     plan = agree_to_run(plan, max_usd, yes, quiet)
     return carried_out(plan, as_json=as_json, quiet=quiet)
@@ -112,14 +114,6 @@ def _verdicts(
                 raise fail(f"{name!r} is given as present and as absent: give one")
             corrected[fact] = "yes" if state == "yes" else "no"
     return corrected
-
-
-def _key(given: Edit, view: RunView) -> str:
-    """Return the key of an edit: the newest one's if it is the same and its run was interrupted."""
-    content = hashlib.sha256(given.model_dump_json().encode()).hexdigest()[:12]
-    made = len(view.edits)
-    cut_off = view.finished is None and not view.paused
-    return f"command:{made - 1 if cut_off and made else made}:{content}"
 
 
 def open_run(
