@@ -58,7 +58,7 @@ from scenewright.graphs.strategies.payoff import priors_toml
 from scenewright.graphs.strategies.registry import strategies
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.model_factory.profiles import RunModels
-from scenewright.runs.records import RunResult
+from scenewright.runs.result import RunResult
 
 WORK = Path("out/bench-strategies")
 BACKEND = "diffusers:miniature"
@@ -70,8 +70,6 @@ IMAGES = 7
 RUNS: Mapping[str, Mapping[str, Any]] = {
     **{name: {"profile": {"strategy": name}} for name in strategies() if name != "compose-edit"},
     "feedback-whole": {"profile": {"strategy": "feedback", **WHOLE}},
-    "schedule": {"profile": {"strategy": "schedule", **WHOLE}},
-    "masked": {"profile": {"strategy": "masked", **WHOLE}},
     "tournament": {
         "profile": {"strategy": "tournament", **SAVING},
         "budget": Budget(work=IMAGES * STEPS),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -13,9 +13,6 @@ from scenewright.cli.app import resumable
 from scenewright.cli.console import Exit, console, print_json, print_table, run_async, say
 from scenewright.cli.options import chosen_profile
 from scenewright.cli.refine import exit_code, run_json
-
-if TYPE_CHECKING:
-    pass
 
 SCENES: dict[str, str] = {
     "simple": "red ball on purple table",
@@ -67,7 +64,7 @@ def demo(
     from scenewright.runs.folder import PAGE_FILE, short_digest
     from scenewright.runs.model_factory.profiles import build_run_models, warm
     from scenewright.runs.plan import plan_run
-    from scenewright.runs.report.record import read_run
+    from scenewright.runs.record import read_run
     from scenewright.runs.report.render import write_index
 
     async def draw_scenes() -> dict[str, Path]:

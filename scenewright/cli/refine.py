@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from scenewright.runs.plan import RunPlan
     from scenewright.runs.preview import RunPreview
     from scenewright.runs.reading import ReadScene, Sentence
-    from scenewright.runs.report.record import RunView
+    from scenewright.runs.record import RunRecord
 
 SceneArgument = Annotated[
     str,
@@ -313,7 +313,7 @@ def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
     """Execute a run with progress on standard error, print its result, and return the exit code."""
     from scenewright.cli.run_display import show_run_progress
     from scenewright.runs.api import execute
-    from scenewright.runs.report.record import read_run
+    from scenewright.runs.record import read_run
 
     with show_run_progress(console(stderr=True), quiet) as watcher:
         result = run_async(execute(plan, watcher))
@@ -323,7 +323,7 @@ def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
     return code
 
 
-def show_run(view: RunView, page: Path | None, ids: bool = False) -> None:
+def show_run(view: RunRecord, page: Path | None, ids: bool = False) -> None:
     """Print a run's table and its result; with ``ids`` also the id of each fact."""
     from scenewright.cli.run_display import legend, print_result
 
@@ -336,7 +336,7 @@ def show_run(view: RunView, page: Path | None, ids: bool = False) -> None:
         where.print(legend(states, where))
 
 
-def prompt_warnings(view: RunView) -> list[str]:
+def prompt_warnings(view: RunRecord) -> list[str]:
     """Return a line for each prompt that is not by the profile's composer."""
     from scenewright.graphs.events import Composed
     from scenewright.runs.report import words
@@ -345,16 +345,16 @@ def prompt_warnings(view: RunView) -> list[str]:
         f"round {shown.index}: the {event.purpose}'s prompt is by {words.author(event)}: "
         f"{event.problem}"
         for shown in view.rounds
-        for event in shown.words
-        if isinstance(event, Composed) and event.problem
+        for event in shown.all(Composed)
+        if event.problem
     ]
 
 
-def run_json(view: RunView, page: Path | None, code: Exit) -> dict[str, Any]:
+def run_json(view: RunRecord, page: Path | None, code: Exit) -> dict[str, Any]:
     """Return a run as one JSON object."""
-    from scenewright.runs.records import load_run
+    from scenewright.runs.result import result_of
 
-    data = load_run(view.folder).model_dump(mode="json")
+    data = result_of(view).model_dump(mode="json")
     best = view.best
     kept = best.candidate if best is not None else None
     image = view.image_path(kept.image) if kept is not None else None

@@ -63,7 +63,7 @@ def edit(
     from scenewright.cli.costs import agree_to_run
     from scenewright.graphs.events import Edit
     from scenewright.runs.plan import plan_again
-    from scenewright.runs.report.record import read_run
+    from scenewright.runs.record import read_run
 
     view = read_run(run_dir)
     asked = read_scene(scene) if scene is not None else None
@@ -131,7 +131,8 @@ def open_run(
         sheet: Also write all rounds as one picture to this file.
     """
     from scenewright.config.settings import load_settings
-    from scenewright.runs.report.render import contact_sheet, write_page
+    from scenewright.runs.report.contact_sheet import contact_sheet
+    from scenewright.runs.report.render import write_page
 
     if run_dir is None:
         runs = load_settings().runs
@@ -161,7 +162,7 @@ def newest_run(runs: Path) -> Path | None:
 def show(run_dir: RunArgument, as_json: options.Json = False) -> None:
     """Show the facts by round and the result of a run, and each fact's id for `edit`."""
     from scenewright.runs.folder import PAGE_FILE
-    from scenewright.runs.report.record import read_run
+    from scenewright.runs.record import read_run
 
     view = read_run(run_dir)
     found = run_dir / PAGE_FILE

@@ -16,9 +16,9 @@ from scenewright.config.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, DECISIO
 from scenewright.config.local_images import AdapterSpec, CacheSpec, LoraSpec, QuantizationSpec
 from scenewright.config.model_identity import (
     ModelIdentity,
-    apart_problem,
     identities_of,
     identity_of_spec,
+    independence_problem,
 )
 from scenewright.config.options import ImageOptions, RepairOptions, SentenceReader
 from scenewright.core.errors import ScenewrightError
@@ -482,7 +482,7 @@ class Profile(RepairOptions, ImageOptions):
         loop, report, director = self.identities(context.get(ACCOUNTS))
         if context.get(DIRECTED):
             director = None
-        problem = apart_problem(loop, report, director, self_report=self.self_report)
+        problem = independence_problem(loop, report, director, self_report=self.self_report)
         if problem:
             raise ValueError(problem)
 

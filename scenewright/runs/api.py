@@ -60,7 +60,8 @@ from scenewright.runs.model_factory.profiles import (
 )
 from scenewright.runs.options import RunArguments
 from scenewright.runs.plan import RunPlan, plan_run
-from scenewright.runs.records import PageWarning, RunResult, result_of
+from scenewright.runs.record import PageError, record_of
+from scenewright.runs.result import PageWarning, RunResult, result_of
 from scenewright.runs.run_reading import read_locked
 from scenewright.runs.scoring import panel_for
 from scenewright.runs.spending import check_limit
@@ -91,9 +92,7 @@ async def refine(
     first, and the denoising steps and partial images in between.
 
     - ``realism``: judges also say how real each object looks, in shape and texture. Of pictures
-      that hold equally many facts, the more real one is kept. Once nothing is missing, the picture
-      is drawn again while objects look unreal; with ``realism_repair = "inpaint"`` in the profile,
-      only the least real object is redrawn in place.
+      that hold equally many facts, the more real one is kept.
     - ``self_report``: the judges of the loop report the result, as in the Scene-Bench paper, and
       the result is labelled so. Otherwise no model of the loop, its director included, may report.
     - ``start``: the run begins with this picture instead of a drawing. With ``mask``, only its
@@ -133,7 +132,6 @@ async def execute(plan: RunPlan, on_event: Callable[[Event], None] | None = None
 def _write_page(folder: Path) -> None:
     """Write the run's page; a page that cannot be written is a warning: the result is there."""
     # The drawing of the page's graph takes a while to import.
-    from scenewright.runs.report.record import PageError
     from scenewright.runs.report.render import write_page
 
     try:
@@ -355,7 +353,7 @@ async def _loop(
             if isinstance(event, Finished):
                 await _write_result(folder, log, on_result)
             elif isinstance(event, Paused) and on_result is not None:
-                on_result(result_of(log.events, folder.path))
+                on_result(result_of(record_of(log.events, folder.path)))
             yield event
             if (warned := _reading_warning(plan, log, event)) is not None:
                 yield warned
@@ -428,7 +426,7 @@ def _first_event(plan: RunPlan, log: EventLog) -> Event:
 async def _write_result(folder: RunFolder, log: EventLog, on_result: _OnResult) -> None:
     path = folder / RESULT
     scene = SceneGraph() if log.started is None else log.started.scene
-    result = await worked_out(size_of(scene), result_of, log.events, folder.path)
+    result = await worked_out(size_of(scene), lambda: result_of(record_of(log.events, folder.path)))
     if log.edits or not path.exists():
         await asyncio.to_thread(lambda: write_text(path, result.model_dump_json(indent=2)))
     if on_result is not None:

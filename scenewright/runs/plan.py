@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pydantic import ValidationError
 
-from scenewright.agents.panel.panel import identity_of_chat
+from scenewright.agents.panel.independence import identity_of_chat
 from scenewright.agents.parsers.rules import parse_caption
 from scenewright.agents.parsers.unread import warn_of
 from scenewright.config import OnModelChange
-from scenewright.config.model_identity import apart_problem
+from scenewright.config.model_identity import independence_problem
 from scenewright.config.options import LoopOptions, SentenceReader
 from scenewright.config.profiles import (
     ACCOUNTS,
@@ -24,6 +24,7 @@ from scenewright.config.profiles import (
     Profile,
     SettingsError,
 )
+from scenewright.config.removed import without_removed_options
 from scenewright.config.settings import Settings, find_profile, load_settings, profile_with
 from scenewright.core.flushing import in_thread
 from scenewright.core.ports.backend import always
@@ -304,8 +305,10 @@ def plan_again(folder: str | Path, **arguments: Unpack[ResumeArguments]) -> RunP
     try:
         scene = SceneGraph.model_validate(config["scene"])
         context = {ACCOUNTS: settings.accounts, DIRECTED: "chat" in config["replaced"]}
-        profile = Profile.model_validate(config["profile"], context=context)
-        options = LoopOptions.model_validate(config["options"])
+        profile = Profile.model_validate(
+            without_removed_options(config["profile"]), context=context
+        )
+        options = LoopOptions.model_validate(without_removed_options(config["options"]))
     except ValidationError as error:
         raise RunError(
             f"{place.path} is a run of another version of scenewright ({first_problem(error)}): "
@@ -371,7 +374,7 @@ def _check_names(profile: Profile, overrides: ModelOverrides, settings: Settings
     if (chat := overrides["chat"]) is not None:
         directs = profile.strategy == DIRECTOR
         director = identity_of_chat(chat, settings.accounts) if directs else None
-    problem = apart_problem(loop, report, director, self_report=profile.self_report)
+    problem = independence_problem(loop, report, director, self_report=profile.self_report)
     if problem:
         raise SettingsError(problem)
 

@@ -32,7 +32,7 @@ from scenewright.graphs.events import Edit, Event
 from scenewright.runs.api import execute, refine
 from scenewright.runs.plan import plan_again
 from scenewright.runs.reading import ReadScene, read_scene
-from scenewright.runs.records import RunResult
+from scenewright.runs.result import RunResult
 
 HOW = (
     'Resume with an edit to go on, for example {"missing": "hat on dog", "rounds": 2} or '

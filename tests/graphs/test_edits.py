@@ -29,7 +29,7 @@ from scenewright.graphs.events import (
     Planned,
 )
 from scenewright.runs.api import stream_refine
-from scenewright.runs.records import load_run
+from scenewright.runs.result import load_run
 from tests.graphs.editing import BALL, DOG, GRAPH, LEFT, ON, RED, TABLE, Person, part, states
 
 BETTER = "red ball on table; dog left of table; hat on dog"
@@ -92,7 +92,7 @@ async def test_at_least_one_picture_is_drawn_after_an_edit(tmp_path: Path) -> No
     assert "nothing is known to be missing" in planned.why
 
 
-@pytest.mark.parametrize("strategy", ["feedback", "router", "schedule", "masked", "inpaint"])
+@pytest.mark.parametrize("strategy", ["feedback", "router", "resample", "inpaint"])
 async def test_every_strategy_goes_on_from_a_perfect_picture(tmp_path: Path, strategy: str) -> None:
     person = Person(tmp_path / "run", 255, strategy=strategy)
     await person()

@@ -19,7 +19,7 @@ from scenewright.graphs.events import Composed, Event
 from scenewright.runs import studio
 from scenewright.runs.api import refine
 from scenewright.runs.plan import plan_again
-from scenewright.runs.records import RunResult, load_run
+from scenewright.runs.result import RunResult, load_run
 from scenewright.runs.studio import build_studio
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 

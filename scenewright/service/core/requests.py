@@ -12,7 +12,7 @@ from typing import Any
 
 from scenewright.agents.parsers.language import MAX_CAPTION
 from scenewright.agents.parsers.rules import CaptionError, parse_caption
-from scenewright.config.model_identity import apart_problem, identity_of_spec
+from scenewright.config.model_identity import identity_of_spec, independence_problem
 from scenewright.config.options import RunOptions, SentenceReader
 from scenewright.config.profiles import DIRECTOR, LOCAL_BACKEND, Profile, SettingsError
 from scenewright.config.settings import (
@@ -230,7 +230,7 @@ def _check_director(profile: Profile, model: str, settings: Settings) -> None:
     """Raise ``Unprocessable`` if the ``model`` that directs over MCP reports its own loop."""
     loop, report, _ = profile.identities(settings.accounts)
     director = identity_of_spec(f"mcp:{model}")
-    problem = apart_problem(loop, report, director, self_report=profile.self_report)
+    problem = independence_problem(loop, report, director, self_report=profile.self_report)
     if problem:
         raise Unprocessable(f"these options conflict: {problem}")
 

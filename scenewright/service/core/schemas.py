@@ -19,7 +19,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import RequestModel, cut_short
 from scenewright.graphs.events import Edit
 from scenewright.graphs.reporting import Reporting, ReportKind
-from scenewright.runs.records import JudgeAnswers
+from scenewright.runs.result import JudgeAnswers
 
 MAX_PIXELS = 2048 * 2048
 """Most pixels of a drawing that is asked for."""

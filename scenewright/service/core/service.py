@@ -41,16 +41,11 @@ from scenewright.providers.usage import metered
 from scenewright.runs.coverage import Coverage
 from scenewright.runs.folder import EVENTS, RunError, RunFolder
 from scenewright.runs.reading import ReadingError, ReadScene, read_words
-from scenewright.runs.records import RunResult, load_run
-from scenewright.runs.report.record import PageError
+from scenewright.runs.result import RunResult, load_run
 from scenewright.runs.scoring import Score, score
 from scenewright.service.core.admission import check_prompt, check_run
-from scenewright.service.core.artifacts.base import (
-    UPLOADS_FOLDER,
-    Artifacts,
-    LocalArtifacts,
-    UploadStore,
-)
+from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts
+from scenewright.service.core.artifacts.uploads import UPLOADS_FOLDER, UploadStore
 from scenewright.service.core.aside import Aside, size_of, size_of_request
 from scenewright.service.core.database import RUNS
 from scenewright.service.core.disclosure import Disclosure
@@ -504,7 +499,7 @@ def reading(run: str) -> Iterator[None]:
         yield
     except ServiceError:
         raise
-    except (RunError, LogError, PageError) as error:
+    except (RunError, LogError) as error:
         cause = error if isinstance(error, LogError) else error.__cause__
         raise DamagedRun(run, cause.line if isinstance(cause, LogError) else None) from error
     except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
@@ -556,17 +551,14 @@ def merge_scenes(scene: SceneGraph, more: SceneGraph) -> SceneGraph:
 def _scored(found: Score) -> ScoreResponse:
     missing = missing_graph(found.scene, found.facts, found.loop.verdicts)
     best = found.report if found.report is not None else found.loop
-    return ScoreResponse(
-        scene=found.scene,
-        facts=found.facts,
-        loop=found.loop,
-        report=found.report,
-        reporting=found.reporting,
-        sgscore=best.sgscore,
-        answers=found.answers,
-        missing=missing if missing else None,
-        warnings=(*found.scene.warnings, *found.warnings),
-        usd=found.usd,
+    return ScoreResponse.model_validate(
+        dict(found)
+        | {
+            "sgscore": best.sgscore,
+            "missing": missing if missing else None,
+            "warnings": (*found.scene.warnings, *found.warnings),
+            "usd": found.usd,
+        }
     )
 
 
