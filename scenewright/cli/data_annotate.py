@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import ValidationError
@@ -28,6 +28,7 @@ from scenewright.core.validation import first_problem
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
+    from scenewright.evals.annotation.config import AnnotateConfig
     from scenewright.evals.annotation.pipeline import Summary
 
 app = App(help="Build data sets of scene graphs from photos, and measure them.")
@@ -50,7 +51,7 @@ def annotate(
     detections: Path | None = None,
     panel: list[str] | None = None,
     rare: Annotated[int | None, typer.Option(min=0)] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     plan_only: options.Plan = False,
     limit_usd: options.OptionalAmount = None,
     yes: options.Yes = False,
@@ -89,7 +90,6 @@ def annotate(
         out: Folder; by default built/NAME.
         limit_usd: Ask before work that costs more than this many dollars.
     """
-    from scenewright.evals.annotation.config import AnnotateConfig, load_annotate_config
     from scenewright.evals.annotation.engine import engine_of
     from scenewright.evals.annotation.panel_queries import text_model_of, voters_of
     from scenewright.evals.annotation.pipeline import Building
@@ -97,29 +97,8 @@ def annotate(
     from scenewright.runs.model_factory.profiles import judge_of
 
     machines = engine_of(engine, workers, address)
-    named = split_list(panel)
-    changes = given(panel=named or None, rare=rare, limit_usd=limit_usd)
-    root = Path() if config is None else config.parent
-    if config is not None:
-        if photos is not None or detections is not None:
-            raise fail("CONFIG names the photos: leave --photos and --detections out")
-        if not config.exists():
-            raise fail(f"{config} does not exist: check the path of CONFIG")
-    elif photos is None or detections is None or not named:
-        raise fail("name a CONFIG, or --photos, --detections and --panel")
-    try:
-        if config is not None:
-            fields = load_annotate_config(config).model_dump()
-        else:
-            assert photos is not None
-            assert detections is not None
-            name = "".join(c if c.isalnum() else "-" for c in photos.absolute().name).strip("-")
-            images = {"images": str(photos.absolute())}
-            place = {"name": "coco", "path": str(detections.absolute()), "options": images}
-            fields = {"name": name or "photos", "dataset": place}
-        asked = AnnotateConfig.model_validate({**fields, **changes})
-    except ValidationError as error:
-        raise fail(first_problem(error)) from None
+    fields = given(panel=split_list(panel) or None, rare=rare, limit_usd=limit_usd)
+    asked, root = _read_config(config, photos, detections, fields)
     voters, text = voters_of(asked.panel), None
     if asked.synonyms or asked.diversity or asked.attributes:
         text = text_model_of(asked.text_model or asked.panel[0])
@@ -192,6 +171,31 @@ def annotate(
     return Exit.MISSING if made.problems else Exit.OK
 
 
+def _read_config(
+    config: Path | None, photos: Path | None, detections: Path | None, changes: dict[str, Any]
+) -> tuple[AnnotateConfig, Path]:
+    """Return the configuration with ``changes``, and the folder that its paths are relative to."""
+    from scenewright.evals.annotation.config import AnnotateConfig, load_annotate_config
+
+    try:
+        if config is not None:
+            if photos is not None or detections is not None:
+                raise fail("CONFIG names the photos: leave --photos and --detections out")
+            if not config.exists():
+                raise fail(f"{config} does not exist: check the path of CONFIG")
+            fields = load_annotate_config(config).model_dump()
+            return AnnotateConfig.model_validate({**fields, **changes}), config.parent
+        if photos is None or detections is None or "panel" not in changes:
+            raise fail("name a CONFIG, or --photos, --detections and --panel")
+        name = "".join(c if c.isalnum() else "-" for c in photos.absolute().name).strip("-")
+        images = {"images": str(photos.absolute())}
+        place = {"name": "coco", "path": str(detections.absolute()), "options": images}
+        fields = {"name": name or "photos", "dataset": place, **changes}
+        return AnnotateConfig.model_validate(fields), Path()
+    except ValidationError as error:
+        raise fail(first_problem(error)) from None
+
+
 @app.command()
 def quality(
     built: BuiltArgument,
@@ -249,7 +253,7 @@ def quality(
 def spotcheck(
     built: BuiltArgument,
     n: Annotated[int, typer.Option("-n", min=1)] = 50,
-    out: Annotated[Path, typer.Option("--out", "-o")] = Path("spotcheck"),
+    out: options.Out = Path("spotcheck"),
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:

@@ -117,7 +117,7 @@ def synthesize(
 @resumable("the same command goes on: what is classified is kept")
 def classify(
     file: Path,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     chat: ChatOption = None,
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from scenewright.cli import options
@@ -31,7 +29,7 @@ SCENES: dict[str, str] = {
 
 @resumable("The same command continues the demo.")
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o")] = Path("out/demo"),
+    out: options.Out = Path("out/demo"),
     profile: options.ProfileName = None,
     rounds: options.Rounds = 3,
     seed: options.Seed = 0,

@@ -90,7 +90,13 @@ def check_account(name: str, models: Sequence[str], draw: bool, as_json: bool) -
     if as_json:
         rows = [asdict(check) for check in checks]
         print_json({"account": name, "route": where, "ok": ok, "models": rows})
-    for check in checks if not as_json else ():
+    else:
+        _print_checks(checks)
+    return Exit.OK if ok else Exit.FAILED
+
+
+def _print_checks(checks: Sequence[ModelCheck]) -> None:
+    for check in checks:
         word, style = _STATES[check.state]
         word = "draws" if check.kind == "image" and check.state == "ok" else word
         figures = [f"{check.seconds:.1f} s"] if check.seconds is not None else []
@@ -109,4 +115,3 @@ def check_account(name: str, models: Sequence[str], draw: bool, as_json: bool) -
         lines += [(warning, "yellow") for warning in check.warnings]
         for text, colour in lines:
             say(f"  {text}", colour)
-    return Exit.OK if ok else Exit.FAILED

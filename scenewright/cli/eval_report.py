@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING, Literal
 
 from scenewright.cli import options
 from scenewright.cli.app import resumable
@@ -168,7 +166,7 @@ def compare(
 def peers(
     folder: options.EvalFolder,
     ratings: Path | None = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     resamples: options.Resamples = 1000,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,

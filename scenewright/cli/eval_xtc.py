@@ -154,7 +154,7 @@ def run(
 @app.command()
 def report(
     place: Path,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     paper: bool = True,
     facts: Annotated[int | None, typer.Option(min=0)] = None,
     as_json: options.Json = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,6 +18,7 @@ from scenewright.evals.reporting.words import score
 
 if TYPE_CHECKING:
     from scenewright.core.images import ImageError
+    from scenewright.evals.studies.real.filtering import Filtered
 
 TABLES = ("scores.jsonl", "scores.parquet")
 """Files of scores that a folder may hold."""
@@ -26,7 +28,7 @@ By = Literal["combined", "s_att", "s_rel", "s_style"]
 @resumable("the same command goes on: scores are kept")
 def filter_pictures(
     scores: Path,
-    out: Annotated[Path, typer.Option("--out", "-o")],
+    out: options.Out,
     top: Annotated[int | None, typer.Option("--top", "-k", min=1)] = None,
     least: options.OptionalShare = None,
     by: By = "combined",
@@ -162,32 +164,38 @@ def filter_pictures(
             }
         )
     else:
-        say(answer.sentence, "bold")
-        shown = {
-            why: title
-            for why, title in filtering.WHY.items()
-            if why == "kept" or any(one.why == why for one in filtered)
-        }
-        print_table(
-            ("class", "pictures", *shown.values(), "lowest kept", "mean kept", "mean ranked"),
-            [
-                (one.label, str(one.pictures), *(str(one.counts.get(why, 0)) for why in shown),
-                 score(one.lowest_kept), score(one.mean_kept), score(one.mean_ranked))
-                for one in filtering.tallies(filtered)
-            ],
-        )  # fmt: skip
-        unscored = [one for one in filtered if one.why in ("unscored", "unreadable", "changed")]
-        for lost in unscored[:10]:
-            say(f"{lost.why}: {lost.image}: {lost.told}", "yellow")
-        if len(unscored) > 10:
-            say(f"and {len(unscored) - 10} more, in the manifest", "yellow")
-        if tied := sum(one.tied for one in filtered):
-            say(
-                f"{tied} pictures share the score at the cut of their class: "
-                f"{sum(one.tied for one in kept)} of them are kept by a hash of their content, "
-                "not by their score",
-                "yellow",
-            )
+        _print_filtered(filtered, answer.sentence)
         say(f"{out / filtering.MANIFEST}" + (f", {out / filtering.PAGE}" if page else ""))
     complete = {one.label for one in filtered} == {one.label for one in kept}
     return Exit.OK if complete else Exit.MISSING
+
+
+def _print_filtered(filtered: Sequence[Filtered], sentence: str) -> None:
+    from scenewright.evals.studies.real.filtering import WHY, tallies
+
+    say(sentence, "bold")
+    shown = {
+        why: title
+        for why, title in WHY.items()
+        if why == "kept" or any(one.why == why for one in filtered)
+    }
+    print_table(
+        ("class", "pictures", *shown.values(), "lowest kept", "mean kept", "mean ranked"),
+        [
+            (one.label, str(one.pictures), *(str(one.counts.get(why, 0)) for why in shown),
+             score(one.lowest_kept), score(one.mean_kept), score(one.mean_ranked))
+            for one in tallies(filtered)
+        ],
+    )  # fmt: skip
+    unscored = [one for one in filtered if one.why in ("unscored", "unreadable", "changed")]
+    for lost in unscored[:10]:
+        say(f"{lost.why}: {lost.image}: {lost.told}", "yellow")
+    if len(unscored) > 10:
+        say(f"and {len(unscored) - 10} more, in the manifest", "yellow")
+    if tied := sum(one.tied for one in filtered):
+        say(
+            f"{tied} pictures share the score at the cut of their class: "
+            f"{sum(one.tied and one.kept for one in filtered)} of them are kept by a hash of "
+            "their content, not by their score",
+            "yellow",
+        )

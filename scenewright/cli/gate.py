@@ -53,7 +53,7 @@ def gate(
     limit: options.Limit = None,
     seed: Annotated[int, typer.Option("--seed", "-s", min=0)] = 0,
     batch: options.Positive = 20,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     force: bool = False,
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,

@@ -31,6 +31,7 @@ from scenewright.core.validation import first_problem
 from scenewright.evals.reporting.words import score as number
 
 if TYPE_CHECKING:
+    from scenewright.agents.panel.rates import Calibration
     from scenewright.config.accounts import AccountSpec
     from scenewright.config.profiles import CascadeSpec, Profile
     from scenewright.config.settings import Settings
@@ -63,7 +64,7 @@ def report(
     scenes: options.OptionalPositive = None,
     labels: LabelsFileOption = None,
     seed: options.Seed = 0,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     store: StoreOption = None,
     quick: bool = False,
     plain: bool = False,
@@ -154,7 +155,7 @@ def calibrate(
     scenes: options.Positive = 60,
     labels: LabelsFileOption = None,
     seed: options.Seed = 0,
-    out: Annotated[Path, typer.Option("--out", "-o")] = Path("calibration.json"),
+    out: options.Out = Path("calibration.json"),
     store: StoreOption = None,
     cascade_first: str | None = None,
     risk: float = 0.05,
@@ -238,39 +239,7 @@ def calibrate(
     if as_json:
         print_json(made)
     else:
-        print_table(
-            ("judge", "facts", "true", "false", "sensitivity", "specificity", "T", "Brier", "ECE"),
-            [
-                *(
-                    (*_rate_cells(judge.judge_id, kind, rates), f"{rates.temperature:.2f}",
-                     _change(rates.brier, rates.brier_scaled), _change(rates.ece, rates.ece_scaled))
-                    for judge in made.judges
-                    for kind, rates in judge.kinds.items()
-                ),
-                *(
-                    (*_rate_cells(f"{' + '.join(one.judges)} ({one.aggregation})", kind, found),
-                     "", "", "")
-                    for one in made.panels
-                    for kind, found in one.kinds.items()
-                ),
-            ],
-        )  # fmt: skip
-        say("T: temperature; Brier score and ECE without it, then with it.", "dim")
-        for cascade in made.cascades:
-            say(
-                f"\n{' + '.join(cascade.first)} first: settles {cascade.coverage:.0%} of "
-                f"{cascade.facts} facts; wrong in at most {cascade.risk:g} of each row with "
-                f"{cascade.confidence:.0%} confidence"
-            )
-            print_table(
-                ("kinds", "accepted", "verdicts", "wrong", "at most", "surer than"),
-                [
-                    (", ".join(found.kinds), str(found.accepted), str(found.n), str(found.wrong),
-                     f"{found.at_most:.3f}" if found.accepted else "–",
-                     "never: too few facts" if found.level is None else f"{found.level:g}")
-                    for found in cascade.kinds
-                ],
-            )  # fmt: skip
+        _print_calibration(made)
         say(f"\nwritten  {out}")
         say(f'use it   calibration = "{out}" in a profile')
     return Exit.OK
@@ -514,6 +483,42 @@ def _figure_text(figure: Figure) -> Text:
     if figure.low is not None and figure.high is not None:
         text.append(f"\n{figure.low:.2f}–{figure.high:.2f}", "dim")
     return text
+
+
+def _print_calibration(made: Calibration) -> None:
+    print_table(
+        ("judge", "facts", "true", "false", "sensitivity", "specificity", "T", "Brier", "ECE"),
+        [
+            *(
+                (*_rate_cells(judge.judge_id, kind, rates), f"{rates.temperature:.2f}",
+                 _change(rates.brier, rates.brier_scaled), _change(rates.ece, rates.ece_scaled))
+                for judge in made.judges
+                for kind, rates in judge.kinds.items()
+            ),
+            *(
+                (*_rate_cells(f"{' + '.join(one.judges)} ({one.aggregation})", kind, found),
+                 "", "", "")
+                for one in made.panels
+                for kind, found in one.kinds.items()
+            ),
+        ],
+    )  # fmt: skip
+    say("T: temperature; Brier score and ECE without it, then with it.", "dim")
+    for cascade in made.cascades:
+        say(
+            f"\n{' + '.join(cascade.first)} first: settles {cascade.coverage:.0%} of "
+            f"{cascade.facts} facts; wrong in at most {cascade.risk:g} of each row with "
+            f"{cascade.confidence:.0%} confidence"
+        )
+        print_table(
+            ("kinds", "accepted", "verdicts", "wrong", "at most", "surer than"),
+            [
+                (", ".join(found.kinds), str(found.accepted), str(found.n), str(found.wrong),
+                 f"{found.at_most:.3f}" if found.accepted else "–",
+                 "never: too few facts" if found.level is None else f"{found.level:g}")
+                for found in cascade.kinds
+            ],
+        )  # fmt: skip
 
 
 def _rate_cells(name: str, kind: str, rates: Any) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from scenewright.config.profiles import Profile
     from scenewright.config.settings import Settings
 
+Out = Annotated[Path, typer.Option("--out", "-o")]
+OptionalOut = Annotated[Path | None, typer.Option("--out", "-o")]
 Positive = Annotated[int, typer.Option(min=1)]
 OptionalPositive = Annotated[int | None, typer.Option(min=1)]
 Share = Annotated[float, typer.Option(min=0.0, max=1.0)]

@@ -45,7 +45,7 @@ def parse(
     profile: Annotated[str | None, typer.Option("--profile", "-p")] = None,
     boxes: Path | None = None,
     to: str | None = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     facts: bool = False,
     protocol: str | None = None,
     index: options.Index = None,

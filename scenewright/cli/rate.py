@@ -305,7 +305,7 @@ def serve(
 @app.command()
 def labels(
     folder: FolderArgument = Path("ratings"),
-    out: Annotated[Path, typer.Option("--out", "-o")] = Path("labels.csv"),
+    out: options.Out = Path("labels.csv"),
     fewest: options.Positive = 1,
     as_json: options.Json = False,
 ) -> None:
@@ -346,7 +346,7 @@ def labels(
 def report(
     source: Annotated[Path, typer.Argument()] = Path("ratings"),
     evaluation: Annotated[Path | None, typer.Argument()] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     lower: list[str] | None = None,
     kind: Annotated[str | None, typer.Option("--kind", "-k")] = None,
     columns: str | None = None,
@@ -546,7 +546,7 @@ def kind_named(text: str) -> Kind:
 def export(
     folder: FolderArgument = Path("ratings"),
     place: Annotated[Path | None, typer.Argument()] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     fewest: options.OptionalPositive = None,
 ) -> None:
     """Write all ratings as CSV, one row a rating; or rated objects, to train and measure with.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -32,7 +32,8 @@ from scenewright.evals.reporting.words import score as number
 if TYPE_CHECKING:
     from PIL import Image
 
-    from scenewright.evals.studies.real.real_scorer import RealRow
+    from scenewright.evals.studies.real.real_scorer import Picture, RealRow, RealScorer
+    from scenewright.evals.studies.real.schema import ClassSchema
 
 app = App(
     help="Score whether pictures are real enough to train on: attributes, relations and style "
@@ -63,7 +64,7 @@ def score(
     asking: Literal["waves", "together"] | None = None,
     weighting: Literal["probability", "hard"] = "probability",
     style: Path | None = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     store: Path | None = None,
     at_once: options.Positive = 16,
     limit_usd: options.LimitUsd = 5.0,
@@ -147,7 +148,6 @@ def scored_rows(
     ``confirm`` takes the dollars that are known, and the judges.
     """
     from scenewright.agents.panel.panel import Panel
-    from scenewright.core.images import ImageError, load_image
     from scenewright.evals.studies.real.real_scorer import (
         PARQUET,
         Picture,
@@ -202,30 +202,7 @@ def scored_rows(
             )
             for label in dict.fromkeys(picture.label for picture in found):
                 scorer.check(schemas[label])
-            usd: float | None = 0.0
-            calls = questions = 0
-            sizes: dict[str, tuple[int, int]] = {}
-            for picture in found:
-                questions += len(scorer.questions(schemas[picture.label]).facts) * len(
-                    scorer.judges
-                )
-                try:
-                    # Pictures of a class are assumed to be as large as its first one.
-                    size = sizes.get(picture.label) or load_image(picture.path).size
-                except ImageError:
-                    continue
-                sizes[picture.label] = size
-                for one in scorer.expected(schemas[picture.label], size).values():
-                    calls += one.calls
-                    usd = None if usd is None or one.usd is None else usd + one.usd
-            if not quiet:
-                price = "price unknown" if usd is None else f"about {dollars(usd)} at most"
-                paid = f", {calls} calls or a few more, {price}" if calls else ""
-                note(
-                    f"{len(found)} pictures, at most {questions} questions{paid}; answers are kept "
-                    f"in {place}"
-                )
-            confirm(usd or 0.0, specs)
+            confirm(_forecast(scorer, found, schemas, place, quiet), specs)
             with show_progress("scoring", quiet, lines=False) as show:
                 done, spent = 0, 0.0
 
@@ -302,6 +279,38 @@ def agree(
         ],
     )  # fmt: skip
     return Exit.UNJUDGED if not found else Exit.OK
+
+
+def _forecast(
+    scorer: RealScorer,
+    pictures: Sequence[Picture],
+    schemas: Mapping[str, ClassSchema],
+    store: Path,
+    quiet: bool,
+) -> float:
+    """Print what the calls take at most, and return the dollars that are known."""
+    from scenewright.core.images import ImageError, load_image
+
+    usd: float | None = 0.0
+    calls = questions = 0
+    sizes: dict[str, tuple[int, int]] = {}
+    for picture in pictures:
+        questions += len(scorer.questions(schemas[picture.label]).facts) * len(scorer.judges)
+        try:
+            # Pictures of a class are assumed to be as large as its first one.
+            size = sizes.get(picture.label) or load_image(picture.path).size
+        except ImageError:
+            continue
+        sizes[picture.label] = size
+        for one in scorer.expected(schemas[picture.label], size).values():
+            calls += one.calls
+            usd = None if usd is None or one.usd is None else usd + one.usd
+    if not quiet:
+        price = "price unknown" if usd is None else f"about {dollars(usd)} at most"
+        paid = f", {calls} calls or a few more, {price}" if calls else ""
+        counts = f"{len(pictures)} pictures, at most {questions} questions{paid}"
+        note(f"{counts}; answers are kept in {store}")
+    return usd or 0.0
 
 
 def print_rows(rows: Sequence[RealRow], out: Path | None) -> None:

@@ -42,7 +42,7 @@ ModelOption = Annotated[
 @resumable("the same command goes on from the last checkpoint")
 def train(
     data: Path,
-    out: Annotated[Path, typer.Option("--out", "-o")],
+    out: options.Out,
     model: ModelOption = "openai/clip-vit-base-patch32",
     photo: str = "a photo",
     illustration: str = "an illustration",
@@ -131,7 +131,7 @@ def train(
 def score(
     pictures: options.Pictures,
     model: ModelOption,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     store: Path | None = None,
     batch: options.Positive = 32,
     device: options.Device = "auto",

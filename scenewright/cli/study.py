@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from scenewright.evals.studies.panel.sources.loading import SourcePlan
     from scenewright.evals.studies.running import (
         Evaluation,
+        Finished,
         Job,
         OnProgress,
         PlannedTrial,
@@ -62,7 +63,9 @@ _KINDS = {
     ),
     _PANEL: ("only", "path"),
 }
-"""Options of one kind of studies alone."""
+"""Groups of options that one kind of studies takes."""
+_BOTH = frozenset({"studies", "out", "plan_only", "yes", "quiet", "as_json"})
+"""Options that both kinds take; all others but the panel's are of the papers."""
 Kind = Literal["painted", "dsg", "table", "evaluation", "runs", "live", "labels", "simulation"]
 """Kinds of sources."""
 
@@ -73,7 +76,7 @@ Kind = Literal["painted", "dsg", "table", "evaluation", "runs", "live", "labels"
 def run(
     context: typer.Context,
     studies: list[str],
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     plan_only: options.Plan = False,
     yes: options.Yes = False,
     quiet: options.Quiet = False,
@@ -145,9 +148,8 @@ def run(
     from scenewright.core.validation import first_problem
     from scenewright.evals.datasets.base import DatasetSpec
     from scenewright.evals.datasets.registry import LOADERS
-    from scenewright.evals.studies.paper import VERDICTS
     from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
-    from scenewright.evals.studies.running import INDEX, PlannedTrial, run_studies
+    from scenewright.evals.studies.running import PlannedTrial, run_studies
     from scenewright.evals.studies.study import Setup
 
     files = [
@@ -157,11 +159,13 @@ def run(
     ]
     if files and len(studies) > 1:
         raise fail(f"{files[0]} is a panel study: run it by itself")
-    for name in _KINDS[_PAPERS if files else _PANEL]:
+    for param in context.command.params:
+        name = param.name or ""
         source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            param = next(one for one in context.command.params if one.name == name)
-            whose = "a panel study" if not files else "a paper's studies"
+        if name in _BOTH or source is None or source.name != "COMMANDLINE":
+            continue
+        if (name in _KINDS[_PANEL]) != bool(files):
+            whose = "a paper's studies" if files else "a panel study"
             raise fail(f"{param.opts[0]} is an option of {whose}")
     if files:
         return _run_panel(Path(files[0]), out, only, path, plan_only, yes, quiet, as_json)
@@ -213,37 +217,7 @@ def run(
             yield show
 
     done = run_async(run_studies(chosen, setup, folder, retry=retry, watch=watch))
-    counts = [
-        {
-            str(verdict): sum(claim.verdict == verdict for claim in one.outcome.claims)
-            for verdict in VERDICTS
-        }
-        for one in done
-    ]
-    if as_json:
-        rows = [
-            {
-                "study": one.study.name,
-                "of": one.study.number,
-                "answer": one.outcome.answer,
-                "verdicts": counted,
-                "files": [str(file) for file in one.files],
-            }
-            for one, counted in zip(done, counts, strict=True)
-        ]
-        print_json({"folder": str(folder), "studies": rows})
-        return Exit.OK
-    for one in done:
-        if one.outcome.answer is not None:
-            say(Text.assemble((f"{one.study.number}  ", "bold"), one.outcome.answer.sentence))
-    print_table(
-        ("study", "in the paper", *(f">{verdict}" for verdict in VERDICTS)),
-        [
-            (one.study.name, one.study.number, *map(str, counted.values()))
-            for one, counted in zip(done, counts, strict=True)
-        ],
-    )
-    say(f"written to {folder / INDEX}")
+    _print_results(done, folder, as_json)
     return Exit.OK
 
 
@@ -413,6 +387,43 @@ def _run_panel(
         say(f"page      {folder / PAGE}")
     failed = any(one.state == "failed" for one in study.outcomes)
     return Exit.MISSING if failed else Exit.OK
+
+
+def _print_results(done: Sequence[Finished], folder: Path, as_json: bool) -> None:
+    from scenewright.evals.studies.paper import VERDICTS
+    from scenewright.evals.studies.running import INDEX
+
+    counts = [
+        {
+            str(verdict): sum(claim.verdict == verdict for claim in one.outcome.claims)
+            for verdict in VERDICTS
+        }
+        for one in done
+    ]
+    if as_json:
+        rows = [
+            {
+                "study": one.study.name,
+                "of": one.study.number,
+                "answer": one.outcome.answer,
+                "verdicts": counted,
+                "files": [str(file) for file in one.files],
+            }
+            for one, counted in zip(done, counts, strict=True)
+        ]
+        print_json({"folder": str(folder), "studies": rows})
+        return
+    for one in done:
+        if one.outcome.answer is not None:
+            say(Text.assemble((f"{one.study.number}  ", "bold"), one.outcome.answer.sentence))
+    print_table(
+        ("study", "in the paper", *(f">{verdict}" for verdict in VERDICTS)),
+        [
+            (one.study.name, one.study.number, *map(str, counted.values()))
+            for one, counted in zip(done, counts, strict=True)
+        ],
+    )
+    say(f"written to {folder / INDEX}")
 
 
 async def _estimated(
